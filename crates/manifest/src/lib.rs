@@ -1,1 +1,15 @@
-//! Placeholder until the reader lands.
+//! Streams of YAML and JSON in, Kubernetes objects as JSON bytes out, as Go's decoders read them.
+//!
+//! [`Splitter`] cuts a stream into [`Batch`]es of whole documents, serially and cheaply. [`Batch::objects`] turns a
+//! batch into objects, on whichever thread has time. Nothing in here starts a thread, panics, or holds more than the
+//! [`Limits`] allow.
+
+mod batch;
+mod emit;
+mod item;
+mod split;
+
+pub use batch::{Batch, Scratch};
+pub use emit::{minify, write_yaml};
+pub use item::{Item, Malformed, Object, Position};
+pub use split::{Limits, Splitter};
