@@ -1,1 +1,54 @@
-//! Verdicts.
+//! One Kubernetes object in, one verdict out: is it done, has it failed, and why.
+
+mod go_text;
+mod json;
+mod node;
+mod object;
+mod options;
+mod upstream;
+mod verdict;
+
+pub use json::MAX_DEPTH;
+pub use object::{Object, ParseError};
+pub use options::{Options, Profile};
+pub use verdict::{
+    Basis, Condition, Failure, FailureClass, Problem, RECONCILING, STALLED, Status, Text, UnknownName, Verdict,
+};
+
+use serde_json::Value;
+
+/// The verdict on the bytes of one JSON object.
+///
+/// Total: bytes that are no object give Unknown with reason `Malformed`.
+#[must_use]
+pub fn compute(json: &[u8], options: &Options) -> Verdict {
+    match Object::parse(json) {
+        Ok(object) => object.verdict(options),
+        Err(error) => Verdict::malformed("", error.to_string()),
+    }
+}
+
+/// As [`compute`], for a value that is already parsed.
+#[must_use]
+pub fn compute_value(value: &Value, options: &Options) -> Verdict {
+    match Object::from_value(value) {
+        Ok(object) => object.verdict(options),
+        Err(error) => Verdict::malformed("", error.to_string()),
+    }
+}
+
+impl Object<'_> {
+    /// The verdict on this object.
+    #[must_use]
+    pub fn verdict(&self, options: &Options) -> Verdict {
+        match options.profile {
+            Profile::Kstatus | Profile::Settled => {
+                let mut verdict =
+                    upstream::compute(self, options.now).unwrap_or_else(|error| Verdict::malformed("", error));
+                verdict.generation = self.get(object::Field::Generation).and_then(node::Node::as_int);
+                verdict.observed_generation = self.get(object::Field::ObservedGeneration).and_then(node::Node::as_int);
+                verdict
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Values and types in the words of Go's `fmt` package, which upstream's error texts are made of.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::node::{Kind, Node};
+
+/// `%T` of a value that Go's decoder for Kubernetes objects made.
+pub(crate) fn type_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Null => "<nil>",
+        Kind::Bool => "bool",
+        Kind::Int => "int64",
+        Kind::Float => "float64",
+        Kind::String => "string",
+        Kind::List => "[]interface {}",
+        Kind::Map => "map[string]interface {}",
+    }
+}
+
+/// `reflect.Kind` of the same.
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Null => "invalid",
+        Kind::Bool => "bool",
+        Kind::Int => "int64",
+        Kind::Float => "float64",
+        Kind::String => "string",
+        Kind::List => "slice",
+        Kind::Map => "map",
+    }
+}
+
+/// `%v` of a value.
+pub(crate) fn value_text(node: Node<'_>) -> String {
+    let mut text = String::new();
+    write_value(node, &mut text, 0);
+    text
+}
+
+fn write_value(node: Node<'_>, text: &mut String, depth: usize) {
+    // Deeper values than anything in Kubernetes are cut: the text is for people, and the depth must be bounded.
+    if depth > 64 {
+        text.push('…');
+        return;
+    }
+    match node.kind() {
+        Kind::Null => text.push_str("<nil>"),
+        Kind::Bool => text.push_str(if node.as_bool() == Some(true) { "true" } else { "false" }),
+        Kind::Int => {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{}", node.as_int().unwrap_or_default());
+        }
+        Kind::Float => write_float(node.as_float().unwrap_or_default(), text),
+        Kind::String => text.push_str(&node.as_str().unwrap_or_default()),
+        Kind::List => {
+            text.push('[');
+            for (i, element) in node.elements().enumerate() {
+                if i > 0 {
+                    text.push(' ');
+                }
+                write_value(element, text, depth + 1);
+            }
+            text.push(']');
+        }
+        Kind::Map => {
+            let members: BTreeMap<Cow<'_, str>, Node<'_>> = node.members().collect();
+            text.push_str("map[");
+            for (i, (key, value)) in members.into_iter().enumerate() {
+                if i > 0 {
+                    text.push(' ');
+                }
+                text.push_str(&key);
+                text.push(':');
+                write_value(value, text, depth + 1);
+            }
+            text.push(']');
+        }
+    }
+}
+
+/// `%v` of a float64: the shortest digits, with an exponent below -4 and from 6 on.
+fn write_float(number: f64, text: &mut String) {
+    let scientific = format!("{number:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let written = if number != 0.0 && !(-4..6).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        write!(text, "{mantissa}e{sign}{:02}", exponent.abs())
+    } else if number == 0.0 && number.is_sign_negative() {
+        write!(text, "-0")
+    } else {
+        write!(text, "{number}")
+    };
+    // Writing to a String cannot fail.
+    let _ = written;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_look_as_in_go() {
+        for (json, expected) in [
+            ("null", "<nil>"),
+            ("1.5", "1.5"),
+            ("2.0", "2"),
+            ("1e21", "1e+21"),
+            ("1e20", "1e+20"),
+            ("100000.0", "100000"),
+            ("1234567.5", "1.2345675e+06"),
+            ("123456789012345678901234", "1.2345678901234569e+23"),
+            ("0.0001", "0.0001"),
+            ("0.00001", "1e-05"),
+            ("-0.0", "-0"),
+            ("-1.5e-7", "-1.5e-07"),
+            (r#"{"b":[1,"x",null],"a":{"c":true}}"#, "map[a:map[c:true] b:[1 x <nil>]]"),
+        ] {
+            assert_eq!(value_text(Node::Text(json.as_bytes())), expected);
+        }
+    }
+}

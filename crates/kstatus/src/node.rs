@@ -1,0 +1,336 @@
+//! One JSON value inside an object, read where it lies: in the bytes, or in a parsed `serde_json::Value`.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::json::{Cursor, RawString};
+
+/// A JSON value. Copying it copies a reference.
+///
+/// Types are told apart as Go's decoder for Kubernetes objects does it: a number without fraction and exponent that
+/// fits 64 bits is an integer, any other a float.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Node<'a> {
+    /// The checked bytes of exactly one value.
+    Text(&'a [u8]),
+    /// A value that somebody else has parsed.
+    Value(&'a Value),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Null,
+    Bool,
+    Int,
+    Float,
+    String,
+    List,
+    Map,
+}
+
+impl Kind {
+    /// The word used in messages of this library.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool => "a boolean",
+            Self::Int => "an integer",
+            Self::Float => "a decimal number",
+            Self::String => "a string",
+            Self::List => "a list",
+            Self::Map => "a map",
+        }
+    }
+}
+
+impl<'a> Node<'a> {
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Text(text) => match text.first() {
+                Some(b'"') => Kind::String,
+                Some(b'{') => Kind::Map,
+                Some(b'[') => Kind::List,
+                Some(b't' | b'f') => Kind::Bool,
+                Some(b'-' | b'0'..=b'9') => {
+                    if parse_int(text).is_some() {
+                        Kind::Int
+                    } else {
+                        Kind::Float
+                    }
+                }
+                _ => Kind::Null,
+            },
+            Self::Value(value) => match value {
+                Value::Null => Kind::Null,
+                Value::Bool(_) => Kind::Bool,
+                Value::Number(number) if number.is_i64() => Kind::Int,
+                Value::Number(_) => Kind::Float,
+                Value::String(_) => Kind::String,
+                Value::Array(_) => Kind::List,
+                Value::Object(_) => Kind::Map,
+            },
+        }
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    pub(crate) fn as_int(self) -> Option<i64> {
+        match self {
+            Self::Text(text) => parse_int(text),
+            Self::Value(value) => value.as_i64(),
+        }
+    }
+
+    pub(crate) fn as_float(self) -> Option<f64> {
+        match self {
+            Self::Text(text) => match self.kind() {
+                Kind::Int | Kind::Float => std::str::from_utf8(text).ok()?.parse().ok(),
+                _ => None,
+            },
+            Self::Value(value) => value.as_f64(),
+        }
+    }
+
+    pub(crate) fn as_bool(self) -> Option<bool> {
+        match self {
+            Self::Text(text) => match text.first() {
+                Some(b't') => Some(true),
+                Some(b'f') => Some(false),
+                _ => None,
+            },
+            Self::Value(value) => value.as_bool(),
+        }
+    }
+
+    pub(crate) fn as_str(self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Text(text) => inner(text).map(unescape),
+            Self::Value(value) => value.as_str().map(Cow::Borrowed),
+        }
+    }
+
+    /// Whether this is the string `word`, without copying it.
+    pub(crate) fn is(self, word: &str) -> bool {
+        match self {
+            Self::Text(text) => match inner(text) {
+                Some(inner) if inner == word.as_bytes() => !word.contains('\\'),
+                Some(inner) if inner.contains(&b'\\') => unescape(inner) == word,
+                _ => false,
+            },
+            Self::Value(value) => value.as_str() == Some(word),
+        }
+    }
+
+    /// The member `key` of a map; of several with the same key the last, as in Go.
+    pub(crate) fn get(self, key: &str) -> Option<Node<'a>> {
+        match self {
+            Self::Text(_) => self.members().filter(|(k, _)| k == key).last().map(|(_, value)| value),
+            Self::Value(value) => value.get(key).map(Node::Value),
+        }
+    }
+
+    /// The elements of a list; none for anything else.
+    pub(crate) fn elements(self) -> Elements<'a> {
+        match self {
+            Self::Text(text) if text.first() == Some(&b'[') => {
+                let mut cursor = Cursor::new(text);
+                cursor.enter();
+                Elements::Text { cursor, first: true }
+            }
+            Self::Value(Value::Array(list)) => Elements::Value(list.iter()),
+            _ => Elements::Value([].iter()),
+        }
+    }
+
+    /// The members of a map, in their order in the bytes; none for anything else. A key that stands twice comes twice.
+    pub(crate) fn members(self) -> Members<'a> {
+        match self {
+            Self::Text(text) if text.first() == Some(&b'{') => {
+                let mut cursor = Cursor::new(text);
+                cursor.enter();
+                Members::Text { cursor, first: true }
+            }
+            Self::Value(Value::Object(map)) => Members::Value(Some(map.iter())),
+            _ => Members::Value(None),
+        }
+    }
+
+    /// The number of elements or members.
+    pub(crate) fn len(self) -> usize {
+        self.elements().count() + self.members().count()
+    }
+}
+
+pub(crate) enum Elements<'a> {
+    Text { cursor: Cursor<'a>, first: bool },
+    Value(std::slice::Iter<'a, Value>),
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Node<'a>;
+
+    fn next(&mut self) -> Option<Node<'a>> {
+        match self {
+            Self::Text { cursor, first } => {
+                // The bytes were checked when the object was read, so an error cannot come up; it would end the list.
+                let element = cursor.next_element(std::mem::take(first)).ok().flatten()?;
+                Some(Node::Text(element))
+            }
+            Self::Value(list) => list.next().map(Node::Value),
+        }
+    }
+}
+
+pub(crate) enum Members<'a> {
+    Text { cursor: Cursor<'a>, first: bool },
+    Value(Option<serde_json::map::Iter<'a>>),
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Cow<'a, str>, Node<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Text { cursor, first } => {
+                let key = cursor.next_key(std::mem::take(first)).ok().flatten()?;
+                let value = cursor.skip().ok()?;
+                Some((key.text(), Node::Text(value)))
+            }
+            Self::Value(map) => {
+                let (key, value) = map.as_mut()?.next()?;
+                Some((Cow::Borrowed(key), Node::Value(value)))
+            }
+        }
+    }
+}
+
+impl<'a> RawString<'a> {
+    /// The string that the literal stands for.
+    pub(crate) fn text(self) -> Cow<'a, str> {
+        if self.escaped { unescape(self.inner) } else { String::from_utf8_lossy(self.inner) }
+    }
+}
+
+fn inner(text: &[u8]) -> Option<&[u8]> {
+    text.strip_prefix(b"\"")?.strip_suffix(b"\"")
+}
+
+fn parse_int(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    let mut number = 0i64;
+    for &digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        let digit = i64::from(digit);
+        number = number.checked_mul(10)?;
+        number = if negative { number.checked_sub(digit)? } else { number.checked_add(digit)? };
+    }
+    Some(number)
+}
+
+/// Reads the inside of a checked string literal. Bytes that are no UTF-8 and lone surrogates become U+FFFD, as Go's
+/// decoder does it.
+fn unescape(inner: &[u8]) -> Cow<'_, str> {
+    if !inner.contains(&b'\\') {
+        return String::from_utf8_lossy(inner);
+    }
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.iter().position(|&b| b == b'\\') {
+        let (plain, escape) = rest.split_at(at);
+        text.push_str(&String::from_utf8_lossy(plain));
+        let (character, length) = escaped_character(escape);
+        text.push(character);
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    text.push_str(&String::from_utf8_lossy(rest));
+    Cow::Owned(text)
+}
+
+/// The character that the escape at the start of the bytes stands for, and the escape's length.
+fn escaped_character(escape: &[u8]) -> (char, usize) {
+    let simple = |c| (c, 2);
+    match escape.get(1) {
+        Some(b'b') => simple('\u{8}'),
+        Some(b'f') => simple('\u{c}'),
+        Some(b'n') => simple('\n'),
+        Some(b'r') => simple('\r'),
+        Some(b't') => simple('\t'),
+        Some(b'u') => {
+            let high = utf16_unit(escape, 2);
+            let pair = (escape.get(6..8) == Some(b"\\u")).then(|| utf16_unit(escape, 8));
+            if let Some(low) = pair
+                && let Some(Ok(character)) = char::decode_utf16([high, low]).next()
+                && character.len_utf16() == 2
+            {
+                return (character, 12);
+            }
+            (char::from_u32(u32::from(high)).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
+        }
+        Some(&other) => simple(char::from(other)),
+        None => (char::REPLACEMENT_CHARACTER, 1),
+    }
+}
+
+fn utf16_unit(escape: &[u8], at: usize) -> u16 {
+    let digits = escape.get(at..at + 4).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default();
+    u16::from_str_radix(digits, 16).unwrap_or(0xfffd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_read_as_go_reads_them() {
+        for (literal, expected) in [
+            (&br#""plain""#[..], "plain"),
+            (br#""a\"b\\c\/d\n\t\r\b\f""#, "a\"b\\c/d\n\t\r\u{8}\u{c}"),
+            (br#""\u0041\u00e9\ud83d\ude00""#, "Aé😀"),
+            (br#""\ud83d""#, "\u{fffd}"),
+            (br#""\ud83dx\ude00""#, "\u{fffd}x\u{fffd}"),
+            (br#""\ud83d\u0041""#, "\u{fffd}A"),
+        ] {
+            assert_eq!(Node::Text(literal).as_str().as_deref(), Some(expected));
+            assert!(Node::Text(literal).is(expected), "{expected}");
+        }
+        assert!(!Node::Text(br#""a\\b""#).is(r"a\\b"));
+        assert_eq!(Node::Text(b"\"\xff\"").as_str().as_deref(), Some("\u{fffd}"));
+    }
+
+    #[test]
+    fn numbers_are_integers_or_floats_as_in_go() {
+        for (text, int) in [
+            ("0", Some(0)),
+            ("-0", Some(0)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("100000000000000000000", None),
+            ("2.0", None),
+            ("1e3", None),
+        ] {
+            assert_eq!(Node::Text(text.as_bytes()).as_int(), int, "{text}");
+            let kind = if int.is_some() { Kind::Int } else { Kind::Float };
+            assert_eq!(Node::Text(text.as_bytes()).kind(), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn of_two_members_with_one_key_the_last_counts() {
+        let map = Node::Text(br#"{"a":1,"\u0061":2,"b":3}"#);
+        assert_eq!(map.get("a").and_then(Node::as_int), Some(2));
+        assert_eq!(map.len(), 3);
+    }
+}

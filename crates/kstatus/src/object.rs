@@ -1,0 +1,392 @@
+//! The projection: where in an object the fields lie that some rule reads.
+//!
+//! One pass over the bytes notes the span of each field in [`Field`] and skips the rest. Nothing is copied.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::json::{Cursor, RawString, SyntaxError};
+use crate::node::{Kind, Node};
+
+/// Declares the fields that rules read. One line a parent; the order of the variants groups a parent's fields.
+macro_rules! fields {
+    ($($parent:ident: $($field:ident = $key:literal),+;)+) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Field { $($($field,)+)+ }
+
+        const FIELDS: usize = [$($($key,)+)+].len();
+
+        impl Field {
+            pub(crate) const fn key(self) -> &'static str {
+                match self { $($(Self::$field => $key,)+)+ }
+            }
+
+            pub(crate) const fn parent(self) -> Parent {
+                match self { $($(Self::$field => Parent::$parent,)+)+ }
+            }
+        }
+
+        impl Parent {
+            /// The field of this parent that the key names.
+            fn field(self, key: &[u8]) -> Option<Field> {
+                match self {
+                    $(Self::$parent => {
+                        $(if key == $key.as_bytes() { return Some(Field::$field); })+
+                        None
+                    })+
+                }
+            }
+
+            const fn range(self) -> (usize, usize) {
+                match self {
+                    $(Self::$parent => {
+                        let all = [$(Field::$field),+];
+                        (all[0] as usize, all[all.len() - 1] as usize + 1)
+                    })+
+                }
+            }
+        }
+    };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parent {
+    Top,
+    Metadata,
+    Spec,
+    Status,
+}
+
+impl Parent {
+    /// The field that holds the parent itself.
+    const fn field_of_top(self) -> Option<Field> {
+        match self {
+            Self::Top => None,
+            Self::Metadata => Some(Field::Metadata),
+            Self::Spec => Some(Field::Spec),
+            Self::Status => Some(Field::Status),
+        }
+    }
+
+    /// The parent's path with a leading dot, empty for the object itself.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Top => "",
+            Self::Metadata => ".metadata",
+            Self::Spec => ".spec",
+            Self::Status => ".status",
+        }
+    }
+}
+
+fields! {
+    Top: ApiVersion = "apiVersion", ObjectKind = "kind", Metadata = "metadata", Spec = "spec", Status = "status",
+        Endpoints = "endpoints";
+    Metadata: Name = "name", Namespace = "namespace", Generation = "generation",
+        DeletionTimestamp = "deletionTimestamp", CreationTimestamp = "creationTimestamp", Finalizers = "finalizers",
+        Annotations = "annotations";
+    Spec: SpecReplicas = "replicas", Paused = "paused", ProgressDeadline = "progressDeadlineSeconds",
+        MinReadySeconds = "minReadySeconds", UpdateStrategy = "updateStrategy", SpecType = "type",
+        ClusterIp = "clusterIP", Parallelism = "parallelism", Completions = "completions",
+        CompletionMode = "completionMode", Suspend = "suspend", SpecFinalizers = "finalizers", SpecHard = "hard",
+        SpecResources = "resources", SpecMetrics = "metrics", TargetCpu = "targetCPUUtilizationPercentage",
+        SchedulingGates = "schedulingGates", ReadinessGates = "readinessGates", RestartPolicy = "restartPolicy",
+        NodeUnschedulable = "unschedulable", HolderIdentity = "holderIdentity", RenewTime = "renewTime",
+        LeaseDuration = "leaseDurationSeconds", ReclaimPolicy = "persistentVolumeReclaimPolicy",
+        SignerName = "signerName", PriorityLevel = "priorityLevelConfiguration";
+    Status: ObservedGeneration = "observedGeneration", Conditions = "conditions", Replicas = "replicas",
+        UpdatedReplicas = "updatedReplicas", ReadyReplicas = "readyReplicas",
+        AvailableReplicas = "availableReplicas", CurrentReplicas = "currentReplicas",
+        FullyLabeledReplicas = "fullyLabeledReplicas", CurrentRevision = "currentRevision",
+        UpdateRevision = "updateRevision", DesiredNumberScheduled = "desiredNumberScheduled",
+        CurrentNumberScheduled = "currentNumberScheduled", UpdatedNumberScheduled = "updatedNumberScheduled",
+        NumberAvailable = "numberAvailable", NumberReady = "numberReady", Phase = "phase", State = "state",
+        StatusWord = "status", Health = "health", StatusReason = "reason", StatusMessage = "message",
+        ContainerStatuses = "containerStatuses", InitContainerStatuses = "initContainerStatuses",
+        EphemeralContainerStatuses = "ephemeralContainerStatuses", LoadBalancer = "loadBalancer",
+        Addresses = "addresses", StartTime = "startTime", Succeeded = "succeeded", Active = "active",
+        FailedCount = "failed", CompletedIndexes = "completedIndexes", FailedIndexes = "failedIndexes",
+        Capacity = "capacity", AllocatedResources = "allocatedResources",
+        AllocatedResourceStatuses = "allocatedResourceStatuses", ModifyVolumeStatus = "modifyVolumeStatus",
+        Attached = "attached", AttachError = "attachError", DetachError = "detachError",
+        ReadyToUse = "readyToUse", StatusError = "error", DisruptionsAllowed = "disruptionsAllowed",
+        CurrentHealthy = "currentHealthy", DesiredHealthy = "desiredHealthy", CurrentMetrics = "currentMetrics",
+        StatusHard = "hard", StatusUsed = "used", Certificate = "certificate", TypeChecking = "typeChecking",
+        Allocation = "allocation", ReservedFor = "reservedFor", Devices = "devices";
+}
+
+/// Where a field's value lies in the bytes. Empty: the field is absent (a JSON value has at least one byte).
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+/// What a look at a path gave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found<'a> {
+    Value(Node<'a>),
+    /// The field, or its parent, is absent or the parent is null.
+    Absent,
+    /// The parent is there but is no map.
+    BadParent(Node<'a>),
+}
+
+#[derive(Debug)]
+enum Source<'a> {
+    Text { bytes: &'a [u8], spans: [Span; FIELDS] },
+    Value(&'a Value),
+}
+
+/// One Kubernetes object, read as far as verdicts need it.
+///
+/// It borrows the bytes or the parsed value it was read from and copies nothing.
+///
+/// ```
+/// use kstatus::{Object, Options, Status};
+/// let object = Object::parse(br#"{"apiVersion":"v1","kind":"Namespace",
+///     "metadata":{"name":"shop"},"status":{"phase":"Active"}}"#)?;
+/// assert_eq!(object.name().as_deref(), Some("shop"));
+/// let verdict = object.verdict(&Options::new("2026-11-21T12:00:00Z".parse().unwrap()));
+/// assert_eq!(verdict.status, Status::Current);
+/// # Ok::<(), kstatus::ParseError>(())
+/// ```
+#[derive(Debug)]
+pub struct Object<'a> {
+    source: Source<'a>,
+}
+
+/// Bytes that are not one JSON object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at line {line} column {column}")]
+pub struct ParseError {
+    message: String,
+    offset: usize,
+    line: usize,
+    column: usize,
+}
+
+impl ParseError {
+    /// What is wrong, without the place.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The byte of the input at which it was found, counted from 0.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The line of that byte, counted from 1.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The column of that byte, in bytes and counted from 1.
+    #[must_use]
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    fn new(message: String, offset: usize, bytes: &[u8]) -> Self {
+        let before = bytes.get(..offset).unwrap_or(bytes);
+        let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
+        Self { message, offset, line, column: before.len() - line_start + 1 }
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Reads the bytes of one JSON object.
+    ///
+    /// All of the bytes are checked, also those that no rule reads, and nothing but white space may follow the object.
+    ///
+    /// # Errors
+    /// When the bytes are no JSON, hold another JSON value than an object, or are nested deeper than
+    /// [`MAX_DEPTH`](crate::MAX_DEPTH) levels.
+    pub fn parse(json: &'a [u8]) -> Result<Self, ParseError> {
+        let mut spans = [Span::default(); FIELDS];
+        match read(json, &mut spans) {
+            Ok(None) => Ok(Self { source: Source::Text { bytes: json, spans } }),
+            Ok(Some(kind)) => Err(ParseError::new(format!("expected an object, found {}", kind.name()), 0, json)),
+            Err(error) => Err(ParseError::new(error.problem.to_string(), error.offset, json)),
+        }
+    }
+
+    /// Takes a value that is already parsed.
+    ///
+    /// # Errors
+    /// When the value is no object.
+    pub fn from_value(value: &'a Value) -> Result<Self, ParseError> {
+        if value.is_object() {
+            return Ok(Self { source: Source::Value(value) });
+        }
+        let message = format!("expected an object, found {}", Node::Value(value).kind().name());
+        Err(ParseError { message, offset: 0, line: 1, column: 1 })
+    }
+
+    /// `apiVersion`, where it is a string.
+    #[must_use]
+    pub fn api_version(&self) -> Option<Cow<'a, str>> {
+        self.get(Field::ApiVersion)?.as_str()
+    }
+
+    /// `kind`, where it is a string.
+    #[must_use]
+    pub fn kind(&self) -> Option<Cow<'a, str>> {
+        self.get(Field::ObjectKind)?.as_str()
+    }
+
+    /// `metadata.namespace`, where it is a string.
+    #[must_use]
+    pub fn namespace(&self) -> Option<Cow<'a, str>> {
+        self.get(Field::Namespace)?.as_str()
+    }
+
+    /// `metadata.name`, where it is a string.
+    #[must_use]
+    pub fn name(&self) -> Option<Cow<'a, str>> {
+        self.get(Field::Name)?.as_str()
+    }
+
+    /// The field's value, null included; none where it is absent or its parent is no map.
+    #[inline]
+    pub(crate) fn get(&self, field: Field) -> Option<Node<'a>> {
+        match &self.source {
+            Source::Text { bytes, spans } => {
+                let span = spans.get(field as usize)?;
+                if span.end == 0 {
+                    return None;
+                }
+                bytes.get(span.start as usize..span.end as usize).map(Node::Text)
+            }
+            Source::Value(value) => {
+                let parent = match field.parent().field_of_top() {
+                    Some(parent) => value.get(parent.key())?,
+                    None => value,
+                };
+                parent.get(field.key()).map(Node::Value)
+            }
+        }
+    }
+
+    /// The field's value, telling an absent field from one whose parent is no map.
+    pub(crate) fn find(&self, field: Field) -> Found<'a> {
+        if let Some(value) = self.get(field) {
+            return Found::Value(value);
+        }
+        match field.parent().field_of_top().and_then(|parent| self.get(parent)) {
+            Some(parent) if !matches!(parent.kind(), Kind::Map | Kind::Null) => Found::BadParent(parent),
+            _ => Found::Absent,
+        }
+    }
+
+    /// API group and kind as upstream reads them: an `apiVersion` with more than one slash leaves both empty.
+    pub(crate) fn group_kind(&self) -> (Cow<'a, str>, Cow<'a, str>) {
+        let kind = self.kind().unwrap_or_default();
+        let version = self.api_version().unwrap_or_default();
+        let slashes = version.bytes().filter(|&b| b == b'/').count();
+        match slashes {
+            0 => (Cow::Borrowed(""), kind),
+            1 => {
+                let at = version.find('/').unwrap_or_default();
+                let group = match version {
+                    Cow::Borrowed(version) => Cow::Borrowed(version.get(..at).unwrap_or_default()),
+                    Cow::Owned(mut version) => {
+                        version.truncate(at);
+                        Cow::Owned(version)
+                    }
+                };
+                (group, kind)
+            }
+            _ => Default::default(),
+        }
+    }
+}
+
+/// Notes the spans of the fields; gives the kind of the value where it is no object.
+fn read(json: &[u8], spans: &mut [Span; FIELDS]) -> Result<Option<Kind>, SyntaxError> {
+    let mut cursor = Cursor::new(json);
+    if cursor.peek() != Some(b'{') {
+        let value = cursor.skip()?;
+        cursor.finish()?;
+        return Ok(Some(Node::Text(value).kind()));
+    }
+    read_map(&mut cursor, Parent::Top, spans)?;
+    cursor.finish()?;
+    Ok(None)
+}
+
+/// Reads the map at the cursor. Recursion ends at the second level: only the object itself has parents in it.
+fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut [Span; FIELDS]) -> Result<(), SyntaxError> {
+    cursor.enter();
+    let mut first = true;
+    while let Some(key) = cursor.next_key(first)? {
+        first = false;
+        let field = field_named(parent, key);
+        let next = cursor.peek();
+        let start = cursor.at;
+        let inner = match field {
+            Some(Field::Metadata) => Some(Parent::Metadata),
+            Some(Field::Spec) => Some(Parent::Spec),
+            Some(Field::Status) => Some(Parent::Status),
+            _ => None,
+        };
+        if let Some(inner) = inner {
+            // Of two members with one key the last counts, whole: what the first one held is forgotten.
+            let (from, to) = inner.range();
+            spans.get_mut(from..to).unwrap_or_default().fill(Span::default());
+            if next == Some(b'{') {
+                read_map(cursor, inner, spans)?;
+            } else {
+                cursor.skip()?;
+            }
+        } else {
+            cursor.skip()?;
+        }
+        if let Some(span) = field.and_then(|field| spans.get_mut(field as usize)) {
+            *span = Span { start: offset(start), end: offset(cursor.at) };
+        }
+    }
+    Ok(())
+}
+
+/// Offsets past 4 GiB are not kept: such a field reads as absent. Readers bound objects far below.
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or_default()
+}
+
+fn field_named(parent: Parent, key: RawString<'_>) -> Option<Field> {
+    if key.escaped { parent.field(key.text().as_bytes()) } else { parent.field(key.inner) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_parents_the_last_counts_whole() {
+        let object = Object::parse(
+            br#"{"metadata":{"name":"a","namespace":"n"},"metadata":{"name":"b"},"st\u0061tus":{"phase":"x"},"spec":1}"#,
+        )
+        .unwrap();
+        assert_eq!(object.name().as_deref(), Some("b"));
+        assert_eq!(object.namespace(), None);
+        assert_eq!(object.get(Field::Phase).and_then(Node::as_str).as_deref(), Some("x"));
+        assert!(matches!(object.find(Field::Paused), Found::BadParent(_)));
+        assert!(matches!(object.find(Field::Generation), Found::Absent));
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let error = Object::parse(b"{\n  \"kind\": tru\n}").unwrap_err();
+        assert_eq!(error.to_string(), "expected `true`, `false` or `null` at line 2 column 11");
+        assert_eq!(Object::parse(b" [1]").unwrap_err().to_string(), "expected an object, found a list at line 1 column 1");
+        assert_eq!(Object::parse(b"{").unwrap_err().to_string(), "unexpected end of input at line 1 column 2");
+    }
+}

@@ -1,0 +1,531 @@
+//! The profile `kstatus`: upstream's rules to the letter.
+//!
+//! Followed is `sigs.k8s.io/cli-utils/pkg/kstatus/status` of October 2025: the order of the checks, every branch of
+//! the rules for its 16 kinds, reasons, messages and error texts, with the defects that its users have come to know.
+//! What is better done otherwise is done so in the profile `settled`. Errors of upstream become `Malformed`.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use crate::go_text::{kind_name, type_name, value_text};
+use crate::node::{Kind, Node};
+use crate::object::{Field, Found, Object};
+use crate::verdict::{Basis, RECONCILING, STALLED, Status, Text, Verdict};
+
+/// How long upstream lets a Pod be unschedulable before it calls it failed, in seconds.
+const SCHEDULE_WINDOW: i64 = 15;
+
+/// An error of upstream's `Compute`, as it reads there.
+type Result<T> = std::result::Result<T, String>;
+
+/// The verdict of the profile `kstatus`. An `Err` holds upstream's error text.
+pub(crate) fn compute(object: &Object<'_>, now: Timestamp) -> Result<Verdict> {
+    if let Some(verdict) = deletion(object)? {
+        return Ok(verdict);
+    }
+    if let Some(verdict) = generation(object)? {
+        return Ok(verdict);
+    }
+    let conditions = Conditions::read(object)?;
+    if let Some(verdict) = standard_conditions(&conditions) {
+        return Ok(verdict);
+    }
+    let (group, kind) = object.group_kind();
+    let verdict = match key(&group, &kind) {
+        ("", "Secret" | "ConfigMap") | ("batch", "CronJob") => rule_current("Resource is always ready"),
+        ("", "Service") => service(object),
+        ("", "Pod") => pod(object, &conditions, now)?,
+        ("", "PersistentVolumeClaim") => persistent_volume_claim(object),
+        ("apps", "StatefulSet") => stateful_set(object),
+        ("apps" | "extensions", "DaemonSet") => daemon_set(object)?,
+        ("apps" | "extensions", "Deployment") => deployment(object, &conditions),
+        ("apps" | "extensions", "ReplicaSet") => replica_set(object, &conditions),
+        ("policy", "PodDisruptionBudget") => rule_current("AllowedDisruptions has been computed."),
+        ("batch", "Job") => job(object, &conditions),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => custom_resource_definition(&conditions),
+        _ => return Ok(ready_condition(&conditions)),
+    };
+    Ok(verdict)
+}
+
+/// Upstream looks rules up by `kind`, or `group/kind` outside the core group, joined: a core object whose kind is
+/// literally `apps/Deployment` finds the rule too.
+fn key<'k>(group: &'k str, kind: &'k str) -> (&'k str, &'k str) {
+    if group.is_empty() { kind.split_once('/').unwrap_or(("", kind)) } else { (group, kind) }
+}
+
+fn current(basis: Basis, message: impl Into<Text>) -> Verdict {
+    Verdict::new(Status::Current, basis, "Current", message)
+}
+
+fn rule_current(message: impl Into<Text>) -> Verdict {
+    current(Basis::KindRule, message)
+}
+
+fn in_progress(reason: &'static str, message: impl Into<Text>) -> Verdict {
+    Verdict::new(Status::InProgress, Basis::KindRule, reason, message)
+}
+
+fn failed(reason: impl Into<Text>, message: impl Into<Text>) -> Verdict {
+    Verdict::new(Status::Failed, Basis::KindRule, reason, message)
+}
+
+// The checks before the kinds.
+
+fn deletion(object: &Object<'_>) -> Result<Option<Verdict>> {
+    let value = strict(object, Field::DeletionTimestamp, "string", Kind::String)
+        .map_err(|error| format!("looking up metadata.deletionTimestamp from resource: {error}"))?;
+    Ok(value.filter(|value| !value.is("")).map(|_| {
+        Verdict::new(Status::Terminating, Basis::Deletion, "Terminating", "Resource scheduled for deletion")
+    }))
+}
+
+fn strict_generation(object: &Object<'_>) -> Result<Option<i64>> {
+    strict(object, Field::Generation, "int64", Kind::Int)
+        .map(|value| value.and_then(Node::as_int))
+        .map_err(|error| format!("looking up metadata.generation from resource: {error}"))
+}
+
+fn strict_observed_generation(object: &Object<'_>) -> Result<Option<i64>> {
+    strict(object, Field::ObservedGeneration, "int64", Kind::Int)
+        .map(|value| value.and_then(Node::as_int))
+        .map_err(|error| format!("looking up status.observedGeneration from resource: {error}"))
+}
+
+fn generation(object: &Object<'_>) -> Result<Option<Verdict>> {
+    let Some(generation) = strict_generation(object)? else { return Ok(None) };
+    let Some(observed) = strict_observed_generation(object)? else { return Ok(None) };
+    if generation == observed {
+        return Ok(None);
+    }
+    let kind = object.kind().unwrap_or_default();
+    let message = format!("{kind} generation is {generation}, but latest observed generation is {observed}");
+    Ok(Some(Verdict::new(Status::InProgress, Basis::Generation, "LatestGenerationNotObserved", message)))
+}
+
+fn standard_conditions(conditions: &Conditions<'_>) -> Option<Verdict> {
+    conditions.iter().find_map(|condition| {
+        let status = if condition.is(RECONCILING, "True") {
+            Status::InProgress
+        } else if condition.is(STALLED, "True") {
+            Status::Failed
+        } else {
+            return None;
+        };
+        Some(Verdict::new(status, Basis::StandardCondition, condition.reason(), condition.message()))
+    })
+}
+
+fn ready_condition(conditions: &Conditions<'_>) -> Verdict {
+    for condition in conditions.iter().filter(|condition| condition.is_type("Ready")) {
+        if condition.is_status("True") {
+            return current(Basis::Ready, "Resource is Ready");
+        }
+        if condition.is_status("False") || condition.is_status("Unknown") {
+            let (reason, message) = (condition.reason(), condition.message());
+            return Verdict::new(Status::InProgress, Basis::Ready, reason, message);
+        }
+    }
+    current(Basis::Nothing, "Resource is current")
+}
+
+// The rules by kind.
+
+fn service(object: &Object<'_>) -> Verdict {
+    let is_load_balancer = object.get(Field::SpecType).is_some_and(|kind| kind.is("LoadBalancer"));
+    let has_ip = object.get(Field::ClusterIp).is_some_and(|ip| ip.kind() == Kind::String && !ip.is(""));
+    if is_load_balancer && !has_ip {
+        return in_progress("NoIPAssigned", "ClusterIP not set. Service type: LoadBalancer");
+    }
+    rule_current("Service is ready")
+}
+
+fn persistent_volume_claim(object: &Object<'_>) -> Verdict {
+    let phase = string(object, Field::Phase, "unknown");
+    if phase != "Bound" {
+        return in_progress("NotBound", format!("PVC is not Bound. phase: {phase}"));
+    }
+    rule_current("PVC is Bound")
+}
+
+fn pod(object: &Object<'_>, conditions: &Conditions<'_>, now: Timestamp) -> Result<Verdict> {
+    let phase = string(object, Field::Phase, "");
+    Ok(match &*phase {
+        "Succeeded" => rule_current("Pod has completed successfully"),
+        "Failed" => rule_current("Pod has completed, but not successfully"),
+        "Running" => running_pod(object, conditions)?,
+        "Pending" => {
+            let unscheduled = conditions.iter().find(|c| c.is("PodScheduled", "False"));
+            if unscheduled.is_some_and(|c| c.is_reason("Unschedulable")) {
+                if created_within(object, now, SCHEDULE_WINDOW) {
+                    in_progress("PodNotScheduled", "Pod has not been scheduled")
+                } else {
+                    failed("PodUnschedulable", "Pod could not be scheduled")
+                }
+            } else {
+                in_progress("PodPending", "Pod is in the Pending phase")
+            }
+        }
+        "" => in_progress("PodNotObserved", "Pod phase not available"),
+        phase => return Err(format!("unknown phase {phase}")),
+    })
+}
+
+fn running_pod(object: &Object<'_>, conditions: &Conditions<'_>) -> Result<Verdict> {
+    if conditions.iter().any(|c| c.is("Ready", "True")) {
+        return Ok(rule_current("Pod is Ready"));
+    }
+    let mut names: Option<String> = None;
+    if let Some(statuses) =
+        strict(object, Field::ContainerStatuses, "[]interface{}", Kind::List).map_err(|error| error.to_string())?
+    {
+        for status in statuses.elements() {
+            if let Some(name) = crash_looping(status)? {
+                match &mut names {
+                    Some(names) => {
+                        names.push(',');
+                        names.push_str(&name);
+                    }
+                    None => names = Some(name.into_owned()),
+                }
+            }
+        }
+    }
+    let Some(names) = names else {
+        return Ok(in_progress("PodRunningNotReady", "Pod is running but is not Ready"));
+    };
+    Ok(failed("ContainerCrashLooping", format!("Containers in CrashLoop state: {names}")))
+}
+
+/// The container's name where it is crash looping. Upstream asserts each type on the way and panics where it is
+/// another, null included; the error is the text of that panic.
+fn crash_looping(status: Node<'_>) -> Result<Option<Cow<'_, str>>> {
+    let asserted = |node: Node<'_>, kind: Kind| {
+        if node.kind() == kind {
+            return Ok(());
+        }
+        let is = if node.is_null() { "nil" } else { type_name(node.kind()) };
+        Err(format!("interface conversion: interface {{}} is {is}, not {}", type_name(kind)))
+    };
+    asserted(status, Kind::Map)?;
+    let Some(name) = status.get("name") else { return Ok(None) };
+    asserted(name, Kind::String)?;
+    let Some(state) = status.get("state") else { return Ok(None) };
+    asserted(state, Kind::Map)?;
+    let Some(waiting) = state.get("waiting") else { return Ok(None) };
+    asserted(waiting, Kind::Map)?;
+    let Some(reason) = waiting.get("reason") else { return Ok(None) };
+    asserted(reason, Kind::String)?;
+    Ok(if reason.is("CrashLoopBackOff") { name.as_str() } else { None })
+}
+
+/// Whether the creation is less than so many seconds ago. A creation time that cannot be read is long ago.
+fn created_within(object: &Object<'_>, now: Timestamp, seconds: i64) -> bool {
+    let created = object
+        .get(Field::CreationTimestamp)
+        .and_then(Node::as_str)
+        .and_then(|text| text.parse::<Timestamp>().ok())
+        .unwrap_or(Timestamp::MIN);
+    now.duration_since(created) < jiff::SignedDuration::from_secs(seconds)
+}
+
+fn stateful_set(object: &Object<'_>) -> Verdict {
+    let strategy = object.get(Field::UpdateStrategy);
+    if strategy.and_then(|s| s.get("type")).is_some_and(|t| t.is("OnDelete")) {
+        return rule_current("StatefulSet is using the ondelete update strategy");
+    }
+    let spec = int(object, Field::SpecReplicas, 1);
+    let replicas = int(object, Field::Replicas, 0);
+    let ready = int(object, Field::ReadyReplicas, 0);
+    let updated = int(object, Field::UpdatedReplicas, 0);
+    let current = int(object, Field::CurrentReplicas, 0);
+    let partition = strategy
+        .and_then(|s| s.get("rollingUpdate"))
+        .and_then(|r| r.get("partition"))
+        .and_then(Node::as_int)
+        .unwrap_or(-1);
+    if spec > replicas {
+        return in_progress("LessReplicas", format!("Replicas: {replicas}/{spec}"));
+    }
+    if spec > ready {
+        return in_progress("LessReady", format!("Ready: {ready}/{spec}"));
+    }
+    if replicas > spec {
+        return in_progress("ExtraPods", format!("Pending termination: {}", replicas.wrapping_sub(spec)));
+    }
+    if partition != -1 {
+        let expected = spec.wrapping_sub(partition);
+        if updated < expected {
+            return in_progress("PartitionRollout", format!("updated: {updated}/{expected}"));
+        }
+        return rule_current(format!("Partition rollout complete. updated: {updated}"));
+    }
+    if spec > current {
+        return in_progress("LessCurrent", format!("current: {current}/{spec}"));
+    }
+    if string(object, Field::CurrentRevision, "") != string(object, Field::UpdateRevision, "") {
+        return in_progress("RevisionMismatch", "Waiting for updated revision to match current");
+    }
+    rule_current(format!("All replicas scheduled as expected. Replicas: {replicas}"))
+}
+
+fn deployment(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
+    const NO_DEADLINE: i64 = i32::MAX as i64;
+    let mut progressing = int(object, Field::ProgressDeadline, NO_DEADLINE) == NO_DEADLINE;
+    let mut available = false;
+    for condition in conditions.iter() {
+        if condition.is_type("Progressing") {
+            if condition.is_reason("ProgressDeadlineExceeded") {
+                let mut verdict = failed(condition.reason(), "Progress deadline exceeded");
+                verdict.condition_message = Some(condition.message().into());
+                return verdict;
+            }
+            if condition.is_status("True") && condition.is_reason("NewReplicaSetAvailable") {
+                progressing = true;
+            }
+        }
+        if condition.is("Available", "True") {
+            available = true;
+        }
+    }
+    let spec = int(object, Field::SpecReplicas, 1);
+    let replicas = int(object, Field::Replicas, 0);
+    let updated = int(object, Field::UpdatedReplicas, 0);
+    let ready = int(object, Field::ReadyReplicas, 0);
+    let available_replicas = int(object, Field::AvailableReplicas, 0);
+    if spec > replicas {
+        return in_progress("LessReplicas", format!("Replicas: {replicas}/{spec}"));
+    }
+    if spec > updated {
+        return in_progress("LessUpdated", format!("Updated: {updated}/{spec}"));
+    }
+    if replicas > spec {
+        return in_progress("ExtraPods", format!("Pending termination: {}", replicas.wrapping_sub(spec)));
+    }
+    if updated > available_replicas {
+        return in_progress("LessAvailable", format!("Available: {available_replicas}/{updated}"));
+    }
+    if spec > ready {
+        return in_progress("LessReady", format!("Ready: {ready}/{spec}"));
+    }
+    if !progressing {
+        return in_progress("ReplicaSetNotAvailable", "ReplicaSet not Available");
+    }
+    if !available {
+        return in_progress("DeploymentNotAvailable", "Deployment not Available");
+    }
+    rule_current(format!("Deployment is available. Replicas: {replicas}"))
+}
+
+fn replica_set(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
+    if conditions.iter().any(|c| c.is("ReplicaFailure", "True")) {
+        return in_progress("ReplicaFailure", "Replica Failure condition. Check Pods");
+    }
+    let spec = int(object, Field::SpecReplicas, 1);
+    let replicas = int(object, Field::Replicas, 0);
+    let labelled = int(object, Field::FullyLabeledReplicas, 0);
+    let available = int(object, Field::AvailableReplicas, 0);
+    let ready = int(object, Field::ReadyReplicas, 0);
+    if spec > labelled {
+        return in_progress("LessLabelled", format!("Labelled: {labelled}/{spec}"));
+    }
+    if spec > available {
+        return in_progress("LessAvailable", format!("Available: {available}/{spec}"));
+    }
+    if spec > ready {
+        return in_progress("LessReady", format!("Ready: {ready}/{spec}"));
+    }
+    if replicas > spec {
+        return in_progress("ExtraPods", format!("Pending termination: {}", replicas.wrapping_sub(spec)));
+    }
+    rule_current(format!("ReplicaSet is available. Replicas: {replicas}"))
+}
+
+fn daemon_set(object: &Object<'_>) -> Result<Verdict> {
+    let kind = || object.kind().unwrap_or_default();
+    if strict_generation(object)?.is_none() {
+        return Ok(in_progress("NoGeneration", format!("{} metadata.generation not found", kind())));
+    }
+    if strict_observed_generation(object)?.is_none() {
+        let message = format!("{} status.observedGeneration not found", kind());
+        return Ok(in_progress("NoObservedGeneration", message));
+    }
+    let desired = int(object, Field::DesiredNumberScheduled, -1);
+    if desired == -1 {
+        return Ok(in_progress("NoDesiredNumber", "Missing .status.desiredNumberScheduled"));
+    }
+    for (field, reason, label) in [
+        (Field::CurrentNumberScheduled, "LessCurrent", "Current"),
+        (Field::UpdatedNumberScheduled, "LessUpdated", "Updated"),
+        (Field::NumberAvailable, "LessAvailable", "Available"),
+        (Field::NumberReady, "LessReady", "Ready"),
+    ] {
+        let number = int(object, field, 0);
+        if desired > number {
+            return Ok(in_progress(reason, format!("{label}: {number}/{desired}")));
+        }
+    }
+    Ok(rule_current(format!("All replicas scheduled as expected. Replicas: {desired}")))
+}
+
+fn job(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
+    let parallelism = int(object, Field::Parallelism, 1);
+    let completions = int(object, Field::Completions, parallelism);
+    let succeeded = int(object, Field::Succeeded, 0);
+    let active = int(object, Field::Active, 0);
+    let failures = int(object, Field::FailedCount, 0);
+    for condition in conditions.iter() {
+        if condition.is("Complete", "True") {
+            return rule_current(format!("Job Completed. succeeded: {succeeded}/{completions}"));
+        }
+        if condition.is("Failed", "True") {
+            return failed("JobFailed", format!("Job Failed. failed: {failures}/{completions}"));
+        }
+        if condition.is("Suspended", "True") && object.get(Field::Suspend).and_then(Node::as_bool) == Some(true) {
+            return rule_current("Job is suspended");
+        }
+    }
+    if string(object, Field::StartTime, "").is_empty() {
+        return in_progress("JobNotStarted", "Job not started");
+    }
+    rule_current(format!("Job in progress. success:{succeeded}, active: {active}, failed: {failures}"))
+}
+
+fn custom_resource_definition(conditions: &Conditions<'_>) -> Verdict {
+    for condition in conditions.iter() {
+        let names_refused = condition.is("NamesAccepted", "False");
+        let not_established = condition.is("Established", "False") && !condition.is_reason("Installing");
+        if names_refused || not_established {
+            return failed(condition.reason(), condition.message());
+        }
+        if condition.is("Established", "True") {
+            return rule_current("CRD is established");
+        }
+    }
+    in_progress("Installing", "Install in progress")
+}
+
+// How upstream reads fields.
+
+/// A field that is of another type than asked for counts as absent: `GetIntField`.
+fn int(object: &Object<'_>, field: Field, default: i64) -> i64 {
+    object.get(field).and_then(Node::as_int).unwrap_or(default)
+}
+
+/// As [`int`], for strings: `GetStringField`.
+fn string<'a>(object: &Object<'a>, field: Field, default: &'static str) -> Cow<'a, str> {
+    object.get(field).and_then(Node::as_str).unwrap_or(Cow::Borrowed(default))
+}
+
+/// A field whose type is insisted on: `unstructured.NestedString` and the like. Absent is no error, null is one.
+fn strict<'a>(object: &Object<'a>, field: Field, expected: &str, kind: Kind) -> Result<Option<Node<'a>>> {
+    let (value, expected) = match object.find(field) {
+        Found::Absent => return Ok(None),
+        Found::Value(value) if value.kind() == kind => return Ok(Some(value)),
+        Found::Value(value) => (value, expected),
+        Found::BadParent(parent) => (parent, "map[string]interface{}"),
+    };
+    let path = field.parent().path();
+    Err(format!(
+        "{path}.{} accessor error: {} is of the type {}, expected {expected}",
+        field.key(),
+        value_text(value),
+        type_name(value.kind())
+    ))
+}
+
+/// `status.conditions`, all checked.
+struct Conditions<'a> {
+    list: Option<Node<'a>>,
+}
+
+impl<'a> Conditions<'a> {
+    /// Checks what upstream's converter checks, in its order: the first bad field of the first bad element wins.
+    fn read(object: &Object<'a>) -> Result<Self> {
+        let list = match object.find(Field::Conditions) {
+            Found::Absent => None,
+            Found::Value(list) => match list.kind() {
+                Kind::Null => None,
+                Kind::List => Some(list),
+                kind => return Err(format!("cannot restore slice from {}", kind_name(kind))),
+            },
+            Found::BadParent(status) => {
+                return Err(format!("cannot restore struct from: {}", kind_name(status.kind())));
+            }
+        };
+        for element in list.iter().flat_map(|list| list.elements()) {
+            match element.kind() {
+                Kind::Map => Condition::read(element).check()?,
+                Kind::Null => {}
+                kind => return Err(format!("cannot restore struct from: {}", kind_name(kind))),
+            }
+        }
+        Ok(Self { list })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Condition<'a>> {
+        self.list.iter().flat_map(|list| list.elements()).map(Condition::read)
+    }
+}
+
+/// One condition. Fields that are absent or null are empty strings.
+struct Condition<'a> {
+    type_: Option<Node<'a>>,
+    status: Option<Node<'a>>,
+    reason: Option<Node<'a>>,
+    message: Option<Node<'a>>,
+}
+
+impl<'a> Condition<'a> {
+    fn read(element: Node<'a>) -> Self {
+        let mut condition = Self { type_: None, status: None, reason: None, message: None };
+        for (key, value) in element.members() {
+            match &*key {
+                "type" => condition.type_ = Some(value),
+                "status" => condition.status = Some(value),
+                "reason" => condition.reason = Some(value),
+                "message" => condition.message = Some(value),
+                _ => {}
+            }
+        }
+        condition
+    }
+
+    fn check(&self) -> Result<()> {
+        let fields =
+            [(self.type_, "string"), (self.status, "v1.ConditionStatus"), (self.reason, "string"), (self.message, "string")];
+        for (node, target) in fields {
+            match node.map(Node::kind) {
+                None | Some(Kind::Null | Kind::String) => {}
+                Some(Kind::Int) => return Err(format!("cannot convert int64 to {target}")),
+                Some(_) => return Err("unrecognized type: string".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_type(&self, word: &str) -> bool {
+        self.type_.is_some_and(|node| node.is(word))
+    }
+
+    fn is_status(&self, word: &str) -> bool {
+        self.status.is_some_and(|node| node.is(word))
+    }
+
+    fn is_reason(&self, word: &str) -> bool {
+        self.reason.is_some_and(|node| node.is(word))
+    }
+
+    fn is(&self, type_: &str, status: &str) -> bool {
+        self.is_type(type_) && self.is_status(status)
+    }
+
+    fn reason(&self) -> String {
+        self.reason.and_then(Node::as_str).unwrap_or_default().into_owned()
+    }
+
+    fn message(&self) -> String {
+        self.message.and_then(Node::as_str).unwrap_or_default().into_owned()
+    }
+}
