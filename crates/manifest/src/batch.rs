@@ -1,45 +1,274 @@
 //! A batch of documents, and the objects in it.
 
-use crate::item::{Item, Object, Origin, Position};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use memchr::memmem;
+
+use crate::cut::{Cut, Cutter};
+use crate::head::{Head, ItemHeader};
+use crate::item::{Item, Malformed, Object, Origin, Position};
+use crate::split::{Limits, advance};
+use crate::yaml;
+
+/// How deeply lists may stand in one another.
+const NESTED_LISTS: usize = 32;
 
 /// Whole documents of a stream, in one piece of memory. It can be sent to another thread.
-#[derive(Debug, Default)]
+///
+/// # Examples
+///
+/// See [`Splitter`](crate::Splitter).
+#[derive(Debug)]
 pub struct Batch {
-    pub(crate) data: Vec<u8>,
+    /// All of it initialised, so that reading into it doesn't have to; only the first `len` bytes count.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) len: usize,
+    pub(crate) documents: Vec<Document>,
+    /// The place of the first byte in the stream.
+    pub(crate) origin: Position,
+    limits: Limits,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            len: 0,
+            documents: Vec::new(),
+            origin: Position { line: 1, column: 1 },
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// One document: bytes of the batch, and what they are.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// A JSON value; maybe a `list`. Items of a typed list get its `header`.
+    Json { list: bool, header: Option<Arc<ItemHeader>> },
+    /// A YAML document.
+    Yaml,
+    /// An item of a YAML list that was too large to be read as one document, with its dash.
+    YamlItem { header: Option<Arc<ItemHeader>> },
+    /// Nothing that could be read.
+    Malformed(Cow<'static, str>),
 }
 
 /// Memory that [`Batch::objects`] needs, to be used again for the next batch. One per thread.
 #[derive(Debug, Default)]
-pub struct Scratch {}
+pub struct Scratch {
+    yaml: yaml::Transcoder,
+    /// What a YAML document became.
+    json: Vec<u8>,
+    /// An item with the header of its list.
+    item: Vec<u8>,
+}
 
 impl Batch {
-    /// Calls `each` for every object of the batch, in the stream's order: the items of a `List` one by one, empty
-    /// documents not at all.
-    pub fn objects(&self, scratch: &mut Scratch, mut each: impl FnMut(Item<'_>)) {
-        let _ = scratch;
-        each(Item::Object(Object { json: &self.data, origin: Origin { start: 0, added: 0, verbatim: true } }));
+    pub(crate) fn reset(&mut self, origin: Position, limits: Limits) {
+        self.len = 0;
+        self.documents.clear();
+        self.origin = origin;
+        self.limits = limits;
     }
 
-    /// Reads an object's document again, as YAML. For a JSON document that turned out not to be JSON: Go's decoder
-    /// then tries YAML, which allows `{"a": 1,}` or `{"a": b}`.
+    pub(crate) fn grow(&mut self, to: usize) {
+        if self.bytes.len() < to {
+            self.bytes.resize(to, 0);
+        }
+    }
+
+    pub(crate) fn append(&mut self, text: &[u8]) {
+        let end = self.len + text.len();
+        self.grow(end);
+        self.bytes[self.len..end].copy_from_slice(text);
+        self.len = end;
+    }
+
+    pub(crate) fn data(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    pub(crate) fn malformed(&mut self, at: usize, message: Cow<'static, str>) {
+        self.documents.push(Document { start: at, end: at, content: Content::Malformed(message) });
+    }
+
+    pub(crate) fn too_large(&mut self, at: usize) {
+        let message = format!("the object is larger than the limit of {} bytes", self.limits.object_bytes);
+        self.malformed(at, Cow::Owned(message));
+    }
+
+    pub(crate) fn too_deep(&mut self, at: usize) {
+        let message = format!("the object nests deeper than the limit of {} levels", self.limits.depth);
+        self.malformed(at, Cow::Owned(message));
+    }
+
+    /// How many bytes of the stream the batch holds, those included that the next batch begins with.
+    pub fn size(&self) -> usize {
+        self.len
+    }
+
+    /// Calls `each` for every object of the batch, in the stream's order: the items of a list one by one, empty
+    /// documents not at all.
+    ///
+    /// An object whose `kind` ends in `List` and that has an array `items` is a list, and so is a top-level array;
+    /// lists may stand in one another. Items of a typed list (`PodList`, as the API serves it) that have neither
+    /// `apiVersion` nor `kind` get both from the list, as in Go.
+    pub fn objects(&self, scratch: &mut Scratch, mut each: impl FnMut(Item<'_>)) {
+        for document in &self.documents {
+            let text = &self.data()[document.start..document.end];
+            match &document.content {
+                Content::Json { list, header } => {
+                    let mut reader =
+                        Expand { batch: self, item: &mut scratch.item, each: &mut each, start: document.start, verbatim: true };
+                    if *list {
+                        reader.value(text, 0, header.as_deref(), 0);
+                    } else {
+                        reader.object(text, 0, header.as_deref());
+                    }
+                }
+                Content::Yaml => self.yaml(scratch, document.start, document.end, None, &mut each),
+                Content::YamlItem { header } => {
+                    self.yaml(scratch, document.start, document.end, Some(header.as_deref()), &mut each);
+                }
+                Content::Malformed(message) => each(Item::Malformed(Malformed {
+                    message: message.clone().into_owned(),
+                    position: self.position_at(document.start),
+                })),
+            }
+        }
+    }
+
+    /// Reads an object's text again, as YAML. For a JSON document that turned out not to be JSON: Go's decoder then
+    /// tries YAML, which allows `{"a": 1,}` or `{"a": b}`.
     ///
     /// Inside the callback of [`Batch::objects`] its scratch is taken, so this one is another.
     pub fn objects_as_yaml(&self, object: &Object<'_>, scratch: &mut Scratch, mut each: impl FnMut(Item<'_>)) {
-        let _ = scratch;
-        each(Item::Object(*object));
+        let Origin { start, added, verbatim } = object.origin;
+        if !verbatim {
+            return each(Item::Object(*object));
+        }
+        let end = (start + object.json.len().saturating_sub(added)).min(self.len);
+        self.yaml(scratch, start, end, None, &mut each);
+    }
+
+    /// `item` is the header of the list that the document is an item of.
+    fn yaml(
+        &self,
+        scratch: &mut Scratch,
+        start: usize,
+        end: usize,
+        item: Option<Option<&ItemHeader>>,
+        each: &mut dyn FnMut(Item<'_>),
+    ) {
+        scratch.json.clear();
+        let document = &self.data()[start..end];
+        if let Err(error) = scratch.yaml.read(document, &mut scratch.json, self.limits) {
+            let mut message = error.message;
+            if item.is_some() && message.starts_with("unknown anchor") {
+                message.push_str(" (in a list of more than 2 MiB, items can't share anchors)");
+            }
+            return each(Item::Malformed(Malformed { message, position: self.position_at(start + error.at) }));
+        }
+        let text = &scratch.json[..];
+        let mut reader = Expand { batch: self, item: &mut scratch.item, each, start, verbatim: false };
+        match text.first() {
+            None | Some(b'n') => {}
+            Some(b'{') if memmem::find(text, b"\"items\":").is_none() => reader.object(text, 0, None),
+            _ => reader.value(text, 0, item.flatten(), 0),
+        }
     }
 
     /// Where in the stream the byte `offset` of `object.json` is, for the error of a parser that reads it. For YAML,
-    /// whose text is another, where the object begins.
+    /// whose text is another, where the document begins.
+    ///
+    /// It counts lines from the beginning of the batch: cheap enough for an error, not for every object.
     pub fn position(&self, object: &Object<'_>, offset: usize) -> Position {
-        let at = if object.origin.verbatim {
-            object.origin.start + offset.saturating_sub(object.origin.added)
+        let Origin { start, added, verbatim } = object.origin;
+        self.position_at(if verbatim { start + offset.saturating_sub(added) } else { start })
+    }
+
+    pub(crate) fn position_at(&self, at: usize) -> Position {
+        advance(self.origin, &self.data()[..at.min(self.len)])
+    }
+}
+
+/// Finds the objects in one JSON text: itself, or its items.
+struct Expand<'a> {
+    batch: &'a Batch,
+    item: &'a mut Vec<u8>,
+    each: &'a mut dyn FnMut(Item<'_>),
+    /// Where in the batch the text begins.
+    start: usize,
+    /// The text is the batch's own.
+    verbatim: bool,
+}
+
+impl Expand<'_> {
+    /// `text` begins at `offset` of the document.
+    fn value(&mut self, text: &[u8], offset: usize, header: Option<&ItemHeader>, level: usize) {
+        let (items, item_header) = if text.starts_with(b"[") {
+            (0, header.cloned())
+        } else if text.starts_with(b"{") {
+            let head = Head::read(text);
+            match head.items {
+                Some(ref items) if head.is_list_kind() == Some(true) => (items.start, head.item_header()),
+                _ => return self.object(text, offset, header),
+            }
         } else {
-            object.origin.start
+            return self.object(text, offset, header);
         };
-        let before = &self.data[..at.min(self.data.len())];
-        let line = before.iter().filter(|&&b| b == b'\n').count() as u64 + 1;
-        let column = before.rsplit(|&b| b == b'\n').next().map_or(0, <[u8]>::len) as u64 + 1;
-        Position { line, column }
+        if level >= NESTED_LISTS {
+            return self.malformed("lists stand in one another too often", offset);
+        }
+        let mut cutter = Cutter::for_items(items, usize::MAX, self.batch.limits.depth, item_header);
+        loop {
+            match cutter.next(text) {
+                Cut::Object { start, end, list } => {
+                    let header = cutter.header();
+                    if list {
+                        self.value(&text[start..end], offset + start, header.as_deref(), level + 1);
+                    } else {
+                        self.object(&text[start..end], offset + start, header.as_deref());
+                    }
+                }
+                Cut::Stray { at } => self.malformed("expected an object as the item of a list", offset + at),
+                Cut::TooDeep { start } => self.malformed("the object nests too deeply", offset + start),
+                Cut::Broken { at, message, .. } => return self.malformed(message, offset + at),
+                Cut::End { .. } | Cut::More => return,
+            }
+        }
+    }
+
+    fn object(&mut self, text: &[u8], offset: usize, header: Option<&ItemHeader>) {
+        if !text.starts_with(b"{") {
+            let found = match text.first() {
+                Some(b'[') => "an array",
+                Some(b'"') => "a string",
+                Some(b't' | b'f') => "a boolean",
+                Some(b'n') => "null",
+                _ => "a number",
+            };
+            return self.malformed(&format!("expected an object, found {found}"), offset);
+        }
+        self.item.clear();
+        let added = header.map_or(0, |header| header.complete(text, self.item));
+        let json = if added > 0 { &self.item[..] } else { text };
+        let start = if self.verbatim { self.start + offset } else { self.start };
+        (self.each)(Item::Object(Object { json, origin: Origin { start, added, verbatim: self.verbatim } }));
+    }
+
+    fn malformed(&mut self, message: &str, offset: usize) {
+        let at = if self.verbatim { self.start + offset } else { self.start };
+        let position = self.batch.position_at(at);
+        (self.each)(Item::Malformed(Malformed { message: message.to_owned(), position }));
     }
 }

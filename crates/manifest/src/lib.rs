@@ -5,9 +5,15 @@
 //! [`Limits`] allow.
 
 mod batch;
+mod cut;
+mod detect;
 mod emit;
+mod head;
 mod item;
+mod lines;
 mod split;
+mod structure;
+mod yaml;
 
 pub use batch::{Batch, Scratch};
 pub use emit::{minify, write_yaml};

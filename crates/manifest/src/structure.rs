@@ -1,0 +1,215 @@
+//! Finding the brackets of JSON text that stand outside of strings, 64 bytes at a time.
+//!
+//! Cutting a stream is the one thing that can't be spread over threads, so it has to be much faster than the parsing
+//! that can. A block of 64 bytes becomes a handful of bit masks; a block that stays deep inside of a document costs
+//! two bit counts.
+
+use wide::u8x16;
+
+/// How many bytes are looked at together.
+const BLOCK: usize = 64;
+
+/// Which bytes of a block are what, one bit each, the first byte lowest.
+#[derive(Debug, Clone, Copy, Default)]
+struct Masks {
+    quote: u64,
+    backslash: u64,
+    open: u64,
+    close: u64,
+    newline: u64,
+}
+
+#[inline(always)]
+fn classify(block: &[u8; BLOCK]) -> Masks {
+    let mut masks = Masks::default();
+    for (i, lane) in block.as_chunks::<16>().0.iter().enumerate() {
+        let bytes = u8x16::new(*lane);
+        // The bit 0x20 is all that differs between `[` and `{`, `]` and `}`.
+        let folded = bytes | u8x16::splat(0x20);
+        let bits = |of: u8x16, byte: u8| u64::from(of.simd_eq(u8x16::splat(byte)).to_bitmask()) << (16 * i);
+        masks.quote |= bits(bytes, b'"');
+        masks.backslash |= bits(bytes, b'\\');
+        masks.open |= bits(folded, b'{');
+        masks.close |= bits(folded, b'}');
+        masks.newline |= bits(bytes, b'\n');
+    }
+    masks
+}
+
+/// What [`Scan::next`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// An opening bracket here.
+    Open(usize),
+    /// A closing bracket here.
+    Close(usize),
+    /// A line feed inside of a string, which JSON doesn't allow: a quote is missing.
+    BrokenString(usize),
+    /// A line that begins with an opening bracket or `---`, here, inside of a document.
+    LineStart(usize),
+    /// The data ends before anything else is found.
+    End,
+}
+
+/// A place in JSON text, between two calls for more of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scan {
+    /// How many brackets are open, those before the last [`Found`] included.
+    pub(crate) depth: usize,
+    /// The greatest depth so far, but for peaks within a single block.
+    pub(crate) deepest: usize,
+    /// Up to where the data has been classified.
+    classified: usize,
+    /// Where the last classified block began; the masks count from here.
+    base: usize,
+    open: u64,
+    close: u64,
+    newline: u64,
+    broken: u64,
+    /// All ones if the last classified byte was inside of a string.
+    in_string: u64,
+    /// The byte after the last classified one is escaped.
+    escaped: bool,
+}
+
+impl Scan {
+    /// A scan from `at` on, outside of strings.
+    pub(crate) fn from(at: usize, depth: usize) -> Self {
+        Self { depth, classified: at, base: at, ..Self::default() }
+    }
+
+    /// Forgets the first `by` bytes of the data, which were taken away.
+    pub(crate) fn shift(&mut self, by: usize) {
+        self.classified = self.classified.saturating_sub(by);
+        // With nothing left in the masks, nothing counts from the base any more.
+        self.base = self.base.wrapping_sub(by);
+    }
+
+    /// The next place of interest: opening brackets at up to `level` levels deep, closing brackets that lead to a
+    /// level below `level`, and everything that shows that a document is broken.
+    pub(crate) fn next(&mut self, data: &[u8], level: usize) -> Found {
+        loop {
+            while self.open | self.close | self.newline | self.broken != 0 {
+                if self.newline | self.broken == 0 {
+                    let closing = self.close.count_ones() as usize;
+                    if self.depth >= closing + level + 1 {
+                        self.depth = self.depth + self.open.count_ones() as usize - closing;
+                        self.deepest = self.deepest.max(self.depth);
+                        self.open = 0;
+                        self.close = 0;
+                        break;
+                    }
+                }
+                let bits = self.open | self.close | self.newline | self.broken;
+                let bit = bits & bits.wrapping_neg();
+                let at = self.base.wrapping_add(bits.trailing_zeros() as usize);
+                if self.newline & bit != 0 {
+                    match data.get(at + 1..).unwrap_or_default() {
+                        // What the line begins with is to be seen when there is more of it.
+                        [] | [b'-'] | [b'-', b'-'] | [b'-', b'-', b'-'] => return Found::End,
+                        [b'{' | b'[', ..] | [b'-', b'-', b'-', b' ' | b'\t' | b'\r' | b'\n', ..] => {
+                            self.newline &= !bit;
+                            return Found::LineStart(at + 1);
+                        }
+                        _ => self.newline &= !bit,
+                    }
+                } else if self.broken & bit != 0 {
+                    self.broken &= !bit;
+                    return Found::BrokenString(at);
+                } else if self.open & bit != 0 {
+                    self.open &= !bit;
+                    self.depth += 1;
+                    self.deepest = self.deepest.max(self.depth);
+                    if self.depth <= level + 1 {
+                        return Found::Open(at);
+                    }
+                } else {
+                    self.close &= !bit;
+                    // More closing than opening brackets: the caller sees it by the level it is told.
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth < level {
+                        return Found::Close(at);
+                    }
+                }
+            }
+            if self.classified >= data.len() {
+                return Found::End;
+            }
+            self.classify_next(data);
+        }
+    }
+
+    #[inline(always)]
+    fn classify_next(&mut self, data: &[u8]) {
+        let rest = &data[self.classified..];
+        let masks;
+        let length;
+        if let Some(block) = rest.first_chunk::<BLOCK>() {
+            masks = classify(block);
+            length = BLOCK;
+        } else {
+            let mut block = [b' '; BLOCK];
+            block[..rest.len()].copy_from_slice(rest);
+            masks = classify(&block);
+            length = rest.len();
+        }
+        let mut quote = masks.quote;
+        if masks.backslash != 0 || self.escaped {
+            quote &= !self.escaped_bytes(masks.backslash, length);
+        }
+        // Every quote flips all bits above it: bits between an opening and a closing quote end up set.
+        let mut string = quote;
+        for shift in [1, 2, 4, 8, 16, 32] {
+            string ^= string << shift;
+        }
+        string ^= self.in_string;
+        self.in_string = if string >> (length - 1) & 1 == 1 { u64::MAX } else { 0 };
+        self.base = self.classified;
+        self.classified += length;
+        self.open = masks.open & !string;
+        self.close = masks.close & !string;
+        self.broken = masks.newline & string;
+        let mut newline = masks.newline & !string;
+        self.newline = 0;
+        while newline != 0 {
+            let bit = newline & newline.wrapping_neg();
+            // Most lines of indented JSON begin with a space; only the others are worth an own step.
+            if !matches!(rest.get(bit.trailing_zeros() as usize + 1), Some(b' ' | b'\t' | b'"' | b'}' | b']' | b'\n')) {
+                self.newline |= bit;
+            }
+            newline ^= bit;
+        }
+    }
+
+    /// Which bytes are escaped by a backslash before them. Backslashes are rare: one by one is fast enough.
+    fn escaped_bytes(&mut self, mut backslash: u64, length: usize) -> u64 {
+        let mut escaped = 0;
+        if self.escaped {
+            escaped |= 1;
+            backslash &= !1;
+            self.escaped = false;
+        }
+        while backslash != 0 {
+            let at = backslash.trailing_zeros() as usize;
+            if at + 1 >= length {
+                self.escaped = true;
+                break;
+            }
+            escaped |= 1 << (at + 1);
+            backslash &= !(0b11 << at);
+        }
+        escaped
+    }
+}
+
+/// The byte after the array or object that begins at `start`, if it ends within `data`.
+pub(crate) fn container_end(data: &[u8], start: usize) -> Option<usize> {
+    let mut scan = Scan::from(start, 0);
+    loop {
+        match scan.next(data, 1) {
+            Found::Open(_) | Found::LineStart(_) => {}
+            Found::Close(at) => return Some(at + 1),
+            Found::BrokenString(_) | Found::End => return None,
+        }
+    }
+}
