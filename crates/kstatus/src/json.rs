@@ -262,7 +262,9 @@ impl<'a> Cursor<'a> {
                 Some(b'"') => at = self.string_from(at)?,
                 Some(open @ (b'{' | b'[')) => {
                     let (word, bit) = (depth / 64, 1u64 << (depth % 64));
-                    let Some(level) = outer.get_mut(word) else { return Err(self.fail_at(at, Problem::TooDeep)) };
+                    let Some(level) = outer.get_mut(word) else {
+                        return Err(self.fail_at(at, Problem::TooDeep));
+                    };
                     if in_object {
                         *level |= bit;
                     } else {
@@ -428,8 +430,8 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 /// at the lowest alone.
 #[inline(always)]
 fn special(text: u64) -> u64 {
-    let quote = text ^ (ONES * b'"' as u64);
-    let backslash = text ^ (ONES * b'\\' as u64);
+    let quote = text ^ (ONES * u64::from(b'"'));
+    let backslash = text ^ (ONES * u64::from(b'\\'));
     let marks = (quote.wrapping_sub(ONES) & !quote)
         | (backslash.wrapping_sub(ONES) & !backslash)
         | (text.wrapping_sub(ONES * 0x20) & !text);
@@ -475,11 +477,52 @@ mod tests {
     #[test]
     fn accepts_what_serde_json_accepts() {
         for text in [
-            "{}", "[]", " [ ] ", "{\"a\":1}", "[1,]", "[,1]", "{,}", "{\"a\":}", "{\"a\"}", "{\"a\":1,}", "01", "-",
-            "-0", "0.", ".5", "1e", "1e+", "1e5", "1.5E-3", "tru", "true", "truex", "nul", "null ", "\"", "\"a",
-            "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\t\"", "[[[]]]", "[[}]]", "{\"a\":[}",
-            "", " ", "1 2", "{} {}", "\"0123456789abcdef0123456789\"", "\"0123456789abcdef\\\"\"", "[\"a\" \"b\"]",
-            "{\"a\" 1}", "{1:2}", "[1 2]", "\"0123456789abcde\u{1f}\"",
+            "{}",
+            "[]",
+            " [ ] ",
+            "{\"a\":1}",
+            "[1,]",
+            "[,1]",
+            "{,}",
+            "{\"a\":}",
+            "{\"a\"}",
+            "{\"a\":1,}",
+            "01",
+            "-",
+            "-0",
+            "0.",
+            ".5",
+            "1e",
+            "1e+",
+            "1e5",
+            "1.5E-3",
+            "tru",
+            "true",
+            "truex",
+            "nul",
+            "null ",
+            "\"",
+            "\"a",
+            "\"\\",
+            "\"\\x\"",
+            "\"\\u12\"",
+            "\"\\u12g4\"",
+            "\"\\ud800\"",
+            "\"\t\"",
+            "[[[]]]",
+            "[[}]]",
+            "{\"a\":[}",
+            "",
+            " ",
+            "1 2",
+            "{} {}",
+            "\"0123456789abcdef0123456789\"",
+            "\"0123456789abcdef\\\"\"",
+            "[\"a\" \"b\"]",
+            "{\"a\" 1}",
+            "{1:2}",
+            "[1 2]",
+            "\"0123456789abcde\u{1f}\"",
         ] {
             agrees_with_serde(text.as_bytes());
             for end in 0..text.len() {

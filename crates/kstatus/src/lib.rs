@@ -1,18 +1,26 @@
 //! One Kubernetes object in, one verdict out: is it done, has it failed, and why.
 
+mod aggregate;
+mod augment;
+mod duration;
 mod go_text;
 mod json;
 mod node;
 mod object;
 mod options;
+mod quantity;
+mod settled;
 mod upstream;
 mod verdict;
 
+pub use aggregate::{Counts, aggregate};
+pub use augment::{AugmentError, augment, augment_value};
 pub use json::MAX_DEPTH;
 pub use object::{Object, ParseError};
 pub use options::{Options, Profile};
 pub use verdict::{
-    Basis, Condition, Failure, FailureClass, Problem, RECONCILING, STALLED, Status, Text, UnknownName, Verdict,
+    Basis, Condition, Failure, FailureClass, Problem, RECONCILING, STALLED, Status, Text, UnknownName,
+    Verdict,
 };
 
 use serde_json::Value;
@@ -42,11 +50,13 @@ impl Object<'_> {
     #[must_use]
     pub fn verdict(&self, options: &Options) -> Verdict {
         match options.profile {
-            Profile::Kstatus | Profile::Settled => {
-                let mut verdict =
-                    upstream::compute(self, options.now).unwrap_or_else(|error| Verdict::malformed("", error));
+            Profile::Settled => settled::compute(self, options, settled::Evidence::Whole),
+            Profile::Kstatus => {
+                let mut verdict = upstream::compute(self, options.now)
+                    .unwrap_or_else(|error| Verdict::malformed("", error));
                 verdict.generation = self.get(object::Field::Generation).and_then(node::Node::as_int);
-                verdict.observed_generation = self.get(object::Field::ObservedGeneration).and_then(node::Node::as_int);
+                verdict.observed_generation =
+                    self.get(object::Field::ObservedGeneration).and_then(node::Node::as_int);
                 verdict
             }
         }

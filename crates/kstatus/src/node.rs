@@ -125,7 +125,7 @@ impl<'a> Node<'a> {
     }
 
     /// The member `key` of a map; of several with the same key the last, as in Go.
-    pub(crate) fn get(self, key: &str) -> Option<Node<'a>> {
+    pub(crate) fn get(self, key: &str) -> Option<Self> {
         match self {
             Self::Text(_) => self.members().filter(|(k, _)| k == key).last().map(|(_, value)| value),
             Self::Value(value) => value.get(key).map(Node::Value),
@@ -156,11 +156,6 @@ impl<'a> Node<'a> {
             Self::Value(Value::Object(map)) => Members::Value(Some(map.iter())),
             _ => Members::Value(None),
         }
-    }
-
-    /// The number of elements or members.
-    pub(crate) fn len(self) -> usize {
-        self.elements().count() + self.members().count()
     }
 }
 
@@ -284,7 +279,8 @@ fn escaped_character(escape: &[u8]) -> (char, usize) {
 }
 
 fn utf16_unit(escape: &[u8], at: usize) -> u16 {
-    let digits = escape.get(at..at + 4).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default();
+    let digits =
+        escape.get(at..at + 4).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default();
     u16::from_str_radix(digits, 16).unwrap_or(0xfffd)
 }
 
@@ -331,6 +327,6 @@ mod tests {
     fn of_two_members_with_one_key_the_last_counts() {
         let map = Node::Text(br#"{"a":1,"\u0061":2,"b":3}"#);
         assert_eq!(map.get("a").and_then(Node::as_int), Some(2));
-        assert_eq!(map.len(), 3);
+        assert_eq!(map.members().count(), 3);
     }
 }

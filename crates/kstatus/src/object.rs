@@ -135,6 +135,10 @@ pub(crate) enum Found<'a> {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be the only allocation on the way to most verdicts"
+)]
 enum Source<'a> {
     Text { bytes: &'a [u8], spans: [Span; FIELDS] },
     Value(&'a Value),
@@ -213,7 +217,9 @@ impl<'a> Object<'a> {
         let mut spans = [Span::default(); FIELDS];
         match read(json, &mut spans) {
             Ok(None) => Ok(Self { source: Source::Text { bytes: json, spans } }),
-            Ok(Some(kind)) => Err(ParseError::new(format!("expected an object, found {}", kind.name()), 0, json)),
+            Ok(Some(kind)) => {
+                Err(ParseError::new(format!("expected an object, found {}", kind.name()), 0, json))
+            }
             Err(error) => Err(ParseError::new(error.problem.to_string(), error.offset, json)),
         }
     }
@@ -272,6 +278,17 @@ impl<'a> Object<'a> {
                 };
                 parent.get(field.key()).map(Node::Value)
             }
+        }
+    }
+
+    /// Where the field's value lies in the bytes the object was read from.
+    pub(crate) fn span(&self, field: Field) -> Option<(usize, usize)> {
+        match &self.source {
+            Source::Text { spans, .. } => {
+                let span = spans.get(field as usize).filter(|span| span.end > 0)?;
+                Some((span.start as usize, span.end as usize))
+            }
+            Source::Value(_) => None,
         }
     }
 
@@ -386,7 +403,13 @@ mod tests {
     fn errors_say_where() {
         let error = Object::parse(b"{\n  \"kind\": tru\n}").unwrap_err();
         assert_eq!(error.to_string(), "expected `true`, `false` or `null` at line 2 column 11");
-        assert_eq!(Object::parse(b" [1]").unwrap_err().to_string(), "expected an object, found a list at line 1 column 1");
-        assert_eq!(Object::parse(b"{").unwrap_err().to_string(), "unexpected end of input at line 1 column 2");
+        assert_eq!(
+            Object::parse(b" [1]").unwrap_err().to_string(),
+            "expected an object, found a list at line 1 column 1"
+        );
+        assert_eq!(
+            Object::parse(b"{").unwrap_err().to_string(),
+            "unexpected end of input at line 1 column 2"
+        );
     }
 }

@@ -177,9 +177,7 @@ fn running_pod(object: &Object<'_>, conditions: &Conditions<'_>) -> Result<Verdi
         return Ok(rule_current("Pod is Ready"));
     }
     let mut names: Option<String> = None;
-    if let Some(statuses) =
-        strict(object, Field::ContainerStatuses, "[]interface{}", Kind::List).map_err(|error| error.to_string())?
-    {
+    if let Some(statuses) = strict(object, Field::ContainerStatuses, "[]interface{}", Kind::List)? {
         for status in statuses.elements() {
             if let Some(name) = crash_looping(status)? {
                 match &mut names {
@@ -382,7 +380,9 @@ fn job(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
         if condition.is("Failed", "True") {
             return failed("JobFailed", format!("Job Failed. failed: {failures}/{completions}"));
         }
-        if condition.is("Suspended", "True") && object.get(Field::Suspend).and_then(Node::as_bool) == Some(true) {
+        if condition.is("Suspended", "True")
+            && object.get(Field::Suspend).and_then(Node::as_bool) == Some(true)
+        {
             return rule_current("Job is suspended");
         }
     }
@@ -433,6 +433,11 @@ fn strict<'a>(object: &Object<'a>, field: Field, expected: &str, kind: Kind) -> 
         value_text(value),
         type_name(value.kind())
     ))
+}
+
+/// `status.conditions` as `Augment` reads it: a list, or absent.
+pub(crate) fn conditions_list<'a>(object: &Object<'a>) -> Result<Option<Node<'a>>> {
+    strict(object, Field::Conditions, "[]interface{}", Kind::List)
 }
 
 /// `status.conditions`, all checked.
@@ -493,8 +498,12 @@ impl<'a> Condition<'a> {
     }
 
     fn check(&self) -> Result<()> {
-        let fields =
-            [(self.type_, "string"), (self.status, "v1.ConditionStatus"), (self.reason, "string"), (self.message, "string")];
+        let fields = [
+            (self.type_, "string"),
+            (self.status, "v1.ConditionStatus"),
+            (self.reason, "string"),
+            (self.message, "string"),
+        ];
         for (node, target) in fields {
             match node.map(Node::kind) {
                 None | Some(Kind::Null | Kind::String) => {}

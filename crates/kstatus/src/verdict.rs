@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-
 /// Text of a verdict: borrowed from the program where it is always the same, owned where it names numbers.
 pub type Text = Cow<'static, str>;
 

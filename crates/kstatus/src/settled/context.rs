@@ -1,0 +1,377 @@
+//! How rules of the profile `settled` read an object: absent and null are the same, a field of the wrong type is a
+//! problem that is kept, and a verdict that would rest on such a field is `Malformed`.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::node::{Kind, Node};
+use crate::object::{Field, Found, Object};
+use crate::options::Options;
+use crate::verdict::{Basis, Failure, FailureClass, Problem, Status, Text, Verdict};
+
+/// One object on its way to a verdict.
+pub(super) struct Context<'o, 'a> {
+    pub(super) object: &'o Object<'a>,
+    pub(super) options: &'o Options,
+    /// `metadata.generation`.
+    pub(super) generation: Option<i64>,
+    /// `status.observedGeneration`.
+    pub(super) observed: Option<i64>,
+    problems: RefCell<Vec<Problem>>,
+    /// Whether a field that was needed could not be read.
+    unreadable: Cell<bool>,
+}
+
+impl<'o, 'a> Context<'o, 'a> {
+    pub(super) fn new(object: &'o Object<'a>, options: &'o Options) -> Self {
+        Self {
+            object,
+            options,
+            generation: None,
+            observed: None,
+            problems: RefCell::new(Vec::new()),
+            unreadable: Cell::new(false),
+        }
+    }
+
+    /// Notes something odd that the verdict does not depend on.
+    pub(super) fn note(&self, path: impl Into<Text>, message: impl Into<Text>) {
+        // A list may hold any number of odd elements; a few tell enough.
+        const MOST: usize = 16;
+        let mut problems = self.problems.borrow_mut();
+        if problems.len() < MOST {
+            problems.push(Problem { path: path.into(), message: message.into() });
+        }
+    }
+
+    /// Notes a field that was needed and cannot be read.
+    pub(super) fn unreadable(&self, path: impl Into<Text>, message: impl Into<Text>) {
+        self.unreadable.set(true);
+        self.note(path, message);
+    }
+
+    /// The verdict with what was noted on the way.
+    pub(super) fn finish(self, verdict: Verdict) -> Verdict {
+        let problems = self.problems.into_inner();
+        let mut verdict = match problems.first() {
+            Some(problem) if self.unreadable.get() => {
+                let message = if problem.path.is_empty() {
+                    problem.message.clone()
+                } else {
+                    format!("{}: {}", problem.path, problem.message).into()
+                };
+                Verdict::new(Status::Unknown, Basis::Nothing, "Malformed", message)
+            }
+            _ => verdict,
+        };
+        verdict.generation = self.generation;
+        verdict.observed_generation = self.observed;
+        verdict.problems = problems;
+        verdict
+    }
+
+    /// The field, where it is there and not null. A parent that is no map is unreadable.
+    pub(super) fn get(&self, field: Field) -> Option<Node<'a>> {
+        match self.object.find(field) {
+            Found::Value(value) if value.is_null() => None,
+            Found::Value(value) => Some(value),
+            Found::Absent => None,
+            Found::BadParent(parent) => {
+                self.wrong_type(field.parent().path(), "a map", parent);
+                None
+            }
+        }
+    }
+
+    pub(super) fn wrong_type(&self, path: impl Into<Text>, expected: &str, found: Node<'_>) {
+        self.unreadable(path, format!("expected {expected}, found {}", found.kind().name()));
+    }
+
+    fn typed<T>(&self, field: Field, expected: &str, read: impl Fn(Node<'a>) -> Option<T>) -> Option<T> {
+        let node = self.get(field)?;
+        let value = read(node);
+        if value.is_none() {
+            self.wrong_type(path(field), expected, node);
+        }
+        value
+    }
+
+    pub(super) fn int(&self, field: Field) -> Option<i64> {
+        self.typed(field, "an integer", whole_number)
+    }
+
+    /// A counter of a status: absent is 0, as Go omits zeros.
+    pub(super) fn count(&self, field: Field) -> i64 {
+        self.int(field).unwrap_or(0)
+    }
+
+    pub(super) fn boolean(&self, field: Field) -> Option<bool> {
+        self.typed(field, "a boolean", Node::as_bool)
+    }
+
+    pub(super) fn text(&self, field: Field) -> Option<Cow<'a, str>> {
+        self.typed(field, "a string", Node::as_str)
+    }
+
+    pub(super) fn map(&self, field: Field) -> Option<Node<'a>> {
+        self.typed(field, "a map", |node| (node.kind() == Kind::Map).then_some(node))
+    }
+
+    /// The elements of a list; none where it is absent.
+    pub(super) fn list(&self, field: Field) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        self.typed(field, "a list", |node| (node.kind() == Kind::List).then_some(node))
+            .into_iter()
+            .flat_map(Node::elements)
+    }
+
+    /// A member of a map that some field holds, where it is a map itself.
+    pub(super) fn child(&self, parent: Node<'a>, path: &'static str, key: &str) -> Option<Node<'a>> {
+        let node = parent.get(key).filter(|node| !node.is_null())?;
+        if node.kind() != Kind::Map {
+            self.wrong_type(format!("{path}.{key}"), "a map", node);
+            return None;
+        }
+        Some(node)
+    }
+
+    /// `status.conditions`, in their order.
+    pub(super) fn conditions(&self) -> Conditions<'_, 'o, 'a> {
+        let list = self.get(Field::Conditions).filter(|list| {
+            let is_list = list.kind() == Kind::List;
+            if !is_list {
+                self.wrong_type(".status.conditions", "a list", *list);
+            }
+            is_list
+        });
+        Conditions { context: self, list }
+    }
+
+    /// How long ago a time was; none where the text is no time.
+    pub(super) fn since(&self, time: &str) -> Option<SignedDuration> {
+        let time: Timestamp = time.parse().ok()?;
+        Some(self.options.now.duration_since(time))
+    }
+
+    /// `verdict`, unless the condition it rests on speaks of an older generation.
+    pub(super) fn decided_by(&self, condition: &Condition<'a>, verdict: Verdict) -> Verdict {
+        match (self.generation, condition.observed_generation) {
+            (Some(latest), Some(observed)) if observed < latest => not_observed(format!(
+                "condition {} was observed at generation {observed}, the latest is {latest}",
+                condition.type_text()
+            )),
+            _ => verdict,
+        }
+    }
+
+    /// InProgress where a controller that always sets `status.observedGeneration` has not set it yet. Objects
+    /// without a generation (written by hand, or by an older server) pass.
+    pub(super) fn unobserved(&self) -> Option<Verdict> {
+        (self.generation.is_some() && self.observed.is_none()).then(|| {
+            Verdict::new(
+                Status::InProgress,
+                Basis::KindRule,
+                "NotObserved",
+                "the controller has not observed the object yet",
+            )
+        })
+    }
+}
+
+/// The verdict on an object whose latest generation the controller has not seen.
+pub(super) fn not_observed(message: String) -> Verdict {
+    Verdict::new(Status::InProgress, Basis::Generation, "LatestGenerationNotObserved", message)
+}
+
+/// An integer, also one written with an empty fraction: `3.0`.
+pub(super) fn whole_number(node: Node<'_>) -> Option<i64> {
+    node.as_int().or_else(|| {
+        let number = node.as_float()?;
+        // Every whole number below 2^53 is exact.
+        (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+    })
+}
+
+pub(super) fn path(field: Field) -> String {
+    format!("{}.{}", field.parent().path(), field.key())
+}
+
+/// The status of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Truth {
+    True,
+    False,
+    Unknown,
+}
+
+/// One condition, read once.
+#[derive(Clone, Copy)]
+pub(super) struct Condition<'a> {
+    type_: Node<'a>,
+    pub(super) truth: Truth,
+    reason: Option<Node<'a>>,
+    message: Option<Node<'a>>,
+    observed_generation: Option<i64>,
+    last_transition: Option<Node<'a>>,
+}
+
+impl<'a> Condition<'a> {
+    pub(super) fn is_type(&self, word: &str) -> bool {
+        self.type_.is(word)
+    }
+
+    pub(super) fn is_true(&self) -> bool {
+        self.truth == Truth::True
+    }
+
+    pub(super) fn is_false(&self) -> bool {
+        self.truth == Truth::False
+    }
+
+    pub(super) fn is(&self, type_: &str, truth: Truth) -> bool {
+        self.truth == truth && self.is_type(type_)
+    }
+
+    pub(super) fn is_reason(&self, word: &str) -> bool {
+        self.reason.is_some_and(|reason| reason.is(word))
+    }
+
+    pub(super) fn type_text(&self) -> Cow<'a, str> {
+        self.type_.as_str().unwrap_or_default()
+    }
+
+    /// The condition's reason, or a word of ours where it has none.
+    pub(super) fn reason_or(&self, fallback: &'static str) -> Text {
+        match self.reason.and_then(Node::as_str) {
+            Some(reason) if !reason.is_empty() => reason.into_owned().into(),
+            _ => fallback.into(),
+        }
+    }
+
+    /// The condition's message, or `fallback` where it has none.
+    pub(super) fn message_or(&self, fallback: impl FnOnce() -> String) -> String {
+        match self.message.and_then(Node::as_str) {
+            Some(message) if !message.is_empty() => message.into_owned(),
+            _ => fallback(),
+        }
+    }
+
+    /// The condition's message, or "condition X is False" and the reason.
+    pub(super) fn describe(&self) -> String {
+        self.message_or(|| {
+            let reason = self.reason.and_then(Node::as_str).filter(|reason| !reason.is_empty());
+            let status = match self.truth {
+                Truth::True => "True",
+                Truth::False => "False",
+                Truth::Unknown => "Unknown",
+            };
+            match reason {
+                Some(reason) => format!("condition {} is {status}: {reason}", self.type_text()),
+                None => format!("condition {} is {status}", self.type_text()),
+            }
+        })
+    }
+
+    pub(super) fn last_transition(&self) -> Option<Cow<'a, str>> {
+        self.last_transition?.as_str()
+    }
+}
+
+/// The conditions of an object.
+#[derive(Clone, Copy)]
+pub(super) struct Conditions<'c, 'o, 'a> {
+    context: &'c Context<'o, 'a>,
+    list: Option<Node<'a>>,
+}
+
+impl<'a> Conditions<'_, '_, 'a> {
+    pub(super) fn find(&self, type_: &str) -> Option<Condition<'a>> {
+        self.iter().find(|condition| condition.is_type(type_))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Condition<'a>> {
+        self.list
+            .into_iter()
+            .flat_map(Node::elements)
+            .enumerate()
+            .filter_map(|(index, element)| self.read(index, element))
+    }
+
+    /// An element without a type says nothing and is passed over; one of the wrong shape is unreadable.
+    fn read(&self, index: usize, element: Node<'a>) -> Option<Condition<'a>> {
+        let at = |key: &str| format!(".status.conditions[{index}]{key}");
+        match element.kind() {
+            Kind::Map => {}
+            Kind::Null => {
+                self.context.note(at(""), "null condition");
+                return None;
+            }
+            _ => {
+                self.context.wrong_type(at(""), "a map", element);
+                return None;
+            }
+        }
+        let (mut type_, mut status) = (None, None);
+        let (mut reason, mut message, mut observed, mut last_transition) = (None, None, None, None);
+        for (key, value) in element.members().filter(|(_, value)| !value.is_null()) {
+            match &*key {
+                "type" => type_ = Some(value),
+                "status" => status = Some(value),
+                "reason" => reason = Some(value),
+                "message" => message = Some(value),
+                "observedGeneration" => observed = Some(value),
+                "lastTransitionTime" => last_transition = Some(value),
+                _ => {}
+            }
+        }
+        for (key, node) in [(".type", type_), (".status", status)] {
+            if let Some(node) = node.filter(|node| node.kind() != Kind::String) {
+                self.context.wrong_type(at(key), "a string", node);
+                return None;
+            }
+        }
+        let type_ = type_?;
+        let truth = match status {
+            Some(status) if status.is("True") => Truth::True,
+            Some(status) if status.is("False") => Truth::False,
+            Some(status) if status.is("Unknown") => Truth::Unknown,
+            _ => {
+                let found = status.and_then(Node::as_str).unwrap_or_default();
+                self.context.note(at(".status"), format!("expected True, False or Unknown, found `{found}`"));
+                return None;
+            }
+        };
+        let observed_generation = observed.and_then(generation_number);
+        Some(Condition { type_, truth, reason, message, observed_generation, last_transition })
+    }
+}
+
+/// A generation: a number, or a string that holds one as Argo Rollouts writes it.
+pub(crate) fn generation_number(node: Node<'_>) -> Option<i64> {
+    whole_number(node).or_else(|| node.as_str()?.trim().parse().ok())
+}
+
+// Verdicts of kind rules.
+
+pub(super) fn current(reason: impl Into<Text>, message: impl Into<Text>) -> Verdict {
+    Verdict::new(Status::Current, Basis::KindRule, reason, message)
+}
+
+pub(super) fn in_progress(reason: impl Into<Text>, message: impl Into<Text>) -> Verdict {
+    Verdict::new(Status::InProgress, Basis::KindRule, reason, message)
+}
+
+/// A failure that the controller goes on working against: it may pass without a change of the object.
+pub(super) fn recoverable(class: FailureClass, reason: impl Into<Text>, message: impl Into<Text>) -> Verdict {
+    let mut verdict = Verdict::new(Status::Failed, Basis::KindRule, reason, message);
+    verdict.failure = Some(Failure { class, terminal: false });
+    verdict
+}
+
+/// A failure that only a change of the object, or its replacement, ends.
+pub(super) fn terminal(class: FailureClass, reason: impl Into<Text>, message: impl Into<Text>) -> Verdict {
+    let mut verdict = Verdict::new(Status::Failed, Basis::KindRule, reason, message);
+    verdict.failure = Some(Failure { class, terminal: true });
+    verdict
+}

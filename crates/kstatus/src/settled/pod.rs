@@ -1,0 +1,474 @@
+//! The rule for Pods: phases, then what holds a Pod back, the most telling container first.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use jiff::SignedDuration;
+
+use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
+use super::text;
+use crate::duration::human;
+use crate::node::{Kind, Node};
+use crate::object::Field;
+use crate::verdict::{Basis, FailureClass, Status, Verdict};
+
+/// A reason the kubelet gives for a container that waits, and what it means.
+struct Waiting {
+    reason: &'static str,
+    class: FailureClass,
+    terminal: bool,
+}
+
+const fn waiting(reason: &'static str, class: FailureClass, terminal: bool) -> Waiting {
+    Waiting { reason, class, terminal }
+}
+
+/// Reasons to wait that are failures. `InvalidImageName` cannot pass without a change of the Pod; whatever the kubelet
+/// tries again may.
+const WAITING: &[Waiting] = &[
+    waiting("CrashLoopBackOff", FailureClass::Crash, false),
+    waiting("ImagePullBackOff", FailureClass::Image, false),
+    waiting("ErrImagePull", FailureClass::Image, false),
+    waiting("ErrImageNeverPull", FailureClass::Image, false),
+    waiting("ImageInspectError", FailureClass::Image, false),
+    waiting("RegistryUnavailable", FailureClass::Image, false),
+    waiting("SignatureValidationFailed", FailureClass::Image, false),
+    waiting("InvalidImageName", FailureClass::Image, true),
+    waiting("CreateContainerConfigError", FailureClass::Configuration, false),
+    waiting("CreateContainerError", FailureClass::Configuration, false),
+    waiting("RunContainerError", FailureClass::Configuration, false),
+    waiting("PreCreateHookError", FailureClass::Configuration, false),
+    waiting("PreStartHookError", FailureClass::Configuration, false),
+    waiting("PostStartHookError", FailureClass::Crash, false),
+    waiting("CreatePodSandboxError", FailureClass::Network, false),
+];
+
+/// Which list of a Pod's status a container is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Init,
+    Main,
+    Ephemeral,
+}
+
+impl Role {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Init => "init container",
+            Self::Main => "container",
+            Self::Ephemeral => "ephemeral container",
+        }
+    }
+}
+
+pub(super) fn pod(context: &Context<'_, '_>) -> Verdict {
+    let phase = context.text(Field::Phase).unwrap_or_default();
+    match &*phase {
+        "Succeeded" => current("Succeeded", "Pod has completed successfully"),
+        "Failed" => failed(context),
+        "Running" => not_done(context, running),
+        "Pending" => not_done(context, pending),
+        "Unknown" => {
+            let message = context
+                .text(Field::StatusMessage)
+                .filter(|message| !message.is_empty())
+                .map_or(Cow::Borrowed("the node has not reported the state of the Pod"), |message| message);
+            Verdict::new(Status::Unknown, Basis::KindRule, "PhaseUnknown", message.into_owned())
+        }
+        "" => in_progress("PodNotObserved", "Pod phase not available"),
+        phase => {
+            context.unreadable(".status.phase", format!("unknown phase {phase}"));
+            in_progress("PodNotObserved", "Pod phase not available")
+        }
+    }
+}
+
+/// Phase Failed: the Pod will not run again, so only its replacement helps.
+fn failed(context: &Context<'_, '_>) -> Verdict {
+    let message = context.text(Field::StatusMessage).filter(|message| !message.is_empty());
+    let with_message = |fallback: &str| match &message {
+        Some(message) => format!("{fallback}: {message}"),
+        None => fallback.to_owned(),
+    };
+    if let Some(disruption) = context.conditions().iter().find(|c| c.is("DisruptionTarget", Truth::True))
+        && disruption.is_reason("PreemptionByScheduler")
+    {
+        let message = format!("Pod was preempted: {}", disruption.describe());
+        return terminal(FailureClass::Scheduling, "Preempted", message);
+    }
+    let reason = context.text(Field::StatusReason).filter(|reason| !reason.is_empty());
+    match reason.as_deref() {
+        Some("Evicted") => {
+            return terminal(FailureClass::Scheduling, "Evicted", with_message("Pod was evicted"));
+        }
+        Some("Preempting" | "Preempted") => {
+            return terminal(FailureClass::Scheduling, "Preempted", with_message("Pod was preempted"));
+        }
+        Some("DeadlineExceeded") => {
+            return terminal(
+                FailureClass::Deadline,
+                "DeadlineExceeded",
+                with_message("Pod ran past its deadline"),
+            );
+        }
+        Some(reason) => {
+            let class = match reason {
+                "UnexpectedAdmissionError" | "NodeAffinity" | "NodeLost" | "NodeShutdown" | "Terminated" => {
+                    FailureClass::Scheduling
+                }
+                reason if reason.starts_with("OutOf") => FailureClass::Scheduling,
+                _ => FailureClass::Other,
+            };
+            return terminal(class, reason.to_owned(), with_message("Pod has failed"));
+        }
+        None => {}
+    }
+    match containers(context).find_map(|(role, status)| ended_badly(role, status)) {
+        Some(exit) => terminal(FailureClass::Crash, exit.reason, exit.message),
+        None => terminal(
+            FailureClass::Crash,
+            "PodFailed",
+            with_message("Pod has completed, but not successfully"),
+        ),
+    }
+}
+
+/// A Pod that is neither ready nor ended: what stops it, else what it waits for.
+fn not_done(context: &Context<'_, '_>, waits_for: fn(&Context<'_, '_>, Seen<'_>) -> Verdict) -> Verdict {
+    let mut seen = Seen::default();
+    for condition in context.conditions().iter() {
+        if condition.is_type("Ready") {
+            seen.ready = Some(condition);
+        } else if condition.is_type("PodScheduled") {
+            seen.scheduled = Some(condition);
+        } else if condition.is_type("ContainersReady") {
+            seen.containers_ready = Some(condition);
+        } else if condition.is_type("PodReadyToStartContainers") {
+            seen.sandbox = Some(condition);
+        } else if condition.is("DisruptionTarget", Truth::True) {
+            seen.disrupted = Some(condition);
+        }
+    }
+    if let Some(ready) = seen.ready.filter(Condition::is_true) {
+        return context.decided_by(&ready, current("Ready", "Pod is Ready"));
+    }
+    if let Some(verdict) = trouble(context) {
+        return verdict;
+    }
+    waits_for(context, seen)
+}
+
+/// The conditions of a Pod that say what it waits for.
+#[derive(Clone, Copy, Default)]
+struct Seen<'a> {
+    ready: Option<Condition<'a>>,
+    scheduled: Option<Condition<'a>>,
+    containers_ready: Option<Condition<'a>>,
+    sandbox: Option<Condition<'a>>,
+    disrupted: Option<Condition<'a>>,
+}
+
+/// The first container that fails, init containers before the others. Ephemeral containers are somebody's debugging
+/// and never decide; their trouble is noted.
+fn trouble(context: &Context<'_, '_>) -> Option<Verdict> {
+    let restarts_failed_containers =
+        context.text(Field::RestartPolicy).is_none_or(|policy| policy != "Never");
+    let mut verdict: Option<Verdict> = None;
+    let mut others = 0;
+    for (role, status) in containers(context) {
+        let Some(found) = container_trouble(role, status, restarts_failed_containers) else { continue };
+        if role == Role::Ephemeral {
+            context.note(".status.ephemeralContainerStatuses", found.message);
+        } else if verdict.is_none() {
+            verdict = Some(found);
+        } else {
+            others += 1;
+        }
+    }
+    if let Some(verdict) = &mut verdict
+        && others > 0
+    {
+        let many = if others == 1 { "container fails" } else { "containers fail" };
+        let _ = write!(verdict.message.to_mut(), "; {others} more {many}");
+    }
+    verdict
+}
+
+fn container_trouble(role: Role, status: Node<'_>, restarted: bool) -> Option<Verdict> {
+    let state = status.get("state")?;
+    if let Some(waiting) = state.get("waiting").filter(|waiting| !waiting.is_null()) {
+        let reason = waiting.get("reason")?;
+        let known = WAITING.iter().find(|known| reason.is(known.reason))?;
+        let restarts = status.get("restartCount").and_then(whole_number).unwrap_or(0);
+        let last = status.get("lastState").and_then(|state| state.get("terminated")).and_then(Exit::read);
+        let mut message = format!("{} {}: {}", role.label(), name(status), known.reason);
+        if let Some(last) = &last {
+            let _ = write!(message, ", last {last}");
+        }
+        if restarts > 0 {
+            let _ = write!(message, ", restarted {restarts} time{}", plural(restarts));
+        }
+        if let Some(text) = text(waiting, "message") {
+            let _ = write!(message, ": {text}");
+        }
+        // Why it crashes says more than that the kubelet waits before it tries again.
+        let reason = match &last {
+            Some(last) if known.reason == "CrashLoopBackOff" && last.is_oom() => "OOMKilled",
+            _ => known.reason,
+        };
+        return Some(if known.terminal {
+            terminal(known.class, reason, message)
+        } else {
+            recoverable(known.class, reason, message)
+        });
+    }
+    let exit = ended_badly(role, status)?;
+    Some(if restarted {
+        recoverable(FailureClass::Crash, exit.reason, exit.message)
+    } else {
+        terminal(FailureClass::Crash, exit.reason, exit.message)
+    })
+}
+
+/// A container that has ended with an error.
+struct BadEnd {
+    reason: Cow<'static, str>,
+    message: String,
+}
+
+fn ended_badly(role: Role, status: Node<'_>) -> Option<BadEnd> {
+    let terminated = status.get("state")?.get("terminated")?;
+    let exit = Exit::read(terminated).filter(|exit| exit.code != 0 || exit.is_oom())?;
+    let restarts = status.get("restartCount").and_then(whole_number).unwrap_or(0);
+    let mut message = format!("{} {}: {exit}", role.label(), name(status));
+    if restarts > 0 {
+        let _ = write!(message, ", restarted {restarts} time{}", plural(restarts));
+    }
+    if let Some(text) = text(terminated, "message") {
+        let _ = write!(message, ": {}", text.trim_end());
+    }
+    let reason = match exit.reason.as_deref() {
+        // The kubelet's `Error` says only that the exit code is not zero.
+        None | Some("Error" | "Completed" | "") => Cow::Borrowed("ContainerExited"),
+        Some(reason) => Cow::Owned(reason.to_owned()),
+    };
+    Some(BadEnd { reason, message })
+}
+
+/// How a container ended.
+struct Exit<'a> {
+    code: i64,
+    reason: Option<Cow<'a, str>>,
+    signal: Option<i64>,
+}
+
+impl<'a> Exit<'a> {
+    fn read(terminated: Node<'a>) -> Option<Self> {
+        if terminated.kind() != Kind::Map {
+            return None;
+        }
+        Some(Self {
+            code: terminated.get("exitCode").and_then(whole_number).unwrap_or(0),
+            reason: text(terminated, "reason"),
+            signal: terminated.get("signal").and_then(whole_number).filter(|&signal| signal != 0),
+        })
+    }
+
+    fn is_oom(&self) -> bool {
+        self.reason.as_deref() == Some("OOMKilled")
+    }
+}
+
+impl std::fmt::Display for Exit<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.reason.as_deref() {
+            None | Some("" | "Error" | "Completed") => write!(f, "exit code {}", self.code)?,
+            Some(reason) => write!(f, "{reason} (exit code {})", self.code)?,
+        }
+        match self.signal {
+            Some(signal) => write!(f, ", signal {signal}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn pending(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
+    if let Some(condition) = seen.scheduled.filter(Condition::is_false) {
+        if condition.is_reason("SchedulingGated") {
+            let gates = names(context, Field::SchedulingGates, "name");
+            let message = match gates.is_empty() {
+                true => condition.describe(),
+                false => format!(
+                    "held back by scheduling gate{} {gates}",
+                    if gates.contains(',') { "s" } else { "" }
+                ),
+            };
+            return in_progress("SchedulingGated", message).failure(FailureClass::Scheduling, false);
+        }
+        if condition.is_reason("Unschedulable") {
+            return unschedulable(context, &condition);
+        }
+        return in_progress(condition.reason_or("NotScheduled"), condition.describe())
+            .failure(FailureClass::Scheduling, false);
+    }
+    if let Some((role, status)) =
+        containers(context).find(|(role, status)| *role != Role::Ephemeral && !has_started(*status))
+    {
+        let waiting = status.get("state").and_then(|state| state.get("waiting"));
+        let reason = waiting.and_then(|waiting| text(waiting, "reason"));
+        let mut message = format!("{} {} has not started", role.label(), name(status));
+        if let Some(reason) = &reason {
+            let _ = write!(message, ": {reason}");
+        }
+        return in_progress(
+            reason.map_or(Cow::Borrowed("ContainersStarting"), |r| Cow::Owned(r.into_owned())),
+            message,
+        );
+    }
+    match seen.scheduled {
+        None => in_progress("PodPending", "Pod has not been scheduled yet"),
+        Some(_) if seen.sandbox.is_some_and(|c| c.is_false()) => {
+            in_progress("PodPending", "the node prepares the Pod's sandbox and volumes")
+        }
+        Some(_) => in_progress("PodPending", "Pod is in the Pending phase"),
+    }
+}
+
+/// No node takes the Pod: a failure once it has lasted longer than the grace period. An autoscaler may still help.
+fn unschedulable(context: &Context<'_, '_>, condition: &Condition<'_>) -> Verdict {
+    // Without a transition time the Pod's creation is the earliest moment it can mean; without either it is long ago.
+    let since = condition.last_transition().or_else(|| context.text(Field::CreationTimestamp));
+    let elapsed = since.and_then(|time| context.since(&time)).unwrap_or(SignedDuration::MAX);
+    let message = condition.message_or(|| "no node takes the Pod".to_owned());
+    if elapsed < context.options.schedule_grace {
+        let message = format!("{message} (for {})", human(elapsed));
+        return in_progress("PodNotScheduled", message).failure(FailureClass::Scheduling, false);
+    }
+    let verdict = recoverable(FailureClass::Scheduling, "Unschedulable", message);
+    context.decided_by(condition, verdict)
+}
+
+fn running(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
+    if let Some(condition) = seen.disrupted {
+        let reason = if condition.is_reason("PreemptionByScheduler") {
+            "Preempted".into()
+        } else {
+            condition.reason_or("DisruptionTarget")
+        };
+        return in_progress(reason, format!("Pod is about to end: {}", condition.describe()))
+            .failure(FailureClass::Scheduling, false);
+    }
+    let not_ready = |(role, status): &(Role, Node<'_>)| {
+        *role == Role::Main && status.get("ready").and_then(Node::as_bool) == Some(false)
+    };
+    if let Some((role, status)) =
+        containers(context).find(|(role, status)| *role == Role::Init && !has_ended_well(*status))
+    {
+        return unready_container(role, status);
+    }
+    if let Some((role, status)) = containers(context).find(not_ready) {
+        return unready_container(role, status);
+    }
+    if seen.containers_ready.is_some_and(|c| c.is_true()) {
+        let missing = readiness_gates(context);
+        if !missing.is_empty() {
+            let many = if missing.contains(',') { "s" } else { "" };
+            let message = format!("containers are ready; waiting for readiness gate{many} {missing}");
+            return in_progress("ReadinessGatesNotReady", message).failure(FailureClass::Probe, false);
+        }
+    }
+    match seen.ready {
+        Some(condition) => in_progress("PodRunningNotReady", condition.describe()),
+        None => in_progress("PodRunningNotReady", "Pod is running but is not Ready"),
+    }
+}
+
+/// A container that runs and is not ready: its startup or its readiness probe has not passed.
+fn unready_container(role: Role, status: Node<'_>) -> Verdict {
+    let restarts = status.get("restartCount").and_then(whole_number).unwrap_or(0);
+    let is_running = status.get("state").and_then(|state| state.get("running")).is_some();
+    let started = status.get("started").and_then(Node::as_bool);
+    let (reason, what) = match (is_running, started) {
+        (false, _) => ("ContainersStarting", "is not running yet"),
+        (true, Some(false)) => ("StartupProbeNotPassed", "runs; its startup probe has not passed"),
+        (true, _) if role == Role::Init => ("PodInitializing", "is running"),
+        (true, _) => ("ReadinessProbeNotPassed", "runs; its readiness probe does not pass"),
+    };
+    let mut message = format!("{} {} {what}", role.label(), name(status));
+    if restarts > 0 {
+        let _ = write!(message, ", restarted {restarts} time{}", plural(restarts));
+        if let Some(last) =
+            status.get("lastState").and_then(|state| state.get("terminated")).and_then(Exit::read)
+        {
+            let _ = write!(message, ", last {last}");
+        }
+    }
+    let verdict = in_progress(reason, message);
+    if reason.ends_with("NotPassed") { verdict.failure(FailureClass::Probe, false) } else { verdict }
+}
+
+/// The readiness gates whose condition is not True.
+fn readiness_gates(context: &Context<'_, '_>) -> String {
+    let mut missing = String::new();
+    for gate in context.list(Field::ReadinessGates) {
+        let Some(type_) = text(gate, "conditionType") else { continue };
+        if !context.conditions().iter().any(|c| c.is(&type_, Truth::True)) {
+            push_name(&mut missing, &type_);
+        }
+    }
+    missing
+}
+
+/// All containers' statuses: init, main, ephemeral.
+fn containers<'a>(context: &Context<'_, 'a>) -> impl Iterator<Item = (Role, Node<'a>)> + use<'a> {
+    let of = |role: Role, field: Field, path: &'static str| {
+        let list = context.list(field);
+        let bad = context.list(field).find(|status| status.kind() != Kind::Map);
+        if let Some(bad) = bad {
+            context.wrong_type(path, "a list of maps", bad);
+        }
+        list.filter(|status| status.kind() == Kind::Map).map(move |status| (role, status))
+    };
+    of(Role::Init, Field::InitContainerStatuses, ".status.initContainerStatuses")
+        .chain(of(Role::Main, Field::ContainerStatuses, ".status.containerStatuses"))
+        .chain(of(Role::Ephemeral, Field::EphemeralContainerStatuses, ".status.ephemeralContainerStatuses"))
+}
+
+fn has_started(status: Node<'_>) -> bool {
+    status
+        .get("state")
+        .is_some_and(|state| state.get("running").is_some() || state.get("terminated").is_some())
+}
+
+/// An init container that is out of the way: ended with 0, or a sidecar that has started.
+fn has_ended_well(status: Node<'_>) -> bool {
+    let ended = status
+        .get("state")
+        .and_then(|state| state.get("terminated"))
+        .is_some_and(|t| t.get("exitCode").and_then(whole_number).unwrap_or(0) == 0);
+    ended || status.get("ready").and_then(Node::as_bool) == Some(true)
+}
+
+fn name<'a>(status: Node<'a>) -> Cow<'a, str> {
+    text(status, "name").unwrap_or(Cow::Borrowed("(unnamed)"))
+}
+
+/// The names in a list of maps, joined by commas.
+fn names(context: &Context<'_, '_>, field: Field, key: &str) -> String {
+    let mut joined = String::new();
+    for name in context.list(field).filter_map(|element| text(element, key)) {
+        push_name(&mut joined, &name);
+    }
+    joined
+}
+
+fn push_name(joined: &mut String, name: &str) {
+    if !joined.is_empty() {
+        joined.push_str(", ");
+    }
+    joined.push_str(name);
+}
+
+fn plural(number: i64) -> &'static str {
+    if number == 1 { "" } else { "s" }
+}

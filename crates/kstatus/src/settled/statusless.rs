@@ -1,0 +1,70 @@
+//! Kinds that have no status to wait for: they are done once they are stored.
+
+use crate::verdict::{Basis, Status, Verdict};
+
+/// Group and kinds, sorted by group.
+const KINDS: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "Binding",
+            "ComponentStatus",
+            "ConfigMap",
+            "Endpoints",
+            "Event",
+            "LimitRange",
+            "PodTemplate",
+            "Secret",
+            "ServiceAccount",
+        ],
+    ),
+    (
+        "admissionregistration.k8s.io",
+        &[
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyBinding",
+            "MutatingWebhookConfiguration",
+            "ValidatingAdmissionPolicyBinding",
+            "ValidatingWebhookConfiguration",
+        ],
+    ),
+    ("apps", &["ControllerRevision"]),
+    ("certificates.k8s.io", &["ClusterTrustBundle"]),
+    ("events.k8s.io", &["Event"]),
+    ("extensions", &["NetworkPolicy"]),
+    ("flowcontrol.apiserver.k8s.io", &["PriorityLevelConfiguration"]),
+    ("metrics.k8s.io", &["NodeMetrics", "PodMetrics"]),
+    ("networking.k8s.io", &["IPAddress", "IngressClass", "NetworkPolicy"]),
+    ("node.k8s.io", &["RuntimeClass"]),
+    ("policy", &["PodSecurityPolicy"]),
+    ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
+    ("resource.k8s.io", &["DeviceClass", "DeviceTaintRule", "ResourceClaimTemplate", "ResourceSlice"]),
+    ("scheduling.k8s.io", &["PriorityClass"]),
+    (
+        "storage.k8s.io",
+        &["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttributesClass"],
+    ),
+];
+
+pub(super) fn contains(group: &str, kind: &str) -> bool {
+    KINDS
+        .binary_search_by_key(&group, |(group, _)| group)
+        .is_ok_and(|at| KINDS.get(at).is_some_and(|(_, kinds)| kinds.contains(&kind)))
+}
+
+pub(super) fn verdict(kind: &str) -> Verdict {
+    let message = format!("{kind} has no status to wait for");
+    Verdict::new(Status::Current, Basis::NoStatusKind, "NoStatusKind", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_sorted() {
+        assert!(KINDS.is_sorted_by_key(|(group, _)| group));
+        assert!(contains("", "ConfigMap") && contains("rbac.authorization.k8s.io", "Role"));
+        assert!(!contains("", "Pod") && !contains("example.com", "ConfigMap"));
+    }
+}

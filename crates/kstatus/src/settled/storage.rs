@@ -1,0 +1,170 @@
+//! Rules for storage: PersistentVolumeClaim, PersistentVolume, VolumeAttachment, snapshots.
+
+use std::borrow::Cow;
+
+use super::context::{Condition, Context, current, in_progress, recoverable, terminal};
+use super::text;
+use crate::node::Node;
+use crate::object::Field;
+use crate::quantity::millis;
+use crate::verdict::{FailureClass, Verdict};
+
+pub(super) fn persistent_volume_claim(context: &Context<'_, '_>) -> Verdict {
+    let phase = context.text(Field::Phase).unwrap_or_default();
+    match &*phase {
+        "Bound" => bound_claim(context),
+        "Lost" => terminal(
+            FailureClass::Storage,
+            "Lost",
+            "the volume that the claim was bound to does not exist any more",
+        ),
+        _ => {
+            let phase = if phase.is_empty() { "unknown" } else { &phase };
+            in_progress("NotBound", format!("PVC is not Bound. phase: {phase}"))
+                .failure(FailureClass::Storage, false)
+        }
+    }
+}
+
+/// A bound claim may still be growing, or changing its attributes.
+fn bound_claim(context: &Context<'_, '_>) -> Verdict {
+    let mut growing = None;
+    for condition in context.conditions().iter().filter(Condition::is_true) {
+        let type_ = condition.type_text();
+        match &*type_ {
+            "ControllerResizeError" | "NodeResizeError" | "ModifyVolumeError" => {
+                let message = condition.message_or(|| format!("condition {type_} is True"));
+                let verdict = recoverable(FailureClass::Storage, type_.into_owned(), message);
+                return context.decided_by(&condition, verdict);
+            }
+            "Resizing" | "FileSystemResizePending" | "ModifyingVolume" => {
+                growing.get_or_insert((type_, condition));
+            }
+            _ => {}
+        }
+    }
+    if let Some(statuses) = context.map(Field::AllocatedResourceStatuses) {
+        for (resource, status) in statuses.members() {
+            let Some(status) = status.as_str() else { continue };
+            // ControllerResizeInfeasible, NodeResizeInfeasible: the request can never be met as it is.
+            if status.ends_with("Infeasible") {
+                let message = format!("the volume cannot be resized as asked ({resource}: {status})");
+                return recoverable(FailureClass::Storage, status.into_owned(), message);
+            }
+            if growing.is_none() {
+                return in_progress(
+                    status.clone().into_owned(),
+                    format!("the volume is being resized ({resource}: {status})"),
+                );
+            }
+        }
+    }
+    if let Some(status) = context.map(Field::ModifyVolumeStatus).and_then(|status| text(status, "status")) {
+        if status == "Infeasible" {
+            return recoverable(
+                FailureClass::Storage,
+                "ModifyVolumeInfeasible",
+                "the volume's attributes cannot be changed as asked",
+            );
+        }
+        if growing.is_none() {
+            return in_progress(
+                "ModifyingVolume",
+                format!("the volume's attributes are being changed: {status}"),
+            );
+        }
+    }
+    if let Some((type_, condition)) = growing {
+        let message = condition.message_or(|| format!("the volume is being changed: {type_}"));
+        return in_progress(type_.into_owned(), message);
+    }
+    let capacity = storage(context.map(Field::Capacity));
+    let allocated = storage(context.map(Field::AllocatedResources));
+    let requested =
+        storage(context.map(Field::SpecResources).and_then(|resources| resources.get("requests")));
+    for wanted in [allocated, requested] {
+        if let (Some((wanted, text)), Some((has, has_text))) = (&wanted, &capacity)
+            && wanted > has
+        {
+            return in_progress("Resizing", format!("the volume is being resized from {has_text} to {text}"));
+        }
+    }
+    current("Bound", "PVC is Bound")
+}
+
+/// The quantity under the key `storage`, with its text.
+fn storage(map: Option<Node<'_>>) -> Option<(i128, String)> {
+    let node = map?.get("storage")?;
+    let text = match node.as_str() {
+        Some(text) => text.into_owned(),
+        None => node.as_int()?.to_string(),
+    };
+    Some((millis(&text)?, text))
+}
+
+pub(super) fn persistent_volume(context: &Context<'_, '_>) -> Verdict {
+    let phase = context.text(Field::Phase).unwrap_or_default();
+    let message = context.text(Field::StatusMessage).filter(|message| !message.is_empty());
+    match &*phase {
+        "Available" => current("Available", "the volume is free to be claimed"),
+        "Bound" => current("Bound", "the volume is bound to a claim"),
+        "Released" => {
+            if context.text(Field::ReclaimPolicy).is_some_and(|policy| policy == "Delete") {
+                in_progress("Released", "the claim is gone; the volume is being deleted")
+            } else {
+                current("Released", "the claim is gone; the volume is kept until somebody reclaims it")
+            }
+        }
+        "Failed" => {
+            let reason = context.text(Field::StatusReason).filter(|reason| !reason.is_empty());
+            let message =
+                message.map_or_else(|| "the volume could not be reclaimed".to_owned(), |m| m.into_owned());
+            recoverable(
+                FailureClass::Storage,
+                reason.map_or_else(|| "Failed".to_owned(), Cow::into_owned),
+                message,
+            )
+        }
+        "" => in_progress("NotObserved", "the volume's phase is not available"),
+        phase => in_progress("NotAvailable", format!("the volume is not available. phase: {phase}")),
+    }
+}
+
+pub(super) fn volume_attachment(context: &Context<'_, '_>) -> Verdict {
+    let attached = context.boolean(Field::Attached) == Some(true);
+    if let Some(error) = context.map(Field::DetachError) {
+        return recoverable(
+            FailureClass::Storage,
+            "DetachError",
+            error_message(error, "the volume cannot be detached"),
+        );
+    }
+    if attached {
+        return current("Attached", "the volume is attached");
+    }
+    if let Some(error) = context.map(Field::AttachError) {
+        return recoverable(
+            FailureClass::Storage,
+            "AttachError",
+            error_message(error, "the volume cannot be attached"),
+        );
+    }
+    in_progress("NotAttached", "the volume is not attached yet")
+}
+
+/// VolumeSnapshot and its kin: `readyToUse`, else the error.
+pub(super) fn snapshot(context: &Context<'_, '_>) -> Verdict {
+    if context.boolean(Field::ReadyToUse) == Some(true) {
+        return current("ReadyToUse", "the snapshot is ready to use");
+    }
+    match context.map(Field::StatusError) {
+        Some(error) => {
+            recoverable(FailureClass::Storage, "SnapshotError", error_message(error, "the snapshot failed"))
+        }
+        None => in_progress("NotReadyToUse", "the snapshot is not ready to use yet"),
+    }
+}
+
+fn error_message(error: Node<'_>, fallback: &str) -> String {
+    text(error, "message").map_or_else(|| fallback.to_owned(), |message| message.into_owned())
+}
