@@ -19,33 +19,19 @@ impl<'a> Head<'a> {
     /// Reads as far as `text`, which begins with `{`, goes and makes sense.
     pub(crate) fn read(text: &'a [u8]) -> Self {
         let mut head = Self::default();
-        let mut at = 1;
-        loop {
-            at = skip_space(text, at);
-            if text.get(at) == Some(&b',') {
-                at = skip_space(text, at + 1);
-            }
-            if text.get(at) != Some(&b'"') {
-                return head;
-            }
-            let Some(key_end) = string_end(text, at) else { return head };
-            let key = &text[at..key_end];
-            at = skip_space(text, key_end);
-            if text.get(at) != Some(&b':') {
-                return head;
-            }
-            at = skip_space(text, at + 1);
-            let Some(end) = value_end(text, at) else { return head };
-            let value = &text[at..end];
+        for (key, value) in object_members(text) {
             // As in Go, the last of several equal keys counts.
             match key {
                 b"\"apiVersion\"" => head.api_version = value.starts_with(b"\"").then_some(value),
                 b"\"kind\"" => head.kind = value.starts_with(b"\"").then_some(value),
-                b"\"items\"" => head.items = value.starts_with(b"[").then_some(at..end),
+                b"\"items\"" => {
+                    let start = value.as_ptr().addr() - text.as_ptr().addr();
+                    head.items = value.starts_with(b"[").then_some(start..start + value.len());
+                }
                 _ => {}
             }
-            at = end;
         }
+        head
     }
 
     /// The kind is that of a list: `List`, `PodList`.
@@ -130,4 +116,44 @@ fn value_end(text: &[u8], start: usize) -> Option<usize> {
             (length > 0).then_some(start + length)
         }
     }
+}
+
+/// The members of an object, as raw keys and values, up to where it doesn't make sense.
+pub(crate) fn object_members(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut at = 1;
+    std::iter::from_fn(move || {
+        at = skip_space(text, at);
+        if text.get(at) == Some(&b',') {
+            at = skip_space(text, at + 1);
+        }
+        if text.get(at) != Some(&b'"') {
+            return None;
+        }
+        let key = &text[at..string_end(text, at)?];
+        at = skip_space(text, at + key.len());
+        if text.get(at) != Some(&b':') {
+            return None;
+        }
+        at = skip_space(text, at + 1);
+        let value = &text[at..value_end(text, at)?];
+        at += value.len();
+        Some((key, value))
+    })
+}
+
+/// The elements of an array, up to where it doesn't make sense.
+pub(crate) fn array_elements(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut at = 1;
+    std::iter::from_fn(move || {
+        at = skip_space(text, at);
+        if text.get(at) == Some(&b',') {
+            at = skip_space(text, at + 1);
+        }
+        if matches!(text.get(at), None | Some(b']')) {
+            return None;
+        }
+        let value = &text[at..value_end(text, at)?];
+        at += value.len();
+        Some(value)
+    })
 }

@@ -92,7 +92,7 @@ impl Scan {
             while self.open | self.close | self.newline | self.broken != 0 {
                 if self.newline | self.broken == 0 {
                     let closing = self.close.count_ones() as usize;
-                    if self.depth >= closing + level + 1 {
+                    if self.depth > closing + level {
                         self.depth = self.depth + self.open.count_ones() as usize - closing;
                         self.deepest = self.deepest.max(self.depth);
                         self.open = 0;

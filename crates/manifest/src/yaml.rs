@@ -1,10 +1,59 @@
-//! YAML in, JSON out.
-use crate::split::Limits;
-#[derive(Debug, Default)]
-pub(crate) struct Transcoder {}
-pub(crate) struct YamlError { pub(crate) message: String, pub(crate) at: usize }
-impl Transcoder {
-    pub(crate) fn read(&mut self, _document: &[u8], _out: &mut Vec<u8>, _limits: Limits) -> Result<(), YamlError> {
-        Err(YamlError { message: "not yet".to_owned(), at: 0 })
+//! YAML in, JSON out, as Go's `sigs.k8s.io/yaml` has it.
+//!
+//! The scanner and the parser follow libyaml's, which Go's `go.yaml.in/yaml/v2` is a port of as well: what both
+//! accept, and where both give up, is the same. What is different is that the document is in memory as a whole, that
+//! scalars are slices of it wherever they can be, and that no tree is built: events become JSON as they come.
+
+mod base64;
+mod parse;
+mod resolve;
+mod scalar;
+mod scan;
+mod tag;
+mod timestamp;
+mod transcode;
+
+pub(crate) use transcode::Transcoder;
+
+/// What is wrong with a document, and at which byte of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct YamlError {
+    pub(crate) message: String,
+    pub(crate) at: usize,
+}
+
+impl YamlError {
+    fn new(message: impl Into<String>, at: usize) -> Self {
+        Self { message: message.into(), at }
+    }
+}
+
+/// Checks that a document is UTF-8 without control characters, which the scanner relies on.
+fn check_characters(document: &[u8]) -> Result<(), YamlError> {
+    // The common case in a form that the compiler makes fast: printable ASCII and its white space.
+    let plain = |&byte: &u8| (b' '..0x7F).contains(&byte) | (byte == b'\n') | (byte == b'\t') | (byte == b'\r');
+    let mut at = 0;
+    for block in document.chunks(256) {
+        if !block.iter().fold(true, |all, byte| all & plain(byte)) {
+            at += block.iter().position(|byte| !plain(byte)).unwrap_or(0);
+            return check_each_character(document, at);
+        }
+        at += block.len();
+    }
+    Ok(())
+}
+
+fn check_each_character(document: &[u8], from: usize) -> Result<(), YamlError> {
+    let text = str::from_utf8(document)
+        .map_err(|error| YamlError::new("invalid UTF-8", error.valid_up_to()))?;
+    let forbidden = |(_, char): &(usize, char)| {
+        !matches!(char, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{A0}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
+    };
+    match text[from..].char_indices().find(forbidden) {
+        Some((at, char)) => {
+            let message = format!("control characters are not allowed (U+{:04X})", u32::from(char));
+            Err(YamlError::new(message, from + at))
+        }
+        None => Ok(()),
     }
 }

@@ -1,0 +1,509 @@
+//! Events to JSON: keys, anchors, merges.
+
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::ops::Range;
+
+use super::parse::{Event, Memory, Parser, Properties, Tag};
+use super::resolve::{Resolved, float_key, resolve, write_float};
+use super::{YamlError, check_characters};
+use crate::head::{array_elements, object_members};
+use crate::split::Limits;
+
+type Result<T> = std::result::Result<T, YamlError>;
+
+/// Mappings of more keys than this find duplicates by hashing.
+const FEW_KEYS: usize = 24;
+
+/// Reads YAML documents, one after the other, with the same memory.
+#[derive(Debug, Default)]
+pub(crate) struct Transcoder {
+    parser: Memory,
+    frames: Vec<Frame>,
+    keys: Vec<Key>,
+    anchors: HashMap<Vec<u8>, Anchor>,
+    /// JSON of anchored nodes that isn't in the output any more, and keys that are being put together.
+    kept: Vec<u8>,
+}
+
+/// An array or object that isn't complete.
+#[derive(Debug)]
+struct Frame {
+    kind: FrameKind,
+    /// Where in the output it begins.
+    start: usize,
+    anchor: Option<Vec<u8>>,
+    /// How many nodes there were before it.
+    nodes: u64,
+}
+
+#[derive(Debug)]
+enum FrameKind {
+    Sequence {
+        first: bool,
+    },
+    Mapping {
+        /// Where in the list of keys its own begin.
+        keys: usize,
+        /// A key was read, but not its value.
+        value: bool,
+        /// It has a key `<<`.
+        merge: bool,
+        /// All keys, if there are many.
+        many: Option<HashSet<Vec<u8>>>,
+    },
+}
+
+/// A key of a mapping that isn't complete.
+#[derive(Debug)]
+struct Key {
+    /// Where in the output it stands, with its quotes.
+    text: Range<usize>,
+    /// Where in the document it is, if it is `<<`.
+    merge: Option<usize>,
+}
+
+#[derive(Debug, Clone)]
+enum Anchor {
+    /// Its node isn't complete.
+    Open,
+    /// Its JSON is a part of the output, or is kept.
+    Done { text: Range<usize>, kept: bool, nodes: u64 },
+}
+
+/// What a node is to the one around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Value,
+    Key,
+}
+
+impl Transcoder {
+    /// Appends the JSON of the first document in `source` to `out`, which has to be empty; nothing if there is none.
+    pub(crate) fn read(&mut self, source: &[u8], out: &mut Vec<u8>, limits: Limits) -> Result<()> {
+        check_characters(source)?;
+        self.frames.clear();
+        self.keys.clear();
+        self.anchors.clear();
+        self.kept.clear();
+        let mut memory = mem::take(&mut self.parser);
+        let run = Run {
+            parser: Parser::new(source, &mut memory),
+            transcoder: self,
+            out,
+            limits,
+            nodes: 0,
+            aliased: 0,
+            copied: 0,
+        };
+        let result = run.document();
+        self.parser = memory;
+        result
+    }
+}
+
+/// The reading of one document.
+struct Run<'a, 'm> {
+    parser: Parser<'m>,
+    transcoder: &'a mut Transcoder,
+    out: &'a mut Vec<u8>,
+    limits: Limits,
+    /// How many nodes Go would decode, and how many of them by aliases.
+    nodes: u64,
+    aliased: u64,
+    /// How many bytes were written for aliases and merges.
+    copied: usize,
+}
+
+impl Run<'_, '_> {
+    fn document(mut self) -> Result<()> {
+        loop {
+            match self.parser.next()? {
+                Event::End => return Ok(()),
+                Event::Alias { name, at } => {
+                    let name = self.parser.text(name).to_vec();
+                    self.alias(&name, at)?;
+                }
+                Event::Scalar { node, text, implicit } => {
+                    let role = self.begin(node.at, true)?;
+                    self.nodes += 1;
+                    let start = self.out.len();
+                    if role == Role::Key {
+                        self.key_scalar(node, text, implicit)?;
+                    } else {
+                        let text = self.parser.text(text);
+                        write_scalar(text, node, implicit, self.out)?;
+                    }
+                    if let Some(name) = node.anchor {
+                        let text = start..self.out.len();
+                        let name = self.parser.text(name).to_vec();
+                        self.transcoder.anchors.insert(name, Anchor::Done { text, kept: false, nodes: 1 });
+                    }
+                    self.end(role);
+                }
+                Event::SequenceStart(node) => self.open(node, FrameKind::Sequence { first: true }, b'[')?,
+                Event::MappingStart(node) => {
+                    let keys = self.transcoder.keys.len();
+                    let kind = FrameKind::Mapping { keys, value: false, merge: false, many: None };
+                    self.open(node, kind, b'{')?;
+                }
+                Event::SequenceEnd => {
+                    self.out.push(b']');
+                    self.close();
+                }
+                Event::MappingEnd => {
+                    self.out.push(b'}');
+                    if let Some(Frame { kind: FrameKind::Mapping { keys, merge, .. }, start, .. }) =
+                        self.transcoder.frames.last()
+                    {
+                        let (keys, merge, start) = (*keys, *merge, *start);
+                        if merge {
+                            self.merge(start)?;
+                        }
+                        self.transcoder.keys.truncate(keys);
+                    }
+                    self.close();
+                }
+            }
+        }
+    }
+
+    /// Writes what stands before the next node, and says what it is.
+    fn begin(&mut self, at: usize, scalar: bool) -> Result<Role> {
+        match self.transcoder.frames.last_mut().map(|frame| &mut frame.kind) {
+            None => Ok(Role::Value),
+            Some(FrameKind::Sequence { first }) => {
+                if !mem::take(first) {
+                    self.out.push(b',');
+                }
+                Ok(Role::Value)
+            }
+            Some(FrameKind::Mapping { value: true, .. }) => {
+                self.out.push(b':');
+                Ok(Role::Value)
+            }
+            Some(FrameKind::Mapping { keys, .. }) => {
+                if !scalar {
+                    return Err(YamlError::new("invalid map key: it is a mapping or a sequence", at));
+                }
+                if self.transcoder.keys.len() > *keys {
+                    self.out.push(b',');
+                }
+                Ok(Role::Key)
+            }
+        }
+    }
+
+    fn end(&mut self, role: Role) {
+        if let Some(Frame { kind: FrameKind::Mapping { value, .. }, .. }) = self.transcoder.frames.last_mut() {
+            *value = role == Role::Key;
+        }
+    }
+
+    fn open(&mut self, node: Properties, kind: FrameKind, bracket: u8) -> Result<()> {
+        self.begin(node.at, false)?;
+        if self.transcoder.frames.len() >= self.limits.depth {
+            let message = format!("the object nests deeper than the limit of {} levels", self.limits.depth);
+            return Err(YamlError::new(message, node.at));
+        }
+        let anchor = node.anchor.map(|name| self.parser.text(name).to_vec());
+        if let Some(name) = &anchor {
+            self.transcoder.anchors.insert(name.clone(), Anchor::Open);
+        }
+        self.transcoder.frames.push(Frame { kind, start: self.out.len(), anchor, nodes: self.nodes });
+        self.nodes += 1;
+        self.out.push(bracket);
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if let Some(frame) = self.transcoder.frames.pop()
+            && let Some(name) = frame.anchor
+        {
+            let anchor =
+                Anchor::Done { text: frame.start..self.out.len(), kept: false, nodes: self.nodes - frame.nodes };
+            self.transcoder.anchors.insert(name, anchor);
+        }
+        self.end(Role::Value);
+    }
+
+    fn alias(&mut self, name: &[u8], at: usize) -> Result<()> {
+        let shown = String::from_utf8_lossy(name);
+        let (text, kept, nodes) = match self.transcoder.anchors.get(name) {
+            None => return Err(YamlError::new(format!("unknown anchor '{shown}' referenced"), at)),
+            Some(Anchor::Open) => {
+                return Err(YamlError::new(format!("anchor '{shown}' value contains itself"), at));
+            }
+            Some(Anchor::Done { text, kept, nodes }) => (text.clone(), *kept, *nodes),
+        };
+        let first = if kept { self.transcoder.kept[text.start] } else { self.out[text.start] };
+        let role = self.begin(at, !matches!(first, b'{' | b'['))?;
+        self.nodes += 1 + nodes;
+        self.aliased += nodes;
+        let ratio = self.aliased as f64 / self.nodes as f64;
+        if self.aliased > 100 && self.nodes > 1000 && ratio > allowed_alias_ratio(self.nodes) {
+            return Err(YamlError::new("document contains excessive aliasing", at));
+        }
+        self.copied += text.len();
+        self.check_copied(at)?;
+        let start = self.out.len();
+        if kept {
+            self.out.extend_from_slice(&self.transcoder.kept[text]);
+        } else {
+            self.out.extend_from_within(text);
+        }
+        if role == Role::Key {
+            let value = self.out.split_off(start);
+            self.key_json(&value, at)?;
+        } else if self.is_merge_value() && first == b'[' {
+            return Err(want_map(at));
+        }
+        self.end(role);
+        Ok(())
+    }
+
+    fn check_copied(&self, at: usize) -> Result<()> {
+        let limit = self.limits.object_bytes.saturating_mul(2);
+        if self.copied > limit {
+            return Err(YamlError::new(format!("aliases and merges expand to more than {limit} bytes"), at));
+        }
+        Ok(())
+    }
+
+    /// The current value is that of a key `<<`.
+    fn is_merge_value(&self) -> bool {
+        matches!(
+            self.transcoder.frames.last(),
+            Some(Frame { kind: FrameKind::Mapping { value: true, merge: true, .. }, .. })
+        ) && self.transcoder.keys.last().is_some_and(|key| key.merge.is_some())
+    }
+
+    fn key_scalar(&mut self, node: Properties, text: super::scan::Text, implicit: bool) -> Result<()> {
+        let text = self.parser.text(text);
+        if text == b"<<" && (implicit || node.tag == Tag::Merge) {
+            let start = self.out.len();
+            self.out.extend_from_slice(b"\"<<\"");
+            self.transcoder.keys.push(Key { text: start..self.out.len(), merge: Some(node.at) });
+            if let Some(Frame { kind: FrameKind::Mapping { merge, .. }, .. }) = self.transcoder.frames.last_mut() {
+                *merge = true;
+            }
+            return Ok(());
+        }
+        let start = self.out.len();
+        write_scalar(text, node, implicit, self.out)?;
+        if self.out[start] != b'"' {
+            let value = self.out.split_off(start);
+            return self.key_json(&value, node.at);
+        }
+        self.add_key(start, node.at)
+    }
+
+    /// Writes a key that was resolved to something else than a string, as the string that Go makes of it.
+    fn key_json(&mut self, value: &[u8], at: usize) -> Result<()> {
+        let start = self.out.len();
+        let text = str::from_utf8(value).unwrap_or_default();
+        match value.first() {
+            Some(b'"') => self.out.extend_from_slice(value),
+            Some(b't' | b'f') => write_string(value, self.out),
+            Some(b'n') | None => return Err(YamlError::new("unsupported map key: null", at)),
+            Some(_) if text.parse::<i64>().is_ok() => write_string(value, self.out),
+            Some(_) if text.parse::<u64>().is_ok() => {
+                return Err(YamlError::new(format!("unsupported map key: {text} has more than 63 bits"), at));
+            }
+            Some(_) => write_string(float_key(text.parse().unwrap_or(f64::NAN)).as_bytes(), self.out),
+        }
+        self.add_key(start, at)
+    }
+
+    /// Takes note of the key that begins at `start` of the output.
+    fn add_key(&mut self, start: usize, at: usize) -> Result<()> {
+        let out = &self.out[..];
+        let key = &out[start..];
+        let transcoder = &mut *self.transcoder;
+        if let Some(Frame { kind: FrameKind::Mapping { keys, many, .. }, .. }) = transcoder.frames.last_mut() {
+            let before = &transcoder.keys[*keys..];
+            let known = match many {
+                Some(many) => !many.insert(key.to_vec()),
+                None => before.iter().any(|before| before.merge.is_none() && out[before.text.clone()] == *key),
+            };
+            if known {
+                let message = format!("key {} already set in map", String::from_utf8_lossy(key));
+                return Err(YamlError::new(message, at));
+            }
+            if many.is_none() && before.len() >= FEW_KEYS {
+                let texts = before.iter().filter(|key| key.merge.is_none()).map(|key| out[key.text.clone()].to_vec());
+                *many = Some(texts.chain([key.to_vec()]).collect());
+            }
+        }
+        transcoder.keys.push(Key { text: start..out.len(), merge: None });
+        Ok(())
+    }
+
+    /// Writes the mapping at `start` again, with what its keys `<<` bring. As in Go, and unlike the specification, a
+    /// key that comes later wins, whether it is merged or not.
+    fn merge(&mut self, start: usize) -> Result<()> {
+        self.keep_anchors(start)?;
+        let text = self.out.split_off(start);
+        self.copied += text.len();
+        self.check_copied(0)?;
+        let mut members: Vec<(&[u8], &[u8])> = Vec::new();
+        let mut places: HashMap<&[u8], usize> = HashMap::new();
+        let mut set = |key, value| match places.get(key) {
+            Some(&place) => members[place] = (key, value),
+            None => {
+                places.insert(key, members.len());
+                members.push((key, value));
+            }
+        };
+        let keys = match self.transcoder.frames.last() {
+            Some(Frame { kind: FrameKind::Mapping { keys, .. }, .. }) => *keys,
+            _ => 0,
+        };
+        let is_merge = self.transcoder.keys[keys..].iter().map(|key| key.merge);
+        for ((key, value), merge) in object_members(&text).zip(is_merge) {
+            let Some(at) = merge else {
+                set(key, value);
+                continue;
+            };
+            match value.first() {
+                Some(b'{') => object_members(value).for_each(|(key, value)| set(key, value)),
+                Some(b'[') => {
+                    let maps: Vec<&[u8]> = array_elements(value).collect();
+                    if !maps.iter().all(|map| map.starts_with(b"{")) {
+                        return Err(want_map(at));
+                    }
+                    // The first one wins.
+                    for map in maps.iter().rev() {
+                        object_members(map).for_each(|(key, value)| set(key, value));
+                    }
+                }
+                _ => return Err(want_map(at)),
+            }
+        }
+        self.out.push(b'{');
+        for (index, (key, value)) in members.iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            self.out.extend_from_slice(key);
+            self.out.push(b':');
+            self.out.extend_from_slice(value);
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Copies the JSON of the anchors in the output after `start`, which is to be written again.
+    fn keep_anchors(&mut self, start: usize) -> Result<()> {
+        let Transcoder { anchors, kept, .. } = &mut *self.transcoder;
+        for anchor in anchors.values_mut() {
+            if let Anchor::Done { text, kept: is_kept @ false, .. } = anchor
+                && text.start >= start
+            {
+                let from = kept.len();
+                kept.extend_from_slice(&self.out[text.clone()]);
+                self.copied += text.len();
+                *text = from..kept.len();
+                *is_kept = true;
+            }
+        }
+        self.check_copied(0)
+    }
+}
+
+fn want_map(at: usize) -> YamlError {
+    YamlError::new("map merge requires map or sequence of maps as the value", at)
+}
+
+/// Which part of the nodes may come from aliases (the numbers are Go's): nearly all of a small document, a tenth of a
+/// very large one.
+fn allowed_alias_ratio(nodes: u64) -> f64 {
+    const LOW: u64 = 400_000;
+    const HIGH: u64 = 4_000_000;
+    match nodes {
+        ..=LOW => 0.99,
+        HIGH.. => 0.10,
+        _ => 0.99 - 0.89 * ((nodes - LOW) as f64 / (HIGH - LOW) as f64),
+    }
+}
+
+/// Writes a scalar as JSON.
+fn write_scalar(text: &[u8], node: Properties, implicit: bool, out: &mut Vec<u8>) -> Result<()> {
+    match node.tag {
+        Tag::None if !implicit => {
+            write_string(text, out);
+            return Ok(());
+        }
+        Tag::Str | Tag::NonSpecific | Tag::Merge | Tag::Other => {
+            write_string(text, out);
+            return Ok(());
+        }
+        Tag::Binary => {
+            let Some(bytes) = super::base64::decode(text) else {
+                return Err(YamlError::new("!!binary value contains invalid base64 data", node.at));
+            };
+            write_string(String::from_utf8_lossy(&bytes).as_bytes(), out);
+            return Ok(());
+        }
+        _ => {}
+    }
+    let resolved = resolve(text);
+    let (found, fits) = match &resolved {
+        Resolved::Null => ("null", node.tag == Tag::Null),
+        Resolved::Bool(_) => ("bool", node.tag == Tag::Bool),
+        Resolved::Int(value) => {
+            ("int", node.tag == Tag::Int || (node.tag == Tag::Float && i64::try_from(*value).is_ok()))
+        }
+        Resolved::Float(_) | Resolved::Digits(_) => ("float", node.tag == Tag::Float),
+        Resolved::Str if super::timestamp::is_timestamp(text) => ("timestamp", node.tag == Tag::Timestamp),
+        Resolved::Str => ("str", false),
+    };
+    if node.tag != Tag::None && !fits {
+        let wanted = match node.tag {
+            Tag::Bool => "bool",
+            Tag::Int => "int",
+            Tag::Float => "float",
+            Tag::Null => "null",
+            _ => "timestamp",
+        };
+        let shown = String::from_utf8_lossy(text);
+        return Err(YamlError::new(format!("cannot decode !!{found} `{shown}` as a !!{wanted}"), node.at));
+    }
+    match resolved {
+        Resolved::Null => out.extend_from_slice(b"null"),
+        Resolved::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+        Resolved::Int(value) if node.tag == Tag::Float => write_float(value as f64, out),
+        Resolved::Int(value) => out.extend_from_slice(value.to_string().as_bytes()),
+        Resolved::Float(value) if value.is_finite() => write_float(value, out),
+        Resolved::Float(_) => {
+            let shown = String::from_utf8_lossy(text);
+            return Err(YamlError::new(format!("{shown} can't be a number in JSON"), node.at));
+        }
+        Resolved::Digits(digits) => out.extend_from_slice(digits.as_bytes()),
+        Resolved::Str => write_string(text, out),
+    }
+    Ok(())
+}
+
+/// Writes a JSON string. `text` is UTF-8.
+pub(crate) fn write_string(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut from = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if byte >= b' ' && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&text[from..at]);
+        from = at + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+        }
+    }
+    out.extend_from_slice(&text[from..]);
+    out.push(b'"');
+}
