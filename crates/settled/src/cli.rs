@@ -1,0 +1,342 @@
+//! The arguments.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use jiff::{SignedDuration, Timestamp};
+use kstatus::{Profile, Status};
+
+const HELP_AFTER: &str = "\
+Examples:
+  kubectl get all,pvc,ingress -A -o yaml | settled status -f -
+  settled status -f dump/ --not-current
+  settled help status
+
+Installed as `kubectl-settled` somewhere in the PATH, it is also `kubectl settled`.";
+
+const STATUS_HELP_AFTER: &str = "\
+Examples:
+  settled status -f examples                         everything in a folder, worst first
+  kubectl get pods -A -o json | settled status -f -  what a cluster says now
+  settled status -f dump.yaml --not-current -o wide  only what needs a look, and where it stands
+  settled status -f dump/ --kind deploy,sts -n shop  only some of it
+  settled status -f dump/ -o jsonl | jq .reason      one JSON line per object, for programs
+  settled status -f dump/ -q || echo 'not yet'       only the exit code
+
+Output formats:
+  table   grouped by status, worst first, fitted to the terminal
+  wide    with generation (observed/wanted), basis, failure class and source as well
+  jsonl   one line per object in the order of the input: source, document, apiVersion, kind, namespace, name,
+          status, reason, message, basis, generation, observedGeneration, failureClass, terminal, conditions,
+          problems; what is absent is left out
+  json    the same as one array
+  yaml    the same as YAML documents
+
+Exit codes:
+  0  all objects are Current
+  1  something is Failed
+  2  wrong arguments, unreadable input, or no objects in it
+  3  nothing Failed, but something is not settled yet: InProgress, Terminating, Unknown or NotFound
+  When several apply: 2, then 1, then 3. Only the objects that the filters let pass count.";
+
+const AUGMENT_HELP_AFTER: &str = "\
+Examples:
+  settled augment -f dump.yaml > amended.yaml
+  kubectl get deploy -o json | settled augment -f - | jq .status.conditions
+
+Output formats:
+  jsonl   one line per object (default if the first input is JSON)
+  yaml    YAML documents (default if the first input is YAML)
+  json    one `List` of all objects
+
+Exit codes:
+  0  all objects are amended
+  2  wrong arguments, unreadable input, no objects in it, or an object that could not be amended
+
+An object whose status cannot be amended is written as it was; a document that cannot be read is left out. Standard
+error names each of them.";
+
+/// Tell whether Kubernetes resources are done, and why when they are not
+///
+/// Settled reads Kubernetes objects and gives a verdict on each: Current (done), InProgress, Failed, Terminating,
+/// NotFound or Unknown, with a reason and a message that says what is missing.
+#[derive(Debug, Parser)]
+#[command(name = "settled", version, after_help = HELP_AFTER, disable_help_subcommand = false)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    pub(crate) color: Color,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Status(StatusArgs),
+    Augment(AugmentArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// Show the status of objects in files and dumps
+///
+/// Reads YAML and JSON: many documents in a file, JSON lines, `List` objects, whole folders of them. Memory stays flat
+/// however large the input is.
+#[derive(Args, Debug)]
+#[command(after_help = STATUS_HELP_AFTER)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+
+    #[command(flatten)]
+    pub(crate) verdict: VerdictArgs,
+
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    pub(crate) output: StatusOutput,
+
+    /// What to sort by; `none` is the order of the input [default: status for tables, none for the others]
+    #[arg(long, value_name = "BY", help_heading = "Output")]
+    pub(crate) sort: Option<Sort>,
+
+    /// Print nothing but errors, for the exit code
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
+    /// Fit tables into so many columns, 0 for no limit [default: the terminal's; no limit in pipes]
+    #[arg(long, value_name = "COLUMNS", help_heading = "Output")]
+    pub(crate) width: Option<usize>,
+
+    /// How much memory sorting may take before it goes to temporary files
+    #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = bytes, hide = true)]
+    pub(crate) sort_memory: usize,
+}
+
+/// Write objects back with the standard conditions in their status
+///
+/// Puts `Reconciling` or `Stalled` into `status.conditions`, as the verdict on the object says, so that tools which
+/// know only standard conditions understand it. Everything else stays as it is, and so does the order.
+#[derive(Args, Debug)]
+#[command(after_help = AUGMENT_HELP_AFTER)]
+pub(crate) struct AugmentArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+
+    #[command(flatten)]
+    pub(crate) verdict: VerdictArgs,
+
+    /// Output format [default: yaml if the first input is YAML, otherwise jsonl]
+    #[arg(short, long, value_name = "FORMAT", help_heading = "Output")]
+    pub(crate) output: Option<AugmentOutput>,
+
+    /// Print no summary
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+/// Print the completion script of a shell
+///
+/// For example, `settled completions bash > ~/.local/share/bash-completion/completions/settled`, or
+/// `source <(settled completions zsh)`.
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the manual page, or write those of all commands into a folder
+///
+/// For example, `settled man | man -l -`, or `settled man --dir ~/.local/share/man/man1`.
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// Write settled.1, settled-status.1 and so on into this folder, which is made if need be
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct InputArgs {
+    // Reserved for the objects of live clusters.
+    #[arg(value_name = "TYPE/NAME", hide = true)]
+    pub(crate) targets: Vec<String>,
+
+    /// Read this file, all of this folder, or standard input if `-` (can be repeated)
+    ///
+    /// Of a folder, the files that end in .yaml, .yml, .json, .jsonl or .ndjson are read, in sorted order and with
+    /// those in its subfolders; hidden ones are not. A file that is named may be called anything.
+    #[arg(
+        short = 'f', long = "filename", value_name = "FILE|DIR|-", num_args = 1.., action = ArgAction::Append,
+        value_hint = ValueHint::AnyPath
+    )]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// How many threads give verdicts [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+
+    /// How large one object may be; a larger one counts as malformed
+    #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = bytes)]
+    pub(crate) max_object_size: usize,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Verdict")]
+pub(crate) struct VerdictArgs {
+    /// How to read the evidence
+    #[arg(long, value_name = "PROFILE", default_value = "settled", value_parser = profile_parser())]
+    pub(crate) profile: Profile,
+
+    /// Call an object that says nothing about its state Current instead of Unknown
+    #[arg(long)]
+    pub(crate) assume_current: bool,
+
+    /// Call an Ingress or a Gateway Current without an address: some controllers never set one
+    #[arg(long)]
+    pub(crate) address_optional: bool,
+
+    /// How long a Pod may be unschedulable before it is Failed
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    pub(crate) schedule_grace: SignedDuration,
+
+    /// The time to count from, for old dumps, such as 2026-11-21T12:00:00Z [default: the present]
+    ///
+    /// It decides how long a deletion lasts and whether a Pod's grace for scheduling has passed.
+    #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
+    pub(crate) now: Option<Timestamp>,
+}
+
+/// Which objects are shown and count for the exit code.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Filters (for what is shown and for the exit code; each can be a list: a,b)")]
+pub(crate) struct FilterArgs {
+    /// Only these kinds: `Pod`, `pods`, `po`, `deployments.apps`, upper and lower case being the same
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub(crate) kind: Vec<String>,
+
+    /// Only objects in these namespaces
+    #[arg(short, long, value_name = "NAMESPACE", value_delimiter = ',')]
+    pub(crate) namespace: Vec<String>,
+
+    /// Only objects of these names
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) name: Vec<String>,
+
+    /// Only these statuses: Failed, Unknown, NotFound, Terminating, InProgress, Current
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', ignore_case = true, hide_possible_values = true,
+        value_parser = status_parser())]
+    pub(crate) status: Vec<Status>,
+
+    /// All statuses but Current
+    #[arg(long, conflicts_with = "status")]
+    pub(crate) not_current: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusOutput {
+    Table,
+    Wide,
+    Json,
+    Jsonl,
+    Yaml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AugmentOutput {
+    Json,
+    Jsonl,
+    Yaml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    Status,
+    Kind,
+    Namespace,
+    Name,
+    Source,
+    None,
+}
+
+fn profile_parser() -> impl clap::builder::TypedValueParser<Value = Profile> {
+    wire_names(Profile::ALL.iter().map(|profile| profile.as_str()))
+}
+
+fn status_parser() -> impl clap::builder::TypedValueParser<Value = Status> {
+    wire_names(Status::ALL.iter().map(|status| status.as_str()))
+}
+
+/// The names of a wire enum as clap's possible values, so that help and completions know them.
+fn wire_names<T>(names: impl Iterator<Item = &'static str>) -> impl clap::builder::TypedValueParser<Value = T>
+where
+    T: std::str::FromStr<Err = kstatus::UnknownName> + Clone + Send + Sync + 'static,
+{
+    use clap::builder::TypedValueParser as _;
+    clap::builder::PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
+}
+
+fn timestamp(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "no timestamp such as 2026-11-21T12:00:00Z".to_owned())
+}
+
+fn duration(text: &str) -> Result<SignedDuration, String> {
+    match text.parse::<SignedDuration>() {
+        Ok(duration) if !duration.is_negative() => Ok(duration),
+        _ => Err("no duration such as 15s or 1m30s".to_owned()),
+    }
+}
+
+/// Reads `65536`, `64Ki`, `16M` or `16MiB`: always powers of 1024.
+fn bytes(text: &str) -> Result<usize, String> {
+    const MAX: u64 = 1 << 30;
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "ki" | "kb" | "kib" => 1 << 10,
+        "m" | "mi" | "mb" | "mib" => 1 << 20,
+        "g" | "gi" | "gb" | "gib" => 1 << 30,
+        _ => return Err("no size such as 65536, 512KiB or 16MiB".to_owned()),
+    };
+    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)) {
+        Some(0) | None => Err("no size such as 65536, 512KiB or 16MiB".to_owned()),
+        Some(bytes) if bytes > MAX => Err("at most 1GiB".to_owned()),
+        Some(bytes) => usize::try_from(bytes).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(bytes("65536"), Ok(65_536));
+        assert_eq!(bytes("64Ki"), Ok(65_536));
+        assert_eq!(bytes("16MiB"), Ok(16 << 20));
+        assert_eq!(bytes("1g"), Ok(1 << 30));
+        for wrong in ["", "0", "-1", "x", "1x", "1.5M", "99999999999999999999", "2G"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The one error of the command line.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use crate::output;
+use crate::style::Palette;
+use crate::text;
+
+/// What a command could not do, with what the user may do about it.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+    hints: Vec<String>,
+}
+
+/// Whose the failure is; it decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// The arguments make no sense.
+    Usage,
+    /// The input can't be read, or holds nothing to judge.
+    Input,
+    /// The output can't be written.
+    Output,
+}
+
+impl ErrorKind {
+    fn exit_code(self) -> u8 {
+        match self {
+            Self::Usage | Self::Input | Self::Output => 2,
+        }
+    }
+}
+
+impl CommandError {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Input, message)
+    }
+
+    pub(crate) fn output(message: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
+        let mut error = Self::new(ErrorKind::Output, message);
+        error.source = Some(Box::new(source));
+        error
+    }
+
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None, hints: Vec::new() }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Tells the user and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        let palette = Palette::stderr();
+        let mut message = text::clean(&self.message);
+        let mut source = self.source.as_deref().map(|error| error as &dyn Error);
+        while let Some(error) = source {
+            let _ = write!(message, ": {}", text::clean(&error.to_string()));
+            source = error.source();
+        }
+        output::diagnose(&format!("{} {message}", palette.error("error:")));
+        for hint in &self.hints {
+            output::diagnose(&format!("{} {}", palette.hint("hint:"), text::clean(hint)));
+        }
+        ExitCode::from(self.kind.exit_code())
+    }
+}

@@ -1,0 +1,117 @@
+//! The files that `-f` names: found one after another, in an order that is always the same.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal as _, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::vec;
+
+use crate::cli::InputArgs;
+use crate::error::CommandError;
+
+/// What a folder's files must end in to be read.
+const EXTENSIONS: [&str; 5] = ["yaml", "yml", "json", "jsonl", "ndjson"];
+
+/// Something that can be read, under the name that the user knows it by.
+pub(crate) struct Input {
+    /// The path as it was named or found; `-` for standard input.
+    pub(crate) source: Arc<str>,
+    pub(crate) reader: io::Result<Box<dyn Read + Send>>,
+}
+
+/// Finds the inputs, folder by folder: never the names of a whole tree at once.
+pub(crate) struct Inputs {
+    /// What is still to come at each level, from the arguments down.
+    levels: Vec<vec::IntoIter<PathBuf>>,
+    /// The folders that were read already, by their real path: links can make circles.
+    seen: HashSet<PathBuf>,
+}
+
+impl Inputs {
+    /// Checks the arguments.
+    pub(crate) fn new(args: &InputArgs, command: &str) -> Result<Self, CommandError> {
+        if let Some(target) = args.targets.first() {
+            let error = CommandError::usage(format!("live targets such as `{target}` are not available yet"));
+            return Err(if Path::new(target).exists() {
+                error.hint(format!("to read files, pass them with -f: settled {command} -f {target}"))
+            } else {
+                error.hint(format!(
+                    "pass files with -f, or a pipe: kubectl get {target} -o yaml | settled {command} -f -"
+                ))
+            });
+        }
+        if args.files.is_empty() {
+            let error = CommandError::usage("no input");
+            return Err(if io::stdin().is_terminal() {
+                error.hint(format!("pass files or folders with -f: settled {command} -f FILE"))
+            } else {
+                error.hint(format!("to read standard input, pass -f -: settled {command} -f -"))
+            });
+        }
+        Ok(Self { levels: vec![args.files.clone().into_iter()], seen: HashSet::new() })
+    }
+
+    /// The paths of a folder that are to be read or gone into, sorted.
+    fn list(&mut self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        if !self.seen.insert(dir.canonicalize()?) {
+            return Ok(Vec::new());
+        }
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = entry.path();
+            // Of what a link points to, not of the link. What can't be looked at can be opened and says why.
+            let kind = if entry.file_type()?.is_symlink() {
+                fs::metadata(&path).map(|metadata| metadata.file_type())
+            } else {
+                entry.file_type()
+            };
+            let wanted = match kind {
+                Ok(kind) if kind.is_dir() => true,
+                Ok(kind) => kind.is_file() && has_known_extension(&path),
+                Err(_) => has_known_extension(&path),
+            };
+            if wanted {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+}
+
+impl Iterator for Inputs {
+    type Item = Input;
+
+    fn next(&mut self) -> Option<Input> {
+        loop {
+            let Some(path) = self.levels.last_mut()?.next() else {
+                self.levels.pop();
+                continue;
+            };
+            let named = self.levels.len() == 1;
+            if named && path.as_os_str() == OsStr::new("-") {
+                return Some(Input { source: "-".into(), reader: Ok(Box::new(io::stdin())) });
+            }
+            let source = path.to_string_lossy().into();
+            if !path.is_dir() {
+                let reader = File::open(&path).map(|file| Box::new(file) as Box<dyn Read + Send>);
+                return Some(Input { source, reader });
+            }
+            match self.list(&path) {
+                Ok(paths) => self.levels.push(paths.into_iter()),
+                Err(error) => return Some(Input { source, reader: Err(error) }),
+            }
+        }
+    }
+}
+
+fn has_known_extension(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
+}

@@ -1,0 +1,48 @@
+//! The two streams. Data goes to standard output, everything else to standard error.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use crate::error::CommandError;
+
+/// Standard output, for data.
+pub(crate) type Stdout = BufWriter<StdoutLock<'static>>;
+
+pub(crate) fn stdout() -> Stdout {
+    BufWriter::with_capacity(64 << 10, io::stdout().lock())
+}
+
+/// Writes one line to standard error. Where that fails there is nobody left to tell.
+pub(crate) fn diagnose(line: &str) {
+    writeln!(io::stderr().lock(), "{line}").ok();
+}
+
+/// Why writing ended early.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// The reader of our output has enough (`| head`): no error.
+    Closed,
+    /// A real error.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::Closed } else { Self::Failed(error) }
+    }
+}
+
+impl Stopped {
+    /// A closed pipe is no error.
+    pub(crate) fn forgive(result: Result<(), Self>) -> Result<(), CommandError> {
+        match result {
+            Ok(()) | Err(Self::Closed) => Ok(()),
+            Err(Self::Failed(error)) => Err(CommandError::output("cannot write the output", error)),
+        }
+    }
+}
+
+/// Writes all of `text` to standard output.
+pub(crate) fn print(text: &[u8]) -> Result<(), CommandError> {
+    let mut out = stdout();
+    Stopped::forgive(out.write_all(text).and_then(|()| out.flush()).map_err(Stopped::from))
+}

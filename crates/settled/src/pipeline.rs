@@ -1,0 +1,247 @@
+//! The threads: one reads, some work, the calling one gets the results in the order of the input.
+//!
+//! Batches go to the workers in turn, and the results are taken from them in the same turn. So the order is kept
+//! without sorting anything, every queue is as short as it is, and memory does not depend on the size of the input.
+
+use std::io::{self, Cursor, Read};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::thread::{self, JoinHandle};
+
+use settled_manifest::{Batch, Limits, Splitter};
+
+use crate::error::CommandError;
+use crate::inputs::{Input, Inputs};
+
+/// How many batches may wait for a worker, and how many results for the writer.
+const QUEUE_LENGTH: usize = 2;
+/// How much all batches together should hold.
+const BATCHES_BYTES: usize = 8 << 20;
+
+/// What a worker does with a batch.
+pub(crate) trait Work: Clone + Send + 'static {
+    /// What comes of it. It is used again: whatever an earlier batch left in it is to be cleared.
+    type Output: Default + Send + 'static;
+
+    fn work(&mut self, input: &InputId, batch: &Batch, output: &mut Self::Output);
+}
+
+/// Where a batch comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct InputId {
+    /// The input's name.
+    pub(crate) source: Arc<str>,
+    /// Counts the inputs.
+    pub(crate) ordinal: u64,
+    /// In what syntax the very first input is written.
+    pub(crate) first_syntax: Syntax,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    Json,
+    Yaml,
+}
+
+/// What the calling thread gets.
+pub(crate) enum Event<'a, O> {
+    /// The next batch's results.
+    Output(&'a InputId, &'a mut O),
+    /// An input, or the rest of it, can't be read.
+    Unreadable(&'a InputId, &'a io::Error),
+    /// An input is read to its end.
+    End,
+    /// Nothing to do at the moment: time to flush.
+    Idle,
+}
+
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) threads: usize,
+    pub(crate) object_bytes: usize,
+}
+
+impl Settings {
+    fn limits(self) -> Limits {
+        let batches = self.threads * (QUEUE_LENGTH + 1);
+        let default = Limits::default();
+        Limits {
+            batch_bytes: (BATCHES_BYTES / batches).clamp(32 << 10, default.batch_bytes),
+            object_bytes: self.object_bytes,
+            ..default
+        }
+    }
+}
+
+enum Job<T> {
+    Batch(T),
+    Unreadable(io::Error),
+    End,
+}
+
+type Jobs<T> = (InputId, Job<T>);
+
+/// Reads all inputs and calls `each` with what comes of them, in their order. What `each` returns as an error ends
+/// the run; it is the result.
+pub(crate) fn run<W: Work, E>(
+    inputs: Inputs,
+    settings: Settings,
+    worker: &W,
+    mut each: impl FnMut(Event<'_, W::Output>) -> Result<(), E>,
+) -> Result<Result<(), E>, CommandError> {
+    let queues = settings.threads * (QUEUE_LENGTH + 1);
+    let (recycle, recycled) = mpsc::sync_channel(queues);
+    let mut lanes = Vec::new();
+    let mut job_senders = Vec::new();
+    let mut handles = Vec::new();
+    for _ in 0..settings.threads {
+        let (job_sender, jobs) = mpsc::sync_channel(QUEUE_LENGTH);
+        let (result_sender, results) = mpsc::sync_channel(QUEUE_LENGTH);
+        let (spare_sender, spares) = mpsc::sync_channel(QUEUE_LENGTH + 1);
+        let (worker, recycle) = (worker.clone(), recycle.clone());
+        handles.push(spawn("worker", move || work(worker, &jobs, &recycle, &spares, &result_sender))?);
+        job_senders.push(job_sender);
+        lanes.push((results, spare_sender));
+    }
+    drop(recycle);
+    let limits = settings.limits();
+    handles.push(spawn("reader", move || read(inputs, limits, &recycled, &job_senders))?);
+
+    for (results, spares) in lanes.iter().cycle() {
+        let received = match results.try_recv() {
+            Err(TryRecvError::Empty) => {
+                if let Err(error) = each(Event::Idle) {
+                    return Ok(Err(error));
+                }
+                results.recv().ok()
+            }
+            received => received.ok(),
+        };
+        // The reader has ended, and this is where its next batch would have gone: there is none.
+        let Some((input, job)) = received else { break };
+        let result = match job {
+            Job::Batch(mut output) => {
+                let result = each(Event::Output(&input, &mut output));
+                // Full or gone: then the output is not needed again.
+                spares.try_send(output).ok();
+                result
+            }
+            Job::Unreadable(error) => each(Event::Unreadable(&input, &error)),
+            Job::End => each(Event::End),
+        };
+        if let Err(error) = result {
+            // The threads are left to themselves: one of them may wait for standard input for ever.
+            return Ok(Err(error));
+        }
+    }
+    drop(lanes);
+    for handle in handles {
+        if let Err(panic) = handle.join() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, CommandError> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|error| CommandError::output("cannot start a thread", error).hint("try --threads 1"))
+}
+
+fn work<W: Work>(
+    mut worker: W,
+    jobs: &Receiver<Jobs<Batch>>,
+    recycle: &SyncSender<Batch>,
+    spares: &Receiver<W::Output>,
+    results: &SyncSender<Jobs<W::Output>>,
+) {
+    for (input, job) in jobs {
+        let job = match job {
+            Job::Batch(batch) => {
+                let mut output = spares.try_recv().unwrap_or_default();
+                worker.work(&input, &batch, &mut output);
+                // Full or gone: then the batch is not needed again.
+                recycle.try_send(batch).ok();
+                Job::Batch(output)
+            }
+            Job::Unreadable(error) => Job::Unreadable(error),
+            Job::End => Job::End,
+        };
+        if results.send((input, job)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Cuts the inputs into batches and deals them out. Returns early when nobody takes them any more.
+fn read(inputs: Inputs, limits: Limits, recycled: &Receiver<Batch>, workers: &[SyncSender<Jobs<Batch>>]) {
+    let mut turn = workers.iter().cycle();
+    let mut deal = |input: &InputId, job| match turn.next() {
+        Some(worker) => worker.send((input.clone(), job)).is_ok(),
+        None => false,
+    };
+    let mut syntax = None;
+    for (ordinal, Input { source, reader }) in (0..).zip(inputs) {
+        let mut id = InputId { source, ordinal, first_syntax: Syntax::Json };
+        let reader = reader.and_then(|mut reader| {
+            let begin = peek(&mut reader)?;
+            syntax = syntax.or_else(|| syntax_of(&begin));
+            Ok(Cursor::new(begin).chain(reader))
+        });
+        id.first_syntax = syntax.unwrap_or(Syntax::Json);
+        let mut splitter = match reader {
+            Ok(reader) => Splitter::with_limits(reader, limits),
+            Err(error) => {
+                if !deal(&id, Job::Unreadable(error)) {
+                    return;
+                }
+                continue;
+            }
+        };
+        let last = loop {
+            match splitter.next_batch(recycled.try_recv().unwrap_or_default()) {
+                Ok(Some(batch)) => {
+                    if !deal(&id, Job::Batch(batch)) {
+                        return;
+                    }
+                }
+                Ok(None) => break Job::End,
+                Err(error) => break Job::Unreadable(error),
+            }
+        };
+        if !deal(&id, last) {
+            return;
+        }
+    }
+}
+
+/// The first bytes of an input, up to and with the first that says something.
+fn peek(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut begin = vec![0; 512];
+    let mut length = 0;
+    while length < begin.len() {
+        match reader.read(&mut begin[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        if syntax_of(&begin[..length]).is_some() {
+            break;
+        }
+    }
+    begin.truncate(length);
+    Ok(begin)
+}
+
+/// As Go's decoder guesses: JSON if the first thing is a brace (or a bracket), YAML otherwise.
+fn syntax_of(begin: &[u8]) -> Option<Syntax> {
+    let begin = begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin);
+    match begin.iter().find(|byte| !byte.is_ascii_whitespace())? {
+        b'{' | b'[' => Some(Syntax::Json),
+        _ => Some(Syntax::Yaml),
+    }
+}

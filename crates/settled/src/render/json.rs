@@ -1,0 +1,85 @@
+//! A row as a JSON object on one line. The order of its keys is part of the contract.
+
+use std::borrow::Cow;
+
+use kstatus::Verdict;
+use serde::Serialize;
+
+use crate::row::Identity;
+
+/// Appends `{"source":…,"document":…`, which a body goes on with.
+pub(super) fn push_head(source: &str, document: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"source\":");
+    push(source, out);
+    out.extend_from_slice(b",\"document\":");
+    push(&document, out);
+}
+
+/// Appends all of a row but the head: it begins with a comma.
+pub(super) fn push_body(identity: &Identity<'_>, verdict: &Verdict, out: &mut Vec<u8>) {
+    let start = out.len();
+    let Identity { api_version, kind, namespace, name } = identity;
+    push_field(",\"apiVersion\":", api_version.as_ref(), out);
+    push_field(",\"kind\":", kind.as_ref(), out);
+    push_field(",\"namespace\":", namespace.as_ref(), out);
+    push_field(",\"name\":", name.as_ref(), out);
+    let brace = out.len();
+    push(verdict, out);
+    // The verdict's map goes on where the head's left off.
+    if let Some(byte) = out.get_mut(brace) {
+        *byte = b',';
+    }
+    escape_controls(out, start);
+}
+
+fn push_field(key: &str, value: Option<&Cow<'_, str>>, out: &mut Vec<u8>) {
+    if let Some(value) = value {
+        out.extend_from_slice(key.as_bytes());
+        push(&**value, out);
+    }
+}
+
+fn push<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    // Neither memory nor a verdict, a text or a number can fail here.
+    serde_json::to_writer(&mut *out, value).ok();
+}
+
+/// Spells out the control characters that JSON leaves alone: DEL, and U+0080 to U+009F, of which some terminals take
+/// U+009B for the beginning of a command. They can only be in strings.
+pub(crate) fn escape_controls(out: &mut Vec<u8>, start: usize) {
+    let Some(first) = memchr::memchr2(0x7f, 0xc2, &out[start..]) else { return };
+    let tail = out.split_off(start + first);
+    let mut rest = &tail[..];
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = match (byte, after.split_first()) {
+            (0x7f, _) => {
+                out.extend_from_slice(b"\\u007f");
+                after
+            }
+            (0xc2, Some((next @ 0x80..=0x9f, after))) => {
+                out.extend_from_slice(format!("\\u00{next:02x}").as_bytes());
+                after
+            }
+            _ => {
+                out.push(byte);
+                after
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_mean_the_same_spelled_out() {
+        let text = "a\u{7f}b\u{80}\u{9b}c\u{9f}\u{a0}é£\u{2028}";
+        let mut out = b"\x7f".to_vec();
+        push(text, &mut out);
+        escape_controls(&mut out, 1);
+        let json = std::str::from_utf8(&out[1..]).unwrap();
+        assert_eq!(json, "\"a\\u007fb\\u0080\\u009bc\\u009f\u{a0}é£\u{2028}\"");
+        assert_eq!(serde_json::from_str::<String>(json).unwrap(), text);
+    }
+}

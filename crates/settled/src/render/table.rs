@@ -1,0 +1,380 @@
+//! A row as a line of a table, or as a few lines where the terminal is narrow.
+//!
+//! While rows wait to be sorted they are packed: clean cells with a control character between them. How wide the
+//! columns must be is only known at the end, and measured on the way.
+
+use std::io::{self, Write};
+
+use kstatus::{Status, Verdict};
+
+use crate::row::Identity;
+use crate::style::Palette;
+use crate::text;
+
+/// Between the cells of a packed row. Clean text has no control characters.
+const SEPARATOR: u8 = 0x1f;
+/// How narrow a column of messages may be; below that they go under the row.
+const MESSAGE_WIDTH_MIN: usize = 32;
+/// How many lines a message may take, except that of an object which is Current.
+const MESSAGE_LINES_MAX: usize = 4;
+/// How far a column is filled up with spaces where nothing limits the width: a single name of a megabyte would
+/// otherwise make every row as long.
+const PADDING_MAX: usize = 80;
+const GAP: &str = "  ";
+
+/// The cells of a packed row, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cell {
+    Source,
+    Status,
+    Namespace,
+    Object,
+    Reason,
+    Generation,
+    Basis,
+    Class,
+    Message,
+}
+
+const CELLS: usize = 9;
+
+impl Cell {
+    const fn heading(self) -> &'static str {
+        match self {
+            Self::Source => "SOURCE",
+            Self::Status => "STATUS",
+            Self::Namespace => "NAMESPACE",
+            Self::Object => "OBJECT",
+            Self::Reason => "REASON",
+            Self::Generation => "GENERATION",
+            Self::Basis => "BASIS",
+            Self::Class => "CLASS",
+            Self::Message => "MESSAGE",
+        }
+    }
+}
+
+/// How wide the columns must be, and what they need not say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measure {
+    widths: [usize; CELLS],
+    namespaces: Namespaces,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Namespaces {
+    #[default]
+    None,
+    /// All rows are in this one, or all are in none (the empty name).
+    Same(String),
+    Many,
+}
+
+impl Measure {
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (width, other) in self.widths.iter_mut().zip(other.widths) {
+            *width = (*width).max(other);
+        }
+        match &other.namespaces {
+            Namespaces::None => {}
+            Namespaces::Same(name) => self.namespace(name),
+            Namespaces::Many => self.namespaces = Namespaces::Many,
+        }
+    }
+
+    /// Counts the head of a row, which is not seen by the worker that measures the rest.
+    pub(crate) fn head(&mut self, head: &[u8]) {
+        if let Ok(source) = std::str::from_utf8(head) {
+            self.cell(Cell::Source, source.trim_end_matches('\u{1f}'));
+        }
+    }
+
+    /// The namespace that all rows are in, if there is one.
+    pub(crate) fn only_namespace(&self) -> Option<&str> {
+        match &self.namespaces {
+            Namespaces::Same(name) if !name.is_empty() => Some(name),
+            _ => None,
+        }
+    }
+
+    fn namespace(&mut self, name: &str) {
+        match &self.namespaces {
+            Namespaces::None => self.namespaces = Namespaces::Same(name.to_owned()),
+            Namespaces::Same(same) if same != name => self.namespaces = Namespaces::Many,
+            Namespaces::Same(_) | Namespaces::Many => {}
+        }
+    }
+
+    fn cell(&mut self, cell: Cell, text: &str) {
+        let width = &mut self.widths[cell as usize];
+        *width = (*width).max(text::width(text));
+    }
+}
+
+/// Appends where the object was found.
+pub(super) fn push_head(source: &str, document: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(text::clean(source).as_bytes());
+    out.extend_from_slice(format!("#{document}").as_bytes());
+    out.push(SEPARATOR);
+}
+
+/// Appends the other cells.
+pub(super) fn push_body(
+    identity: &Identity<'_>,
+    verdict: &Verdict,
+    measure: &mut Measure,
+    out: &mut Vec<u8>,
+) {
+    let mut cell = String::new();
+    let mut push = |which: Cell, fill: &mut dyn FnMut(&mut String)| {
+        cell.clear();
+        fill(&mut cell);
+        match which {
+            Cell::Namespace => measure.namespace(&cell),
+            Cell::Message => {}
+            _ => {}
+        }
+        if which != Cell::Message {
+            measure.cell(which, &cell);
+        }
+        out.extend_from_slice(cell.as_bytes());
+        if which != Cell::Message {
+            out.push(SEPARATOR);
+        }
+    };
+    push(Cell::Status, &mut |cell| cell.push_str(verdict.status.as_str()));
+    push(Cell::Namespace, &mut |cell| {
+        text::push_clean(cell, identity.namespace.as_deref().unwrap_or_default());
+    });
+    push(Cell::Object, &mut |cell| {
+        if !identity.is_unreadable() {
+            text::push_clean(cell, identity.kind.as_deref().unwrap_or("?"));
+            cell.push('/');
+            text::push_clean(cell, identity.name.as_deref().unwrap_or("?"));
+        }
+    });
+    push(Cell::Reason, &mut |cell| text::push_clean(cell, &verdict.reason));
+    push(Cell::Generation, &mut |cell| match (verdict.observed_generation, verdict.generation) {
+        (Some(observed), Some(wanted)) if observed != wanted => {
+            cell.push_str(&format!("{observed}/{wanted}"))
+        }
+        (_, Some(wanted)) => cell.push_str(&wanted.to_string()),
+        (_, None) => {}
+    });
+    push(Cell::Basis, &mut |cell| cell.push_str(verdict.basis.as_str()));
+    push(Cell::Class, &mut |cell| {
+        if let Some(failure) = verdict.failure {
+            cell.push_str(failure.class.as_str());
+            if failure.terminal {
+                cell.push('!');
+            }
+        }
+    });
+    push(Cell::Message, &mut |cell| text::push_clean(cell, &verdict.message));
+}
+
+/// How a table is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// One line per row, however long.
+    Unlimited,
+    /// Messages in a column of this width.
+    Columns(usize),
+    /// Messages below the row.
+    Below,
+    /// Status and object, everything else below.
+    Narrow,
+}
+
+/// Writes packed rows as a table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    palette: Palette,
+    /// The columns but the message's, and how wide each is.
+    columns: Vec<(Cell, usize)>,
+    layout: Layout,
+    width: usize,
+    /// Whether the object column says where an object that has no name was found.
+    headed: bool,
+    shortened: bool,
+}
+
+impl Table {
+    /// A table of at most `width` columns, if that is limited.
+    pub(crate) fn new(measure: &Measure, wide: bool, width: Option<usize>, palette: Palette) -> Self {
+        let mut cells = vec![Cell::Status];
+        if measure.namespaces == Namespaces::Many {
+            cells.push(Cell::Namespace);
+        }
+        cells.extend([Cell::Object, Cell::Reason]);
+        if wide {
+            cells.extend([Cell::Generation, Cell::Basis, Cell::Class, Cell::Source]);
+        }
+        let measured = |cell: Cell| match measure.widths[cell as usize] {
+            0 if matches!(cell, Cell::Generation | Cell::Class | Cell::Reason) => None,
+            width => Some((cell, width.max(cell.heading().len()))),
+        };
+        let columns: Vec<_> = cells.into_iter().filter_map(measured).collect();
+        let taken: usize = columns.iter().map(|(_, width)| width + GAP.len()).sum();
+        let layout = match width {
+            None => Layout::Unlimited,
+            Some(width) if taken + MESSAGE_WIDTH_MIN <= width => Layout::Columns(width - taken),
+            Some(width) if taken <= width + GAP.len() => Layout::Below,
+            Some(_) => Layout::Narrow,
+        };
+        Self { palette, columns, layout, width: width.unwrap_or(usize::MAX), headed: false, shortened: false }
+    }
+
+    /// Whether some message was cut short.
+    pub(crate) fn shortened(&self) -> bool {
+        self.shortened
+    }
+
+    /// Writes a packed row, and the heading before the first.
+    pub(crate) fn row(&mut self, out: &mut impl Write, packed: &[u8]) -> io::Result<()> {
+        if !self.headed {
+            self.headed = true;
+            self.heading(out)?;
+        }
+        let packed = String::from_utf8_lossy(packed);
+        let mut cells = [""; CELLS];
+        for (cell, text) in cells.iter_mut().zip(packed.split(char::from(SEPARATOR))) {
+            *cell = text;
+        }
+        if cells[Cell::Object as usize].is_empty() {
+            cells[Cell::Object as usize] = cells[Cell::Source as usize];
+        }
+        let status = cells[Cell::Status as usize].parse().unwrap_or(Status::Unknown);
+        match self.layout {
+            Layout::Unlimited => {
+                self.cells(out, &cells, status)?;
+                writeln!(out, "{GAP}{}", cells[Cell::Message as usize])
+            }
+            Layout::Columns(width) => self.with_message_column(out, &cells, status, width),
+            Layout::Below => {
+                self.cells(out, &cells, status)?;
+                writeln!(out)?;
+                self.below(out, cells[Cell::Message as usize], status)
+            }
+            Layout::Narrow => self.narrow(out, &cells, status),
+        }
+    }
+
+    fn heading(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut line = String::new();
+        let columns: &[_] = if self.layout == Layout::Narrow {
+            &[(Cell::Status, self.indent() - GAP.len()), (Cell::Object, 0)]
+        } else {
+            &self.columns
+        };
+        for (cell, width) in columns {
+            push_padded(&mut line, cell.heading(), *width);
+            line.push_str(GAP);
+        }
+        if matches!(self.layout, Layout::Unlimited | Layout::Columns(_)) {
+            line.push_str(Cell::Message.heading());
+        }
+        writeln!(out, "{}", self.palette.heading(line.trim_end()))
+    }
+
+    /// Writes all cells but the message, without the end of the line.
+    fn cells(&self, out: &mut impl Write, cells: &[&str; CELLS], status: Status) -> io::Result<()> {
+        let mut line = String::new();
+        let last = self.columns.len().saturating_sub(1);
+        for (number, (cell, width)) in self.columns.iter().enumerate() {
+            let text = cells[*cell as usize];
+            let pad = if number == last && self.layout == Layout::Below { 0 } else { *width };
+            let mut padded = String::new();
+            push_padded(&mut padded, text, pad.min(PADDING_MAX));
+            if *cell == Cell::Status {
+                // The spaces too: they have no colour of their own.
+                padded = self.palette.status(status, &padded);
+            }
+            if number > 0 {
+                line.push_str(GAP);
+            }
+            line.push_str(&padded);
+        }
+        write!(out, "{line}")
+    }
+
+    fn with_message_column(
+        &mut self,
+        out: &mut impl Write,
+        cells: &[&str; CELLS],
+        status: Status,
+        width: usize,
+    ) -> io::Result<()> {
+        let lines = self.wrap(cells[Cell::Message as usize], width, status);
+        self.cells(out, cells, status)?;
+        let indent = self.width - width;
+        for (number, line) in lines.iter().enumerate() {
+            if number == 0 {
+                write!(out, "{GAP}{line}")?;
+            } else {
+                write!(out, "\n{:indent$}{line}", "")?;
+            }
+        }
+        writeln!(out)
+    }
+
+    /// What is below a row: nothing for an object that is Current, since there is nothing to do about it.
+    fn below(&mut self, out: &mut impl Write, text: &str, status: Status) -> io::Result<()> {
+        if status == Status::Current {
+            return Ok(());
+        }
+        let indent = self.indent();
+        for line in self.wrap(text, self.width.saturating_sub(indent), status) {
+            writeln!(out, "{:indent$}{line}", "")?;
+        }
+        Ok(())
+    }
+
+    fn narrow(&mut self, out: &mut impl Write, cells: &[&str; CELLS], status: Status) -> io::Result<()> {
+        let cell = |which: Cell| cells[which as usize];
+        let indent = self.indent();
+        let mut padded = String::new();
+        push_padded(&mut padded, cell(Cell::Status), indent - GAP.len());
+        write!(out, "{}{GAP}", self.palette.status(status, &padded))?;
+        let mut object = cell(Cell::Object).to_owned();
+        let has = |which: Cell| self.columns.iter().any(|(column, _)| *column == which);
+        if has(Cell::Namespace) && !cell(Cell::Namespace).is_empty() {
+            object = format!("{object} ({})", cell(Cell::Namespace));
+        }
+        let (lines, _) = text::wrap(&object, self.width.saturating_sub(indent), usize::MAX);
+        for (number, line) in lines.iter().enumerate() {
+            let indent = if number == 0 { 0 } else { indent };
+            writeln!(out, "{:indent$}{line}", "")?;
+        }
+        let mut extras = String::new();
+        for which in [Cell::Generation, Cell::Basis, Cell::Class, Cell::Source] {
+            if has(which) && !cell(which).is_empty() {
+                extras.push_str(&format!("{} {} ", which.heading().to_lowercase(), cell(which)));
+            }
+        }
+        self.below(out, &format!("{}: {}", cell(Cell::Reason), cell(Cell::Message)), status)?;
+        let (lines, _) = text::wrap(extras.trim_end(), self.width.saturating_sub(indent), usize::MAX);
+        lines.iter().try_for_each(|line| writeln!(out, "{:indent$}{line}", ""))
+    }
+
+    /// How far in the lines below a row begin: under the second column.
+    fn indent(&self) -> usize {
+        self.columns.first().map_or(0, |(_, width)| width + GAP.len())
+    }
+
+    fn wrap(&mut self, text: &str, width: usize, status: Status) -> Vec<String> {
+        let lines_max = if status == Status::Current { 1 } else { MESSAGE_LINES_MAX };
+        let (lines, shortened) = text::wrap(text, width, lines_max);
+        self.shortened |= shortened;
+        lines
+    }
+}
+
+fn push_padded(line: &mut String, text: &str, width: usize) {
+    line.push_str(text);
+    line.extend(std::iter::repeat_n(' ', width.saturating_sub(text::width(text))));
+}

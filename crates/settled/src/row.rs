@@ -1,0 +1,126 @@
+//! One object and the verdict on it.
+
+use std::borrow::Cow;
+
+use kstatus::{Object, Options, Problem, Status, Verdict};
+use settled_manifest::{Batch, Item, Malformed, Scratch};
+
+use crate::cli::Sort;
+
+/// What names an object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Identity<'a> {
+    pub(crate) api_version: Option<Cow<'a, str>>,
+    pub(crate) kind: Option<Cow<'a, str>>,
+    pub(crate) namespace: Option<Cow<'a, str>>,
+    pub(crate) name: Option<Cow<'a, str>>,
+}
+
+impl<'a> Identity<'a> {
+    fn of(object: &Object<'a>) -> Self {
+        Self {
+            api_version: object.api_version(),
+            kind: object.kind(),
+            namespace: object.namespace(),
+            name: object.name(),
+        }
+    }
+
+    /// The group, empty for the core's kinds, and the version.
+    pub(crate) fn group_version(&self) -> (&str, &str) {
+        let text = self.api_version.as_deref().unwrap_or_default();
+        text.split_once('/').unwrap_or(("", text))
+    }
+
+    /// Not even a kind and a name could be read.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.kind.is_none() && self.name.is_none()
+    }
+
+    /// Appends what the row is to be sorted by, for a comparison of bytes.
+    pub(crate) fn push_key(&self, sort: Sort, status: Status, source: &str, key: &mut Vec<u8>) {
+        let (kind, namespace, name) = (&self.kind, &self.namespace, &self.name);
+        let fields = match sort {
+            Sort::None => return,
+            Sort::Source => return key.extend_from_slice(source.as_bytes()),
+            Sort::Status => {
+                key.push(status as u8);
+                [namespace, kind, name]
+            }
+            Sort::Namespace => [namespace, kind, name],
+            Sort::Kind => [kind, namespace, name],
+            Sort::Name => [name, namespace, kind],
+        };
+        for field in fields {
+            key.extend_from_slice(field.as_deref().unwrap_or_default().as_bytes());
+            key.push(0);
+        }
+    }
+}
+
+/// Memory for [`objects`], to be used again.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    scratch: Scratch,
+    /// For a document that looks like JSON and is none.
+    second_scratch: Scratch,
+}
+
+/// What [`Reader::objects`] finds.
+pub(crate) enum Found<'a> {
+    /// An object and its JSON.
+    Object(Object<'a>, &'a [u8]),
+    /// No object, why and where.
+    Malformed(Malformed),
+}
+
+impl Reader {
+    /// Calls `each` for all that is in the batch, in its order.
+    pub(crate) fn objects(&mut self, batch: &Batch, mut each: impl FnMut(Found<'_>)) {
+        let Self { scratch, second_scratch } = self;
+        batch.objects(scratch, |item| {
+            let found = match item {
+                Item::Malformed(malformed) => return each(Found::Malformed(malformed)),
+                Item::Object(found) => found,
+            };
+            let error = match Object::parse(found.json) {
+                Ok(object) => return each(Found::Object(object, found.json)),
+                Err(error) => error,
+            };
+            // Go's decoder then tries YAML, which allows more. If it is no object either, JSON's error says more.
+            let mut read = 0;
+            batch.objects_as_yaml(&found, second_scratch, |item| {
+                let Item::Object(found) = item else { return };
+                if let Ok(object) = Object::parse(found.json) {
+                    read += 1;
+                    each(Found::Object(object, found.json));
+                }
+            });
+            if read == 0 {
+                let position = batch.position(&found, error.offset());
+                each(Found::Malformed(Malformed { message: error.message().to_owned(), position }));
+            }
+        });
+    }
+}
+
+/// Calls `each` with a verdict on all that is in the batch, in its order.
+pub(crate) fn verdicts(
+    reader: &mut Reader,
+    batch: &Batch,
+    options: &Options,
+    mut each: impl FnMut(&Identity<'_>, &dyn Fn() -> Verdict),
+) {
+    reader.objects(batch, |found| match found {
+        Found::Object(object, _) => each(&Identity::of(&object), &|| object.verdict(options)),
+        Found::Malformed(error) => each(&Identity::default(), &|| malformed(&error, options)),
+    });
+}
+
+/// The verdict on a document that is no object.
+fn malformed(error: &Malformed, options: &Options) -> Verdict {
+    let mut verdict = kstatus::compute(b"", options);
+    verdict.message = error.to_string().into();
+    verdict.problems = vec![Problem { path: "".into(), message: verdict.message.clone() }];
+    verdict
+}

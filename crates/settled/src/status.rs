@@ -1,0 +1,382 @@
+//! `settled status`: a verdict on every object of the input.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use kstatus::{Options, Status};
+use settled_manifest::Batch;
+
+use crate::cli::{InputArgs, Sort, StatusArgs, StatusOutput};
+use crate::command;
+use crate::error::CommandError;
+use crate::filter::Filter;
+use crate::inputs::Inputs;
+use crate::output::{self, Stdout, Stopped};
+use crate::pipeline::{self, Event, InputId, Settings, Work};
+use crate::render::{Envelope, Form, Measure, Table};
+use crate::row::{self, Reader};
+use crate::sort::Sorter;
+use crate::style::Palette;
+use crate::text;
+
+pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
+    let started = Instant::now();
+    let form = match args.output {
+        _ if args.quiet => Form::Nothing,
+        StatusOutput::Table | StatusOutput::Wide => Form::Table,
+        StatusOutput::Json | StatusOutput::Jsonl => Form::Json,
+        StatusOutput::Yaml => Form::Yaml,
+    };
+    let sort = args.sort.unwrap_or(if form == Form::Table { Sort::Status } else { Sort::None });
+    let judge = Judge {
+        options: command::options(&args.verdict),
+        filter: Filter::new(&args.filter),
+        form,
+        sort,
+        reader: Reader::default(),
+    };
+    let inputs = Inputs::new(&args.input, "status")?;
+    let mut report = Report::default();
+    let mut writer = Writer::new(args, form, sort);
+    let stopped = pipeline::run(inputs, settings(&args.input), &judge, |event| match event {
+        Event::Output(input, rows) => writer.rows(input, rows, &mut report),
+        Event::Unreadable(input, error) => {
+            report.unreadable(input, error);
+            Ok(())
+        }
+        Event::End => {
+            report.inputs += 1;
+            Ok(())
+        }
+        Event::Idle => Ok(writer.out.flush()?),
+    })?;
+    let measure = writer.measure.clone();
+    let finished = stopped.and_then(|()| writer.finish());
+    let shortened = matches!(finished, Ok(true));
+    Stopped::forgive(finished.map(|_| ()))?;
+    if report.nothing_to_judge() {
+        return Err(nothing_found(args, &report));
+    }
+    if !args.quiet {
+        report.summary(measure.only_namespace(), started);
+        report.hints(shortened);
+    }
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+/// How the threads are to run.
+pub(crate) fn settings(args: &InputArgs) -> Settings {
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    Settings { threads: threads.max(1), object_bytes: args.max_object_size }
+}
+
+/// Gives verdicts, on any thread.
+#[derive(Debug)]
+struct Judge {
+    options: Options,
+    filter: Filter,
+    form: Form,
+    sort: Sort,
+    reader: Reader,
+}
+
+impl Clone for Judge {
+    fn clone(&self) -> Self {
+        let Self { options, filter, form, sort, reader: _ } = self;
+        Self {
+            options: options.clone(),
+            filter: filter.clone(),
+            form: *form,
+            sort: *sort,
+            reader: Reader::default(),
+        }
+    }
+}
+
+/// The rows of one batch.
+#[derive(Debug, Default)]
+struct Rows {
+    /// Keys and bodies, one after another.
+    bytes: Vec<u8>,
+    /// One per object, shown or not.
+    marks: Vec<Mark>,
+    measure: Measure,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Mark {
+    /// Not what the user asks about.
+    Passed,
+    /// Not in a status that the user asks about.
+    Hidden,
+    Shown {
+        status: Status,
+        silent: bool,
+        key_end: usize,
+        end: usize,
+    },
+}
+
+impl Work for Judge {
+    type Output = Rows;
+
+    fn work(&mut self, input: &InputId, batch: &Batch, rows: &mut Rows) {
+        let Self { options, filter, form, sort, reader } = self;
+        let Rows { bytes, marks, measure } = rows;
+        bytes.clear();
+        marks.clear();
+        measure.clear();
+        row::verdicts(reader, batch, options, |identity, verdict| {
+            if !filter.selects(identity) {
+                return marks.push(Mark::Passed);
+            }
+            let verdict = verdict();
+            if !filter.shows(&verdict) {
+                return marks.push(Mark::Hidden);
+            }
+            identity.push_key(*sort, verdict.status, &input.source, bytes);
+            let key_end = bytes.len();
+            form.push_body(identity, &verdict, measure, bytes);
+            let silent = verdict.reason == "NoSignal";
+            marks.push(Mark::Shown { status: verdict.status, silent, key_end, end: bytes.len() });
+        });
+    }
+}
+
+/// Writes rows, at once or at the end.
+struct Writer {
+    out: Stdout,
+    form: Form,
+    envelope: Envelope,
+    /// Where rows wait that are to be sorted, or whose columns are to be measured.
+    sorter: Option<Sorter>,
+    measure: Measure,
+    wide: bool,
+    width: Option<usize>,
+    head: Vec<u8>,
+    /// The input that the last row came from, and how many objects it gave so far.
+    input: Option<u64>,
+    document: u64,
+}
+
+impl Writer {
+    fn new(args: &StatusArgs, form: Form, sort: Sort) -> Self {
+        let waits = form == Form::Table || (sort != Sort::None && form != Form::Nothing);
+        Self {
+            out: output::stdout(),
+            form,
+            envelope: match args.output {
+                StatusOutput::Json => Envelope::ARRAY,
+                StatusOutput::Jsonl => Envelope::LINES,
+                StatusOutput::Yaml | StatusOutput::Table | StatusOutput::Wide => Envelope::DOCUMENTS,
+            },
+            sorter: waits.then(|| Sorter::new(args.sort_memory)),
+            measure: Measure::default(),
+            wide: args.output == StatusOutput::Wide,
+            width: width(args.width),
+            head: Vec::new(),
+            input: None,
+            document: 0,
+        }
+    }
+
+    fn rows(&mut self, input: &InputId, rows: &Rows, report: &mut Report) -> Result<(), Stopped> {
+        if self.input != Some(input.ordinal) {
+            self.input = Some(input.ordinal);
+            self.document = 0;
+        }
+        self.measure.merge(&rows.measure);
+        let mut start = 0;
+        for mark in &rows.marks {
+            let document = self.document;
+            self.document += 1;
+            report.read += 1;
+            let (key_end, end) = match *mark {
+                Mark::Passed => continue,
+                Mark::Hidden => {
+                    report.hidden += 1;
+                    continue;
+                }
+                Mark::Shown { status, silent, key_end, end } => {
+                    report.count(status, silent);
+                    (key_end, end)
+                }
+            };
+            let (key, body) = (&rows.bytes[start..key_end], &rows.bytes[key_end..end]);
+            start = end;
+            self.form.head(&input.source, document, &mut self.head);
+            match &mut self.sorter {
+                _ if self.form == Form::Nothing => {}
+                None => self.envelope.row(&mut self.out, &[&self.head, body])?,
+                Some(sorter) => {
+                    if self.form == Form::Table {
+                        self.measure.head(&self.head);
+                    }
+                    sorter.push(key, &[&self.head, body])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left. Says whether some of it had to be shortened.
+    fn finish(self) -> Result<bool, Stopped> {
+        let Self { mut out, form, mut envelope, sorter, measure, wide, width, .. } = self;
+        let mut shortened = false;
+        match sorter {
+            _ if form == Form::Nothing => {}
+            Some(sorter) if form == Form::Table => {
+                let mut table = Table::new(&measure, wide, width, Palette::stdout());
+                sorter.finish(|row| table.row(&mut out, row).map_err(Stopped::from))?;
+                shortened = table.shortened();
+            }
+            Some(sorter) => {
+                sorter.finish(|row| envelope.row(&mut out, &[row]).map_err(Stopped::from))?;
+                envelope.end(&mut out)?;
+            }
+            None => envelope.end(&mut out)?,
+        }
+        out.flush()?;
+        Ok(shortened)
+    }
+}
+
+/// The width of tables: as asked for, or the terminal's.
+fn width(asked: Option<usize>) -> Option<usize> {
+    const NARROWEST: usize = 20;
+    let width = match asked {
+        Some(width) => Some(width).filter(|width| *width > 0),
+        None if io::stdout().is_terminal() => {
+            Some(terminal_size::terminal_size_of(io::stdout()).map_or(80, |(width, _)| usize::from(width.0)))
+        }
+        None => None,
+    };
+    width.map(|width| width.max(NARROWEST))
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+struct Report {
+    counts: [u64; Status::ALL.len()],
+    /// Objects in the input, asked about or not.
+    read: u64,
+    /// Objects that are only not shown because of their status.
+    hidden: u64,
+    /// Objects that say nothing about their state.
+    silent: u64,
+    inputs: u64,
+    unreadable: u64,
+}
+
+impl Report {
+    fn count(&mut self, status: Status, silent: bool) {
+        self.counts[status as usize] += 1;
+        self.silent += u64::from(silent);
+    }
+
+    fn unreadable(&mut self, input: &InputId, error: &io::Error) {
+        self.unreadable += 1;
+        let label = Palette::stderr().error("error:");
+        output::diagnose(&format!("{label} cannot read {}: {}", text::clean(&input.source), reason(error)));
+    }
+
+    fn shown(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    fn has(&self, status: Status) -> bool {
+        self.counts[status as usize] > 0
+    }
+
+    /// Nothing was asked about that is there; to call that settled would hide a mistake. Unless something can't be
+    /// read, which was said already.
+    fn nothing_to_judge(&self) -> bool {
+        self.shown() == 0 && self.hidden == 0 && self.unreadable == 0
+    }
+
+    fn exit_code(&self) -> u8 {
+        if self.unreadable > 0 {
+            2
+        } else if self.has(Status::Failed) {
+            1
+        } else if self.shown() > self.counts[Status::Current as usize] {
+            3
+        } else {
+            0
+        }
+    }
+
+    fn summary(&self, namespace: Option<&str>, started: Instant) {
+        let palette = Palette::stderr();
+        let mut line = plural(self.shown(), "object");
+        if let Some(namespace) = namespace {
+            let _ = write!(line, " in {namespace}");
+        }
+        let mut separator = ": ";
+        for status in Status::ALL {
+            if self.has(*status) {
+                let count = format!("{} {status}", self.counts[*status as usize]);
+                let _ = write!(line, "{separator}{}", palette.status(*status, &count));
+                separator = ", ";
+            }
+        }
+        let _ = write!(line, " ({}, ", plural(self.inputs, "file"));
+        if self.read > self.shown() {
+            let _ = write!(line, "{} not shown, ", self.read - self.shown());
+        }
+        let elapsed = started.elapsed();
+        let _ = match elapsed.as_millis() {
+            millis @ ..10_000 => write!(line, "{millis} ms)"),
+            _ => write!(line, "{} s)", elapsed.as_secs()),
+        };
+        output::diagnose(&line);
+    }
+
+    fn hints(&self, shortened: bool) {
+        let label = Palette::stderr().hint("hint:");
+        if self.silent > 0 {
+            let objects = plural(self.silent, "object");
+            output::diagnose(&format!(
+                "{label} {objects} without any status; --assume-current calls them Current"
+            ));
+        }
+        if shortened {
+            output::diagnose(&format!("{label} some messages are cut short; -o yaml shows them whole"));
+        }
+    }
+}
+
+fn nothing_found(args: &StatusArgs, report: &Report) -> CommandError {
+    if report.read > 0 {
+        let objects = plural(report.read, "object");
+        return CommandError::input(format!(
+            "none of {objects} is in the kinds, namespaces or names asked for"
+        ))
+        .hint("to see what there is, leave out --kind, --namespace and --name");
+    }
+    let names: Vec<_> = args.input.files.iter().map(|path| path.to_string_lossy()).collect();
+    let error = CommandError::input(format!("no objects found in {}", names.join(", ")));
+    if args.input.files.iter().any(|path| path.is_dir()) {
+        error.hint("of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read")
+    } else {
+        error
+    }
+}
+
+fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The operating system's words without their number.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error ") {
+        Some((text, _)) => text.to_owned(),
+        None => text,
+    }
+}

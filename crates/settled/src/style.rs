@@ -1,0 +1,82 @@
+//! Colours, and whether there are any.
+
+use std::sync::OnceLock;
+
+use anstream::ColorChoice;
+use anstyle::{AnsiColor, Style};
+use kstatus::Status;
+
+use crate::cli::Color;
+
+static CHOSEN: OnceLock<Color> = OnceLock::new();
+
+/// Remembers what `--color` said. Before that, and for errors in the arguments, it is `auto`.
+pub(crate) fn choose(color: Color) {
+    CHOSEN.get_or_init(|| color);
+}
+
+/// Paints text, or leaves it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Palette {
+    enabled: bool,
+}
+
+impl Palette {
+    /// For standard output: colours on a terminal, unless `NO_COLOR` or `--color` says otherwise.
+    pub(crate) fn stdout() -> Self {
+        Self::new(anstream::AutoStream::choice(&std::io::stdout()))
+    }
+
+    /// As [`Palette::stdout`], for standard error.
+    pub(crate) fn stderr() -> Self {
+        Self::new(anstream::AutoStream::choice(&std::io::stderr()))
+    }
+
+    fn new(detected: ColorChoice) -> Self {
+        let enabled = match CHOSEN.get().copied().unwrap_or_default() {
+            Color::Auto => detected != ColorChoice::Never,
+            Color::Always => true,
+            Color::Never => false,
+        };
+        Self { enabled }
+    }
+
+    pub(crate) fn is_enabled(self) -> bool {
+        self.enabled
+    }
+
+    pub(crate) fn error(self, text: &str) -> String {
+        self.paint(AnsiColor::Red.on_default().bold(), text)
+    }
+
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.paint(AnsiColor::Yellow.on_default().bold(), text)
+    }
+
+    pub(crate) fn hint(self, text: &str) -> String {
+        self.paint(AnsiColor::Cyan.on_default().bold(), text)
+    }
+
+    pub(crate) fn heading(self, text: &str) -> String {
+        self.paint(Style::new().bold(), text)
+    }
+
+    /// `text` in the colour of a status: the status itself, or a count of it.
+    pub(crate) fn status(self, status: Status, text: &str) -> String {
+        self.paint(status_style(status), text)
+    }
+
+    fn paint(self, style: Style, text: &str) -> String {
+        if self.enabled { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+fn status_style(status: Status) -> Style {
+    match status {
+        Status::Failed => AnsiColor::Red.on_default().bold(),
+        Status::Unknown | Status::NotFound => AnsiColor::Magenta.on_default(),
+        Status::Terminating => AnsiColor::Yellow.on_default(),
+        Status::InProgress => AnsiColor::Cyan.on_default(),
+        Status::Current => AnsiColor::Green.on_default(),
+    }
+}
