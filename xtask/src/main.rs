@@ -1,2 +1,91 @@
-//! Tasks.
-fn main() {}
+//! The project's own tasks. `cargo xtask` without arguments says which there are.
+
+#![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
+
+mod bench_status;
+mod bench_verdict;
+mod callgrind;
+mod corpora;
+mod generate;
+mod measure;
+mod oracle;
+mod parity;
+mod process;
+mod yaml_golden;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+/// What a task ends with: whether all was well, or why it could not be done at all.
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+tasks
+  ci                          everything that .ci/run does
+  conformance [SUITE…]        foreign oracles against ours; all suites unless named:
+    kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
+    yaml                        the golden file of Go's YAML reader against the committed one
+  bench verdict               bytes to verdict, side by side with Go's decoder
+    --smoke                     few, short rounds; only the allocations can fail
+    --callgrind                 also count instructions, where valgrind is installed
+  bench status                `settled status` on dumps of 1 GB
+    --smoke                     dumps of 50 MB; nothing fails
+
+environment
+  SETTLED_CACHE               where built oracles and generated dumps are kept
+                              (default: $XDG_CACHE_HOME/settled or ~/.cache/settled)
+  CI=true                     a missing oracle is a failure instead of a skipped suite
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Outcome<bool> {
+    match words {
+        [] | ["help" | "-h" | "--help", ..] => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
+        ["conformance"] => {
+            let kstatus = parity::run(&[])?;
+            Ok(yaml_golden::run()? && kstatus)
+        }
+        ["conformance", "kstatus", files @ ..] => parity::run(files),
+        ["conformance", "yaml"] => yaml_golden::run(),
+        ["bench", "verdict", flags @ ..] => {
+            let [smoke, callgrind] = flagged(flags, ["--smoke", "--callgrind"])?;
+            let met = bench_verdict::run(smoke)?;
+            if callgrind {
+                callgrind::run()?;
+            }
+            Ok(met)
+        }
+        ["bench", "status", flags @ ..] => {
+            let [smoke] = flagged(flags, ["--smoke"])?;
+            bench_status::run(smoke)
+        }
+        [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
+        _ => Err(format!("no such task: {}\n\n{USAGE}", words.join(" ")).into()),
+    }
+}
+
+/// Which of the known flags were given.
+fn flagged<const N: usize>(given: &[&str], known: [&str; N]) -> Outcome<[bool; N]> {
+    if let Some(unknown) = given.iter().find(|flag| !known.contains(flag)) {
+        return Err(format!("no such flag: {unknown}; there are {}", known.join(", ")).into());
+    }
+    Ok(known.map(|flag| given.contains(&flag)))
+}

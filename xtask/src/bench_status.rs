@@ -1,0 +1,245 @@
+//! `settled status` on dumps as large as a large cluster: speed and peak memory of the whole program.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::generate::{self, NAME_MARK, Random, SEED, write_yaml};
+use crate::measure::{Table, cores, figure};
+use crate::process::{self, Usage};
+use crate::{Outcome, corpora, oracle};
+
+/// The most memory a dump of any size may take.
+const PEAK_BAR: u64 = 64 * 1024 * 1024;
+/// The least that one core must do on JSON, in bytes per second of CPU time.
+const SPEED_BAR: f64 = 400e6;
+
+/// How a dump is written down.
+#[derive(Clone, Copy)]
+enum Layout {
+    JsonLines,
+    /// One `List`, indented, as `kubectl get -o json` prints it.
+    PrettyList,
+    /// Documents with `---` between them.
+    Yaml,
+}
+
+struct Dump {
+    layout: Layout,
+    about: &'static str,
+    file: PathBuf,
+    objects: u64,
+    bytes: u64,
+}
+
+/// Makes the dumps where they are missing, runs the release binary on them, and prints. False when a bar is missed,
+/// unless it is a smoke run.
+pub(crate) fn run(smoke: bool) -> Outcome<bool> {
+    let binary = build()?;
+    let wanted = if smoke { 50_000_000 } else { 1_000_000_000 };
+    let yaml_wanted = wanted / 5;
+    let dumps = [
+        dump(Layout::JsonLines, "JSON lines", wanted)?,
+        dump(Layout::PrettyList, "JSON, one pretty List", wanted)?,
+        dump(Layout::Yaml, "YAML documents", yaml_wanted)?,
+    ];
+
+    println!("\n### `settled status` on dumps, {} cores, seed {SEED:#x}\n", cores());
+    let mut table = Table::new([
+        "dump",
+        "MB",
+        "objects",
+        "output",
+        "wall s",
+        "CPU s",
+        "MB/s",
+        "MB/s per core",
+        "peak MB",
+        "exit code",
+    ]);
+    let mut missed = Vec::new();
+    for dump in &dumps {
+        for output in ["jsonl", "table"] {
+            let usage = run_once(&binary, dump, output)?;
+            let Usage { wall, cpu, peak_bytes, exit_code } = usage;
+            let per_core = dump.bytes as f64 / cpu.as_secs_f64();
+            // 0, 1 and 3 say how the objects are; anything else, that the dump was not read.
+            if !matches!(exit_code, Some(0 | 1 | 3)) {
+                return Err(
+                    format!("settled status -f {} ended with {exit_code:?}", dump.file.display()).into()
+                );
+            }
+            if peak_bytes > PEAK_BAR {
+                missed.push(format!("{}, {output}: memory", dump.about));
+            }
+            if !matches!(dump.layout, Layout::Yaml) && output == "jsonl" && per_core < SPEED_BAR {
+                missed.push(format!("{}, {output}: speed", dump.about));
+            }
+            table.row([
+                dump.about.to_owned(),
+                figure(dump.bytes as f64 / 1e6),
+                dump.objects.to_string(),
+                output.to_owned(),
+                figure(wall.as_secs_f64()),
+                figure(cpu.as_secs_f64()),
+                figure(dump.bytes as f64 / 1e6 / wall.as_secs_f64()),
+                figure(per_core / 1e6),
+                figure(peak_bytes as f64 / 1024.0 / 1024.0),
+                exit_code.map_or_else(String::new, |code| code.to_string()),
+            ]);
+        }
+    }
+    table.print();
+    println!(
+        "\nbars: at most {} MB of memory on every dump, at least {:.0} MB/s per core on JSON to jsonl: {}",
+        PEAK_BAR / 1024 / 1024,
+        SPEED_BAR / 1e6,
+        if missed.is_empty() { "met".to_owned() } else { format!("MISSED: {}", missed.join("; ")) }
+    );
+    Ok(smoke || missed.is_empty())
+}
+
+/// Builds the release binary, which lands beside this program when that is a release build too.
+fn build() -> Outcome<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .args(["build", "--quiet", "--release", "--locked", "--package", "settled"])
+        .current_dir(corpora::root());
+    if !process::passes(&mut command)? {
+        return Err("the binary does not build".into());
+    }
+    let own = std::env::current_exe()?;
+    let target = own.parent().and_then(Path::parent).ok_or("this program lies in no target folder")?;
+    Ok(target.join("release/settled"))
+}
+
+fn run_once(binary: &Path, dump: &Dump, output: &str) -> Outcome<Usage> {
+    process::run_measured(
+        Command::new(binary)
+            .args(["status", "-o", output, "-f"])
+            .arg(&dump.file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    )
+}
+
+/// How many different objects a dump is made of; each gets a name of its own.
+const TEMPLATES: usize = 200;
+
+/// The texts that a dump repeats. Large ones and small ones, so that the average in JSON lines is 10 KB.
+fn templates(layout: Layout) -> Outcome<Vec<String>> {
+    let mut random = Random::new(SEED);
+    (0..TEMPLATES)
+        .map(|at| {
+            let object = match at % 10 {
+                0 => generate::small(&mut random),
+                1..=4 => generate::deployment(&mut random, 10_600),
+                _ => generate::pod(&mut random, 10_600),
+            };
+            text_of(&object, layout)
+        })
+        .collect()
+}
+
+fn text_of(object: &Value, layout: Layout) -> Outcome<String> {
+    Ok(match layout {
+        Layout::JsonLines => format!("{object}\n"),
+        Layout::PrettyList => {
+            let mut bytes = Vec::new();
+            let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+            let list = json!({"items": [object]});
+            serde::Serialize::serialize(
+                &list,
+                &mut serde_json::Serializer::with_formatter(&mut bytes, formatter),
+            )?;
+            let text = String::from_utf8(bytes)?;
+            // Between the brackets of `items` the object is indented as it will be in the dump.
+            let start = text.find('[').ok_or("no list")? + 2;
+            let end = text.rfind("\n    ]").ok_or("no list")?;
+            text[start..end].to_owned()
+        }
+        Layout::Yaml => {
+            let mut text = "---\n".to_owned();
+            write_yaml(object, 0, &mut text);
+            text
+        }
+    })
+}
+
+/// Writes a dump of about `wanted` bytes into the cache, unless the same one is there.
+fn dump(layout: Layout, about: &'static str, wanted: u64) -> Outcome<Dump> {
+    let templates = templates(layout)?;
+    let (name, head, separator, foot) = match layout {
+        Layout::JsonLines => ("dump.jsonl", "", "", ""),
+        Layout::PrettyList => (
+            "dump-list.json",
+            "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n",
+            ",\n",
+            "\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n",
+        ),
+        Layout::Yaml => ("dump.yaml", "", "", ""),
+    };
+    // Whole objects only, until the size is reached: how many follows from the templates' sizes.
+    let mut bytes = (head.len() + foot.len()) as u64;
+    let mut objects = 0_u64;
+    while bytes < wanted {
+        let separator = if objects == 0 { 0 } else { separator.len() };
+        bytes += (templates[objects as usize % TEMPLATES].len() + separator) as u64;
+        objects += 1;
+    }
+
+    let identity = templates.concat();
+    let hash = identity
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let file = oracle::cache()?.join(format!("{hash:016x}-{}m-{name}", wanted / 1_000_000));
+    let is_there = fs::metadata(&file).is_ok_and(|metadata| metadata.len() == bytes);
+    if !is_there {
+        let start = Instant::now();
+        let mut out = BufWriter::with_capacity(1 << 20, File::create(&file)?);
+        out.write_all(head.as_bytes())?;
+        for at in 0..objects {
+            if at > 0 {
+                out.write_all(separator.as_bytes())?;
+            }
+            // As long as the mark, so that the size is known beforehand.
+            let number = format!("name-{at:07}");
+            for (piece_at, piece) in templates[at as usize % TEMPLATES].split(NAME_MARK).enumerate() {
+                if piece_at > 0 {
+                    out.write_all(number.as_bytes())?;
+                }
+                out.write_all(piece.as_bytes())?;
+            }
+        }
+        out.write_all(foot.as_bytes())?;
+        out.flush()?;
+        println!("made {} in {:.1} s", file.display(), start.elapsed().as_secs_f64());
+    }
+    Ok(Dump { layout, about, file, objects, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pretty_object_is_indented_as_in_a_list() -> Outcome<()> {
+        let text = text_of(&json!({"kind": "X"}), Layout::PrettyList)?;
+        assert_eq!(text, "        {\n            \"kind\": \"X\"\n        }");
+        Ok(())
+    }
+
+    #[test]
+    fn objects_of_a_dump_have_10_kilobytes_on_average() -> Outcome<()> {
+        let templates = templates(Layout::JsonLines)?;
+        let mean = templates.iter().map(String::len).sum::<usize>() / templates.len();
+        assert!((9_500..10_500).contains(&mean), "{mean}");
+        Ok(())
+    }
+}

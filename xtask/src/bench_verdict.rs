@@ -1,0 +1,426 @@
+//! How long a verdict takes, side by side with the decoder that every Go reader starts with.
+//!
+//! Rounds of all contestants alternate within one run, so that noise of the machine hits each of them. Our side pays
+//! for the counting of allocations throughout.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use kstatus::{Options, Profile};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+
+use crate::generate::{self, Random, SEED};
+use crate::measure::{Plan, Rounds, Table, cores, figure, round, round_on};
+use crate::oracle::{self, Oracle};
+use crate::{Outcome, corpora, process};
+
+/// The clock of the benchmarks.
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+/// How many different objects a generated workload has: enough that no branch predictor learns them, and few enough
+/// that both sides read them from the cache.
+const VARIANTS: usize = 32;
+
+/// Objects to measure on.
+pub(crate) struct Workload {
+    pub(crate) name: &'static str,
+    pub(crate) objects: Vec<Vec<u8>>,
+    /// How many times Go's decode this must be, on one thread.
+    bar: Option<f64>,
+}
+
+impl Workload {
+    fn bytes_per_object(&self) -> f64 {
+        self.objects.iter().map(Vec::len).sum::<usize>() as f64 / self.objects.len() as f64
+    }
+}
+
+/// All workloads, in the order of the tables.
+pub(crate) fn workloads() -> Outcome<Vec<Workload>> {
+    let mut random = Random::new(SEED);
+    let corpus = corpora::health_cases()?;
+    let corpus = match corpus {
+        Some(objects) => Workload { name: "corpus, 392 real objects", objects, bar: Some(12.0) },
+        None => Workload {
+            name: "generated small objects",
+            objects: (0..392).map(|_| generate::small(&mut random).to_string().into_bytes()).collect(),
+            bar: None,
+        },
+    };
+    let mut workloads = vec![corpus];
+    type Make = fn(&mut Random, usize) -> Value;
+    let generated: [(&str, &str, Make, usize, Option<f64>); 4] = [
+        ("Deployment 8 KB", "Deployment 8 KB, pretty", generate::deployment, 8_192, Some(20.0)),
+        ("Pod 11 KB", "Pod 11 KB, pretty", generate::pod, 11_264, None),
+        ("Deployment 20 KB", "Deployment 20 KB, pretty", generate::deployment, 20_480, None),
+        ("Pod 20 KB", "Pod 20 KB, pretty", generate::pod, 20_480, None),
+    ];
+    for (name, pretty_name, make, bytes, bar) in generated {
+        let objects: Vec<Value> = (0..VARIANTS).map(|_| make(&mut random, bytes)).collect();
+        let compact = objects.iter().map(|object| object.to_string().into_bytes()).collect();
+        let pretty = objects.iter().map(serde_json::to_vec_pretty).collect::<Result<_, _>>()?;
+        workloads.push(Workload { name, objects: compact, bar });
+        workloads.push(Workload { name: pretty_name, objects: pretty, bar: None });
+    }
+    Ok(workloads)
+}
+
+/// The options that every measurement uses.
+pub(crate) fn options(profile: Profile) -> Outcome<Options> {
+    Ok(Options { profile, ..Options::new(NOW.parse().map_err(|error| format!("{NOW}: {error}"))?) })
+}
+
+/// The Go program, waiting for commands.
+struct Decoder {
+    child: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+#[derive(Deserialize)]
+struct Loaded {
+    objects: usize,
+    refused: usize,
+    go: String,
+    apimachinery: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Round {
+    ns_per_object: f64,
+    allocations_per_object: f64,
+}
+
+impl Decoder {
+    fn start() -> Outcome<Option<Self>> {
+        let program = match oracle::build("unstructured")? {
+            Oracle::Ready(program) => program,
+            Oracle::Skipped(reason) => {
+                println!("SKIPPED: the comparison: {reason}");
+                return Ok(None);
+            }
+        };
+        let mut command = Command::new(program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = process::started(command.spawn(), &command)?;
+        let commands = child.stdin.take().ok_or("the decoder has no standard input")?;
+        let answers = BufReader::new(child.stdout.take().ok_or("the decoder has no standard output")?);
+        Ok(Some(Self { child, commands, answers }))
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, command: &str) -> Outcome<T> {
+        writeln!(self.commands, "{command}")?;
+        let mut line = String::new();
+        if self.answers.read_line(&mut line)? == 0 {
+            return Err(format!("the decoder ended at: {command}").into());
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    fn load(&mut self, workload: &Workload) -> Outcome<Loaded> {
+        let file = oracle::cache()?.join(format!("workload-{}.json", std::process::id()));
+        let mut text = workload.objects.join(&b'\n');
+        text.push(b'\n');
+        fs::write(&file, text)?;
+        let loaded = self.ask::<Loaded>(&format!("load {}", file.display()));
+        fs::remove_file(&file)?;
+        let loaded = loaded?;
+        if loaded.objects != workload.objects.len() || loaded.refused > 0 {
+            return Err(format!(
+                "{}: the decoder has read {} objects and refused {} of {}",
+                workload.name,
+                loaded.objects,
+                loaded.refused,
+                workload.objects.len()
+            )
+            .into());
+        }
+        Ok(loaded)
+    }
+
+    fn round(&mut self, threads: usize, plan: Plan) -> Outcome<Round> {
+        self.ask(&format!("round {threads} {}", plan.at_least.as_millis()))
+    }
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody to tell.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What was measured on one workload; nanoseconds per object.
+#[derive(Default)]
+struct Measured {
+    go: Rounds,
+    go_all: Rounds,
+    go_allocations: f64,
+    /// By profile: `kstatus`, `settled`.
+    bytes: [Rounds; 2],
+    bytes_all: [Rounds; 2],
+    parsed: [Rounds; 2],
+    utf8: Rounds,
+    memchr: Rounds,
+    ignored: Rounds,
+    value: Rounds,
+    allocations: [Allocations; 2],
+}
+
+/// What `compute` allocates, summed over a workload's objects.
+#[derive(Clone, Copy, Default)]
+struct Allocations {
+    /// Still alive when the verdict is returned: the verdict's own strings.
+    own: i64,
+    /// The rest, which must be none.
+    beyond: i64,
+}
+
+const PROFILES: [Profile; 2] = [Profile::Kstatus, Profile::Settled];
+
+/// Measures and prints. False when a bar is missed; a smoke run judges the allocations only.
+pub(crate) fn run(smoke: bool) -> Outcome<bool> {
+    let plan = if smoke {
+        Plan { rounds: 3, at_least: Duration::from_millis(40) }
+    } else {
+        Plan { rounds: 9, at_least: Duration::from_millis(200) }
+    };
+    let workloads = workloads()?;
+    let mut decoder = Decoder::start()?;
+    println!(
+        "{} rounds of at least {} ms each, alternating; medians (minima); {} cores; seed {SEED:#x}",
+        plan.rounds,
+        plan.at_least.as_millis(),
+        cores()
+    );
+
+    let mut results = Vec::new();
+    for workload in &workloads {
+        if let Some(decoder) = &mut decoder {
+            let loaded = decoder.load(workload)?;
+            if results.is_empty() {
+                println!(
+                    "against unstructured.UnmarshalJSON of apimachinery {}, {}",
+                    loaded.apimachinery, loaded.go
+                );
+            }
+        }
+        results.push(measure(workload, plan, decoder.as_mut())?);
+    }
+
+    let rows: Vec<(&Workload, &Measured)> = workloads.iter().zip(&results).collect();
+    print_single_thread(&rows);
+    print_floor(&rows);
+    print_all_cores(&rows);
+    let allocations_met = print_allocations(&rows);
+    let ratios_met = print_bars(&rows);
+    Ok(allocations_met && (smoke || ratios_met))
+}
+
+fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -> Outcome<Measured> {
+    let objects = &workload.objects;
+    let values: Vec<Value> =
+        objects.iter().map(|object| serde_json::from_slice(object)).collect::<Result<_, _>>()?;
+    let options = [options(PROFILES[0])?, options(PROFILES[1])?];
+    let all = cores();
+
+    let mut measured = Measured::default();
+    for (options, allocations) in options.iter().zip(&mut measured.allocations) {
+        for object in objects {
+            let mut verdict = None;
+            let counted = allocation_counter::measure(|| verdict = Some(kstatus::compute(object, options)));
+            drop(verdict);
+            allocations.own += counted.count_current;
+            allocations.beyond += i64::try_from(counted.count_total)? - counted.count_current;
+        }
+    }
+
+    for _ in 0..plan.rounds {
+        if let Some(decoder) = &mut decoder {
+            let round = decoder.round(1, plan)?;
+            measured.go.push(round.ns_per_object);
+            measured.go_allocations = round.allocations_per_object;
+        }
+        for (at, options) in options.iter().enumerate() {
+            measured.bytes[at]
+                .push(round(objects, plan.at_least, |object| kstatus::compute(object, options)));
+            measured.parsed[at]
+                .push(round(&values, plan.at_least, |value| kstatus::compute_value(value, options)));
+        }
+        measured.utf8.push(round(objects, plan.at_least, |object| std::str::from_utf8(object).is_ok()));
+        measured.memchr.push(round(objects, plan.at_least, |object| memchr::memchr(0, object)));
+        measured.ignored.push(round(objects, plan.at_least, |object| {
+            serde_json::from_slice::<IgnoredAny>(object).is_ok()
+        }));
+        measured
+            .value
+            .push(round(objects, plan.at_least, |object| serde_json::from_slice::<Value>(object).ok()));
+        if let Some(decoder) = &mut decoder {
+            measured.go_all.push(decoder.round(all, plan)?.ns_per_object);
+        }
+        for (at, options) in options.iter().enumerate() {
+            measured.bytes_all[at]
+                .push(round_on(all, objects, plan.at_least, |object| kstatus::compute(object, options)));
+        }
+    }
+    Ok(measured)
+}
+
+fn both(rounds: &Rounds) -> String {
+    format!("{} ({})", figure(rounds.median()), figure(rounds.min()))
+}
+
+/// How many times faster ours is.
+fn ratio(theirs: &Rounds, ours: &Rounds) -> String {
+    let ratio = theirs.median() / ours.median();
+    if ratio.is_finite() { format!("{ratio:.1}x") } else { "-".to_owned() }
+}
+
+fn megabytes_per_second(bytes: f64, rounds: &Rounds) -> String {
+    figure(bytes * 1e3 / rounds.median())
+}
+
+fn print_single_thread(rows: &[(&Workload, &Measured)]) {
+    println!("\n### Bytes to verdict, one thread, ns per object\n");
+    let mut table = Table::new([
+        "workload",
+        "bytes",
+        "Go decode",
+        "`kstatus`",
+        "MB/s",
+        "ratio",
+        "`settled`",
+        "MB/s",
+        "ratio",
+        "Go allocations",
+    ]);
+    for (workload, measured) in rows {
+        let bytes = workload.bytes_per_object();
+        let [kstatus, settled] = &measured.bytes;
+        table.row([
+            workload.name.to_owned(),
+            figure(bytes),
+            both(&measured.go),
+            both(kstatus),
+            megabytes_per_second(bytes, kstatus),
+            ratio(&measured.go, kstatus),
+            both(settled),
+            megabytes_per_second(bytes, settled),
+            ratio(&measured.go, settled),
+            figure(measured.go_allocations),
+        ]);
+    }
+    table.print();
+}
+
+fn print_floor(rows: &[(&Workload, &Measured)]) {
+    println!("\n### Parsed to verdict, and what only reading the bytes costs, one thread, ns per object\n");
+    let mut table = Table::new([
+        "workload",
+        "parsed, `kstatus`",
+        "parsed, `settled`",
+        "memchr",
+        "UTF-8 check",
+        "serde_json, ignored",
+        "serde_json, `Value`",
+        "`settled` / UTF-8 check",
+        "`settled` / ignored",
+    ]);
+    for (workload, measured) in rows {
+        let [parsed_kstatus, parsed_settled] = &measured.parsed;
+        let settled = &measured.bytes[1];
+        table.row([
+            workload.name.to_owned(),
+            both(parsed_kstatus),
+            both(parsed_settled),
+            both(&measured.memchr),
+            both(&measured.utf8),
+            both(&measured.ignored),
+            both(&measured.value),
+            ratio(settled, &measured.utf8),
+            ratio(settled, &measured.ignored),
+        ]);
+    }
+    table.print();
+}
+
+fn print_all_cores(rows: &[(&Workload, &Measured)]) {
+    println!("\n### Bytes to verdict, all {} cores, ns of wall clock per object\n", cores());
+    let mut table = Table::new(["workload", "Go decode", "`kstatus`", "ratio", "`settled`", "MB/s", "ratio"]);
+    for (workload, measured) in rows {
+        let [kstatus, settled] = &measured.bytes_all;
+        table.row([
+            workload.name.to_owned(),
+            both(&measured.go_all),
+            both(kstatus),
+            ratio(&measured.go_all, kstatus),
+            both(settled),
+            megabytes_per_second(workload.bytes_per_object(), settled),
+            ratio(&measured.go_all, settled),
+        ]);
+    }
+    table.print();
+}
+
+fn print_allocations(rows: &[(&Workload, &Measured)]) -> bool {
+    println!("\n### Heap allocations per object, bytes to verdict\n");
+    let mut table = Table::new([
+        "workload",
+        "the verdict's own, `kstatus`",
+        "beyond",
+        "the verdict's own, `settled`",
+        "beyond",
+    ]);
+    let mut met = true;
+    for (workload, measured) in rows {
+        let objects = workload.objects.len() as f64;
+        let [kstatus, settled] = measured.allocations;
+        met &= kstatus.beyond == 0 && settled.beyond == 0;
+        table.row([
+            workload.name.to_owned(),
+            figure(kstatus.own as f64 / objects),
+            figure(kstatus.beyond as f64 / objects),
+            figure(settled.own as f64 / objects),
+            figure(settled.beyond as f64 / objects),
+        ]);
+    }
+    table.print();
+    met
+}
+
+fn print_bars(rows: &[(&Workload, &Measured)]) -> bool {
+    println!("\n### Bars\n");
+    let mut table = Table::new(["bar", "wanted", "`kstatus`", "`settled`", "met"]);
+    let mut all_met = true;
+    for (workload, measured) in rows {
+        let Some(bar) = workload.bar else { continue };
+        let reached = measured.bytes.each_ref().map(|ours| measured.go.median() / ours.median());
+        let met = if measured.go.median().is_nan() {
+            "not compared"
+        } else if reached.iter().all(|ratio| *ratio >= bar) {
+            "yes"
+        } else {
+            all_met = false;
+            "NO"
+        };
+        let [kstatus, settled] = reached.map(|ratio| format!("{ratio:.1}x"));
+        table.row([workload.name.to_owned(), format!("{bar:.0}x"), kstatus, settled, met.to_owned()]);
+    }
+    let beyond: [i64; 2] =
+        [0, 1].map(|profile| rows.iter().map(|(_, measured)| measured.allocations[profile].beyond).sum());
+    table.row([
+        "allocations beyond the verdict's own".to_owned(),
+        "0".to_owned(),
+        beyond[0].to_string(),
+        beyond[1].to_string(),
+        if beyond == [0, 0] { "yes" } else { "NO" }.to_owned(),
+    ]);
+    table.print();
+    all_met
+}

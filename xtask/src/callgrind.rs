@@ -1,0 +1,81 @@
+//! Instructions per object, which no noise of the machine moves: valgrind counts them.
+
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::value::RawValue;
+
+use crate::bench_verdict::{options, workloads};
+use crate::measure::{Table, figure};
+use crate::{Outcome, oracle, process};
+
+/// The hidden task that valgrind runs: file, profile, passes.
+pub(crate) const CHILD: &str = "callgrind-child";
+
+const PROFILES: [&str; 2] = ["kstatus", "settled"];
+
+/// Counts and prints.
+pub(crate) fn run() -> Outcome<()> {
+    if process::find("valgrind").is_none() {
+        println!("\nSKIPPED: instruction counts: no `valgrind` in PATH");
+        return Ok(());
+    }
+    println!("\n### Instructions per object, bytes to verdict\n");
+    let mut table = Table::new(["workload", "`kstatus`", "`settled`", "`settled`, per byte"]);
+    let file = oracle::cache()?.join(format!("callgrind-{}.json", std::process::id()));
+    for workload in &workloads()? {
+        fs::write(&file, workload.objects.join(&b'\n'))?;
+        let objects = workload.objects.len() as f64;
+        let mut per_object = [0.0; 2];
+        for (profile, per_object) in PROFILES.iter().zip(&mut per_object) {
+            // The difference of two runs is free of what reading the workload costs.
+            let [few, many] = [1_u32, 4].map(|passes| instructions(&file, profile, passes));
+            *per_object = (many? - few?) / (3.0 * objects);
+        }
+        let bytes = workload.objects.iter().map(Vec::len).sum::<usize>() as f64 / objects;
+        table.row([
+            workload.name.to_owned(),
+            figure(per_object[0]),
+            figure(per_object[1]),
+            figure(per_object[1] / bytes),
+        ]);
+    }
+    fs::remove_file(&file)?;
+    table.print();
+    Ok(())
+}
+
+fn instructions(file: &Path, profile: &str, passes: u32) -> Outcome<f64> {
+    let mut command = Command::new("valgrind");
+    command
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .arg(CHILD)
+        .arg(file)
+        .args([profile, &passes.to_string()]);
+    let output = process::started(command.output(), &command)?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let collected = told
+        .lines()
+        .find_map(|line| line.split_once("Collected : "))
+        .and_then(|(_, count)| count.trim().parse().ok())
+        .filter(|_| output.status.success());
+    collected.ok_or_else(|| format!("valgrind has counted nothing:\n{told}").into())
+}
+
+/// What valgrind watches.
+pub(crate) fn child(words: &[&str]) -> Outcome<bool> {
+    let [file, profile, passes] = words else { return Err(format!("{CHILD} FILE PROFILE PASSES").into()) };
+    let text = fs::read_to_string(file)?;
+    let objects: Vec<&RawValue> =
+        serde_json::Deserializer::from_str(&text).into_iter().collect::<Result<_, _>>()?;
+    let options = options(profile.parse()?)?;
+    for _ in 0..passes.parse::<u32>()? {
+        for object in &objects {
+            black_box(kstatus::compute(black_box(object.get().as_bytes()), &options));
+        }
+    }
+    Ok(true)
+}

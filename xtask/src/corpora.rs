@@ -1,0 +1,76 @@
+//! Where the data to test with lies, and how it is read.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::Outcome;
+
+/// The golden file of the repository, there in every clone.
+const GOLDEN: &str = "crates/kstatus/tests/golden/kstatus-answers-grown.jsonl.zst";
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The folder of corpora beside the repository. It need not be there.
+fn shared() -> PathBuf {
+    root().join("../shared/corpora")
+}
+
+/// The files of upstream's answers: all the corpora's where they are at hand, else the repository's golden file.
+pub(crate) fn recorded_answers() -> Outcome<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    if let Ok(entries) = fs::read_dir(shared()) {
+        for entry in entries {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("kstatus-answers-") && name.ends_with(".jsonl.zst") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        files.push(root().join(GOLDEN));
+    }
+    Ok(files)
+}
+
+/// A file's bytes; unpacked when its name ends in `.zst`.
+pub(crate) fn read(path: &Path) -> Outcome<Vec<u8>> {
+    let about = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    if path.extension().is_none_or(|extension| extension != "zst") {
+        return Ok(fs::read(path).map_err(|error| about(&error))?);
+    }
+    let packed = fs::File::open(path).map_err(|error| about(&error))?;
+    let mut reader = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|error| about(&error))?;
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).map_err(|error| about(&error))?;
+    Ok(bytes)
+}
+
+/// The real objects of the corpus, compact, or `None` where the corpus is not at hand.
+pub(crate) fn health_cases() -> Outcome<Option<Vec<Vec<u8>>>> {
+    #[derive(Deserialize)]
+    struct Case<'a> {
+        #[serde(borrow)]
+        object: &'a RawValue,
+    }
+
+    let path = shared().join("health-cases.jsonl");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = read(&path)?;
+    let lines = text.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+    let objects = lines.map(|line| {
+        let case: Case<'_> = serde_json::from_slice(line)?;
+        Ok(case.object.get().as_bytes().to_vec())
+    });
+    Ok(Some(objects.collect::<serde_json::Result<_>>()?))
+}
