@@ -12,8 +12,38 @@ mod scan;
 mod tag;
 mod timestamp;
 mod transcode;
+mod write;
 
 pub(crate) use transcode::Transcoder;
+
+use crate::item::{Malformed, Position};
+use crate::split::{Limits, advance};
+
+/// Appends the JSON of the first document of `text` to `out`: `null` if it is empty, nothing if there is none.
+///
+/// Streams are read by [`Splitter`](crate::Splitter); this is for a single small text, such as a flag's value.
+///
+/// # Errors
+///
+/// Where the text isn't YAML, or says something that JSON can't. `out` is then as it was.
+///
+/// # Examples
+///
+/// ```
+/// let mut json = Vec::new();
+/// settled_manifest::yaml_to_json(b"mode: 0644\nyes: [on, 1_000]", &mut json)?;
+/// assert_eq!(json, br#"{"mode":420,"true":[true,1000]}"#);
+/// # Ok::<(), settled_manifest::Malformed>(())
+/// ```
+pub fn yaml_to_json(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let mut json = Vec::new();
+    Transcoder::default().read(text, &mut json, Limits::default()).map_err(|error| Malformed {
+        message: error.message,
+        position: advance(Position { line: 1, column: 1 }, &text[..error.at.min(text.len())]),
+    })?;
+    out.extend_from_slice(&json);
+    Ok(())
+}
 
 /// What is wrong with a document, and at which byte of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

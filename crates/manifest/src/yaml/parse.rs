@@ -191,11 +191,7 @@ impl<'a> Parser<'a> {
     }
 
     fn document_start(&mut self) -> Result<Event> {
-        let (mut kind, _) = self.peek()?;
-        // Markers of empty documents before it.
-        while kind == Kind::DocumentEnd {
-            (kind, _) = self.next_kind()?;
-        }
+        let (kind, _) = self.peek()?;
         match kind {
             Kind::StreamEnd => return Ok(Event::End),
             Kind::VersionDirective { .. } | Kind::TagDirective { .. } | Kind::DocumentStart => {

@@ -149,10 +149,11 @@ fn float(text: &[u8]) -> Option<f64> {
 
 /// A number that begins with a point. Go's own parser reads it, underscores between digits included.
 fn dotted(text: &[u8]) -> Option<Resolved> {
-    let plain: Vec<u8> = text.iter().copied().filter(|&b| b != b'_').collect();
-    if plain.len() != text.len() {
+    let between_digits = |at: usize| text[at - 1].is_ascii_digit() && text.get(at + 1).is_some_and(u8::is_ascii_digit);
+    if !(1..text.len()).all(|at| text[at] != b'_' || between_digits(at)) {
         return None;
     }
+    let plain: Vec<u8> = text.iter().copied().filter(|&b| b != b'_').collect();
     float(&plain).map(Resolved::Float)
 }
 

@@ -110,12 +110,13 @@ impl<'a> Scanner<'a> {
         memory.composed.clear();
         let first = SimpleKey { possible: false, required: false, token: 0, at: 0, line: 0, column: 0 };
         memory.keys.push(first);
+        let start = if source.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
         Self {
             source,
             memory,
-            at: 0,
+            at: start,
             line: 0,
-            line_start: 0,
+            line_start: start,
             taken: 0,
             ready: false,
             key_allowed: true,

@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::Range;
 
 use super::parse::{Event, Memory, Parser, Properties, Tag};
-use super::resolve::{Resolved, float_key, resolve, write_float};
+use super::write::{write_key, write_value};
 use super::{YamlError, check_characters};
 use crate::head::{array_elements, object_members};
 use crate::split::Limits;
@@ -69,6 +69,8 @@ enum Anchor {
     Open,
     /// Its JSON is a part of the output, or is kept.
     Done { text: Range<usize>, kept: bool, nodes: u64 },
+    /// A scalar, as it stands there: as a key, it is written in another way than as a value.
+    Scalar { text: Vec<u8>, tag: Tag, implicit: bool },
 }
 
 /// What a node is to the one around it.
@@ -125,21 +127,13 @@ impl Run<'_, '_> {
                     self.alias(&name, at)?;
                 }
                 Event::Scalar { node, text, implicit } => {
-                    let role = self.begin(node.at, true)?;
-                    self.nodes += 1;
-                    let start = self.out.len();
-                    if role == Role::Key {
-                        self.key_scalar(node, text, implicit)?;
-                    } else {
-                        let text = self.parser.text(text);
-                        write_scalar(text, node, implicit, self.out)?;
-                    }
+                    let text = self.parser.text(text);
                     if let Some(name) = node.anchor {
-                        let text = start..self.out.len();
-                        let name = self.parser.text(name).to_vec();
-                        self.transcoder.anchors.insert(name, Anchor::Done { text, kept: false, nodes: 1 });
+                        let anchor = Anchor::Scalar { text: text.to_vec(), tag: node.tag, implicit };
+                        self.transcoder.anchors.insert(self.parser.text(name).to_vec(), anchor);
                     }
-                    self.end(role);
+                    let text = text.to_vec();
+                    self.scalar(&text, node.tag, implicit, node.at)?;
                 }
                 Event::SequenceStart(node) => self.open(node, FrameKind::Sequence { first: true }, b'[')?,
                 Event::MappingStart(node) => {
@@ -234,32 +228,38 @@ impl Run<'_, '_> {
             Some(Anchor::Open) => {
                 return Err(YamlError::new(format!("anchor '{shown}' value contains itself"), at));
             }
+            Some(Anchor::Scalar { text, tag, implicit }) => {
+                let (text, tag, implicit) = (text.clone(), *tag, *implicit);
+                self.count_alias(1, text.len(), at)?;
+                return self.scalar(&text, tag, implicit, at);
+            }
             Some(Anchor::Done { text, kept, nodes }) => (text.clone(), *kept, *nodes),
         };
         let first = if kept { self.transcoder.kept[text.start] } else { self.out[text.start] };
-        let role = self.begin(at, !matches!(first, b'{' | b'['))?;
+        self.begin(at, false)?;
+        self.count_alias(nodes, text.len(), at)?;
+        if kept {
+            self.out.extend_from_slice(&self.transcoder.kept[text]);
+        } else {
+            self.out.extend_from_within(text);
+        }
+        if self.is_merge_value() && first == b'[' {
+            return Err(want_map(at));
+        }
+        self.end(Role::Value);
+        Ok(())
+    }
+
+    /// Takes note of an alias for so many nodes and bytes.
+    fn count_alias(&mut self, nodes: u64, bytes: usize, at: usize) -> Result<()> {
         self.nodes += 1 + nodes;
         self.aliased += nodes;
         let ratio = self.aliased as f64 / self.nodes as f64;
         if self.aliased > 100 && self.nodes > 1000 && ratio > allowed_alias_ratio(self.nodes) {
             return Err(YamlError::new("document contains excessive aliasing", at));
         }
-        self.copied += text.len();
-        self.check_copied(at)?;
-        let start = self.out.len();
-        if kept {
-            self.out.extend_from_slice(&self.transcoder.kept[text]);
-        } else {
-            self.out.extend_from_within(text);
-        }
-        if role == Role::Key {
-            let value = self.out.split_off(start);
-            self.key_json(&value, at)?;
-        } else if self.is_merge_value() && first == b'[' {
-            return Err(want_map(at));
-        }
-        self.end(role);
-        Ok(())
+        self.copied += bytes;
+        self.check_copied(at)
     }
 
     fn check_copied(&self, at: usize) -> Result<()> {
@@ -278,41 +278,24 @@ impl Run<'_, '_> {
         ) && self.transcoder.keys.last().is_some_and(|key| key.merge.is_some())
     }
 
-    fn key_scalar(&mut self, node: Properties, text: super::scan::Text, implicit: bool) -> Result<()> {
-        let text = self.parser.text(text);
-        if text == b"<<" && (implicit || node.tag == Tag::Merge) {
-            let start = self.out.len();
+    fn scalar(&mut self, text: &[u8], tag: Tag, implicit: bool, at: usize) -> Result<()> {
+        let role = self.begin(at, true)?;
+        self.nodes += 1;
+        let start = self.out.len();
+        if role == Role::Value {
+            write_value(text, tag, implicit, at, self.out)?;
+        } else if text == b"<<" && (implicit || tag == Tag::Merge) {
             self.out.extend_from_slice(b"\"<<\"");
-            self.transcoder.keys.push(Key { text: start..self.out.len(), merge: Some(node.at) });
+            self.transcoder.keys.push(Key { text: start..self.out.len(), merge: Some(at) });
             if let Some(Frame { kind: FrameKind::Mapping { merge, .. }, .. }) = self.transcoder.frames.last_mut() {
                 *merge = true;
             }
-            return Ok(());
+        } else {
+            write_key(text, tag, implicit, at, self.out)?;
+            self.add_key(start, at)?;
         }
-        let start = self.out.len();
-        write_scalar(text, node, implicit, self.out)?;
-        if self.out[start] != b'"' {
-            let value = self.out.split_off(start);
-            return self.key_json(&value, node.at);
-        }
-        self.add_key(start, node.at)
-    }
-
-    /// Writes a key that was resolved to something else than a string, as the string that Go makes of it.
-    fn key_json(&mut self, value: &[u8], at: usize) -> Result<()> {
-        let start = self.out.len();
-        let text = str::from_utf8(value).unwrap_or_default();
-        match value.first() {
-            Some(b'"') => self.out.extend_from_slice(value),
-            Some(b't' | b'f') => write_string(value, self.out),
-            Some(b'n') | None => return Err(YamlError::new("unsupported map key: null", at)),
-            Some(_) if text.parse::<i64>().is_ok() => write_string(value, self.out),
-            Some(_) if text.parse::<u64>().is_ok() => {
-                return Err(YamlError::new(format!("unsupported map key: {text} has more than 63 bits"), at));
-            }
-            Some(_) => write_string(float_key(text.parse().unwrap_or(f64::NAN)).as_bytes(), self.out),
-        }
-        self.add_key(start, at)
+        self.end(role);
+        Ok(())
     }
 
     /// Takes note of the key that begins at `start` of the output.
@@ -425,85 +408,4 @@ fn allowed_alias_ratio(nodes: u64) -> f64 {
         HIGH.. => 0.10,
         _ => 0.99 - 0.89 * ((nodes - LOW) as f64 / (HIGH - LOW) as f64),
     }
-}
-
-/// Writes a scalar as JSON.
-fn write_scalar(text: &[u8], node: Properties, implicit: bool, out: &mut Vec<u8>) -> Result<()> {
-    match node.tag {
-        Tag::None if !implicit => {
-            write_string(text, out);
-            return Ok(());
-        }
-        Tag::Str | Tag::NonSpecific | Tag::Merge | Tag::Other => {
-            write_string(text, out);
-            return Ok(());
-        }
-        Tag::Binary => {
-            let Some(bytes) = super::base64::decode(text) else {
-                return Err(YamlError::new("!!binary value contains invalid base64 data", node.at));
-            };
-            write_string(String::from_utf8_lossy(&bytes).as_bytes(), out);
-            return Ok(());
-        }
-        _ => {}
-    }
-    let resolved = resolve(text);
-    let (found, fits) = match &resolved {
-        Resolved::Null => ("null", node.tag == Tag::Null),
-        Resolved::Bool(_) => ("bool", node.tag == Tag::Bool),
-        Resolved::Int(value) => {
-            ("int", node.tag == Tag::Int || (node.tag == Tag::Float && i64::try_from(*value).is_ok()))
-        }
-        Resolved::Float(_) | Resolved::Digits(_) => ("float", node.tag == Tag::Float),
-        Resolved::Str if super::timestamp::is_timestamp(text) => ("timestamp", node.tag == Tag::Timestamp),
-        Resolved::Str => ("str", false),
-    };
-    if node.tag != Tag::None && !fits {
-        let wanted = match node.tag {
-            Tag::Bool => "bool",
-            Tag::Int => "int",
-            Tag::Float => "float",
-            Tag::Null => "null",
-            _ => "timestamp",
-        };
-        let shown = String::from_utf8_lossy(text);
-        return Err(YamlError::new(format!("cannot decode !!{found} `{shown}` as a !!{wanted}"), node.at));
-    }
-    match resolved {
-        Resolved::Null => out.extend_from_slice(b"null"),
-        Resolved::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-        Resolved::Int(value) if node.tag == Tag::Float => write_float(value as f64, out),
-        Resolved::Int(value) => out.extend_from_slice(value.to_string().as_bytes()),
-        Resolved::Float(value) if value.is_finite() => write_float(value, out),
-        Resolved::Float(_) => {
-            let shown = String::from_utf8_lossy(text);
-            return Err(YamlError::new(format!("{shown} can't be a number in JSON"), node.at));
-        }
-        Resolved::Digits(digits) => out.extend_from_slice(digits.as_bytes()),
-        Resolved::Str => write_string(text, out),
-    }
-    Ok(())
-}
-
-/// Writes a JSON string. `text` is UTF-8.
-pub(crate) fn write_string(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    let mut from = 0;
-    for (at, &byte) in text.iter().enumerate() {
-        if byte >= b' ' && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&text[from..at]);
-        from = at + 1;
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            _ => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-        }
-    }
-    out.extend_from_slice(&text[from..]);
-    out.push(b'"');
 }
