@@ -1,3 +1,5 @@
 //! The crate's integration tests, in one binary.
 
+mod cases;
 mod parity;
+mod properties;

@@ -1,5 +1,6 @@
 //! Rules for what a cluster itself is made of: Namespace, Node, APIService, CustomResourceDefinition and so on.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
@@ -60,7 +61,9 @@ pub(super) fn resource_quota(context: &Context<'_, '_>) -> Verdict {
         }
         return in_progress("NotObserved", "the quota's usage has not been computed yet");
     };
-    for (resource, wanted) in spec.into_iter().flat_map(Node::members) {
+    // In order of the names, which their order in the object does not change.
+    let wanted: BTreeMap<_, _> = spec.into_iter().flat_map(Node::members).collect();
+    for (resource, wanted) in wanted {
         let observed = status.get(&resource);
         if !observed.is_some_and(|observed| same_quantity(observed, wanted)) {
             return in_progress(
@@ -71,7 +74,8 @@ pub(super) fn resource_quota(context: &Context<'_, '_>) -> Verdict {
     }
     let mut used_up = String::new();
     if let Some(used) = context.map(Field::StatusUsed) {
-        for (resource, hard) in status.members() {
+        let limits: BTreeMap<_, _> = status.members().collect();
+        for (resource, hard) in limits {
             if used.get(&resource).and_then(quantity) >= quantity(hard) {
                 let separator = if used_up.is_empty() { "" } else { ", " };
                 let _ = write!(used_up, "{separator}{resource}");
@@ -199,7 +203,8 @@ pub(super) fn validating_admission_policy(context: &Context<'_, '_>) -> Verdict 
     match warnings.first() {
         None => current("TypesChecked", "the policy is in force; its expressions fit the types they read"),
         Some(first) => {
-            let message = format!("the policy is in force, with {} type warnings: {first}", warnings.len());
+            let many = if warnings.len() == 1 { "warning" } else { "warnings" };
+            let message = format!("the policy is in force, with {} type {many}: {first}", warnings.len());
             current("TypeWarnings", message)
         }
     }

@@ -41,8 +41,10 @@ impl<'o, 'a> Context<'o, 'a> {
         // A list may hold any number of odd elements; a few tell enough.
         const MOST: usize = 16;
         let mut problems = self.problems.borrow_mut();
-        if problems.len() < MOST {
-            problems.push(Problem { path: path.into(), message: message.into() });
+        let problem = Problem { path: path.into(), message: message.into() };
+        // A field may be read more than once.
+        if problems.len() < MOST && !problems.contains(&problem) {
+            problems.push(problem);
         }
     }
 

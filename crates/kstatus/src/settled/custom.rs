@@ -21,8 +21,7 @@ enum Says {
     Nothing,
 }
 
-/// A condition type and what it says when it is True and when it is False. Unknown means that work goes on, where
-/// either of the two means anything but [`Says::Nothing`].
+/// A condition type and what it says when it is True and when it is False.
 struct Meaning {
     types: &'static [&'static str],
     when_true: Says,
@@ -44,33 +43,34 @@ const MEANINGS: &[Meaning] = &[
             "Bound",
             "Complete",
             "Completed",
-            "Configured",
-            "Created",
             "Deployed",
             "Established",
             "Healthy",
-            "Initialized",
             "Installed",
             "Issued",
             "Online",
             "Programmed",
             "Provisioned",
-            "Published",
             "Reconciled",
-            "Registered",
             "Running",
             "Synced",
             "Synchronized",
             "UpToDate",
-            "Verified",
         ],
         when_true: Says::Done,
         when_false: Says::Working,
     },
     // What was asked for is understood; a refusal needs a change of this object or of what it refers to.
+    Meaning { types: &["Accepted"], when_true: Says::Done, when_false: MISCONFIGURED },
+    // Steps on the way: True is not the end of it.
     Meaning {
-        types: &["Accepted", "Admitted", "Approved", "ResolvedRefs", "Valid", "Validated"],
-        when_true: Says::Done,
+        types: &["Configured", "Created", "Initialized", "Registered", "Scheduled"],
+        when_true: Says::Nothing,
+        when_false: Says::Working,
+    },
+    Meaning {
+        types: &["Admitted", "Approved", "ResolvedRefs", "Valid", "Validated", "Verified"],
+        when_true: Says::Nothing,
         when_false: MISCONFIGURED,
     },
     // Tasks that end: False is the end without success, as in Tekton and Knative.
@@ -137,6 +137,7 @@ fn meaning(condition: &Condition<'_>) -> Option<Says> {
     Some(match condition.truth {
         Truth::True => meaning.when_true,
         Truth::False => meaning.when_false,
+        // Where False would be abnormal, not knowing means that somebody still works on it.
         Truth::Unknown if meaning.when_false == Says::Nothing => Says::Nothing,
         Truth::Unknown => Says::Working,
     })
@@ -207,7 +208,7 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
     }
     let common = |status: Status, condition: Condition<'_>| {
         let reason: Text = match condition.reason_or("") {
-            reason if reason.is_empty() => condition.type_text().into_owned().into(),
+            reason if reason.is_empty() => spelled_out(&condition).into(),
             reason => reason,
         };
         Verdict::new(status, Basis::CommonCondition, reason, condition.describe())
@@ -238,6 +239,16 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
     Some(lagging.unwrap_or_else(|| common(Status::Current, done)))
 }
 
+/// A reason for a condition that has none: `Healthy`, `NotHealthy`, `HealthyUnknown`.
+fn spelled_out(condition: &Condition<'_>) -> String {
+    let type_ = condition.type_text();
+    match condition.truth {
+        Truth::True => type_.into_owned(),
+        Truth::False => format!("Not{type_}"),
+        Truth::Unknown => format!("{type_}Unknown"),
+    }
+}
+
 /// Words in which controllers sum up a state, in lower case, and what they say.
 const DONE_WORDS: &[&str] = &[
     "active",
@@ -249,7 +260,6 @@ const DONE_WORDS: &[&str] = &[
     "created",
     "deployed",
     "done",
-    "enabled",
     "established",
     "finished",
     "green",
@@ -266,7 +276,6 @@ const DONE_WORDS: &[&str] = &[
     "successful",
     "synced",
     "uptodate",
-    "valid",
 ];
 const WORKING_WORDS: &[&str] = &[
     "applying",
@@ -397,7 +406,7 @@ fn no_signal(context: &Context<'_, '_>) -> String {
         (Some(_), Some(first)) => {
             let rest = types.count();
             let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-            format!("no rule knows what condition {first}{more} means for this kind")
+            format!("no condition says whether the object is done: {first}{more}")
         }
         (Some(_), None) => "the status holds neither a condition nor a phase that is understood".to_owned(),
     }

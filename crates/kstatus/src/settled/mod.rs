@@ -86,12 +86,7 @@ pub(crate) fn compute(object: &Object<'_>, options: &Options, evidence: Evidence
 
 fn decide(context: &Context<'_, '_>, evidence: Evidence) -> Verdict {
     let (group, kind) = context.object.group_kind();
-    if kind.is_empty() {
-        match context.object.get(Field::ObjectKind).filter(|kind| !kind.is_null()) {
-            Some(kind) if kind.kind() != Kind::String => context.wrong_type(".kind", "a string", kind),
-            _ => context.unreadable(".kind", "missing: this is no Kubernetes object"),
-        }
-    }
+    check_type(context);
     if let Some(verdict) = deletion::deletion(context, &group, &kind) {
         return verdict;
     }
@@ -111,6 +106,23 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence) -> Verdict {
         Some(rule) => rule(context),
         None if statusless::contains(&group, &kind) => statusless::verdict(&kind),
         None => custom::verdict(context, &kind),
+    }
+}
+
+/// What makes an object of Kubernetes: a kind, and an apiVersion of at most two parts.
+fn check_type(context: &Context<'_, '_>) {
+    if context.text(Field::ObjectKind).is_none_or(|kind| kind.is_empty()) {
+        context.unreadable(".kind", "missing: this is no Kubernetes object");
+    }
+    match context.text(Field::ApiVersion) {
+        Some(version) if version.bytes().filter(|&byte| byte == b'/').count() > 1 => {
+            context.unreadable(
+                ".apiVersion",
+                format!("expected `version` or `group/version`, found `{version}`"),
+            );
+        }
+        Some(version) if !version.is_empty() => {}
+        _ => context.note(".apiVersion", "missing; read as `v1`"),
     }
 }
 

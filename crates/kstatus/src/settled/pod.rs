@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use jiff::SignedDuration;
 
-use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
+use super::context::{
+    Condition, Context, Truth, current, in_progress, path, recoverable, terminal, whole_number,
+};
 use super::text;
 use crate::duration::human;
 use crate::node::{Kind, Node};
@@ -47,6 +49,8 @@ const WAITING: &[Waiting] = &[
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Init,
+    /// An init container that stays: all others have ended once the Pod runs.
+    Sidecar,
     Main,
     Ephemeral,
 }
@@ -55,6 +59,7 @@ impl Role {
     fn label(self) -> &'static str {
         match self {
             Self::Init => "init container",
+            Self::Sidecar => "sidecar container",
             Self::Main => "container",
             Self::Ephemeral => "ephemeral container",
         }
@@ -311,6 +316,12 @@ fn pending(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
         return in_progress(condition.reason_or("NotScheduled"), condition.describe())
             .failure(FailureClass::Scheduling, false);
     }
+    if let Some((_, status)) =
+        containers(context).find(|(role, status)| *role == Role::Init && !has_ended_well(*status))
+        && has_started(status)
+    {
+        return in_progress("PodInitializing", format!("init container {} is running", name(status)));
+    }
     if let Some((role, status)) =
         containers(context).find(|(role, status)| *role != Role::Ephemeral && !has_started(*status))
     {
@@ -361,10 +372,10 @@ fn running(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
     let not_ready = |(role, status): &(Role, Node<'_>)| {
         *role == Role::Main && status.get("ready").and_then(Node::as_bool) == Some(false)
     };
-    if let Some((role, status)) =
+    if let Some((_, status)) =
         containers(context).find(|(role, status)| *role == Role::Init && !has_ended_well(*status))
     {
-        return unready_container(role, status);
+        return unready_container(Role::Sidecar, status);
     }
     if let Some((role, status)) = containers(context).find(not_ready) {
         return unready_container(role, status);
@@ -391,7 +402,6 @@ fn unready_container(role: Role, status: Node<'_>) -> Verdict {
     let (reason, what) = match (is_running, started) {
         (false, _) => ("ContainersStarting", "is not running yet"),
         (true, Some(false)) => ("StartupProbeNotPassed", "runs; its startup probe has not passed"),
-        (true, _) if role == Role::Init => ("PodInitializing", "is running"),
         (true, _) => ("ReadinessProbeNotPassed", "runs; its readiness probe does not pass"),
     };
     let mut message = format!("{} {} {what}", role.label(), name(status));
@@ -420,18 +430,23 @@ fn readiness_gates(context: &Context<'_, '_>) -> String {
 }
 
 /// All containers' statuses: init, main, ephemeral.
-fn containers<'a>(context: &Context<'_, 'a>) -> impl Iterator<Item = (Role, Node<'a>)> + use<'a> {
-    let of = |role: Role, field: Field, path: &'static str| {
-        let list = context.list(field);
-        let bad = context.list(field).find(|status| status.kind() != Kind::Map);
-        if let Some(bad) = bad {
-            context.wrong_type(path, "a list of maps", bad);
-        }
-        list.filter(|status| status.kind() == Kind::Map).map(move |status| (role, status))
-    };
-    of(Role::Init, Field::InitContainerStatuses, ".status.initContainerStatuses")
-        .chain(of(Role::Main, Field::ContainerStatuses, ".status.containerStatuses"))
-        .chain(of(Role::Ephemeral, Field::EphemeralContainerStatuses, ".status.ephemeralContainerStatuses"))
+fn containers<'c, 'o, 'a>(
+    context: &'c Context<'o, 'a>,
+) -> impl Iterator<Item = (Role, Node<'a>)> + use<'c, 'o, 'a> {
+    let lists = [
+        (Role::Init, Field::InitContainerStatuses),
+        (Role::Main, Field::ContainerStatuses),
+        (Role::Ephemeral, Field::EphemeralContainerStatuses),
+    ];
+    lists.into_iter().flat_map(move |(role, field)| {
+        context.list(field).filter_map(move |status| {
+            if status.kind() == Kind::Map {
+                return Some((role, status));
+            }
+            context.wrong_type(path(field), "a list of maps", status);
+            None
+        })
+    })
 }
 
 fn has_started(status: Node<'_>) -> bool {

@@ -1,6 +1,7 @@
 //! Rules for storage: PersistentVolumeClaim, PersistentVolume, VolumeAttachment, snapshots.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::context::{Condition, Context, current, in_progress, recoverable, terminal};
 use super::text;
@@ -44,7 +45,9 @@ fn bound_claim(context: &Context<'_, '_>) -> Verdict {
         }
     }
     if let Some(statuses) = context.map(Field::AllocatedResourceStatuses) {
-        for (resource, status) in statuses.members() {
+        // In order of the names, which their order in the object does not change.
+        let statuses: BTreeMap<_, _> = statuses.members().collect();
+        for (resource, status) in statuses {
             let Some(status) = status.as_str() else { continue };
             // ControllerResizeInfeasible, NodeResizeInfeasible: the request can never be met as it is.
             if status.ends_with("Infeasible") {
@@ -121,7 +124,7 @@ pub(super) fn persistent_volume(context: &Context<'_, '_>) -> Verdict {
                 message.map_or_else(|| "the volume could not be reclaimed".to_owned(), |m| m.into_owned());
             recoverable(
                 FailureClass::Storage,
-                reason.map_or_else(|| "Failed".to_owned(), Cow::into_owned),
+                reason.map_or_else(|| "ReclaimFailed".to_owned(), Cow::into_owned),
                 message,
             )
         }
