@@ -3,6 +3,7 @@
 //! Rounds of all contestants alternate within one run, so that noise of the machine hits each of them. Our side pays
 //! for the counting of allocations throughout.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -174,12 +175,14 @@ struct Measured {
 }
 
 /// What `compute` allocates, summed over a workload's objects.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Allocations {
     /// Still alive when the verdict is returned: the verdict's own strings.
     own: i64,
     /// The rest, which must be none.
     beyond: i64,
+    /// For each reason of a verdict that has allocated more than its own: kind and number of the first such object.
+    offenders: BTreeMap<String, String>,
 }
 
 const PROFILES: [Profile; 2] = [Profile::Kstatus, Profile::Settled];
@@ -232,12 +235,17 @@ fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -
 
     let mut measured = Measured::default();
     for (options, allocations) in options.iter().zip(&mut measured.allocations) {
-        for object in objects {
+        for (at, (object, value)) in objects.iter().zip(&values).enumerate() {
             let mut verdict = None;
             let counted = allocation_counter::measure(|| verdict = Some(kstatus::compute(object, options)));
-            drop(verdict);
+            let beyond = i64::try_from(counted.count_total)? - counted.count_current;
             allocations.own += counted.count_current;
-            allocations.beyond += i64::try_from(counted.count_total)? - counted.count_current;
+            allocations.beyond += beyond;
+            if let Some(verdict) = verdict.filter(|_| beyond > 0) {
+                let sort = format!("{} {}", verdict.status, verdict.reason);
+                let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+                allocations.offenders.entry(sort).or_insert_with(|| format!("{beyond}, {kind}, object {at}"));
+            }
         }
     }
 
@@ -380,7 +388,7 @@ fn print_allocations(rows: &[(&Workload, &Measured)]) -> bool {
     let mut met = true;
     for (workload, measured) in rows {
         let objects = workload.objects.len() as f64;
-        let [kstatus, settled] = measured.allocations;
+        let [kstatus, settled] = &measured.allocations;
         met &= kstatus.beyond == 0 && settled.beyond == 0;
         table.row([
             workload.name.to_owned(),
@@ -391,16 +399,24 @@ fn print_allocations(rows: &[(&Workload, &Measured)]) -> bool {
         ]);
     }
     table.print();
+    for (workload, measured) in rows {
+        for (profile, allocations) in PROFILES.iter().zip(&measured.allocations) {
+            for (sort, first) in &allocations.offenders {
+                println!("beyond its own, {profile}, {}: {sort}: {first}", workload.name);
+            }
+        }
+    }
     met
 }
 
 fn print_bars(rows: &[(&Workload, &Measured)]) -> bool {
-    println!("\n### Bars\n");
+    println!("\n### Bars: ratios of medians (of minima)\n");
     let mut table = Table::new(["bar", "wanted", "`kstatus`", "`settled`", "met"]);
     let mut all_met = true;
     for (workload, measured) in rows {
         let Some(bar) = workload.bar else { continue };
         let reached = measured.bytes.each_ref().map(|ours| measured.go.median() / ours.median());
+        let of_minima = measured.bytes.each_ref().map(|ours| measured.go.min() / ours.min());
         let met = if measured.go.median().is_nan() {
             "not compared"
         } else if reached.iter().all(|ratio| *ratio >= bar) {
@@ -409,7 +425,8 @@ fn print_bars(rows: &[(&Workload, &Measured)]) -> bool {
             all_met = false;
             "NO"
         };
-        let [kstatus, settled] = reached.map(|ratio| format!("{ratio:.1}x"));
+        let [kstatus, settled] =
+            [0, 1].map(|profile| format!("{:.1}x ({:.1}x)", reached[profile], of_minima[profile]));
         table.row([workload.name.to_owned(), format!("{bar:.0}x"), kstatus, settled, met.to_owned()]);
     }
     let beyond: [i64; 2] =
