@@ -1,25 +1,216 @@
 //! JSON out again: as YAML, or without white space.
 
-use crate::item::{Malformed, Position};
+mod scalar;
 
-/// Writes one JSON value as block style YAML, as `kubectl -o yaml` would, but in the order of the keys and with the
-/// numbers' own text. Appends to `out`.
+use crate::head::string_end;
+use crate::item::{Malformed, Position};
+use crate::split::advance;
+use crate::tokens::{JsonError, Token, Tokens};
+
+/// What nests deeper than this is written in flow style: its indentation would outgrow its content.
+const BLOCK_LEVELS: usize = 64;
+
+/// Appends one JSON value to `out` as block style YAML: as `kubectl -o yaml` prints it, but in the order of its keys
+/// and with its numbers as they are, and without folding long lines.
+///
+/// Reading the YAML again gives the same JSON, but for the way in which floats are written.
 ///
 /// # Errors
 ///
 /// Where `json` isn't one JSON value; `out` is then as it was.
+///
+/// # Examples
+///
+/// ```
+/// let mut yaml = Vec::new();
+/// settled_manifest::write_yaml(br#"{"kind":"Pod","args":["-c","yes"],"script":"a\nb\n"}"#, &mut yaml)?;
+/// assert_eq!(String::from_utf8_lossy(&yaml), "kind: Pod\nargs:\n- -c\n- \"yes\"\nscript: |\n  a\n  b\n");
+/// # Ok::<(), settled_manifest::Malformed>(())
+/// ```
 pub fn write_yaml(json: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-    if json.is_empty() {
-        return Err(Malformed {
-            message: "unexpected end of input".to_owned(),
-            position: Position { line: 1, column: 1 },
-        });
+    let start = out.len();
+    let mut writer = Writer { tokens: Tokens::new(json), out, frames: Vec::new(), inline: false };
+    writer.value().map_err(|error| {
+        out.truncate(start);
+        let position = advance(Position { line: 1, column: 1 }, &json[..error.at.min(json.len())]);
+        Malformed { message: error.message.to_owned(), position }
+    })
+}
+
+/// An array or object that isn't complete.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    object: bool,
+    /// In which column its entries stand.
+    indent: usize,
+}
+
+struct Writer<'a> {
+    tokens: Tokens<'a>,
+    out: &'a mut Vec<u8>,
+    frames: Vec<Frame>,
+    /// The next entry stands on the line of the dash before it.
+    inline: bool,
+}
+
+impl Writer<'_> {
+    fn value(&mut self) -> Result<(), JsonError> {
+        // Between an opening bracket and what follows: only then is it known whether there is anything inside.
+        let mut opened: Option<bool> = None;
+        while let Some(token) = self.tokens.next()? {
+            if let Some(object) = opened.take() {
+                if matches!(token, Token::EndObject | Token::EndArray) {
+                    self.before_scalar();
+                    self.out.extend_from_slice(if object { b"{}\n" } else { b"[]\n" });
+                    continue;
+                }
+                if self.frames.len() >= BLOCK_LEVELS {
+                    self.before_scalar();
+                    self.flow(object, token)?;
+                    self.out.push(b'\n');
+                    continue;
+                }
+                self.open(object);
+            }
+            match token {
+                Token::BeginObject => {
+                    self.before_value();
+                    opened = Some(true);
+                }
+                Token::BeginArray => {
+                    self.before_value();
+                    opened = Some(false);
+                }
+                Token::EndObject | Token::EndArray => {
+                    self.frames.pop();
+                }
+                Token::Key(key) => self.key(&key),
+                Token::String(text) => {
+                    self.before_value();
+                    self.before_scalar();
+                    let indent = self.frames.last().map_or(0, |frame| frame.indent);
+                    scalar::write(&text, indent, self.out);
+                    self.out.push(b'\n');
+                }
+                Token::Other(word) => {
+                    self.before_value();
+                    self.before_scalar();
+                    self.out.extend_from_slice(word.as_bytes());
+                    self.out.push(b'\n');
+                }
+            }
+        }
+        Ok(())
     }
-    out.extend_from_slice(json);
-    Ok(())
+
+    /// Begins a line, unless the entry stands behind a dash.
+    fn begin_entry(&mut self, indent: usize) {
+        if !std::mem::take(&mut self.inline) {
+            self.out.resize(self.out.len() + indent, b' ');
+        }
+    }
+
+    fn key(&mut self, key: &str) {
+        let indent = self.frames.last().map_or(0, |frame| frame.indent);
+        self.begin_entry(indent);
+        scalar::write_key(key, indent, self.out);
+    }
+
+    /// The dash before an array's element.
+    fn before_value(&mut self) {
+        if let Some(&Frame { object: false, indent }) = self.frames.last() {
+            self.begin_entry(indent);
+            self.out.push(b'-');
+            self.inline = true;
+        }
+    }
+
+    /// What divides a value from the key or the dash on its line.
+    fn before_scalar(&mut self) {
+        self.inline = false;
+        if !self.frames.is_empty() {
+            self.out.push(b' ');
+        }
+    }
+
+    /// Begins an array or object that has something in it.
+    fn open(&mut self, object: bool) {
+        let indent = match self.frames.last() {
+            None => 0,
+            Some(&Frame { object: true, indent }) => {
+                self.out.push(b'\n');
+                // The dashes of a sequence stand right below its key.
+                if object { indent + 2 } else { indent }
+            }
+            Some(&Frame { object: false, indent }) => {
+                self.out.push(b' ');
+                indent + 2
+            }
+        };
+        self.frames.push(Frame { object, indent });
+    }
+
+    /// Writes what began with this bracket and token in one line.
+    fn flow(&mut self, object: bool, first: Token<'_>) -> Result<(), JsonError> {
+        let mut depth = 1;
+        self.out.push(if object { b'{' } else { b'[' });
+        let mut next = Some(first);
+        let mut comma = false;
+        while let Some(token) = next {
+            if comma && !matches!(token, Token::EndObject | Token::EndArray) {
+                self.out.extend_from_slice(b", ");
+            }
+            comma = true;
+            match token {
+                Token::BeginObject | Token::BeginArray => {
+                    depth += 1;
+                    comma = false;
+                    self.out.push(if token == Token::BeginObject { b'{' } else { b'[' });
+                }
+                Token::EndObject | Token::EndArray => {
+                    depth -= 1;
+                    self.out.push(if token == Token::EndObject { b'}' } else { b']' });
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+                Token::Key(key) => {
+                    scalar::write_flow_key(&key, self.out);
+                    comma = false;
+                }
+                Token::String(text) => scalar::write_double_quoted(&text, self.out),
+                Token::Other(word) => self.out.extend_from_slice(word.as_bytes()),
+            }
+            next = self.tokens.next()?;
+        }
+        Ok(())
+    }
 }
 
 /// Appends `json` to `out` without the white space between its tokens. Nothing else changes, and nothing is checked.
+///
+/// # Examples
+///
+/// ```
+/// let mut compact = Vec::new();
+/// settled_manifest::minify(b"{ \"a b\" : [ 1.0,\n 2 ] }", &mut compact);
+/// assert_eq!(compact, b"{\"a b\":[1.0,2]}");
+/// ```
 pub fn minify(json: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(json);
+    out.reserve(json.len());
+    let mut at = 0;
+    while let Some(&byte) = json.get(at) {
+        match byte {
+            b' ' | b'\t' | b'\r' | b'\n' => at += 1,
+            b'"' => {
+                let end = string_end(json, at).unwrap_or(json.len()).min(json.len());
+                out.extend_from_slice(&json[at..end]);
+                at = end;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
 }

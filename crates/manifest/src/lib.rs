@@ -13,6 +13,7 @@ mod item;
 mod lines;
 mod split;
 mod structure;
+mod tokens;
 mod yaml;
 
 pub use batch::{Batch, Scratch};

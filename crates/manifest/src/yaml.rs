@@ -87,3 +87,18 @@ fn check_each_character(document: &[u8], from: usize) -> Result<(), YamlError> {
         None => Ok(()),
     }
 }
+
+/// Without quotes, this string would be read as something else than a string.
+pub(crate) fn looks_like_other_type(text: &[u8]) -> bool {
+    text == b"<<"
+        || resolve::resolve(text) != resolve::Resolved::Str
+        || timestamp::is_timestamp(text)
+        || resolve::is_sexagesimal(text)
+}
+
+/// Writes a character as an escape for double quotes.
+pub(crate) fn write_escape(char: char, out: &mut Vec<u8>) {
+    let code = u32::from(char);
+    let text = if code > 0xFFFF { format!("\\U{code:08X}") } else { format!("\\u{code:04X}") };
+    out.extend_from_slice(text.as_bytes());
+}

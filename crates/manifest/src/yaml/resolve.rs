@@ -51,12 +51,18 @@ fn number(text: &[u8]) -> Resolved {
     if !text.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b'_')) {
         return Resolved::Str;
     }
-    let plain: Vec<u8> = text.iter().copied().filter(|&b| b != b'_').collect();
-    if let Some(integer) = integer(&plain) {
+    let without_underscores: Vec<u8>;
+    let plain = if text.contains(&b'_') {
+        without_underscores = text.iter().copied().filter(|&b| b != b'_').collect();
+        &without_underscores[..]
+    } else {
+        text
+    };
+    if let Some(integer) = integer(plain) {
         return Resolved::Int(integer);
     }
-    if let Some(float) = float(&plain) {
-        let digits = plain.strip_prefix(b"+").unwrap_or(&plain);
+    if let Some(float) = float(plain) {
+        let digits = plain.strip_prefix(b"+").unwrap_or(plain);
         let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
         if unsigned.iter().all(u8::is_ascii_digit) && !unsigned.starts_with(b"0") {
             return Resolved::Digits(String::from_utf8_lossy(digits).into_owned());
@@ -155,6 +161,20 @@ fn dotted(text: &[u8]) -> Option<Resolved> {
     }
     let plain: Vec<u8> = text.iter().copied().filter(|&b| b != b'_').collect();
     float(&plain).map(Resolved::Float)
+}
+
+/// `1:30`, which other readers of YAML 1.1 take for a number to the base 60; it is quoted for their sake.
+pub(super) fn is_sexagesimal(text: &[u8]) -> bool {
+    let unsigned = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
+    let mut parts = unsigned.split(|&byte| byte == b':');
+    let first = parts.next().unwrap_or_default();
+    let whole = first.first().is_some_and(u8::is_ascii_digit) && first.iter().all(|b| b.is_ascii_digit() || *b == b'_');
+    let mut count = 0;
+    let rest = parts.all(|part| {
+        count += 1;
+        part.iter().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'_'))
+    });
+    whole && rest && count > 0
 }
 
 /// A float as Go's `encoding/json` writes it.

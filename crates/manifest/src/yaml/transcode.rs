@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::ops::Range;
 
-use super::parse::{Event, Memory, Parser, Properties, Tag};
+use super::parse::{Event, Memory, Parser, Tag};
 use super::write::{write_key, write_value};
 use super::{YamlError, check_characters};
 use crate::head::{array_elements, object_members};
@@ -89,24 +89,16 @@ impl Transcoder {
         self.anchors.clear();
         self.kept.clear();
         let mut memory = mem::take(&mut self.parser);
-        let run = Run {
-            parser: Parser::new(source, &mut memory),
-            transcoder: self,
-            out,
-            limits,
-            nodes: 0,
-            aliased: 0,
-            copied: 0,
-        };
-        let result = run.document();
+        let mut parser = Parser::new(source, &mut memory);
+        let mut run = Run { transcoder: self, out, limits, nodes: 0, aliased: 0, copied: 0 };
+        let result = run.document(&mut parser);
         self.parser = memory;
         result
     }
 }
 
 /// The reading of one document.
-struct Run<'a, 'm> {
-    parser: Parser<'m>,
+struct Run<'a> {
     transcoder: &'a mut Transcoder,
     out: &'a mut Vec<u8>,
     limits: Limits,
@@ -117,29 +109,29 @@ struct Run<'a, 'm> {
     copied: usize,
 }
 
-impl Run<'_, '_> {
-    fn document(mut self) -> Result<()> {
+impl Run<'_> {
+    fn document(&mut self, parser: &mut Parser<'_>) -> Result<()> {
         loop {
-            match self.parser.next()? {
+            match parser.next()? {
                 Event::End => return Ok(()),
-                Event::Alias { name, at } => {
-                    let name = self.parser.text(name).to_vec();
-                    self.alias(&name, at)?;
-                }
+                Event::Alias { name, at } => self.alias(parser.text(name), at)?,
                 Event::Scalar { node, text, implicit } => {
-                    let text = self.parser.text(text);
+                    let text = parser.text(text);
                     if let Some(name) = node.anchor {
                         let anchor = Anchor::Scalar { text: text.to_vec(), tag: node.tag, implicit };
-                        self.transcoder.anchors.insert(self.parser.text(name).to_vec(), anchor);
+                        self.transcoder.anchors.insert(parser.text(name).to_vec(), anchor);
                     }
-                    let text = text.to_vec();
-                    self.scalar(&text, node.tag, implicit, node.at)?;
+                    self.scalar(text, node.tag, implicit, node.at)?;
                 }
-                Event::SequenceStart(node) => self.open(node, FrameKind::Sequence { first: true }, b'[')?,
+                Event::SequenceStart(node) => {
+                    let anchor = node.anchor.map(|name| parser.text(name));
+                    self.open(node.at, anchor, FrameKind::Sequence { first: true }, b'[')?;
+                }
                 Event::MappingStart(node) => {
+                    let anchor = node.anchor.map(|name| parser.text(name));
                     let keys = self.transcoder.keys.len();
                     let kind = FrameKind::Mapping { keys, value: false, merge: false, many: None };
-                    self.open(node, kind, b'{')?;
+                    self.open(node.at, anchor, kind, b'{')?;
                 }
                 Event::SequenceEnd => {
                     self.out.push(b']');
@@ -194,13 +186,13 @@ impl Run<'_, '_> {
         }
     }
 
-    fn open(&mut self, node: Properties, kind: FrameKind, bracket: u8) -> Result<()> {
-        self.begin(node.at, false)?;
+    fn open(&mut self, at: usize, anchor: Option<&[u8]>, kind: FrameKind, bracket: u8) -> Result<()> {
+        self.begin(at, false)?;
         if self.transcoder.frames.len() >= self.limits.depth {
             let message = format!("the object nests deeper than the limit of {} levels", self.limits.depth);
-            return Err(YamlError::new(message, node.at));
+            return Err(YamlError::new(message, at));
         }
-        let anchor = node.anchor.map(|name| self.parser.text(name).to_vec());
+        let anchor = anchor.map(<[u8]>::to_vec);
         if let Some(name) = &anchor {
             self.transcoder.anchors.insert(name.clone(), Anchor::Open);
         }

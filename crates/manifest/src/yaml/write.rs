@@ -67,6 +67,7 @@ pub(super) fn write_value(text: &[u8], tag: Tag, implicit: bool, at: usize, out:
         Scalar::Other(Resolved::Null) => out.extend_from_slice(b"null"),
         Scalar::Other(Resolved::Bool(true)) => out.extend_from_slice(b"true"),
         Scalar::Other(Resolved::Bool(false)) => out.extend_from_slice(b"false"),
+        Scalar::Other(Resolved::Int(_)) if is_canonical(text) => out.extend_from_slice(text),
         Scalar::Other(Resolved::Int(value)) => out.extend_from_slice(value.to_string().as_bytes()),
         Scalar::Other(Resolved::Float(value)) if value.is_finite() => write_float(value, out),
         Scalar::Other(Resolved::Float(_)) => {
@@ -76,6 +77,15 @@ pub(super) fn write_value(text: &[u8], tag: Tag, implicit: bool, at: usize, out:
         Scalar::Other(Resolved::Digits(digits)) => out.extend_from_slice(digits.as_bytes()),
     }
     Ok(())
+}
+
+/// An integer as JSON writes it.
+fn is_canonical(text: &[u8]) -> bool {
+    match text {
+        [b'0'] => true,
+        [b'1'..=b'9', digits @ ..] => digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
 }
 
 /// Writes a scalar as a key: the string that Go makes of it.

@@ -1,0 +1,139 @@
+//! In which style a string is written: plain, quoted, or as a block.
+
+use crate::yaml::{looks_like_other_type, write_escape};
+
+/// What matters about the characters of a string.
+struct Shape {
+    /// Has line feeds.
+    multiline: bool,
+    /// Has characters that only double quotes can hold.
+    special: bool,
+    /// Could stand without quotes in block style, and stay one line.
+    plain: bool,
+    /// Could stand in a literal block.
+    block: bool,
+}
+
+impl Shape {
+    fn of(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let (mut multiline, mut special) = (false, false);
+        for char in text.chars() {
+            match char {
+                '\n' => multiline = true,
+                ' '..='~' | '\u{A0}'..='\u{2027}' | '\u{202A}'..='\u{D7FF}' => {}
+                '\u{E000}'..='\u{FEFE}' | '\u{FF00}'..='\u{FFFD}' | '\u{10000}'.. => {}
+                _ => special = true,
+            }
+        }
+        let space_at_edge = matches!(bytes.first(), Some(b' ')) || matches!(bytes.last(), Some(b' '));
+        let first = match bytes {
+            [] => false,
+            [b'-' | b'?' | b':', after @ ..] => !matches!(after.first(), None | Some(b' ')),
+            [b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>', ..] => false,
+            [b'\'' | b'"' | b'%' | b'@' | b'`', ..] => false,
+            _ => true,
+        };
+        let marker = text.starts_with("---") || text.starts_with("...");
+        let inside = bytes.windows(2).any(|pair| pair == b": " || pair == b" #") || text.ends_with(':');
+        let plain = first && !space_at_edge && !marker && !inside && !special && !multiline;
+        // A line that ends with a space would be unreadable in a block.
+        let block = multiline && !special && !text.contains(" \n") && !text.ends_with(' ');
+        Self { multiline, special, plain, block }
+    }
+}
+
+/// Writes a string as a value. `indent` is the column of the entry that it belongs to.
+pub(super) fn write(text: &str, indent: usize, out: &mut Vec<u8>) {
+    let shape = Shape::of(text);
+    if shape.block {
+        write_literal(text, indent + 2, out);
+    } else {
+        write_line(text, &shape, out);
+    }
+}
+
+fn write_line(text: &str, shape: &Shape, out: &mut Vec<u8>) {
+    let typed = looks_like_other_type(text.as_bytes());
+    if shape.plain && !typed {
+        out.extend_from_slice(text.as_bytes());
+    } else if typed || shape.special || shape.multiline || text.is_empty() {
+        write_double_quoted(text, out);
+    } else {
+        out.push(b'\'');
+        out.extend_from_slice(text.replace('\'', "''").as_bytes());
+        out.push(b'\'');
+    }
+}
+
+/// A key longer than this has to be announced, since readers look no further than 1024 characters for its colon.
+const SHORT_KEY: usize = 1000;
+
+/// Writes a key and its colon.
+pub(super) fn write_key(key: &str, indent: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    write_line(key, &Shape::of(key), out);
+    if out.len() - start > SHORT_KEY {
+        let key = out.split_off(start);
+        out.extend_from_slice(b"? ");
+        out.extend_from_slice(&key);
+        out.push(b'\n');
+        out.resize(out.len() + indent, b' ');
+    }
+    out.push(b':');
+}
+
+pub(super) fn write_flow_key(key: &str, out: &mut Vec<u8>) {
+    let start = out.len();
+    write_double_quoted(key, out);
+    if out.len() - start > SHORT_KEY {
+        let key = out.split_off(start);
+        out.extend_from_slice(b"? ");
+        out.extend_from_slice(&key);
+        out.push(b' ');
+    }
+    out.extend_from_slice(b": ");
+}
+
+pub(super) fn write_double_quoted(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for char in text.chars() {
+        match char {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            ' '..='~' | '\u{A0}'..='\u{2027}' | '\u{202A}'..='\u{D7FF}' | '\u{10000}'.. => {
+                out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            '\u{E000}'..='\u{FEFE}' | '\u{FF00}'..='\u{FFFD}' => {
+                out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            _ => write_escape(char, out),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Writes a literal block, without the line feed after its last line.
+fn write_literal(text: &str, indent: usize, out: &mut Vec<u8>) {
+    out.push(b'|');
+    // Where the first line can't tell the indentation, it has to be said.
+    if text.starts_with([' ', '\n']) {
+        out.push(b'2');
+    }
+    let content = text.strip_suffix('\n');
+    match content {
+        None => out.push(b'-'),
+        Some(content) if content.is_empty() || content.ends_with('\n') => out.push(b'+'),
+        Some(_) => {}
+    }
+    for line in content.unwrap_or(text).split('\n') {
+        out.push(b'\n');
+        if !line.is_empty() {
+            out.resize(out.len() + indent, b' ');
+            out.extend_from_slice(line.as_bytes());
+        }
+    }
+}
