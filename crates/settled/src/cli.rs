@@ -6,38 +6,45 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use jiff::{SignedDuration, Timestamp};
 use kstatus::{Profile, Status};
 
+// By hand within 80 columns: what is longer would be broken anywhere.
+
 const HELP_AFTER: &str = "\
 Examples:
   kubectl get all,pvc,ingress -A -o yaml | settled status -f -
   settled status -f dump/ --not-current
-  settled help status
+  settled status --help            more examples, output formats, exit codes
 
-Installed as `kubectl-settled` somewhere in the PATH, it is also `kubectl settled`.";
+Installed as `kubectl-settled` in the PATH, it is `kubectl settled` as well.";
 
 const STATUS_HELP_AFTER: &str = "\
 Examples:
-  settled status -f examples                         everything in a folder, worst first
-  kubectl get pods -A -o json | settled status -f -  what a cluster says now
-  settled status -f dump.yaml --not-current -o wide  only what needs a look, and where it stands
-  settled status -f dump/ --kind deploy,sts -n shop  only some of it
-  settled status -f dump/ -o jsonl | jq .reason      one JSON line per object, for programs
-  settled status -f dump/ -q || echo 'not yet'       only the exit code
+  settled status -f examples                  all of a folder, worst first
+  kubectl get pods -A -o json | settled status -f -
+                                              what a cluster says now
+  settled status -f dump/ --not-current       only what needs a look
+  settled status -f dump/ --kind deploy,sts -n shop -o wide
+                                              some of it, with more columns
+  settled status -f dump/ -o jsonl | jq -r .reason
+                                              for programs: JSON lines
+  settled status -f dump/ -q || echo not yet  only the exit code
 
 Output formats:
-  table   grouped by status, worst first, fitted to the terminal
-  wide    with generation (observed/wanted), basis, failure class and source as well
-  jsonl   one line per object in the order of the input: source, document, apiVersion, kind, namespace, name,
-          status, reason, message, basis, generation, observedGeneration, failureClass, terminal, conditions,
-          problems; what is absent is left out
-  json    the same as one array
-  yaml    the same as YAML documents
+  table  worst first, fitted to the terminal; a whole line each in a pipe
+  wide   with generation (observed/wanted), basis, failure class (`!` if only
+         a change of the object helps) and source as well
+  jsonl  one JSON line per object, in the order of the input; keys: source,
+         document, apiVersion, kind, namespace, name, status, reason, message,
+         basis, generation, observedGeneration, failureClass, terminal,
+         conditions, problems; the ones that say nothing are left out
+  json   the same as one array
+  yaml   the same as YAML documents
 
 Exit codes:
   0  all objects are Current
   1  something is Failed
-  2  wrong arguments, unreadable input, or no objects in it
-  3  nothing Failed, but something is not settled yet: InProgress, Terminating, Unknown or NotFound
-  When several apply: 2, then 1, then 3. Only the objects that the filters let pass count.";
+  2  wrong arguments, unreadable input, or no objects to judge
+  3  not settled yet: InProgress, Terminating, Unknown or NotFound
+  When several apply: 2, then 1, then 3. What filters leave out is not counted.";
 
 const AUGMENT_HELP_AFTER: &str = "\
 Examples:
@@ -45,28 +52,27 @@ Examples:
   kubectl get deploy -o json | settled augment -f - | jq .status.conditions
 
 Output formats:
-  jsonl   one line per object (default if the first input is JSON)
-  yaml    YAML documents (default if the first input is YAML)
-  json    one `List` of all objects
+  jsonl  one object per line (the default if the first input is JSON)
+  yaml   YAML documents (the default if the first input is YAML)
+  json   one `List` of all objects
 
 Exit codes:
-  0  all objects are amended
-  2  wrong arguments, unreadable input, no objects in it, or an object that could not be amended
-
-An object whose status cannot be amended is written as it was; a document that cannot be read is left out. Standard
-error names each of them.";
+  0  all objects were read and amended where they had to be
+  2  wrong arguments, unreadable input, no objects in it, or some that could
+     not be amended: an object is then written as it was, a document that is
+     no object is left out, and standard error names it";
 
 /// Tell whether Kubernetes resources are done, and why when they are not
 ///
 /// Settled reads Kubernetes objects and gives a verdict on each: Current (done), InProgress, Failed, Terminating,
 /// NotFound or Unknown, with a reason and a message that says what is missing.
 #[derive(Debug, Parser)]
-#[command(name = "settled", version, after_help = HELP_AFTER, disable_help_subcommand = false)]
+#[command(name = "settled", version, after_help = HELP_AFTER)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// When to use colours
+    /// When to use colours; `auto` is on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub(crate) color: Color,
 }
@@ -212,21 +218,21 @@ pub(crate) struct VerdictArgs {
 
 /// Which objects are shown and count for the exit code.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Filters (for what is shown and for the exit code; each can be a list: a,b)")]
+#[command(next_help_heading = "Filters (what they leave out is not counted either)")]
 pub(crate) struct FilterArgs {
-    /// Only these kinds: `Pod`, `pods`, `po`, `deployments.apps`, upper and lower case being the same
+    /// Only these kinds, separated by commas: `Pod`, `pods`, `po`, `deployments.apps` and so on
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) kind: Vec<String>,
 
-    /// Only objects in these namespaces
+    /// Only objects in these namespaces, separated by commas
     #[arg(short, long, value_name = "NAMESPACE", value_delimiter = ',')]
     pub(crate) namespace: Vec<String>,
 
-    /// Only objects of these names
+    /// Only objects of these names, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) name: Vec<String>,
 
-    /// Only these statuses: Failed, Unknown, NotFound, Terminating, InProgress, Current
+    /// Only these statuses, separated by commas: Failed, Unknown, NotFound, Terminating, InProgress, Current
     #[arg(long, value_name = "STATUS", value_delimiter = ',', ignore_case = true, hide_possible_values = true,
         value_parser = status_parser())]
     pub(crate) status: Vec<Status>,
@@ -238,7 +244,6 @@ pub(crate) struct FilterArgs {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
     Always,

@@ -8,8 +8,9 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use jiff::Timestamp;
 use kstatus::Options;
 
-use crate::cli::{Cli, Command, VerdictArgs};
+use crate::cli::{Cli, Command, InputArgs, VerdictArgs};
 use crate::error::CommandError;
+use crate::pipeline::Settings;
 use crate::{augment, generate, output, status, style};
 
 /// Runs the command that the process' arguments name.
@@ -58,4 +59,13 @@ pub(crate) fn options(args: &VerdictArgs) -> Options {
         schedule_grace: args.schedule_grace,
         ..Options::new(args.now.unwrap_or_else(Timestamp::now))
     }
+}
+
+/// How the threads are to run.
+pub(crate) fn settings(args: &InputArgs) -> Settings {
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    Settings { threads: threads.max(1), object_bytes: args.max_object_size }
 }

@@ -66,7 +66,7 @@ impl CommandError {
         let mut message = text::clean(&self.message);
         let mut source = self.source.as_deref().map(|error| error as &dyn Error);
         while let Some(error) = source {
-            let _ = write!(message, ": {}", text::clean(&error.to_string()));
+            let _ = write!(message, ": {}", text::clean(text::os_words(&error.to_string())));
             source = error.source();
         }
         output::diagnose(&format!("{} {message}", palette.error("error:")));

@@ -95,7 +95,7 @@ impl Iterator for Inputs {
                 continue;
             };
             let named = self.levels.len() == 1;
-            if named && path.as_os_str() == OsStr::new("-") {
+            if named && is_stdin(&path) {
                 return Some(Input { source: "-".into(), reader: Ok(Box::new(io::stdin())) });
             }
             let source = path.to_string_lossy().into();
@@ -109,6 +109,22 @@ impl Iterator for Inputs {
             }
         }
     }
+}
+
+/// The error of a run that had nothing to do: a gate that reads nothing must not open.
+pub(crate) fn nothing_found(args: &InputArgs) -> CommandError {
+    let name = |path| if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
+    let names: Vec<_> = args.files.iter().map(|path| name(path)).collect();
+    let error = CommandError::input(format!("no objects found in {}", names.join(", ")));
+    if args.files.iter().any(|path| path.is_dir()) {
+        error.hint("of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read")
+    } else {
+        error
+    }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == OsStr::new("-")
 }
 
 fn has_known_extension(path: &Path) -> bool {

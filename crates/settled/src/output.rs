@@ -3,6 +3,8 @@
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use crate::error::CommandError;
+use crate::style::Palette;
+use crate::text;
 
 /// Standard output, for data.
 pub(crate) type Stdout = BufWriter<StdoutLock<'static>>;
@@ -14,6 +16,12 @@ pub(crate) fn stdout() -> Stdout {
 /// Writes one line to standard error. Where that fails there is nobody left to tell.
 pub(crate) fn diagnose(line: &str) {
     writeln!(io::stderr().lock(), "{line}").ok();
+}
+
+/// Says that an input can't be read. The rest of them go on.
+pub(crate) fn unreadable(source: &str, error: &io::Error) {
+    let label = Palette::stderr().error("error:");
+    diagnose(&format!("{label} cannot read {}: {}", text::clean(source), text::os_words(&error.to_string())));
 }
 
 /// Why writing ended early.

@@ -24,6 +24,9 @@ pub(crate) trait Work: Clone + Send + 'static {
     type Output: Default + Send + 'static;
 
     fn work(&mut self, input: &InputId, batch: &Batch, output: &mut Self::Output);
+
+    /// About how many bytes an output holds.
+    fn size(output: &Self::Output) -> usize;
 }
 
 /// Where a batch comes from.
@@ -63,6 +66,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// More threads get smaller batches, so that memory does not depend on how many there are.
     fn limits(self) -> Limits {
         let batches = self.threads * (QUEUE_LENGTH + 1);
         let default = Limits::default();
@@ -90,6 +94,7 @@ pub(crate) fn run<W: Work, E>(
     worker: &W,
     mut each: impl FnMut(Event<'_, W::Output>) -> Result<(), E>,
 ) -> Result<Result<(), E>, CommandError> {
+    let limits = settings.limits();
     let queues = settings.threads * (QUEUE_LENGTH + 1);
     let (recycle, recycled) = mpsc::sync_channel(queues);
     let mut lanes = Vec::new();
@@ -99,13 +104,13 @@ pub(crate) fn run<W: Work, E>(
         let (job_sender, jobs) = mpsc::sync_channel(QUEUE_LENGTH);
         let (result_sender, results) = mpsc::sync_channel(QUEUE_LENGTH);
         let (spare_sender, spares) = mpsc::sync_channel(QUEUE_LENGTH + 1);
-        let (worker, recycle) = (worker.clone(), recycle.clone());
-        handles.push(spawn("worker", move || work(worker, &jobs, &recycle, &spares, &result_sender))?);
+        let lane = Lane { jobs, results: result_sender, spares, recycle: recycle.clone() };
+        let worker = worker.clone();
+        handles.push(spawn("worker", move || lane.work(&worker, limits.batch_bytes))?);
         job_senders.push(job_sender);
         lanes.push((results, spare_sender));
     }
     drop(recycle);
-    let limits = settings.limits();
     handles.push(spawn("reader", move || read(inputs, limits, &recycled, &job_senders))?);
 
     for (results, spares) in lanes.iter().cycle() {
@@ -123,8 +128,10 @@ pub(crate) fn run<W: Work, E>(
         let result = match job {
             Job::Batch(mut output) => {
                 let result = each(Event::Output(&input, &mut output));
-                // Full or gone: then the output is not needed again.
-                spares.try_send(output).ok();
+                if W::size(&output) <= 2 * limits.batch_bytes {
+                    // Full or gone: then the output is not needed again.
+                    spares.try_send(output).ok();
+                }
                 result
             }
             Job::Unreadable(error) => each(Event::Unreadable(&input, &error)),
@@ -151,27 +158,39 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|error| CommandError::output("cannot start a thread", error).hint("try --threads 1"))
 }
 
-fn work<W: Work>(
-    mut worker: W,
-    jobs: &Receiver<Jobs<Batch>>,
-    recycle: &SyncSender<Batch>,
-    spares: &Receiver<W::Output>,
-    results: &SyncSender<Jobs<W::Output>>,
-) {
-    for (input, job) in jobs {
-        let job = match job {
-            Job::Batch(batch) => {
-                let mut output = spares.try_recv().unwrap_or_default();
-                worker.work(&input, &batch, &mut output);
-                // Full or gone: then the batch is not needed again.
-                recycle.try_send(batch).ok();
-                Job::Batch(output)
+/// What a worker's thread gives and takes.
+struct Lane<O> {
+    jobs: Receiver<Jobs<Batch>>,
+    results: SyncSender<Jobs<O>>,
+    /// Outputs that are done with.
+    spares: Receiver<O>,
+    /// Where batches go that are done with.
+    recycle: SyncSender<Batch>,
+}
+
+impl<O: Default> Lane<O> {
+    fn work<W: Work<Output = O>>(self, pristine: &W, batch_bytes: usize) {
+        let mut worker = pristine.clone();
+        for (input, job) in self.jobs {
+            let job = match job {
+                Job::Batch(batch) => {
+                    let mut output = self.spares.try_recv().unwrap_or_default();
+                    worker.work(&input, &batch, &mut output);
+                    if batch.size() > 2 * batch_bytes {
+                        // One large object must not leave every buffer as large for good.
+                        worker = pristine.clone();
+                    } else {
+                        // Full or gone: then the batch is not needed again.
+                        self.recycle.try_send(batch).ok();
+                    }
+                    Job::Batch(output)
+                }
+                Job::Unreadable(error) => Job::Unreadable(error),
+                Job::End => Job::End,
+            };
+            if self.results.send((input, job)).is_err() {
+                return;
             }
-            Job::Unreadable(error) => Job::Unreadable(error),
-            Job::End => Job::End,
-        };
-        if results.send((input, job)).is_err() {
-            return;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One object and the verdict on it.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use kstatus::{Object, Options, Problem, Status, Verdict};
 use settled_manifest::{Batch, Item, Malformed, Scratch};
@@ -17,7 +18,7 @@ pub(crate) struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    fn of(object: &Object<'a>) -> Self {
+    pub(crate) fn of(object: &Object<'a>) -> Self {
         Self {
             api_version: object.api_version(),
             kind: object.kind(),
@@ -58,7 +59,14 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Memory for [`objects`], to be used again.
+impl fmt::Display for Identity<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, name) = (self.kind.as_deref(), self.name.as_deref());
+        write!(f, "{}/{}", kind.unwrap_or("?"), name.unwrap_or("?"))
+    }
+}
+
+/// Memory for [`Reader::objects`], to be used again.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     scratch: Scratch,
@@ -66,13 +74,8 @@ pub(crate) struct Reader {
     second_scratch: Scratch,
 }
 
-/// What [`Reader::objects`] finds.
-pub(crate) enum Found<'a> {
-    /// An object and its JSON.
-    Object(Object<'a>, &'a [u8]),
-    /// No object, why and where.
-    Malformed(Malformed),
-}
+/// An object and its JSON; or why there is none, and where.
+pub(crate) type Found<'a> = Result<(&'a Object<'a>, &'a [u8]), Malformed>;
 
 impl Reader {
     /// Calls `each` for all that is in the batch, in its order.
@@ -80,11 +83,11 @@ impl Reader {
         let Self { scratch, second_scratch } = self;
         batch.objects(scratch, |item| {
             let found = match item {
-                Item::Malformed(malformed) => return each(Found::Malformed(malformed)),
+                Item::Malformed(malformed) => return each(Err(malformed)),
                 Item::Object(found) => found,
             };
             let error = match Object::parse(found.json) {
-                Ok(object) => return each(Found::Object(object, found.json)),
+                Ok(object) => return each(Ok((&object, found.json))),
                 Err(error) => error,
             };
             // Go's decoder then tries YAML, which allows more. If it is no object either, JSON's error says more.
@@ -93,12 +96,12 @@ impl Reader {
                 let Item::Object(found) = item else { return };
                 if let Ok(object) = Object::parse(found.json) {
                     read += 1;
-                    each(Found::Object(object, found.json));
+                    each(Ok((&object, found.json)));
                 }
             });
             if read == 0 {
                 let position = batch.position(&found, error.offset());
-                each(Found::Malformed(Malformed { message: error.message().to_owned(), position }));
+                each(Err(Malformed { message: error.message().to_owned(), position }));
             }
         });
     }
@@ -112,8 +115,8 @@ pub(crate) fn verdicts(
     mut each: impl FnMut(&Identity<'_>, &dyn Fn() -> Verdict),
 ) {
     reader.objects(batch, |found| match found {
-        Found::Object(object, _) => each(&Identity::of(&object), &|| object.verdict(options)),
-        Found::Malformed(error) => each(&Identity::default(), &|| malformed(&error, options)),
+        Ok((object, _)) => each(&Identity::of(object), &|| object.verdict(options)),
+        Err(error) => each(&Identity::default(), &|| malformed(&error, options)),
     });
 }
 

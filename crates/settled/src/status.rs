@@ -8,18 +8,18 @@ use std::time::Instant;
 use kstatus::{Options, Status};
 use settled_manifest::Batch;
 
-use crate::cli::{InputArgs, Sort, StatusArgs, StatusOutput};
+use crate::cli::{Sort, StatusArgs, StatusOutput};
 use crate::command;
 use crate::error::CommandError;
 use crate::filter::Filter;
-use crate::inputs::Inputs;
+use crate::inputs::{self, Inputs};
 use crate::output::{self, Stdout, Stopped};
-use crate::pipeline::{self, Event, InputId, Settings, Work};
+use crate::pipeline::{self, Event, InputId, Work};
 use crate::render::{Envelope, Form, Measure, Table};
 use crate::row::{self, Reader};
 use crate::sort::Sorter;
 use crate::style::Palette;
-use crate::text;
+use crate::text::{self, plural};
 
 pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     let started = Instant::now();
@@ -40,10 +40,11 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     let inputs = Inputs::new(&args.input, "status")?;
     let mut report = Report::default();
     let mut writer = Writer::new(args, form, sort);
-    let stopped = pipeline::run(inputs, settings(&args.input), &judge, |event| match event {
+    let stopped = pipeline::run(inputs, command::settings(&args.input), &judge, |event| match event {
         Event::Output(input, rows) => writer.rows(input, rows, &mut report),
         Event::Unreadable(input, error) => {
-            report.unreadable(input, error);
+            report.unreadable += 1;
+            output::unreadable(&input.source, error);
             Ok(())
         }
         Event::End => {
@@ -64,15 +65,6 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
         report.hints(shortened);
     }
     Ok(ExitCode::from(report.exit_code()))
-}
-
-/// How the threads are to run.
-pub(crate) fn settings(args: &InputArgs) -> Settings {
-    let threads = match args.threads {
-        Some(threads) => usize::from(threads),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    Settings { threads: threads.max(1), object_bytes: args.max_object_size }
 }
 
 /// Gives verdicts, on any thread.
@@ -124,6 +116,10 @@ enum Mark {
 
 impl Work for Judge {
     type Output = Rows;
+
+    fn size(rows: &Rows) -> usize {
+        rows.bytes.capacity()
+    }
 
     fn work(&mut self, input: &InputId, batch: &Batch, rows: &mut Rows) {
         let Self { options, filter, form, sort, reader } = self;
@@ -186,8 +182,7 @@ impl Writer {
     }
 
     fn rows(&mut self, input: &InputId, rows: &Rows, report: &mut Report) -> Result<(), Stopped> {
-        if self.input != Some(input.ordinal) {
-            self.input = Some(input.ordinal);
+        if self.input.replace(input.ordinal) != Some(input.ordinal) {
             self.document = 0;
         }
         self.measure.merge(&rows.measure);
@@ -267,8 +262,8 @@ struct Report {
     read: u64,
     /// Objects that are only not shown because of their status.
     hidden: u64,
-    /// Objects that say nothing about their state.
-    silent: u64,
+    /// Some object says nothing about its state.
+    silent: bool,
     inputs: u64,
     unreadable: u64,
 }
@@ -276,13 +271,7 @@ struct Report {
 impl Report {
     fn count(&mut self, status: Status, silent: bool) {
         self.counts[status as usize] += 1;
-        self.silent += u64::from(silent);
-    }
-
-    fn unreadable(&mut self, input: &InputId, error: &io::Error) {
-        self.unreadable += 1;
-        let label = Palette::stderr().error("error:");
-        output::diagnose(&format!("{label} cannot read {}: {}", text::clean(&input.source), reason(error)));
+        self.silent |= silent;
     }
 
     fn shown(&self) -> u64 {
@@ -329,24 +318,19 @@ impl Report {
         if self.read > self.shown() {
             let _ = write!(line, "{} not shown, ", self.read - self.shown());
         }
-        let elapsed = started.elapsed();
-        let _ = match elapsed.as_millis() {
-            millis @ ..10_000 => write!(line, "{millis} ms)"),
-            _ => write!(line, "{} s)", elapsed.as_secs()),
-        };
+        let _ = write!(line, "{})", text::elapsed(started.elapsed()));
         output::diagnose(&line);
     }
 
     fn hints(&self, shortened: bool) {
         let label = Palette::stderr().hint("hint:");
-        if self.silent > 0 {
-            let objects = plural(self.silent, "object");
+        if self.silent {
             output::diagnose(&format!(
-                "{label} {objects} without any status; --assume-current calls them Current"
+                "{label} NoSignal: nothing in the object tells its state; --assume-current takes it for Current"
             ));
         }
         if shortened {
-            output::diagnose(&format!("{label} some messages are cut short; -o yaml shows them whole"));
+            output::diagnose(&format!("{label} some messages are cut short; -o yaml has them whole"));
         }
     }
 }
@@ -359,24 +343,5 @@ fn nothing_found(args: &StatusArgs, report: &Report) -> CommandError {
         ))
         .hint("to see what there is, leave out --kind, --namespace and --name");
     }
-    let names: Vec<_> = args.input.files.iter().map(|path| path.to_string_lossy()).collect();
-    let error = CommandError::input(format!("no objects found in {}", names.join(", ")));
-    if args.input.files.iter().any(|path| path.is_dir()) {
-        error.hint("of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read")
-    } else {
-        error
-    }
-}
-
-fn plural(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-/// The operating system's words without their number.
-pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error ") {
-        Some((text, _)) => text.to_owned(),
-        None => text,
-    }
+    inputs::nothing_found(&args.input)
 }

@@ -49,10 +49,6 @@ impl Palette {
         self.paint(AnsiColor::Red.on_default().bold(), text)
     }
 
-    pub(crate) fn warning(self, text: &str) -> String {
-        self.paint(AnsiColor::Yellow.on_default().bold(), text)
-    }
-
     pub(crate) fn hint(self, text: &str) -> String {
         self.paint(AnsiColor::Cyan.on_default().bold(), text)
     }

@@ -1,5 +1,7 @@
 //! Text from objects, made fit for a terminal.
 
+use std::time::Duration;
+
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// `text` on one line, with whatever could drive a terminal or deceive the eye spelled out.
@@ -87,6 +89,24 @@ fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
         }
     }
     (text, "")
+}
+
+/// The operating system's words for an error, without their number.
+pub(crate) fn os_words(error: &str) -> &str {
+    error.split_once(" (os error ").map_or(error, |(words, _)| words)
+}
+
+/// `1 object`, `2 objects`.
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// `14 ms`, and `14 s` once it is long.
+pub(crate) fn elapsed(time: Duration) -> String {
+    match time.as_millis() {
+        millis @ ..10_000 => format!("{millis} ms"),
+        _ => format!("{} s", time.as_secs()),
+    }
 }
 
 #[cfg(test)]

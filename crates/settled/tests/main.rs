@@ -1,1 +1,13 @@
-//! The binary, from outside.
+//! The binary as its users meet it: arguments and files in; output, messages and an exit code out.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
+mod augment;
+mod errors;
+mod filters;
+mod generated;
+mod help;
+mod inputs;
+mod support;
+mod table;
+mod verdicts;

@@ -14,7 +14,9 @@ use crate::text;
 /// Between the cells of a packed row. Clean text has no control characters.
 const SEPARATOR: u8 = 0x1f;
 /// How narrow a column of messages may be; below that they go under the row.
-const MESSAGE_WIDTH_MIN: usize = 32;
+const MESSAGE_WIDTH_MIN: usize = 48;
+/// How narrow a column of objects may be, if that is narrower than the longest of them.
+const OBJECT_WIDTH_MIN: usize = 36;
 /// How many lines a message may take, except that of an object which is Current.
 const MESSAGE_LINES_MAX: usize = 4;
 /// How far a column is filled up with spaces where nothing limits the width: a single name of a megabyte would
@@ -133,16 +135,12 @@ pub(super) fn push_body(
     let mut push = |which: Cell, fill: &mut dyn FnMut(&mut String)| {
         cell.clear();
         fill(&mut cell);
-        match which {
-            Cell::Namespace => measure.namespace(&cell),
-            Cell::Message => {}
-            _ => {}
+        out.extend_from_slice(cell.as_bytes());
+        if which == Cell::Namespace {
+            measure.namespace(&cell);
         }
         if which != Cell::Message {
             measure.cell(which, &cell);
-        }
-        out.extend_from_slice(cell.as_bytes());
-        if which != Cell::Message {
             out.push(SEPARATOR);
         }
     };
@@ -152,9 +150,7 @@ pub(super) fn push_body(
     });
     push(Cell::Object, &mut |cell| {
         if !identity.is_unreadable() {
-            text::push_clean(cell, identity.kind.as_deref().unwrap_or("?"));
-            cell.push('/');
-            text::push_clean(cell, identity.name.as_deref().unwrap_or("?"));
+            text::push_clean(cell, &identity.to_string());
         }
     });
     push(Cell::Reason, &mut |cell| text::push_clean(cell, &verdict.reason));
@@ -198,7 +194,6 @@ pub(crate) struct Table {
     columns: Vec<(Cell, usize)>,
     layout: Layout,
     width: usize,
-    /// Whether the object column says where an object that has no name was found.
     headed: bool,
     shortened: bool,
 }
@@ -214,19 +209,45 @@ impl Table {
         if wide {
             cells.extend([Cell::Generation, Cell::Basis, Cell::Class, Cell::Source]);
         }
-        let measured = |cell: Cell| match measure.widths[cell as usize] {
-            0 if matches!(cell, Cell::Generation | Cell::Class | Cell::Reason) => None,
-            width => Some((cell, width.max(cell.heading().len()))),
-        };
-        let columns: Vec<_> = cells.into_iter().filter_map(measured).collect();
-        let taken: usize = columns.iter().map(|(_, width)| width + GAP.len()).sum();
-        let layout = match width {
-            None => Layout::Unlimited,
-            Some(width) if taken + MESSAGE_WIDTH_MIN <= width => Layout::Columns(width - taken),
-            Some(width) if taken <= width + GAP.len() => Layout::Below,
-            Some(_) => Layout::Narrow,
-        };
+        let mut columns = Vec::new();
+        for cell in cells {
+            let measured = measure.widths[cell as usize];
+            if measured > 0 || cell == Cell::Object {
+                columns.push((cell, measured.max(cell.heading().len())));
+            }
+        }
+        let layout = Self::layout(&mut columns, width);
         Self { palette, columns, layout, width: width.unwrap_or(usize::MAX), headed: false, shortened: false }
+    }
+
+    /// The best layout for the width. It may narrow the column of objects, since one long name among thousands
+    /// should not decide how all of them look.
+    fn layout(columns: &mut [(Cell, usize)], width: Option<usize>) -> Layout {
+        let Some(width) = width else {
+            columns.iter_mut().for_each(|(_, width)| *width = (*width).min(PADDING_MAX));
+            return Layout::Unlimited;
+        };
+        let is_object = |(cell, _): &&mut (Cell, usize)| *cell == Cell::Object;
+        let others: usize = columns
+            .iter()
+            .filter(|(cell, _)| *cell != Cell::Object)
+            .map(|(_, width)| width + GAP.len())
+            .sum();
+        let Some((_, object)) = columns.iter_mut().find(is_object) else { return Layout::Narrow };
+        let mut fits = |reserved: usize| match width.checked_sub(others + reserved) {
+            Some(left) if left >= (*object).min(OBJECT_WIDTH_MIN) => {
+                *object = left.min(*object);
+                true
+            }
+            _ => false,
+        };
+        if fits(GAP.len() + MESSAGE_WIDTH_MIN) {
+            Layout::Columns(width - others - *object - GAP.len())
+        } else if fits(0) {
+            Layout::Below
+        } else {
+            Layout::Narrow
+        }
     }
 
     /// Whether some message was cut short.
@@ -245,20 +266,21 @@ impl Table {
         for (cell, text) in cells.iter_mut().zip(packed.split(char::from(SEPARATOR))) {
             *cell = text;
         }
+        // An object without a name can still be found.
         if cells[Cell::Object as usize].is_empty() {
             cells[Cell::Object as usize] = cells[Cell::Source as usize];
         }
         let status = cells[Cell::Status as usize].parse().unwrap_or(Status::Unknown);
+        let message = cells[Cell::Message as usize];
         match self.layout {
-            Layout::Unlimited => {
-                self.cells(out, &cells, status)?;
-                writeln!(out, "{GAP}{}", cells[Cell::Message as usize])
+            Layout::Unlimited => self.columns(out, &cells, status, &[message.to_owned()]),
+            Layout::Columns(width) => {
+                let message = self.wrap(message, width, status);
+                self.columns(out, &cells, status, &message)
             }
-            Layout::Columns(width) => self.with_message_column(out, &cells, status, width),
             Layout::Below => {
-                self.cells(out, &cells, status)?;
-                writeln!(out)?;
-                self.below(out, cells[Cell::Message as usize], status)
+                self.columns(out, &cells, status, &[])?;
+                self.below(out, message, status)
             }
             Layout::Narrow => self.narrow(out, &cells, status),
         }
@@ -266,12 +288,10 @@ impl Table {
 
     fn heading(&self, out: &mut impl Write) -> io::Result<()> {
         let mut line = String::new();
-        let columns: &[_] = if self.layout == Layout::Narrow {
-            &[(Cell::Status, self.indent() - GAP.len()), (Cell::Object, 0)]
-        } else {
-            &self.columns
-        };
-        for (cell, width) in columns {
+        for (cell, width) in &self.columns {
+            if self.layout == Layout::Narrow && !matches!(cell, Cell::Status | Cell::Object) {
+                continue;
+            }
             push_padded(&mut line, cell.heading(), *width);
             line.push_str(GAP);
         }
@@ -281,83 +301,78 @@ impl Table {
         writeln!(out, "{}", self.palette.heading(line.trim_end()))
     }
 
-    /// Writes all cells but the message, without the end of the line.
-    fn cells(&self, out: &mut impl Write, cells: &[&str; CELLS], status: Status) -> io::Result<()> {
-        let mut line = String::new();
-        let last = self.columns.len().saturating_sub(1);
-        for (number, (cell, width)) in self.columns.iter().enumerate() {
-            let text = cells[*cell as usize];
-            let pad = if number == last && self.layout == Layout::Below { 0 } else { *width };
-            let mut padded = String::new();
-            push_padded(&mut padded, text, pad.min(PADDING_MAX));
-            if *cell == Cell::Status {
-                // The spaces too: they have no colour of their own.
-                padded = self.palette.status(status, &padded);
-            }
-            if number > 0 {
-                line.push_str(GAP);
-            }
-            line.push_str(&padded);
-        }
-        write!(out, "{line}")
-    }
-
-    fn with_message_column(
-        &mut self,
+    /// Writes the cells side by side, the message last; objects and messages may take several lines.
+    fn columns(
+        &self,
         out: &mut impl Write,
         cells: &[&str; CELLS],
         status: Status,
-        width: usize,
+        message: &[String],
     ) -> io::Result<()> {
-        let lines = self.wrap(cells[Cell::Message as usize], width, status);
-        self.cells(out, cells, status)?;
-        let indent = self.width - width;
-        for (number, line) in lines.iter().enumerate() {
-            if number == 0 {
-                write!(out, "{GAP}{line}")?;
-            } else {
-                write!(out, "\n{:indent$}{line}", "")?;
+        let object = cells[Cell::Object as usize];
+        let objects = match self.columns.iter().find(|(cell, _)| *cell == Cell::Object) {
+            Some((_, width)) if self.layout != Layout::Unlimited => text::wrap(object, *width, usize::MAX).0,
+            _ => vec![object.to_owned()],
+        };
+        for number in 0..objects.len().max(message.len()).max(1) {
+            let mut line = String::new();
+            for (cell, width) in &self.columns {
+                let text = match cell {
+                    Cell::Object => objects.get(number).map_or("", String::as_str),
+                    _ if number > 0 => "",
+                    _ => cells[*cell as usize],
+                };
+                if *cell == Cell::Status && number == 0 {
+                    let mut padded = String::new();
+                    push_padded(&mut padded, text, *width);
+                    line.push_str(&self.palette.status(status, &padded));
+                } else {
+                    push_padded(&mut line, text, *width);
+                }
+                line.push_str(GAP);
             }
-        }
-        writeln!(out)
-    }
-
-    /// What is below a row: nothing for an object that is Current, since there is nothing to do about it.
-    fn below(&mut self, out: &mut impl Write, text: &str, status: Status) -> io::Result<()> {
-        if status == Status::Current {
-            return Ok(());
-        }
-        let indent = self.indent();
-        for line in self.wrap(text, self.width.saturating_sub(indent), status) {
-            writeln!(out, "{:indent$}{line}", "")?;
+            line.push_str(message.get(number).map_or("", String::as_str));
+            writeln!(out, "{}", line.trim_end())?;
         }
         Ok(())
     }
 
+    /// Writes what is below a row: nothing for an object that is Current, since there is nothing to do about it.
+    fn below(&mut self, out: &mut impl Write, text: &str, status: Status) -> io::Result<()> {
+        if status == Status::Current {
+            return Ok(());
+        }
+        let lines = self.wrap(text, self.width.saturating_sub(self.indent()), status);
+        self.indented(out, &lines)
+    }
+
     fn narrow(&mut self, out: &mut impl Write, cells: &[&str; CELLS], status: Status) -> io::Result<()> {
         let cell = |which: Cell| cells[which as usize];
-        let indent = self.indent();
-        let mut padded = String::new();
-        push_padded(&mut padded, cell(Cell::Status), indent - GAP.len());
-        write!(out, "{}{GAP}", self.palette.status(status, &padded))?;
+        let width = self.width.saturating_sub(self.indent());
+        let shown =
+            |which: Cell| self.columns.iter().any(|(column, _)| *column == which) && !cell(which).is_empty();
         let mut object = cell(Cell::Object).to_owned();
-        let has = |which: Cell| self.columns.iter().any(|(column, _)| *column == which);
-        if has(Cell::Namespace) && !cell(Cell::Namespace).is_empty() {
+        if shown(Cell::Namespace) {
             object = format!("{object} ({})", cell(Cell::Namespace));
         }
-        let (lines, _) = text::wrap(&object, self.width.saturating_sub(indent), usize::MAX);
-        for (number, line) in lines.iter().enumerate() {
-            let indent = if number == 0 { 0 } else { indent };
-            writeln!(out, "{:indent$}{line}", "")?;
-        }
-        let mut extras = String::new();
-        for which in [Cell::Generation, Cell::Basis, Cell::Class, Cell::Source] {
-            if has(which) && !cell(which).is_empty() {
-                extras.push_str(&format!("{} {} ", which.heading().to_lowercase(), cell(which)));
-            }
-        }
+        let extras: Vec<_> = [Cell::Generation, Cell::Basis, Cell::Class, Cell::Source]
+            .into_iter()
+            .filter(|which| shown(*which))
+            .map(|which| format!("{} {}", which.heading().to_lowercase(), cell(which)))
+            .collect();
+        let (objects, _) = text::wrap(&object, width, usize::MAX);
+        let (extras, _) = text::wrap(&extras.join(", "), width, usize::MAX);
+        let mut padded = String::new();
+        push_padded(&mut padded, cell(Cell::Status), self.indent() - GAP.len());
+        let (first, rest) = objects.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+        writeln!(out, "{}{GAP}{first}", self.palette.status(status, &padded))?;
+        self.indented(out, rest)?;
         self.below(out, &format!("{}: {}", cell(Cell::Reason), cell(Cell::Message)), status)?;
-        let (lines, _) = text::wrap(extras.trim_end(), self.width.saturating_sub(indent), usize::MAX);
+        self.indented(out, &extras)
+    }
+
+    fn indented(&self, out: &mut impl Write, lines: &[String]) -> io::Result<()> {
+        let indent = self.indent();
         lines.iter().try_for_each(|line| writeln!(out, "{:indent$}{line}", ""))
     }
 
@@ -367,8 +382,10 @@ impl Table {
     }
 
     fn wrap(&mut self, text: &str, width: usize, status: Status) -> Vec<String> {
-        let lines_max = if status == Status::Current { 1 } else { MESSAGE_LINES_MAX };
-        let (lines, shortened) = text::wrap(text, width, lines_max);
+        if status == Status::Current {
+            return vec![text::truncate(text, width).0];
+        }
+        let (lines, shortened) = text::wrap(text, width, MESSAGE_LINES_MAX);
         self.shortened |= shortened;
         lines
     }

@@ -1,0 +1,37 @@
+//! Completions and manual pages.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::support::{Folder, settled};
+
+#[test]
+fn every_shell_gets_completions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = settled(&format!("completions {shell}")).stdout();
+        assert!(script.contains("not-current"), "{shell}");
+    }
+}
+
+#[test]
+fn manual_pages_are_there_for_all_commands() {
+    let folder = Folder::new(&[]);
+    assert_snapshot!(settled("man --dir man/deep").dir(&folder).transcript(), @"exit code: 0");
+    let mut names: Vec<_> = fs::read_dir(folder.path().join("man/deep"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_snapshot!(names.join("\n"), @"
+    settled-augment.1
+    settled-completions.1
+    settled-man.1
+    settled-status.1
+    settled.1
+    ");
+    let page = fs::read_to_string(folder.path().join("man/deep/settled-status.1")).unwrap();
+    assert!(page.contains(".TH settled-status 1"), "{page}");
+    assert!(page.contains("Exit codes"), "{page}");
+    assert!(settled("man").stdout().contains(".TH settled 1"));
+}

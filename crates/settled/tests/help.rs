@@ -1,0 +1,47 @@
+//! Every help text as a whole: whoever changes one sees all of it.
+
+use insta::assert_snapshot;
+
+use crate::support::settled;
+
+#[test]
+fn help() {
+    for (name, arguments) in [
+        ("settled", "--help"),
+        ("settled-status", "status --help"),
+        ("settled-status-short", "status -h"),
+        ("settled-augment", "augment --help"),
+        ("settled-completions", "completions --help"),
+        ("settled-man", "man --help"),
+    ] {
+        assert_snapshot!(name, settled(arguments).transcript());
+    }
+}
+
+#[test]
+fn no_arguments_give_help() {
+    let output = settled("").output();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: settled"));
+}
+
+#[test]
+fn version_is_data() {
+    assert_snapshot!(settled("--version").transcript().replace(env!("CARGO_PKG_VERSION"), "[VERSION]"), @"
+    exit code: 0
+    --- stdout ---
+    settled [VERSION]
+    ");
+}
+
+#[cfg(unix)]
+#[test]
+fn as_a_kubectl_plugin_it_says_kubectl() {
+    use std::os::unix::process::CommandExt as _;
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_settled"))
+        .arg0("/usr/local/bin/kubectl-settled")
+        .args(["status", "--help"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Usage: kubectl settled status"));
+}
