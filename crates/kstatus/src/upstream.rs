@@ -442,13 +442,20 @@ pub(crate) fn conditions_list<'a>(object: &Object<'a>) -> Result<Option<Node<'a>
 
 /// `status.conditions`, all checked.
 struct Conditions<'a> {
+    /// The first ones, read once.
+    first: [Condition<'a>; CACHED],
+    length: usize,
     list: Option<Node<'a>>,
 }
+
+/// Hardly any object has more conditions; those that have are read again when they are asked for.
+const CACHED: usize = 8;
 
 impl<'a> Conditions<'a> {
     /// Checks what upstream's converter checks, in its order: the first bad field of the first bad element wins.
     fn read(object: &Object<'a>) -> Result<Self> {
-        let list = match object.find(Field::Conditions) {
+        let mut conditions = Self { first: [Condition::default(); CACHED], length: 0, list: None };
+        conditions.list = match object.find(Field::Conditions) {
             Found::Absent => None,
             Found::Value(list) => match list.kind() {
                 Kind::Null => None,
@@ -459,22 +466,30 @@ impl<'a> Conditions<'a> {
                 return Err(format!("cannot restore struct from: {}", kind_name(status.kind())));
             }
         };
-        for element in list.iter().flat_map(|list| list.elements()) {
-            match element.kind() {
-                Kind::Map => Condition::read(element).check()?,
-                Kind::Null => {}
+        for element in conditions.list.iter().flat_map(|list| list.elements()) {
+            let condition = match element.kind() {
+                Kind::Map => Condition::read(element),
+                Kind::Null => Condition::default(),
                 kind => return Err(format!("cannot restore struct from: {}", kind_name(kind))),
+            };
+            condition.check()?;
+            if let Some(slot) = conditions.first.get_mut(conditions.length) {
+                *slot = condition;
             }
+            conditions.length += 1;
         }
-        Ok(Self { list })
+        Ok(conditions)
     }
 
     fn iter(&self) -> impl Iterator<Item = Condition<'a>> {
-        self.list.iter().flat_map(|list| list.elements()).map(Condition::read)
+        let rest = if self.length > CACHED { self.list } else { None };
+        let rest = rest.into_iter().flat_map(Node::elements).skip(CACHED).map(Condition::read);
+        self.first.iter().take(self.length).copied().chain(rest)
     }
 }
 
 /// One condition. Fields that are absent or null are empty strings.
+#[derive(Clone, Copy, Default)]
 struct Condition<'a> {
     type_: Option<Node<'a>>,
     status: Option<Node<'a>>,
@@ -484,17 +499,8 @@ struct Condition<'a> {
 
 impl<'a> Condition<'a> {
     fn read(element: Node<'a>) -> Self {
-        let mut condition = Self { type_: None, status: None, reason: None, message: None };
-        for (key, value) in element.members() {
-            match &*key {
-                "type" => condition.type_ = Some(value),
-                "status" => condition.status = Some(value),
-                "reason" => condition.reason = Some(value),
-                "message" => condition.message = Some(value),
-                _ => {}
-            }
-        }
-        condition
+        let [type_, status, reason, message] = element.pick(["type", "status", "reason", "message"]);
+        Self { type_, status, reason, message }
     }
 
     fn check(&self) -> Result<()> {
@@ -506,7 +512,7 @@ impl<'a> Condition<'a> {
         ];
         for (node, target) in fields {
             match node.map(Node::kind) {
-                None | Some(Kind::Null | Kind::String) => {}
+                None | Some(Kind::String) => {}
                 Some(Kind::Int) => return Err(format!("cannot convert int64 to {target}")),
                 Some(_) => return Err("unrecognized type: string".to_owned()),
             }

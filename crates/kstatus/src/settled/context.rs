@@ -2,7 +2,7 @@
 //! problem that is kept, and a verdict that would rest on such a field is `Malformed`.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,6 +22,7 @@ pub(super) struct Context<'o, 'a> {
     problems: RefCell<Vec<Problem>>,
     /// Whether a field that was needed could not be read.
     unreadable: Cell<bool>,
+    conditions: OnceCell<FirstConditions<'a>>,
 }
 
 impl<'o, 'a> Context<'o, 'a> {
@@ -33,6 +34,7 @@ impl<'o, 'a> Context<'o, 'a> {
             observed: None,
             problems: RefCell::new(Vec::new()),
             unreadable: Cell::new(false),
+            conditions: OnceCell::new(),
         }
     }
 
@@ -140,14 +142,7 @@ impl<'o, 'a> Context<'o, 'a> {
 
     /// `status.conditions`, in their order.
     pub(super) fn conditions(&self) -> Conditions<'_, 'o, 'a> {
-        let list = self.get(Field::Conditions).filter(|list| {
-            let is_list = list.kind() == Kind::List;
-            if !is_list {
-                self.wrong_type(".status.conditions", "a list", *list);
-            }
-            is_list
-        });
-        Conditions { context: self, list }
+        Conditions { context: self, first: self.conditions.get_or_init(|| FirstConditions::read(self)) }
     }
 
     /// How long ago a time was; none where the text is no time.
@@ -157,14 +152,19 @@ impl<'o, 'a> Context<'o, 'a> {
     }
 
     /// `verdict`, unless the condition it rests on speaks of an older generation.
-    pub(super) fn decided_by(&self, condition: &Condition<'a>, verdict: Verdict) -> Verdict {
-        match (self.generation, condition.observed_generation) {
-            (Some(latest), Some(observed)) if observed < latest => not_observed(format!(
+    pub(super) fn decided_by(&self, condition: &Condition<'_>, verdict: Verdict) -> Verdict {
+        self.lag(condition).unwrap_or(verdict)
+    }
+
+    /// The verdict where a condition speaks of an older generation.
+    pub(super) fn lag(&self, condition: &Condition<'_>) -> Option<Verdict> {
+        let (latest, observed) = (self.generation?, condition.observed_generation?);
+        (observed < latest).then(|| {
+            not_observed(format!(
                 "condition {} was observed at generation {observed}, the latest is {latest}",
                 condition.type_text()
-            )),
-            _ => verdict,
-        }
+            ))
+        })
     }
 
     /// InProgress where a controller that always sets `status.observedGeneration` has not set it yet. Objects
@@ -284,7 +284,38 @@ impl<'a> Condition<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Conditions<'c, 'o, 'a> {
     context: &'c Context<'o, 'a>,
-    list: Option<Node<'a>>,
+    first: &'c FirstConditions<'a>,
+}
+
+/// Hardly any object has more conditions; those that have are read again when they are asked for.
+const CACHED: usize = 8;
+
+/// The first elements of `status.conditions`, read once.
+struct FirstConditions<'a> {
+    conditions: [Option<Condition<'a>>; CACHED],
+    /// The list, where it has more elements.
+    rest: Option<Node<'a>>,
+}
+
+impl<'a> FirstConditions<'a> {
+    fn read(context: &Context<'_, 'a>) -> Self {
+        let mut first = Self { conditions: [None; CACHED], rest: None };
+        let Some(list) = context.get(Field::Conditions) else { return first };
+        if list.kind() != Kind::List {
+            context.wrong_type(".status.conditions", "a list", list);
+            return first;
+        }
+        for (index, element) in list.elements().enumerate() {
+            match first.conditions.get_mut(index) {
+                Some(slot) => *slot = Condition::read(context, index, element),
+                None => {
+                    first.rest = Some(list);
+                    break;
+                }
+            }
+        }
+        first
+    }
 }
 
 impl<'a> Conditions<'_, '_, 'a> {
@@ -293,43 +324,32 @@ impl<'a> Conditions<'_, '_, 'a> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Condition<'a>> {
-        self.list
-            .into_iter()
-            .flat_map(Node::elements)
-            .enumerate()
-            .filter_map(|(index, element)| self.read(index, element))
+        let rest = self.first.rest.into_iter().flat_map(Node::elements).enumerate().skip(CACHED);
+        let rest = rest.filter_map(|(index, element)| Condition::read(self.context, index, element));
+        self.first.conditions.iter().filter_map(|condition| *condition).chain(rest)
     }
+}
 
+impl<'a> Condition<'a> {
     /// An element without a type says nothing and is passed over; one of the wrong shape is unreadable.
-    fn read(&self, index: usize, element: Node<'a>) -> Option<Condition<'a>> {
+    fn read(context: &Context<'_, 'a>, index: usize, element: Node<'a>) -> Option<Self> {
         let at = |key: &str| format!(".status.conditions[{index}]{key}");
         match element.kind() {
             Kind::Map => {}
             Kind::Null => {
-                self.context.note(at(""), "null condition");
+                context.note(at(""), "null condition");
                 return None;
             }
             _ => {
-                self.context.wrong_type(at(""), "a map", element);
+                context.wrong_type(at(""), "a map", element);
                 return None;
             }
         }
-        let (mut type_, mut status) = (None, None);
-        let (mut reason, mut message, mut observed, mut last_transition) = (None, None, None, None);
-        for (key, value) in element.members().filter(|(_, value)| !value.is_null()) {
-            match &*key {
-                "type" => type_ = Some(value),
-                "status" => status = Some(value),
-                "reason" => reason = Some(value),
-                "message" => message = Some(value),
-                "observedGeneration" => observed = Some(value),
-                "lastTransitionTime" => last_transition = Some(value),
-                _ => {}
-            }
-        }
+        let [type_, status, reason, message, observed, last_transition] =
+            element.pick(["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"]);
         for (key, node) in [(".type", type_), (".status", status)] {
             if let Some(node) = node.filter(|node| node.kind() != Kind::String) {
-                self.context.wrong_type(at(key), "a string", node);
+                context.wrong_type(at(key), "a string", node);
                 return None;
             }
         }
@@ -340,12 +360,12 @@ impl<'a> Conditions<'_, '_, 'a> {
             Some(status) if status.is("Unknown") => Truth::Unknown,
             _ => {
                 let found = status.and_then(Node::as_str).unwrap_or_default();
-                self.context.note(at(".status"), format!("expected True, False or Unknown, found `{found}`"));
+                context.note(at(".status"), format!("expected True, False or Unknown, found `{found}`"));
                 return None;
             }
         };
         let observed_generation = observed.and_then(generation_number);
-        Some(Condition { type_, truth, reason, message, observed_generation, last_transition })
+        Some(Self { type_, truth, reason, message, observed_generation, last_transition })
     }
 }
 

@@ -230,12 +230,10 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
         return Some(context.decided_by(&condition, common(Status::InProgress, condition)));
     }
     let done = heard.done?;
-    // All that speak are content. The one that lags decides, whichever it is.
-    let lagging =
-        context.conditions().iter().filter(|c| meaning(c) == Some(Says::Done)).find_map(|condition| {
-            let verdict = context.decided_by(&condition, common(Status::Current, condition));
-            (verdict.basis == Basis::Generation).then_some(verdict)
-        });
+    // All that speak are content. One that lags decides, whichever it is.
+    let conditions = context.conditions();
+    let mut content = conditions.iter().filter(|condition| meaning(condition) == Some(Says::Done));
+    let lagging = content.find_map(|condition| context.lag(&condition));
     Some(lagging.unwrap_or_else(|| common(Status::Current, done)))
 }
 
@@ -361,20 +359,22 @@ fn from_words(context: &Context<'_, '_>, kind: &str) -> Option<Verdict> {
 }
 
 fn word_says(word: &str, kind: &str) -> Option<(Status, Option<FailureClass>)> {
-    let plain: String =
-        word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    let plain = plain.as_str();
-    if plain == "running" {
+    let is = |known: &str| {
+        let plain = word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+        plain.eq(known.bytes())
+    };
+    let one_of = |words: &[&str]| words.iter().any(|known| is(known));
+    if is("running") {
         let is_task = TASK_ENDINGS.iter().any(|ending| kind.ends_with(ending));
         return Some((if is_task { Status::InProgress } else { Status::Current }, None));
     }
-    if DONE_WORDS.contains(&plain) {
+    if one_of(DONE_WORDS) {
         Some((Status::Current, None))
-    } else if WORKING_WORDS.contains(&plain) {
+    } else if one_of(WORKING_WORDS) {
         Some((Status::InProgress, None))
-    } else if WRONG_WORDS.contains(&plain) {
+    } else if one_of(WRONG_WORDS) {
         Some((Status::Failed, Some(FailureClass::Other)))
-    } else if plain == "unknown" {
+    } else if is("unknown") {
         Some((Status::Unknown, None))
     } else {
         None
