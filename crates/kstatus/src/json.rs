@@ -118,8 +118,7 @@ impl<'a> Cursor<'a> {
         Err(self.fail(problem))
     }
 
-    /// Reads a string; the opening quote is at the position.
-    #[inline]
+    /// Reads a string, with whatever is in it; the opening quote is at the position.
     fn string(&mut self) -> Result<RawString<'a>> {
         let start = self.at + 1;
         let mut at = start;
@@ -165,23 +164,14 @@ impl<'a> Cursor<'a> {
     /// Steps over one value of any kind and gives its bytes.
     #[inline]
     pub(crate) fn skip(&mut self) -> Result<&'a [u8]> {
-        match self.peek() {
-            Some(b'"') => {
-                let start = self.at;
-                self.string()?;
-                Ok(self.since(start))
-            }
-            Some(b'{' | b'[') => {
-                let start = self.at;
-                self.skip_container()?;
-                Ok(self.since(start))
-            }
-            _ => {
-                let start = self.at;
-                self.scalar()?;
-                Ok(self.since(start))
-            }
+        let next = self.peek();
+        let start = self.at;
+        match next {
+            Some(b'"') => self.at = self.string_from(start)?,
+            Some(b'{' | b'[') => self.skip_container()?,
+            _ => self.scalar()?,
         }
+        Ok(self.since(start))
     }
 
     #[inline]
@@ -362,10 +352,17 @@ impl<'a> Cursor<'a> {
     /// Steps over a key and its colon; the position is at the key.
     #[inline]
     fn key(&mut self) -> Result<RawString<'a>> {
-        if self.bytes.get(self.at) != Some(&b'"') {
+        let start = self.at;
+        if self.bytes.get(start) != Some(&b'"') {
             return Err(self.fail(Problem::Key));
         }
-        let key = self.string()?;
+        let end = find_special(self.bytes, start + 1);
+        let key = if self.bytes.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            RawString { inner: self.bytes.get(start + 1..end).unwrap_or_default(), escaped: false }
+        } else {
+            self.string()?
+        };
         self.expect(b':', Problem::Colon)?;
         Ok(key)
     }
@@ -394,23 +391,20 @@ impl<'a> Cursor<'a> {
         self.key().map(Some)
     }
 
-    /// The bytes of the next element of the array that was entered, or none at its end.
+    /// Steps to the next element of the array that was entered; false at its end. The element must be stepped over
+    /// before the next call. `first` says that no element was read yet.
     #[inline]
-    pub(crate) fn next_element(&mut self, first: bool) -> Result<Option<&'a [u8]>> {
+    pub(crate) fn next_element(&mut self, first: bool) -> Result<bool> {
         match self.peek() {
-            Some(b']') if first => {
-                self.at += 1;
-                return Ok(None);
-            }
             Some(b']') => {
                 self.at += 1;
-                return Ok(None);
+                return Ok(false);
             }
             Some(b',') if !first => self.at += 1,
             _ if first => {}
             _ => return Err(self.fail(Problem::CommaOrBracket)),
         }
-        self.skip().map(Some)
+        Ok(true)
     }
 
     /// Fails unless only white space is left.

@@ -206,8 +206,10 @@ impl<'a> Iterator for Elements<'a> {
         match self {
             Self::Text { cursor, first } => {
                 // The bytes were checked when the object was read, so an error cannot come up; it would end the list.
-                let element = cursor.next_element(std::mem::take(first)).ok().flatten()?;
-                Some(Node::Text(element))
+                if !cursor.next_element(std::mem::take(first)).ok()? {
+                    return None;
+                }
+                cursor.skip().ok().map(Node::Text)
             }
             Self::Value(list) => list.next().map(Node::Value),
         }
@@ -240,7 +242,7 @@ impl<'a> Iterator for Members<'a> {
 impl<'a> RawString<'a> {
     /// The string that the literal stands for.
     pub(crate) fn text(self) -> Cow<'a, str> {
-        if self.escaped { unescape(self.inner) } else { String::from_utf8_lossy(self.inner) }
+        if self.escaped { unescape(self.inner) } else { plain_text(self.inner) }
     }
 }
 
@@ -248,9 +250,17 @@ fn inner(text: &[u8]) -> Option<&[u8]> {
     text.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
+/// The check alone is much cheaper than the repair, which nobody needs.
+fn plain_text(inner: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(inner) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(inner),
+    }
+}
+
 /// Strings are short: a plain loop finds a backslash sooner than a search made for long texts.
 fn is_escaped(inner: &[u8]) -> bool {
-    inner.iter().any(|&byte| byte == b'\\')
+    inner.contains(&b'\\')
 }
 
 fn parse_int(text: &[u8]) -> Option<i64> {
@@ -278,7 +288,7 @@ fn parse_int(text: &[u8]) -> Option<i64> {
 /// decoder does it.
 fn unescape(inner: &[u8]) -> Cow<'_, str> {
     if !is_escaped(inner) {
-        return String::from_utf8_lossy(inner);
+        return plain_text(inner);
     }
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;

@@ -134,14 +134,73 @@ pub(crate) enum Found<'a> {
     BadParent(Node<'a>),
 }
 
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be the only allocation on the way to most verdicts"
-)]
+#[derive(Clone, Copy, Debug)]
 enum Source<'a> {
-    Text { bytes: &'a [u8], spans: [Span; FIELDS] },
+    Text(&'a [u8]),
     Value(&'a Value),
+}
+
+/// The members of a condition that rules read, in the order of [`ConditionFields::members`].
+const CONDITION_KEYS: [&str; 6] =
+    ["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"];
+
+/// Hardly any object has more conditions; those beyond are looked for again when they are asked for.
+const CONDITIONS: usize = 8;
+
+/// Where everything lies that rules read.
+#[derive(Debug)]
+struct Spans {
+    fields: [Span; FIELDS],
+    /// The first conditions: the element and its members.
+    conditions: [(Span, [Span; CONDITION_KEYS.len()]); CONDITIONS],
+    /// How many elements the list of conditions has.
+    conditions_length: usize,
+}
+
+impl Spans {
+    const fn none() -> Self {
+        const NONE: Span = Span { start: 0, end: 0 };
+        Self {
+            fields: [NONE; FIELDS],
+            conditions: [(NONE, [NONE; CONDITION_KEYS.len()]); CONDITIONS],
+            conditions_length: 0,
+        }
+    }
+
+    /// Forgets what lies in `parent`: of two members with one key the last counts, whole.
+    fn forget(&mut self, parent: Parent) {
+        let (from, to) = parent.range();
+        self.fields.get_mut(from..to).unwrap_or_default().fill(Span::default());
+        if parent == Parent::Status {
+            self.conditions_length = 0;
+        }
+    }
+}
+
+impl Span {
+    /// Offsets past 4 GiB are not kept: such a value reads as absent. Readers bound objects far below.
+    fn new(start: usize, end: usize) -> Self {
+        match (u32::try_from(start), u32::try_from(end)) {
+            (Ok(start), Ok(end)) => Self { start, end },
+            _ => Self::default(),
+        }
+    }
+
+    fn of(self, bytes: &[u8]) -> Option<Node<'_>> {
+        if self.end == 0 {
+            return None;
+        }
+        bytes.get(self.start as usize..self.end as usize).map(Node::Text)
+    }
+}
+
+/// An element of `status.conditions`. Members that are absent or null are none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConditionFields<'a> {
+    /// The element itself, of whatever type it is.
+    pub(crate) element: Node<'a>,
+    /// Type, status, reason, message, observedGeneration, lastTransitionTime.
+    pub(crate) members: [Option<Node<'a>>; CONDITION_KEYS.len()],
 }
 
 /// One Kubernetes object, read as far as verdicts need it.
@@ -160,6 +219,7 @@ enum Source<'a> {
 #[derive(Debug)]
 pub struct Object<'a> {
     source: Source<'a>,
+    spans: Spans,
 }
 
 /// Bytes that are not one JSON object.
@@ -214,9 +274,9 @@ impl<'a> Object<'a> {
     /// When the bytes are no JSON, hold another JSON value than an object, or are nested deeper than
     /// [`MAX_DEPTH`](crate::MAX_DEPTH) levels.
     pub fn parse(json: &'a [u8]) -> Result<Self, ParseError> {
-        let mut spans = [Span::default(); FIELDS];
-        match read(json, &mut spans) {
-            Ok(None) => Ok(Self { source: Source::Text { bytes: json, spans } }),
+        let mut object = Self { source: Source::Text(json), spans: Spans::none() };
+        match read(json, &mut object.spans) {
+            Ok(None) => Ok(object),
             Ok(Some(kind)) => {
                 Err(ParseError::new(format!("expected an object, found {}", kind.name()), 0, json))
             }
@@ -230,7 +290,7 @@ impl<'a> Object<'a> {
     /// When the value is no object.
     pub fn from_value(value: &'a Value) -> Result<Self, ParseError> {
         if value.is_object() {
-            return Ok(Self { source: Source::Value(value) });
+            return Ok(Self { source: Source::Value(value), spans: Spans::none() });
         }
         let message = format!("expected an object, found {}", Node::Value(value).kind().name());
         Err(ParseError { message, offset: 0, line: 1, column: 1 })
@@ -263,14 +323,8 @@ impl<'a> Object<'a> {
     /// The field's value, null included; none where it is absent or its parent is no map.
     #[inline]
     pub(crate) fn get(&self, field: Field) -> Option<Node<'a>> {
-        match &self.source {
-            Source::Text { bytes, spans } => {
-                let span = spans.get(field as usize)?;
-                if span.end == 0 {
-                    return None;
-                }
-                bytes.get(span.start as usize..span.end as usize).map(Node::Text)
-            }
+        match self.source {
+            Source::Text(bytes) => self.spans.fields.get(field as usize)?.of(bytes),
             Source::Value(value) => {
                 let parent = match field.parent().field_of_top() {
                     Some(parent) => value.get(parent.key())?,
@@ -283,13 +337,29 @@ impl<'a> Object<'a> {
 
     /// Where the field's value lies in the bytes the object was read from.
     pub(crate) fn span(&self, field: Field) -> Option<(usize, usize)> {
-        match &self.source {
-            Source::Text { spans, .. } => {
-                let span = spans.get(field as usize).filter(|span| span.end > 0)?;
-                Some((span.start as usize, span.end as usize))
+        let span = self.spans.fields.get(field as usize).filter(|span| span.end > 0)?;
+        Some((span.start as usize, span.end as usize))
+    }
+
+    /// The elements of `status.conditions`; none where it is no list.
+    pub(crate) fn conditions<'o>(&'o self) -> impl Iterator<Item = ConditionFields<'a>> + use<'o, 'a> {
+        let read = |element: Node<'a>| ConditionFields { element, members: element.pick(CONDITION_KEYS) };
+        let (bytes, noted, list) = match self.source {
+            Source::Text(bytes) if self.spans.conditions_length <= CONDITIONS => {
+                (bytes, self.spans.conditions_length, None)
             }
-            Source::Value(_) => None,
-        }
+            Source::Text(bytes) => (bytes, CONDITIONS, self.get(Field::Conditions)),
+            Source::Value(_) => (&[][..], 0, self.get(Field::Conditions)),
+        };
+        let first = self.spans.conditions.iter().take(noted).filter_map(move |(element, members)| {
+            let mut fields =
+                ConditionFields { element: element.of(bytes)?, members: [None; CONDITION_KEYS.len()] };
+            for (member, span) in fields.members.iter_mut().zip(members) {
+                *member = span.of(bytes);
+            }
+            Some(fields)
+        });
+        first.chain(list.into_iter().flat_map(Node::elements).skip(noted).map(read))
     }
 
     /// The field's value, telling an absent field from one whose parent is no map.
@@ -327,7 +397,7 @@ impl<'a> Object<'a> {
 }
 
 /// Notes the spans of the fields; gives the kind of the value where it is no object.
-fn read(json: &[u8], spans: &mut [Span; FIELDS]) -> Result<Option<Kind>, SyntaxError> {
+fn read(json: &[u8], spans: &mut Spans) -> Result<Option<Kind>, SyntaxError> {
     let mut cursor = Cursor::new(json);
     if cursor.peek() != Some(b'{') {
         let value = cursor.skip()?;
@@ -340,42 +410,97 @@ fn read(json: &[u8], spans: &mut [Span; FIELDS]) -> Result<Option<Kind>, SyntaxE
 }
 
 /// Reads the map at the cursor. Recursion ends at the second level: only the object itself has parents in it.
-fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut [Span; FIELDS]) -> Result<(), SyntaxError> {
+fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Result<(), SyntaxError> {
     cursor.enter();
     let mut first = true;
     while let Some(key) = cursor.next_key(first)? {
         first = false;
-        let field = field_named(parent, key);
+        let Some(field) = field_named(parent, key) else {
+            cursor.skip()?;
+            continue;
+        };
         let next = cursor.peek();
         let start = cursor.at;
-        let inner = match field {
-            Some(Field::Metadata) => Some(Parent::Metadata),
-            Some(Field::Spec) => Some(Parent::Spec),
-            Some(Field::Status) => Some(Parent::Status),
-            _ => None,
-        };
-        if let Some(inner) = inner {
-            // Of two members with one key the last counts, whole: what the first one held is forgotten.
-            let (from, to) = inner.range();
-            spans.get_mut(from..to).unwrap_or_default().fill(Span::default());
-            if next == Some(b'{') {
-                read_map(cursor, inner, spans)?;
-            } else {
+        match (field, next) {
+            (Field::Metadata | Field::Spec | Field::Status, _) => {
+                let inner = match field {
+                    Field::Metadata => Parent::Metadata,
+                    Field::Spec => Parent::Spec,
+                    _ => Parent::Status,
+                };
+                spans.forget(inner);
+                if next == Some(b'{') {
+                    read_map(cursor, inner, spans)?;
+                } else {
+                    cursor.skip()?;
+                }
+            }
+            (Field::Conditions, _) => {
+                spans.conditions_length = 0;
+                if next == Some(b'[') {
+                    read_conditions(cursor, spans)?;
+                } else {
+                    cursor.skip()?;
+                }
+            }
+            _ => {
                 cursor.skip()?;
             }
-        } else {
-            cursor.skip()?;
         }
-        if let Some(span) = field.and_then(|field| spans.get_mut(field as usize)) {
-            *span = Span { start: offset(start), end: offset(cursor.at) };
+        if let Some(span) = spans.fields.get_mut(field as usize) {
+            *span = Span::new(start, cursor.at);
         }
     }
     Ok(())
 }
 
-/// Offsets past 4 GiB are not kept: such a field reads as absent. Readers bound objects far below.
-fn offset(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or_default()
+/// Reads the list of conditions at the cursor: most rules look at all of them, so their members are noted on the way.
+fn read_conditions(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<(), SyntaxError> {
+    cursor.enter();
+    let mut first = true;
+    while cursor.next_element(first)? {
+        first = false;
+        let noted = spans.conditions.get_mut(spans.conditions_length);
+        spans.conditions_length += 1;
+        let is_map = cursor.peek() == Some(b'{');
+        let start = cursor.at;
+        let Some((element, members)) = noted else {
+            cursor.skip()?;
+            continue;
+        };
+        *members = Default::default();
+        if is_map {
+            read_condition(cursor, members)?;
+        } else {
+            cursor.skip()?;
+        }
+        *element = Span::new(start, cursor.at);
+    }
+    Ok(())
+}
+
+fn read_condition(
+    cursor: &mut Cursor<'_>,
+    members: &mut [Span; CONDITION_KEYS.len()],
+) -> Result<(), SyntaxError> {
+    cursor.enter();
+    let mut first = true;
+    while let Some(key) = cursor.next_key(first)? {
+        first = false;
+        let slot = if key.escaped {
+            let key = key.text();
+            CONDITION_KEYS.iter().position(|known| *known == key)
+        } else {
+            CONDITION_KEYS.iter().position(|known| known.as_bytes() == key.inner)
+        };
+        cursor.peek();
+        let start = cursor.at;
+        let value = cursor.skip()?;
+        if let Some(span) = slot.and_then(|at| members.get_mut(at)) {
+            *span = if value == b"null" { Span::default() } else { Span::new(start, cursor.at) };
+        }
+    }
+    Ok(())
 }
 
 fn field_named(parent: Parent, key: RawString<'_>) -> Option<Field> {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::go_text::{kind_name, type_name, value_text};
 use crate::node::{Kind, Node};
-use crate::object::{Field, Found, Object};
+use crate::object::{ConditionFields, Field, Found, Object};
 use crate::verdict::{Basis, RECONCILING, STALLED, Status, Text, Verdict};
 
 /// How long upstream lets a Pod be unschedulable before it calls it failed, in seconds.
@@ -104,7 +104,7 @@ fn generation(object: &Object<'_>) -> Result<Option<Verdict>> {
     Ok(Some(Verdict::new(Status::InProgress, Basis::Generation, "LatestGenerationNotObserved", message)))
 }
 
-fn standard_conditions(conditions: &Conditions<'_>) -> Option<Verdict> {
+fn standard_conditions(conditions: &Conditions<'_, '_>) -> Option<Verdict> {
     conditions.iter().find_map(|condition| {
         let status = if condition.is(RECONCILING, "True") {
             Status::InProgress
@@ -117,7 +117,7 @@ fn standard_conditions(conditions: &Conditions<'_>) -> Option<Verdict> {
     })
 }
 
-fn ready_condition(conditions: &Conditions<'_>) -> Verdict {
+fn ready_condition(conditions: &Conditions<'_, '_>) -> Verdict {
     for condition in conditions.iter().filter(|condition| condition.is_type("Ready")) {
         if condition.is_status("True") {
             return current(Basis::Ready, "Resource is Ready");
@@ -149,7 +149,7 @@ fn persistent_volume_claim(object: &Object<'_>) -> Verdict {
     rule_current("PVC is Bound")
 }
 
-fn pod(object: &Object<'_>, conditions: &Conditions<'_>, now: Timestamp) -> Result<Verdict> {
+fn pod(object: &Object<'_>, conditions: &Conditions<'_, '_>, now: Timestamp) -> Result<Verdict> {
     let phase = string(object, Field::Phase, "");
     Ok(match &*phase {
         "Succeeded" => rule_current("Pod has completed successfully"),
@@ -172,7 +172,7 @@ fn pod(object: &Object<'_>, conditions: &Conditions<'_>, now: Timestamp) -> Resu
     })
 }
 
-fn running_pod(object: &Object<'_>, conditions: &Conditions<'_>) -> Result<Verdict> {
+fn running_pod(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Result<Verdict> {
     if conditions.iter().any(|c| c.is("Ready", "True")) {
         return Ok(rule_current("Pod is Ready"));
     }
@@ -268,7 +268,7 @@ fn stateful_set(object: &Object<'_>) -> Verdict {
     rule_current(format!("All replicas scheduled as expected. Replicas: {replicas}"))
 }
 
-fn deployment(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
+fn deployment(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
     const NO_DEADLINE: i64 = i32::MAX as i64;
     let mut progressing = int(object, Field::ProgressDeadline, NO_DEADLINE) == NO_DEADLINE;
     let mut available = false;
@@ -316,7 +316,7 @@ fn deployment(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
     rule_current(format!("Deployment is available. Replicas: {replicas}"))
 }
 
-fn replica_set(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
+fn replica_set(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
     if conditions.iter().any(|c| c.is("ReplicaFailure", "True")) {
         return in_progress("ReplicaFailure", "Replica Failure condition. Check Pods");
     }
@@ -367,7 +367,7 @@ fn daemon_set(object: &Object<'_>) -> Result<Verdict> {
     Ok(rule_current(format!("All replicas scheduled as expected. Replicas: {desired}")))
 }
 
-fn job(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
+fn job(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
     let parallelism = int(object, Field::Parallelism, 1);
     let completions = int(object, Field::Completions, parallelism);
     let succeeded = int(object, Field::Succeeded, 0);
@@ -392,7 +392,7 @@ fn job(object: &Object<'_>, conditions: &Conditions<'_>) -> Verdict {
     rule_current(format!("Job in progress. success:{succeeded}, active: {active}, failed: {failures}"))
 }
 
-fn custom_resource_definition(conditions: &Conditions<'_>) -> Verdict {
+fn custom_resource_definition(conditions: &Conditions<'_, '_>) -> Verdict {
     for condition in conditions.iter() {
         let names_refused = condition.is("NamesAccepted", "False");
         let not_established = condition.is("Established", "False") && !condition.is_reason("Installing");
@@ -441,55 +441,39 @@ pub(crate) fn conditions_list<'a>(object: &Object<'a>) -> Result<Option<Node<'a>
 }
 
 /// `status.conditions`, all checked.
-struct Conditions<'a> {
-    /// The first ones, read once.
-    first: [Condition<'a>; CACHED],
-    length: usize,
-    list: Option<Node<'a>>,
+struct Conditions<'o, 'a> {
+    object: &'o Object<'a>,
 }
 
-/// Hardly any object has more conditions; those that have are read again when they are asked for.
-const CACHED: usize = 8;
-
-impl<'a> Conditions<'a> {
+impl<'o, 'a> Conditions<'o, 'a> {
     /// Checks what upstream's converter checks, in its order: the first bad field of the first bad element wins.
-    fn read(object: &Object<'a>) -> Result<Self> {
-        let mut conditions = Self { first: [Condition::default(); CACHED], length: 0, list: None };
-        conditions.list = match object.find(Field::Conditions) {
-            Found::Absent => None,
+    fn read(object: &'o Object<'a>) -> Result<Self> {
+        match object.find(Field::Conditions) {
+            Found::Absent => {}
             Found::Value(list) => match list.kind() {
-                Kind::Null => None,
-                Kind::List => Some(list),
+                Kind::Null | Kind::List => {}
                 kind => return Err(format!("cannot restore slice from {}", kind_name(kind))),
             },
             Found::BadParent(status) => {
                 return Err(format!("cannot restore struct from: {}", kind_name(status.kind())));
             }
-        };
-        for element in conditions.list.iter().flat_map(|list| list.elements()) {
-            let condition = match element.kind() {
-                Kind::Map => Condition::read(element),
-                Kind::Null => Condition::default(),
-                kind => return Err(format!("cannot restore struct from: {}", kind_name(kind))),
-            };
-            condition.check()?;
-            if let Some(slot) = conditions.first.get_mut(conditions.length) {
-                *slot = condition;
-            }
-            conditions.length += 1;
         }
-        Ok(conditions)
+        for fields in object.conditions() {
+            match fields.element.kind() {
+                Kind::Map => Condition::read(fields).check()?,
+                Kind::Null => {}
+                kind => return Err(format!("cannot restore struct from: {}", kind_name(kind))),
+            }
+        }
+        Ok(Self { object })
     }
 
-    fn iter(&self) -> impl Iterator<Item = Condition<'a>> {
-        let rest = if self.length > CACHED { self.list } else { None };
-        let rest = rest.into_iter().flat_map(Node::elements).skip(CACHED).map(Condition::read);
-        self.first.iter().take(self.length).copied().chain(rest)
+    fn iter(&self) -> impl Iterator<Item = Condition<'a>> + use<'o, 'a> {
+        self.object.conditions().map(Condition::read)
     }
 }
 
 /// One condition. Fields that are absent or null are empty strings.
-#[derive(Clone, Copy, Default)]
 struct Condition<'a> {
     type_: Option<Node<'a>>,
     status: Option<Node<'a>>,
@@ -498,8 +482,8 @@ struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    fn read(element: Node<'a>) -> Self {
-        let [type_, status, reason, message] = element.pick(["type", "status", "reason", "message"]);
+    fn read(fields: ConditionFields<'a>) -> Self {
+        let [type_, status, reason, message, ..] = fields.members;
         Self { type_, status, reason, message }
     }
 

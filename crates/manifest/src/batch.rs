@@ -229,7 +229,7 @@ impl Expand<'_> {
         if level >= NESTED_LISTS {
             return self.malformed("lists stand in one another too often", offset);
         }
-        let mut cutter = Cutter::for_items(items, usize::MAX, self.batch.limits.depth, item_header);
+        let mut cutter = Cutter::for_items(items, self.batch.limits.depth, item_header);
         loop {
             match cutter.next(text) {
                 Cut::Object { start, end, list } => {

@@ -66,16 +66,19 @@ pub(crate) struct Cutter {
     /// What is left of a list after its items, or of an object that is given up.
     skipping: bool,
     hold: usize,
+    largest: usize,
     depth: usize,
-    /// The outermost document ended here, which is still to be said.
-    ended: Option<usize>,
+    /// The last byte that was taken away and isn't white space.
+    last: Option<u8>,
+    /// What is to be said next.
+    queued: Option<Cut>,
     /// What is skipped was reported already.
     given_up: bool,
 }
 
 impl Cutter {
     /// A cutter for a document that begins at `start`.
-    pub(crate) fn new(start: usize, hold: usize, depth: usize) -> Self {
+    pub(crate) fn new(start: usize, hold: usize, largest: usize, depth: usize) -> Self {
         Self {
             scan: Scan::from(start, 0),
             frames: Vec::new(),
@@ -86,15 +89,18 @@ impl Cutter {
             gap_reported: false,
             skipping: false,
             hold,
+            largest,
             depth,
-            ended: None,
+            last: None,
+            queued: None,
             given_up: false,
         }
     }
 
     /// A cutter for the items of a list, whose array begins at `start`.
-    pub(crate) fn for_items(start: usize, hold: usize, depth: usize, header: Option<ItemHeader>) -> Self {
-        let mut cutter = Self::new(start + 1, hold, depth);
+    /// Nothing in it is too large.
+    pub(crate) fn for_items(start: usize, depth: usize, header: Option<ItemHeader>) -> Self {
+        let mut cutter = Self::new(start + 1, usize::MAX, usize::MAX, depth);
         cutter.scan = Scan::from(start + 1, 1);
         cutter.push(false, header.map(Arc::new), start + 1);
         cutter
@@ -107,7 +113,8 @@ impl Cutter {
 
     /// From where on the data is still needed.
     pub(crate) fn keep_from(&self, data: &[u8]) -> usize {
-        if self.skipping { data.len() } else { self.object.unwrap_or(self.gap) }
+        let wanted = if self.skipping { data.len() } else { self.object.unwrap_or(self.gap) };
+        wanted.min(self.scan.pending())
     }
 
     /// The header for the items of the innermost list.
@@ -127,8 +134,10 @@ impl Cutter {
         self.given_up = true;
     }
 
-    /// Forgets the first `by` bytes of the data, which were taken away.
-    pub(crate) fn shift(&mut self, by: usize) {
+    /// Forgets the first bytes of the data, which are taken away.
+    pub(crate) fn shift(&mut self, gone: &[u8]) {
+        let by = gone.len();
+        self.last = gone.iter().rev().copied().find(|byte| !byte.is_ascii_whitespace()).or(self.last);
         self.scan.shift(by);
         self.gap = self.gap.saturating_sub(by);
         self.object = self.object.map(|at| at.saturating_sub(by));
@@ -139,8 +148,8 @@ impl Cutter {
 
     /// The next cut. `data` is what it was the last time, with more at its end.
     pub(crate) fn next(&mut self, data: &[u8]) -> Cut {
-        if let Some(at) = self.ended.take() {
-            return Cut::End { at };
+        if let Some(cut) = self.queued.take() {
+            return cut;
         }
         loop {
             match self.scan.next(data, self.base + 1) {
@@ -155,23 +164,17 @@ impl Cutter {
                     }
                 }
                 Found::BrokenString(at) => {
-                    return Cut::Broken {
-                        at,
-                        message: "the line ends inside of a string: a quote is missing",
-                        restart: false,
-                    };
+                    let message = "the line ends inside of a string: a quote is missing";
+                    return self.after_stray(data, at, Cut::Broken { at, message, restart: false });
                 }
                 Found::LineStart(at) => {
                     // A value follows `[`, `,` or `:`. After anything else, this is the next document, and the one
                     // before it is cut short: saying so here saves the rest of the stream.
-                    let before = data[..at].iter().rev().find(|b| !b.is_ascii_whitespace());
+                    let before = data[..at].iter().rev().copied().find(|b| !b.is_ascii_whitespace()).or(self.last);
                     let fits = data[at] != b'-' && matches!(before, Some(b'[' | b',' | b':'));
-                    if self.scan.depth > 0 && !fits && before.is_some() {
-                        return Cut::Broken {
-                            at,
-                            message: "a new document begins here, but the one before it isn't closed",
-                            restart: true,
-                        };
+                    if self.scan.depth > 0 && !fits {
+                        let message = "a new document begins here, but the one before it isn't closed";
+                        return self.after_stray(data, at, Cut::Broken { at, message, restart: true });
                     }
                 }
                 Found::End => {
@@ -253,24 +256,36 @@ impl Cutter {
             self.end_element(at);
             return self.frames.is_empty().then_some(Cut::End { at: at + 1 });
         }
-        let stray = self.stray(data, at);
+        let stray = self.stray(data, at).map(|at| Cut::Stray { at });
         let Some(frame) = self.frames.pop() else { return Some(Cut::End { at: at + 1 }) };
+        let mut next = None;
         if data[at] != b']' {
-            return Some(Cut::Broken { at, message: "expected ']' at the end of a list", restart: false });
-        }
-        if frame.items {
+            let message = "expected ']' at the end of a list";
+            next = Some(Cut::Broken { at, message, restart: false });
+        } else if frame.items {
             self.base -= 2;
             self.skipping = true;
         } else {
             self.base -= 1;
             self.end_element(at);
+            next = self.frames.is_empty().then_some(Cut::End { at: at + 1 });
         }
-        let end = (self.frames.is_empty() && !self.skipping).then_some(at + 1);
-        if let Some(at) = stray {
-            self.ended = end;
-            return Some(Cut::Stray { at });
+        if stray.is_some() {
+            self.queued = next;
+            return stray;
         }
-        end.map(|at| Cut::End { at })
+        next
+    }
+
+    /// Says what is wrong between two elements before what is wrong with all of them.
+    fn after_stray(&mut self, data: &[u8], to: usize, cut: Cut) -> Cut {
+        match self.stray(data, to) {
+            Some(at) => {
+                self.queued = Some(cut);
+                Cut::Stray { at }
+            }
+            None => cut,
+        }
     }
 
     /// No document is open.
@@ -318,6 +333,10 @@ impl Cutter {
         let Items::Undecided(items) = self.items else { return false };
         let first = skip_space(data, items + 1);
         let Some(end) = container_end(data, first) else { return false };
+        // Whether it is found doesn't depend on how much is there beyond what may be held.
+        if self.object.is_some_and(|object| end - object > self.largest) {
+            return false;
+        }
         let head = Head::read(&data[first..end]);
         if data[first] != b'{'
             || head.kind.is_none()

@@ -11,7 +11,7 @@ pub(crate) enum Start {
 }
 
 /// How far into a stream a NUL byte makes it foreign; later ones are errors of their documents.
-const SNIFF: usize = 512;
+pub(crate) const SNIFF_BYTES: usize = 512;
 
 pub(crate) fn start_of_stream(data: &[u8]) -> Start {
     match data {
@@ -29,7 +29,7 @@ pub(crate) fn start_of_stream(data: &[u8]) -> Start {
         [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => {
             Start::Foreign("the input is UTF-16; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8")
         }
-        _ if memchr(0, &data[..data.len().min(SNIFF)]).is_some() => Start::Foreign(
+        _ if memchr(0, &data[..data.len().min(SNIFF_BYTES)]).is_some() => Start::Foreign(
             "the input has NUL bytes: it is binary, or UTF-16 without its mark (then iconv -f UTF-16LE -t UTF-8 helps)",
         ),
         _ => Start::Text { skip: 0 },
@@ -106,7 +106,7 @@ pub(crate) fn next_document(data: &[u8], place: &mut Place, at_end: bool) -> Nex
                     Some(false) if place.yaml => Next::Yaml,
                     // An error of JSON: the parser tells it better.
                     Some(false) => Next::Json,
-                    None if at_end || rest.len() > SNIFF => Next::Json,
+                    None if at_end || rest.len() > SNIFF_BYTES => Next::Json,
                     None => Next::More,
                 };
             }

@@ -42,6 +42,8 @@ pub(crate) struct Lines {
     first: bool,
     /// `at` is somewhere in a line whose beginning was skipped.
     in_line: bool,
+    /// The document's end is found, and only to be said.
+    over: bool,
     header: Option<Arc<ItemHeader>>,
     hold: usize,
     largest: usize,
@@ -50,7 +52,7 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new(start: usize, hold: usize, largest: usize) -> Self {
         let mode = Mode::Document { directive: false, content: false, tried_as_list: false };
-        Self { mode, start, at: start, first: true, in_line: false, header: None, hold, largest }
+        Self { mode, start, at: start, first: true, in_line: false, over: false, header: None, hold, largest }
     }
 
     pub(crate) fn keep_from(&self) -> usize {
@@ -71,27 +73,31 @@ impl Lines {
     }
 
     pub(crate) fn next(&mut self, data: &[u8], at_end: bool) -> Line {
+        if self.over {
+            return Line::End { at: self.at };
+        }
         loop {
+            self.try_as_list(data);
+            if let Some(cut) = self.too_large() {
+                return cut;
+            }
             let rest = &data[self.at..];
-            let end = match memchr(b'\n', rest) {
-                Some(length) => self.at + length + 1,
-                None if at_end => data.len(),
-                None => {
-                    if self.is_skipping() && (self.in_line || rest.len() > self.largest) {
-                        self.in_line = true;
-                        self.at = data.len();
-                        return Line::More;
-                    }
-                    if let Some(cut) = self.too_large(data.len()) {
-                        return cut;
-                    }
+            let (end, whole) = match memchr(b'\n', rest) {
+                Some(length) => (self.at + length + 1, true),
+                None if at_end => (data.len(), true),
+                None if self.in_line => {
+                    self.at = data.len();
                     return Line::More;
                 }
+                // The beginning of the line says what it is, and its rest belongs to something too large.
+                None if rest.len() > self.largest => (data.len(), false),
+                None => return Line::More,
             };
-            if self.at >= data.len() {
+            if rest.is_empty() {
                 return self.finish(data.len(), data.len());
             }
-            if std::mem::take(&mut self.in_line) {
+            if self.in_line {
+                self.in_line = !whole;
                 self.at = end;
                 continue;
             }
@@ -104,23 +110,26 @@ impl Lines {
             self.first = false;
             let cut = self.line(line);
             self.at = end;
+            self.in_line = !whole;
             if let Some(cut) = cut {
                 return cut;
             }
-            if let Some(cut) = self.too_large(end) {
-                return cut;
-            }
-            if let Mode::Document { tried_as_list, .. } = &mut self.mode
-                && !*tried_as_list
-                && self.at - self.start > self.hold
-            {
-                *tried_as_list = true;
-                if let Some(list) = List::find(&data[self.start..self.at]) {
-                    self.header = list.header.map(Arc::new);
-                    self.mode = Mode::Items { dash: list.dash, given_up: false };
-                    self.start += list.items;
-                    self.at = self.start;
-                }
+        }
+    }
+
+    /// If the document has become too large to be held, tries to cut it as a list. Judges by whole lines, so that it
+    /// doesn't matter how the data comes.
+    fn try_as_list(&mut self, data: &[u8]) {
+        if let Mode::Document { tried_as_list, .. } = &mut self.mode
+            && !*tried_as_list
+            && self.at - self.start > self.hold
+        {
+            *tried_as_list = true;
+            if let Some(list) = List::find(&data[self.start..self.at]) {
+                self.header = list.header.map(Arc::new);
+                self.mode = Mode::Items { dash: list.dash, given_up: false };
+                self.start += list.items;
+                self.at = self.start;
             }
         }
     }
@@ -163,8 +172,8 @@ impl Lines {
         }
     }
 
-    fn too_large(&mut self, end: usize) -> Option<Line> {
-        if self.is_skipping() || end - self.start <= self.largest {
+    fn too_large(&mut self) -> Option<Line> {
+        if self.is_skipping() || self.at - self.start <= self.largest {
             return None;
         }
         let start = self.start;
@@ -181,6 +190,7 @@ impl Lines {
         let (start, mode) = (self.start, std::mem::replace(&mut self.mode, Mode::Skip));
         self.at = at;
         self.start = at;
+        self.over = true;
         match mode {
             Mode::Document { directive: false, content: false, .. } | Mode::Skip
             | Mode::Items { given_up: true, .. } => Line::End { at },

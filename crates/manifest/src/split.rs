@@ -8,7 +8,7 @@ use memchr::{memchr, memchr_iter};
 
 use crate::batch::{Batch, Content, Document};
 use crate::cut::{Cut, Cutter, HOLD_BYTES};
-use crate::detect::{Next, Place, Start, next_document, start_of_stream};
+use crate::detect::{Next, Place, SNIFF_BYTES, Start, next_document, start_of_stream};
 use crate::head::skip_space;
 use crate::item::Position;
 use crate::lines::{Line, Lines};
@@ -150,7 +150,7 @@ impl<R: Read> Splitter<R> {
         let keep = self.keep_from(&batch);
         self.carry.extend_from_slice(&batch.data()[keep..]);
         self.position = batch.position_at(keep);
-        self.shift(keep);
+        self.shift(&batch.bytes[..keep]);
         Ok((!batch.documents.is_empty()).then_some(batch))
     }
 
@@ -185,18 +185,19 @@ impl<R: Read> Splitter<R> {
     fn forget(&mut self, batch: &mut Batch, keep: usize) {
         if keep > 0 {
             let position = batch.position_at(keep);
+            self.shift(&batch.bytes[..keep]);
             batch.bytes.copy_within(keep..batch.len, 0);
             batch.len -= keep;
             batch.origin = position;
-            self.shift(keep);
         }
     }
 
-    fn shift(&mut self, by: usize) {
+    fn shift(&mut self, gone: &[u8]) {
+        let by = gone.len();
         self.at = self.at.saturating_sub(by);
         self.line_start = self.line_start.saturating_sub(by);
         match &mut self.mode {
-            Mode::Json(cutter) => cutter.shift(by),
+            Mode::Json(cutter) => cutter.shift(gone),
             Mode::Yaml(lines) => lines.shift(by),
             Mode::Start | Mode::Between { .. } | Mode::Lost | Mode::End => {}
         }
@@ -220,6 +221,10 @@ impl<R: Read> Splitter<R> {
     }
 
     fn cut_start(&mut self, batch: &mut Batch) -> bool {
+        if batch.len < SNIFF_BYTES && !self.exhausted {
+            self.mode = Mode::Start;
+            return false;
+        }
         match start_of_stream(batch.data()) {
             Start::Text { skip } => {
                 self.at = skip;
@@ -248,12 +253,11 @@ impl<R: Read> Splitter<R> {
             }
             Next::End => {}
             Next::Json => {
-                let hold = HOLD_BYTES.min(self.limits.object_bytes);
-                self.mode = Mode::Json(Box::new(Cutter::new(self.at, hold, self.limits.depth)));
+                let Limits { object_bytes, depth, .. } = self.limits;
+                self.mode = Mode::Json(Box::new(Cutter::new(self.at, self.hold(), object_bytes, depth)));
             }
             Next::Yaml => {
-                let hold = HOLD_BYTES.min(self.limits.object_bytes);
-                self.mode = Mode::Yaml(Lines::new(self.line_start, hold, self.limits.object_bytes));
+                self.mode = Mode::Yaml(Lines::new(self.line_start, self.hold(), self.limits.object_bytes));
             }
             Next::Neither => {
                 batch.malformed(self.at, Cow::Borrowed("expected a JSON object, or '---' before YAML"));
@@ -261,6 +265,10 @@ impl<R: Read> Splitter<R> {
             }
         }
         true
+    }
+
+    fn hold(&self) -> usize {
+        HOLD_BYTES.min(self.limits.object_bytes / 2)
     }
 
     fn cut_json(&mut self, batch: &mut Batch, mut cutter: Box<Cutter>) -> bool {

@@ -85,6 +85,14 @@ impl Scan {
         self.base = self.base.wrapping_sub(by);
     }
 
+    /// The first byte that is yet to be told about.
+    pub(crate) fn pending(&self) -> usize {
+        match self.open | self.close | self.newline | self.broken {
+            0 => self.classified,
+            bits => self.base.wrapping_add(bits.trailing_zeros() as usize),
+        }
+    }
+
     /// The next place of interest: opening brackets at up to `level` levels deep, closing brackets that lead to a
     /// level below `level`, and everything that shows that a document is broken.
     pub(crate) fn next(&mut self, data: &[u8], level: usize) -> Found {

@@ -17,6 +17,8 @@ use crate::inputs::{Input, Inputs};
 const QUEUE_LENGTH: usize = 2;
 /// How much all batches together should hold.
 const BATCHES_BYTES: usize = 8 << 20;
+/// How much they may hold: large objects make large batches, and then fewer of them are under way at once.
+const BATCHES_BYTES_MAX: usize = 32 << 20;
 
 /// What a worker does with a batch.
 pub(crate) trait Work: Clone + Send + 'static {
@@ -79,7 +81,8 @@ impl Settings {
 }
 
 enum Job<T> {
-    Batch(T),
+    /// A batch, or what came of it; and how many bytes the batch had.
+    Batch(T, usize),
     Unreadable(io::Error),
     End,
 }
@@ -97,6 +100,8 @@ pub(crate) fn run<W: Work, E>(
     let limits = settings.limits();
     let queues = settings.threads * (QUEUE_LENGTH + 1);
     let (recycle, recycled) = mpsc::sync_channel(queues);
+    // Not bounded itself: there are never more messages in it than batches under way.
+    let (release, released) = mpsc::channel();
     let mut lanes = Vec::new();
     let mut job_senders = Vec::new();
     let mut handles = Vec::new();
@@ -111,7 +116,11 @@ pub(crate) fn run<W: Work, E>(
         lanes.push((results, spare_sender));
     }
     drop(recycle);
-    handles.push(spawn("reader", move || read(inputs, limits, &recycled, &job_senders))?);
+    let mut dealer = Dealer { workers: job_senders, turn: 0, released, under_way: 0 };
+    handles.push(spawn("reader", move || {
+        // An error means that nobody takes the batches any more.
+        read(inputs, limits, &recycled, &mut dealer).ok();
+    })?);
 
     for (results, spares) in lanes.iter().cycle() {
         let received = match results.try_recv() {
@@ -126,12 +135,14 @@ pub(crate) fn run<W: Work, E>(
         // The reader has ended, and this is where its next batch would have gone: there is none.
         let Some((input, job)) = received else { break };
         let result = match job {
-            Job::Batch(mut output) => {
+            Job::Batch(mut output, bytes) => {
                 let result = each(Event::Output(&input, &mut output));
                 if W::size(&output) <= 2 * limits.batch_bytes {
                     // Full or gone: then the output is not needed again.
                     spares.try_send(output).ok();
                 }
+                // Gone: then the reader is at its end.
+                release.send(bytes).ok();
                 result
             }
             Job::Unreadable(error) => each(Event::Unreadable(&input, &error)),
@@ -142,7 +153,8 @@ pub(crate) fn run<W: Work, E>(
             return Ok(Err(error));
         }
     }
-    drop(lanes);
+    // If a worker has panicked, the others and the reader learn from this that it is over.
+    drop((lanes, release));
     for handle in handles {
         if let Err(panic) = handle.join() {
             std::panic::resume_unwind(panic);
@@ -173,7 +185,7 @@ impl<O: Default> Lane<O> {
         let mut worker = pristine.clone();
         for (input, job) in self.jobs {
             let job = match job {
-                Job::Batch(batch) => {
+                Job::Batch(batch, bytes) => {
                     let mut output = self.spares.try_recv().unwrap_or_default();
                     worker.work(&input, &batch, &mut output);
                     if batch.size() > 2 * batch_bytes {
@@ -183,7 +195,7 @@ impl<O: Default> Lane<O> {
                         // Full or gone: then the batch is not needed again.
                         self.recycle.try_send(batch).ok();
                     }
-                    Job::Batch(output)
+                    Job::Batch(output, bytes)
                 }
                 Job::Unreadable(error) => Job::Unreadable(error),
                 Job::End => Job::End,
@@ -195,13 +207,40 @@ impl<O: Default> Lane<O> {
     }
 }
 
-/// Cuts the inputs into batches and deals them out. Returns early when nobody takes them any more.
-fn read(inputs: Inputs, limits: Limits, recycled: &Receiver<Batch>, workers: &[SyncSender<Jobs<Batch>>]) {
-    let mut turn = workers.iter().cycle();
-    let mut deal = |input: &InputId, job| match turn.next() {
-        Some(worker) => worker.send((input.clone(), job)).is_ok(),
-        None => false,
-    };
+/// Deals batches out to the workers in turn.
+struct Dealer {
+    workers: Vec<SyncSender<Jobs<Batch>>>,
+    turn: usize,
+    /// The sizes of batches that are done with.
+    released: Receiver<usize>,
+    /// How many bytes are in batches that are not.
+    under_way: usize,
+}
+
+/// Nobody takes the batches any more.
+struct Abandoned;
+
+impl Dealer {
+    fn deal(&mut self, input: &InputId, job: Job<Batch>) -> Result<(), Abandoned> {
+        if let Job::Batch(_, bytes) = job {
+            while self.under_way > 0 && self.under_way + bytes > BATCHES_BYTES_MAX {
+                self.under_way -= self.released.recv().map_err(|_| Abandoned)?;
+            }
+            self.under_way += bytes;
+        }
+        let worker = &self.workers[self.turn];
+        self.turn = (self.turn + 1) % self.workers.len();
+        worker.send((input.clone(), job)).map_err(|_| Abandoned)
+    }
+}
+
+/// Cuts the inputs into batches.
+fn read(
+    inputs: Inputs,
+    limits: Limits,
+    recycled: &Receiver<Batch>,
+    dealer: &mut Dealer,
+) -> Result<(), Abandoned> {
     let mut syntax = None;
     for (ordinal, Input { source, reader }) in (0..).zip(inputs) {
         let mut id = InputId { source, ordinal, first_syntax: Syntax::Json };
@@ -211,30 +250,25 @@ fn read(inputs: Inputs, limits: Limits, recycled: &Receiver<Batch>, workers: &[S
             Ok(Cursor::new(begin).chain(reader))
         });
         id.first_syntax = syntax.unwrap_or(Syntax::Json);
-        let mut splitter = match reader {
-            Ok(reader) => Splitter::with_limits(reader, limits),
-            Err(error) => {
-                if !deal(&id, Job::Unreadable(error)) {
-                    return;
-                }
-                continue;
-            }
-        };
-        let last = loop {
-            match splitter.next_batch(recycled.try_recv().unwrap_or_default()) {
-                Ok(Some(batch)) => {
-                    if !deal(&id, Job::Batch(batch)) {
-                        return;
+        let last = match reader {
+            Ok(reader) => {
+                let mut splitter = Splitter::with_limits(reader, limits);
+                loop {
+                    match splitter.next_batch(recycled.try_recv().unwrap_or_default()) {
+                        Ok(Some(batch)) => {
+                            let bytes = batch.size();
+                            dealer.deal(&id, Job::Batch(batch, bytes))?;
+                        }
+                        Ok(None) => break Job::End,
+                        Err(error) => break Job::Unreadable(error),
                     }
                 }
-                Ok(None) => break Job::End,
-                Err(error) => break Job::Unreadable(error),
             }
+            Err(error) => Job::Unreadable(error),
         };
-        if !deal(&id, last) {
-            return;
-        }
+        dealer.deal(&id, last)?;
     }
+    Ok(())
 }
 
 /// The first bytes of an input, up to and with the first that says something.

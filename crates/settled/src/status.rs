@@ -60,7 +60,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     if report.nothing_to_judge() {
         return Err(nothing_found(args, &report));
     }
-    if !args.quiet {
+    if !args.quiet && report.read > 0 {
         report.summary(measure.only_namespace(), started);
         report.hints(shortened);
     }
@@ -326,7 +326,7 @@ impl Report {
         let label = Palette::stderr().hint("hint:");
         if self.silent {
             output::diagnose(&format!(
-                "{label} NoSignal: nothing in the object tells its state; --assume-current takes it for Current"
+                "{label} --assume-current takes objects without any sign of their state (NoSignal) for Current"
             ));
         }
         if shortened {

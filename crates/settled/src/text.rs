@@ -67,9 +67,9 @@ pub(crate) fn wrap(text: &str, columns: usize, lines_max: usize) -> (Vec<String>
         let line = if beyond.is_empty() || beyond.starts_with(' ') {
             fits
         } else {
-            // Half a line is better than a word torn apart; less than that is not.
+            // A third of a line is better than a word torn apart; less than that is not.
             match fits.rfind(' ') {
-                Some(at) if width(&fits[..at]) * 2 >= columns => &fits[..at],
+                Some(at) if width(&fits[..at]) * 3 >= columns => &fits[..at],
                 _ => fits,
             }
         };

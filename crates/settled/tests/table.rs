@@ -21,7 +21,7 @@ fn worst_first_and_one_line_each_in_a_pipe() {
     Current      shop       ConfigMap/a              NoStatusKind         ConfigMap has no status to wait for
     --- stderr ---
     5 objects: 1 Failed, 1 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: NoSignal: nothing in the object tells its state; --assume-current takes it for Current
+    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
     ");
 }
 
@@ -38,7 +38,7 @@ fn wide() {
     Current      shop       ConfigMap/a              NoStatusKind         no-status-kind               -#0     ConfigMap has no status to wait for
     --- stderr ---
     5 objects: 1 Failed, 1 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: NoSignal: nothing in the object tells its state; --assume-current takes it for Current
+    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
     ");
 }
 

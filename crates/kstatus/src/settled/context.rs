@@ -2,12 +2,12 @@
 //! problem that is kept, and a verdict that would rest on such a field is `Malformed`.
 
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::node::{Kind, Node};
-use crate::object::{Field, Found, Object};
+use crate::object::{ConditionFields, Field, Found, Object};
 use crate::options::Options;
 use crate::verdict::{Basis, Failure, FailureClass, Problem, Status, Text, Verdict};
 
@@ -22,7 +22,6 @@ pub(super) struct Context<'o, 'a> {
     problems: RefCell<Vec<Problem>>,
     /// Whether a field that was needed could not be read.
     unreadable: Cell<bool>,
-    conditions: OnceCell<FirstConditions<'a>>,
 }
 
 impl<'o, 'a> Context<'o, 'a> {
@@ -34,7 +33,6 @@ impl<'o, 'a> Context<'o, 'a> {
             observed: None,
             problems: RefCell::new(Vec::new()),
             unreadable: Cell::new(false),
-            conditions: OnceCell::new(),
         }
     }
 
@@ -142,7 +140,10 @@ impl<'o, 'a> Context<'o, 'a> {
 
     /// `status.conditions`, in their order.
     pub(super) fn conditions(&self) -> Conditions<'_, 'o, 'a> {
-        Conditions { context: self, first: self.conditions.get_or_init(|| FirstConditions::read(self)) }
+        if let Some(list) = self.get(Field::Conditions).filter(|list| list.kind() != Kind::List) {
+            self.wrong_type(".status.conditions", "a list", list);
+        }
+        Conditions { context: self }
     }
 
     /// How long ago a time was; none where the text is no time.
@@ -284,69 +285,36 @@ impl<'a> Condition<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Conditions<'c, 'o, 'a> {
     context: &'c Context<'o, 'a>,
-    first: &'c FirstConditions<'a>,
 }
 
-/// Hardly any object has more conditions; those that have are read again when they are asked for.
-const CACHED: usize = 8;
-
-/// The first elements of `status.conditions`, read once.
-struct FirstConditions<'a> {
-    conditions: [Option<Condition<'a>>; CACHED],
-    /// The list, where it has more elements.
-    rest: Option<Node<'a>>,
-}
-
-impl<'a> FirstConditions<'a> {
-    fn read(context: &Context<'_, 'a>) -> Self {
-        let mut first = Self { conditions: [None; CACHED], rest: None };
-        let Some(list) = context.get(Field::Conditions) else { return first };
-        if list.kind() != Kind::List {
-            context.wrong_type(".status.conditions", "a list", list);
-            return first;
-        }
-        for (index, element) in list.elements().enumerate() {
-            match first.conditions.get_mut(index) {
-                Some(slot) => *slot = Condition::read(context, index, element),
-                None => {
-                    first.rest = Some(list);
-                    break;
-                }
-            }
-        }
-        first
-    }
-}
-
-impl<'a> Conditions<'_, '_, 'a> {
+impl<'c, 'o, 'a> Conditions<'c, 'o, 'a> {
     pub(super) fn find(&self, type_: &str) -> Option<Condition<'a>> {
         self.iter().find(|condition| condition.is_type(type_))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Condition<'a>> {
-        let rest = self.first.rest.into_iter().flat_map(Node::elements).enumerate().skip(CACHED);
-        let rest = rest.filter_map(|(index, element)| Condition::read(self.context, index, element));
-        self.first.conditions.iter().filter_map(|condition| *condition).chain(rest)
+    pub(super) fn iter(&self) -> impl Iterator<Item = Condition<'a>> + use<'c, 'o, 'a> {
+        let context = self.context;
+        let fields = context.object.conditions().enumerate();
+        fields.filter_map(move |(index, fields)| Condition::read(context, index, fields))
     }
 }
 
 impl<'a> Condition<'a> {
     /// An element without a type says nothing and is passed over; one of the wrong shape is unreadable.
-    fn read(context: &Context<'_, 'a>, index: usize, element: Node<'a>) -> Option<Self> {
+    fn read(context: &Context<'_, 'a>, index: usize, fields: ConditionFields<'a>) -> Option<Self> {
         let at = |key: &str| format!(".status.conditions[{index}]{key}");
-        match element.kind() {
+        match fields.element.kind() {
             Kind::Map => {}
             Kind::Null => {
                 context.note(at(""), "null condition");
                 return None;
             }
             _ => {
-                context.wrong_type(at(""), "a map", element);
+                context.wrong_type(at(""), "a map", fields.element);
                 return None;
             }
         }
-        let [type_, status, reason, message, observed, last_transition] =
-            element.pick(["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"]);
+        let [type_, status, reason, message, observed, last_transition] = fields.members;
         for (key, node) in [(".type", type_), (".status", status)] {
             if let Some(node) = node.filter(|node| node.kind() != Kind::String) {
                 context.wrong_type(at(key), "a string", node);

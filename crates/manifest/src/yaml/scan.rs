@@ -322,6 +322,11 @@ impl<'a> Scanner<'a> {
         self.skip_to_token();
         self.unroll_indent(self.column());
         if self.at >= self.source.len() {
+            // The end ends the line, too, and with it every key that is still possible.
+            if self.column() > 0 {
+                self.line += 1;
+                self.line_start = self.at;
+            }
             self.unroll_indent(-1);
             self.remove_key()?;
             self.key_allowed = false;
