@@ -127,8 +127,13 @@ impl Batch {
             let text = &self.data()[document.start..document.end];
             match &document.content {
                 Content::Json { list, header } => {
-                    let mut reader =
-                        Expand { batch: self, item: &mut scratch.item, each: &mut each, start: document.start, verbatim: true };
+                    let mut reader = Expand {
+                        batch: self,
+                        item: &mut scratch.item,
+                        each: &mut each,
+                        start: document.start,
+                        verbatim: true,
+                    };
                     if *list {
                         reader.value(text, 0, header.as_deref(), 0);
                     } else {
@@ -151,7 +156,12 @@ impl Batch {
     /// tries YAML, which allows `{"a": 1,}` or `{"a": b}`.
     ///
     /// Inside the callback of [`Batch::objects`] its scratch is taken, so this one is another.
-    pub fn objects_as_yaml(&self, object: &Object<'_>, scratch: &mut Scratch, mut each: impl FnMut(Item<'_>)) {
+    pub fn objects_as_yaml(
+        &self,
+        object: &Object<'_>,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(Item<'_>),
+    ) {
         let Origin { start, added, verbatim } = object.origin;
         if !verbatim {
             return each(Item::Object(*object));
@@ -176,7 +186,10 @@ impl Batch {
             if item.is_some() && message.starts_with("unknown anchor") {
                 message.push_str(" (in a list of more than 2 MiB, items can't share anchors)");
             }
-            return each(Item::Malformed(Malformed { message, position: self.position_at(start + error.at) }));
+            return each(Item::Malformed(Malformed {
+                message,
+                position: self.position_at(start + error.at),
+            }));
         }
         let text = &scratch.json[..];
         let mut reader = Expand { batch: self, item: &mut scratch.item, each, start, verbatim: false };

@@ -170,7 +170,8 @@ impl Cutter {
                 Found::LineStart(at) => {
                     // A value follows `[`, `,` or `:`. After anything else, this is the next document, and the one
                     // before it is cut short: saying so here saves the rest of the stream.
-                    let before = data[..at].iter().rev().copied().find(|b| !b.is_ascii_whitespace()).or(self.last);
+                    let before =
+                        data[..at].iter().rev().copied().find(|b| !b.is_ascii_whitespace()).or(self.last);
                     let fits = data[at] != b'-' && matches!(before, Some(b'[' | b',' | b':'));
                     if self.scan.depth > 0 && !fits {
                         let message = "a new document begins here, but the one before it isn't closed";

@@ -23,12 +23,12 @@ pub(crate) fn start_of_stream(data: &[u8]) -> Start {
         }
         [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Start::Foreign("the input is xz-compressed; run unxz first"),
         [b'P', b'K', 3, 4, ..] => Start::Foreign("the input is a zip archive; unpack it first"),
-        [b'k', b'8', b's', 0, ..] => {
-            Start::Foreign("the input is in Kubernetes' binary encoding; ask the server for JSON or YAML instead")
-        }
-        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => {
-            Start::Foreign("the input is UTF-16; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8")
-        }
+        [b'k', b'8', b's', 0, ..] => Start::Foreign(
+            "the input is in Kubernetes' binary encoding; ask the server for JSON or YAML instead",
+        ),
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => Start::Foreign(
+            "the input is UTF-16; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8",
+        ),
         _ if memchr(0, &data[..data.len().min(SNIFF_BYTES)]).is_some() => Start::Foreign(
             "the input has NUL bytes: it is binary, or UTF-16 without its mark (then iconv -f UTF-16LE -t UTF-8 helps)",
         ),

@@ -112,7 +112,9 @@ fn value_end(text: &[u8], start: usize) -> Option<usize> {
         b'"' => string_end(text, start),
         b'{' | b'[' => container_end(text, start),
         _ => {
-            let length = text[start..].iter().position(|b| matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'))?;
+            let length = text[start..]
+                .iter()
+                .position(|b| matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'))?;
             (length > 0).then_some(start + length)
         }
     }

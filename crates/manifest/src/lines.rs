@@ -192,7 +192,8 @@ impl Lines {
         self.start = at;
         self.over = true;
         match mode {
-            Mode::Document { directive: false, content: false, .. } | Mode::Skip
+            Mode::Document { directive: false, content: false, .. }
+            | Mode::Skip
             | Mode::Items { given_up: true, .. } => Line::End { at },
             Mode::Document { .. } => Line::Document { start, end },
             Mode::Items { .. } => Line::Item { start, end },

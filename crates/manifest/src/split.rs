@@ -279,7 +279,11 @@ impl<R: Read> Splitter<R> {
                         batch.too_large(start);
                     } else {
                         let header = cutter.header();
-                        batch.documents.push(Document { start, end, content: Content::Json { list, header } });
+                        batch.documents.push(Document {
+                            start,
+                            end,
+                            content: Content::Json { list, header },
+                        });
                     }
                     if cutter.is_done() && !self.next_json(batch, &mut cutter, end) {
                         return true;
@@ -300,7 +304,8 @@ impl<R: Read> Splitter<R> {
                     batch.malformed(at, Cow::Borrowed(message));
                     self.at = at;
                     self.line_start = at;
-                    self.mode = if restart { Mode::Between { yaml: false, comment: false } } else { Mode::Lost };
+                    self.mode =
+                        if restart { Mode::Between { yaml: false, comment: false } } else { Mode::Lost };
                     return true;
                 }
                 Cut::End { at } => {
@@ -385,7 +390,9 @@ impl<R: Read> Splitter<R> {
                     self.mode = Mode::Lost;
                     return false;
                 }
-                [b'{' | b'[', ..] | [b'-', b'-', b'-'] | [b'-', b'-', b'-', b' ' | b'\t' | b'\r' | b'\n', ..] => {
+                [b'{' | b'[', ..]
+                | [b'-', b'-', b'-']
+                | [b'-', b'-', b'-', b' ' | b'\t' | b'\r' | b'\n', ..] => {
                     self.between(line);
                     return true;
                 }

@@ -182,7 +182,10 @@ impl Scan {
         while newline != 0 {
             let bit = newline & newline.wrapping_neg();
             // Most lines of indented JSON begin with a space; only the others are worth an own step.
-            if !matches!(rest.get(bit.trailing_zeros() as usize + 1), Some(b' ' | b'\t' | b'"' | b'}' | b']' | b'\n')) {
+            if !matches!(
+                rest.get(bit.trailing_zeros() as usize + 1),
+                Some(b' ' | b'\t' | b'"' | b'}' | b']' | b'\n')
+            ) {
                 self.newline |= bit;
             }
             newline ^= bit;

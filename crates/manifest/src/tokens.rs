@@ -76,7 +76,9 @@ impl<'a> Tokens<'a> {
                 (Expect::CommaOrEnd | Expect::ValueOrEnd, b']') if self.open.last() == Some(&false) => {
                     return Ok(Some(self.close(Token::EndArray)));
                 }
-                (Expect::CommaOrEnd, _) => return self.error("expected ',' or the end of the array or object"),
+                (Expect::CommaOrEnd, _) => {
+                    return self.error("expected ',' or the end of the array or object");
+                }
                 (Expect::Key | Expect::KeyOrEnd, b'"') => {
                     let key = self.string()?;
                     self.at = skip_space(self.text, self.at);

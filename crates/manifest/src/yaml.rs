@@ -61,7 +61,8 @@ impl YamlError {
 /// Checks that a document is UTF-8 without control characters, which the scanner relies on.
 fn check_characters(document: &[u8]) -> Result<(), YamlError> {
     // The common case in a form that the compiler makes fast: printable ASCII and its white space.
-    let plain = |&byte: &u8| (b' '..0x7F).contains(&byte) | (byte == b'\n') | (byte == b'\t') | (byte == b'\r');
+    let plain =
+        |&byte: &u8| (b' '..0x7F).contains(&byte) | (byte == b'\n') | (byte == b'\t') | (byte == b'\r');
     let mut at = 0;
     for block in document.chunks(256) {
         if !block.iter().fold(true, |all, byte| all & plain(byte)) {
@@ -74,11 +75,9 @@ fn check_characters(document: &[u8]) -> Result<(), YamlError> {
 }
 
 fn check_each_character(document: &[u8], from: usize) -> Result<(), YamlError> {
-    let text = str::from_utf8(document)
-        .map_err(|error| YamlError::new("invalid UTF-8", error.valid_up_to()))?;
-    let forbidden = |(_, char): &(usize, char)| {
-        !matches!(char, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{A0}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
-    };
+    let text =
+        str::from_utf8(document).map_err(|error| YamlError::new("invalid UTF-8", error.valid_up_to()))?;
+    let forbidden = |(_, char): &(usize, char)| !matches!(char, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{A0}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..);
     match text[from..].char_indices().find(forbidden) {
         Some((at, char)) => {
             let message = format!("control characters are not allowed (U+{:04X})", u32::from(char));

@@ -40,7 +40,9 @@ fn ours(yaml: &str) -> Answer {
         Ok(()) if json.is_empty() => Answer::Json(Value::Null),
         Ok(()) => match serde_json::from_slice(&json) {
             Ok(value) => Answer::Json(value),
-            Err(error) => panic!("{yaml:?} gave {:?}, which isn't JSON: {error}", String::from_utf8_lossy(&json)),
+            Err(error) => {
+                panic!("{yaml:?} gave {:?}, which isn't JSON: {error}", String::from_utf8_lossy(&json))
+            }
         },
         Err(error) => Answer::Error(error.to_string()),
     }
@@ -72,7 +74,8 @@ fn reads_yaml_as_go_does() {
     let mut wrong = String::new();
     let mut count = 0;
     for line in GOLDEN.lines() {
-        let line: Value = serde_json::from_str(line).expect("the golden file has a line of JSON for each document");
+        let line: Value =
+            serde_json::from_str(line).expect("the golden file has a line of JSON for each document");
         let yaml = line["yaml"].as_str().expect("each line has its document");
         let (go, ours) = (go(&line), ours(yaml));
         let equal = match (&go, &ours) {

@@ -1,4 +1,5 @@
 //! The reader from outside.
+#![allow(clippy::panic, reason = "a helper of tests fails like a test")]
 
 mod emit;
 mod go_yaml;
@@ -17,7 +18,9 @@ fn read_all(stream: impl Read, limits: Limits) -> Vec<String> {
     while let Some(next) = splitter.next_batch(batch).expect("reading from memory doesn't fail") {
         next.objects(&mut scratch, |item| {
             found.push(match item {
-                Item::Object(object) => String::from_utf8(object.json.to_vec()).expect("the tests' text is UTF-8"),
+                Item::Object(object) => {
+                    String::from_utf8(object.json.to_vec()).expect("the tests' text is UTF-8")
+                }
                 Item::Malformed(why) => format!("! {why}"),
             });
         });

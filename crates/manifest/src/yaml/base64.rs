@@ -41,7 +41,8 @@ mod tests {
 
     #[test]
     fn decodes_what_is_base64() {
-        let check = |text: &str, expected: Option<&[u8]>| assert_eq!(decode(text.as_bytes()).as_deref(), expected);
+        let check =
+            |text: &str, expected: Option<&[u8]>| assert_eq!(decode(text.as_bytes()).as_deref(), expected);
         check("", Some(b""));
         check("aGk=", Some(b"hi"));
         check("aGkh", Some(b"hi!"));

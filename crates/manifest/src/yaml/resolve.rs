@@ -155,7 +155,8 @@ fn float(text: &[u8]) -> Option<f64> {
 
 /// A number that begins with a point. Go's own parser reads it, underscores between digits included.
 fn dotted(text: &[u8]) -> Option<Resolved> {
-    let between_digits = |at: usize| text[at - 1].is_ascii_digit() && text.get(at + 1).is_some_and(u8::is_ascii_digit);
+    let between_digits =
+        |at: usize| text[at - 1].is_ascii_digit() && text.get(at + 1).is_some_and(u8::is_ascii_digit);
     if !(1..text.len()).all(|at| text[at] != b'_' || between_digits(at)) {
         return None;
     }
@@ -168,7 +169,8 @@ pub(super) fn is_sexagesimal(text: &[u8]) -> bool {
     let unsigned = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
     let mut parts = unsigned.split(|&byte| byte == b':');
     let first = parts.next().unwrap_or_default();
-    let whole = first.first().is_some_and(u8::is_ascii_digit) && first.iter().all(|b| b.is_ascii_digit() || *b == b'_');
+    let whole = first.first().is_some_and(u8::is_ascii_digit)
+        && first.iter().all(|b| b.is_ascii_digit() || *b == b'_');
     let mut count = 0;
     let rest = parts.all(|part| {
         count += 1;

@@ -127,7 +127,11 @@ impl<'a> Scanner<'a> {
 
     /// The text of a token.
     pub(super) fn text(&self, text: Text) -> &[u8] {
-        if text.composed { &self.memory.composed[text.start..text.end] } else { &self.source[text.start..text.end] }
+        if text.composed {
+            &self.memory.composed[text.start..text.end]
+        } else {
+            &self.source[text.start..text.end]
+        }
     }
 
     /// The next token, which stays in the queue.
@@ -139,7 +143,12 @@ impl<'a> Scanner<'a> {
             self.ready = true;
         }
         // After the end there is nothing but the end.
-        Ok(self.memory.tokens.front().copied().unwrap_or(Token { kind: Kind::StreamEnd, at: self.source.len() }))
+        Ok(self
+            .memory
+            .tokens
+            .front()
+            .copied()
+            .unwrap_or(Token { kind: Kind::StreamEnd, at: self.source.len() }))
     }
 
     /// Takes the token that was peeked.

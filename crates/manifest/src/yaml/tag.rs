@@ -103,7 +103,8 @@ impl Scanner<'_> {
         self.at += 1;
         let name = self.word();
         if name.is_empty()
-            || !(self.is_space(0) || matches!(self.byte(0), b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`'))
+            || !(self.is_space(0)
+                || matches!(self.byte(0), b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`'))
         {
             return self.error("did not find expected alphabetic or numeric character", start);
         }
@@ -132,7 +133,8 @@ impl Scanner<'_> {
                 // It wasn't a handle, but the beginning of the suffix.
                 let exclamation = Text { end: first.start + 1, ..first };
                 let rest = self.tag_uri(first, start)?;
-                (handle, suffix) = if rest.is_empty() { (Text::EMPTY, exclamation) } else { (exclamation, rest) };
+                (handle, suffix) =
+                    if rest.is_empty() { (Text::EMPTY, exclamation) } else { (exclamation, rest) };
             }
         }
         if !self.is_space(0) {

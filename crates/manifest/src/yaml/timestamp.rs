@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn knows_the_forms_that_go_knows() {
-        let check = |text: &str, expected: bool| assert_eq!(is_timestamp(text.as_bytes()), expected, "{text}");
+        let check =
+            |text: &str, expected: bool| assert_eq!(is_timestamp(text.as_bytes()), expected, "{text}");
         check("2001-01-02", true);
         check("2001-1-2", true);
         check("2001-02-29", false);

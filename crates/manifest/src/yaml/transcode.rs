@@ -181,7 +181,8 @@ impl Run<'_> {
     }
 
     fn end(&mut self, role: Role) {
-        if let Some(Frame { kind: FrameKind::Mapping { value, .. }, .. }) = self.transcoder.frames.last_mut() {
+        if let Some(Frame { kind: FrameKind::Mapping { value, .. }, .. }) = self.transcoder.frames.last_mut()
+        {
             *value = role == Role::Key;
         }
     }
@@ -206,8 +207,11 @@ impl Run<'_> {
         if let Some(frame) = self.transcoder.frames.pop()
             && let Some(name) = frame.anchor
         {
-            let anchor =
-                Anchor::Done { text: frame.start..self.out.len(), kept: false, nodes: self.nodes - frame.nodes };
+            let anchor = Anchor::Done {
+                text: frame.start..self.out.len(),
+                kept: false,
+                nodes: self.nodes - frame.nodes,
+            };
             self.transcoder.anchors.insert(name, anchor);
         }
         self.end(Role::Value);
@@ -279,7 +283,9 @@ impl Run<'_> {
         } else if text == b"<<" && (implicit || tag == Tag::Merge) {
             self.out.extend_from_slice(b"\"<<\"");
             self.transcoder.keys.push(Key { text: start..self.out.len(), merge: Some(at) });
-            if let Some(Frame { kind: FrameKind::Mapping { merge, .. }, .. }) = self.transcoder.frames.last_mut() {
+            if let Some(Frame { kind: FrameKind::Mapping { merge, .. }, .. }) =
+                self.transcoder.frames.last_mut()
+            {
                 *merge = true;
             }
         } else {
@@ -295,18 +301,22 @@ impl Run<'_> {
         let out = &self.out[..];
         let key = &out[start..];
         let transcoder = &mut *self.transcoder;
-        if let Some(Frame { kind: FrameKind::Mapping { keys, many, .. }, .. }) = transcoder.frames.last_mut() {
+        if let Some(Frame { kind: FrameKind::Mapping { keys, many, .. }, .. }) = transcoder.frames.last_mut()
+        {
             let before = &transcoder.keys[*keys..];
             let known = match many {
                 Some(many) => !many.insert(key.to_vec()),
-                None => before.iter().any(|before| before.merge.is_none() && out[before.text.clone()] == *key),
+                None => {
+                    before.iter().any(|before| before.merge.is_none() && out[before.text.clone()] == *key)
+                }
             };
             if known {
                 let message = format!("key {} already set in map", String::from_utf8_lossy(key));
                 return Err(YamlError::new(message, at));
             }
             if many.is_none() && before.len() >= FEW_KEYS {
-                let texts = before.iter().filter(|key| key.merge.is_none()).map(|key| out[key.text.clone()].to_vec());
+                let texts =
+                    before.iter().filter(|key| key.merge.is_none()).map(|key| out[key.text.clone()].to_vec());
                 *many = Some(texts.chain([key.to_vec()]).collect());
             }
         }

@@ -36,7 +36,9 @@ fn interpret(text: &[u8], tag: Tag, implicit: bool, at: usize) -> Result<Scalar>
     let (found, fits) = match &resolved {
         Resolved::Null => ("null", tag == Tag::Null),
         Resolved::Bool(_) => ("bool", tag == Tag::Bool),
-        Resolved::Int(value) => ("int", tag == Tag::Int || (tag == Tag::Float && i64::try_from(*value).is_ok())),
+        Resolved::Int(value) => {
+            ("int", tag == Tag::Int || (tag == Tag::Float && i64::try_from(*value).is_ok()))
+        }
         Resolved::Float(_) | Resolved::Digits(_) => ("float", tag == Tag::Float),
         Resolved::Str if super::timestamp::is_timestamp(text) => ("timestamp", tag == Tag::Timestamp),
         Resolved::Str => ("str", false),
