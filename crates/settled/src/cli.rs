@@ -181,7 +181,7 @@ pub(crate) struct InputArgs {
     )]
     pub(crate) files: Vec<PathBuf>,
 
-    /// How many threads give verdicts [default: one per core]
+    /// How many threads give verdicts [default: one per core, at most 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 

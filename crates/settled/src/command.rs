@@ -13,6 +13,9 @@ use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::{augment, generate, output, status, style};
 
+/// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
+const THREADS_MAX: usize = 16;
+
 /// Runs the command that the process' arguments name.
 pub(crate) fn run() -> Result<ExitCode, CommandError> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -65,7 +68,7 @@ pub(crate) fn options(args: &VerdictArgs) -> Options {
 pub(crate) fn settings(args: &InputArgs) -> Settings {
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
+        None => std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX),
     };
-    Settings { threads: threads.max(1), object_bytes: args.max_object_size }
+    Settings { threads, object_bytes: args.max_object_size }
 }
