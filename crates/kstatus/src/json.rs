@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte that is no white space, without stepping over it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         if byte > b' ' { Some(byte) } else { self.peek_after_space() }
@@ -350,7 +350,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over a key and its colon; the position is at the key.
-    #[inline]
+    #[inline(always)]
     fn key(&mut self) -> Result<RawString<'a>> {
         let start = self.at;
         if self.bytes.get(start) != Some(&b'"') {
@@ -374,7 +374,7 @@ impl<'a> Cursor<'a> {
 
     /// The next key of the object that was entered, or none at its end. The value must be stepped over before the
     /// next call. `first` says that no member was read yet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_key(&mut self, first: bool) -> Result<Option<RawString<'a>>> {
         match self.peek() {
             Some(b'}') => {
@@ -420,16 +420,14 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// A word whose lowest set bit lies in the first of eight bytes that ends a run of plain string text.
 ///
-/// The subtractions borrow only from a marked byte upwards, so bits above the lowest one may be wrong: callers look
-/// at the lowest alone.
+/// With bit 1 flipped, control characters and the quote are the bytes below 0x21 (`"` is 0x22, the space becomes
+/// 0x22 and `!` 0x23): one subtraction finds both. The subtractions borrow only from a marked byte upwards, so bits
+/// above the lowest one may be wrong: callers look at the lowest alone.
 #[inline(always)]
 fn special(text: u64) -> u64 {
-    let quote = text ^ (ONES * u64::from(b'"'));
-    let backslash = text ^ (ONES * u64::from(b'\\'));
-    let marks = (quote.wrapping_sub(ONES) & !quote)
-        | (backslash.wrapping_sub(ONES) & !backslash)
-        | (text.wrapping_sub(ONES * 0x20) & !text);
-    marks & (ONES << 7)
+    let control_or_quote = (text ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
+    let backslash = (text ^ (ONES * u64::from(b'\\'))).wrapping_sub(ONES);
+    (control_or_quote | backslash) & !text & (ONES << 7)
 }
 
 /// The first quote, backslash or control character at or after `at`, or the length of the bytes.

@@ -30,8 +30,9 @@ use serde_json::Value;
 /// Total: bytes that are no object give Unknown with reason `Malformed`.
 #[must_use]
 pub fn compute(json: &[u8], options: &Options) -> Verdict {
-    match Object::parse(json) {
-        Ok(object) => object.verdict(options),
+    let mut object = Object::unread(json);
+    match object.read() {
+        Ok(()) => object.verdict(options),
         Err(error) => Verdict::malformed("", error.to_string()),
     }
 }

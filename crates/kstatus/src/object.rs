@@ -274,9 +274,21 @@ impl<'a> Object<'a> {
     /// When the bytes are no JSON, hold another JSON value than an object, or are nested deeper than
     /// [`MAX_DEPTH`](crate::MAX_DEPTH) levels.
     pub fn parse(json: &'a [u8]) -> Result<Self, ParseError> {
-        let mut object = Self { source: Source::Text(json), spans: Spans::none() };
-        match read(json, &mut object.spans) {
-            Ok(None) => Ok(object),
+        let mut object = Self::unread(json);
+        object.read()?;
+        Ok(object)
+    }
+
+    /// An object whose bytes are still to be [read](Self::read): in two steps it is never moved on the way.
+    pub(crate) fn unread(json: &'a [u8]) -> Self {
+        Self { source: Source::Text(json), spans: Spans::none() }
+    }
+
+    /// Notes where everything lies in the bytes.
+    pub(crate) fn read(&mut self) -> Result<(), ParseError> {
+        let Source::Text(json) = self.source else { return Ok(()) };
+        match read(json, &mut self.spans) {
+            Ok(None) => Ok(()),
             Ok(Some(kind)) => {
                 Err(ParseError::new(format!("expected an object, found {}", kind.name()), 0, json))
             }

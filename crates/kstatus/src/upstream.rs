@@ -27,8 +27,8 @@ pub(crate) fn compute(object: &Object<'_>, now: Timestamp) -> Result<Verdict> {
     if let Some(verdict) = generation(object)? {
         return Ok(verdict);
     }
-    let conditions = Conditions::read(object)?;
-    if let Some(verdict) = standard_conditions(&conditions) {
+    let (conditions, standard) = Conditions::read(object)?;
+    if let Some(verdict) = standard {
         return Ok(verdict);
     }
     let (group, kind) = object.group_kind();
@@ -104,17 +104,15 @@ fn generation(object: &Object<'_>) -> Result<Option<Verdict>> {
     Ok(Some(Verdict::new(Status::InProgress, Basis::Generation, "LatestGenerationNotObserved", message)))
 }
 
-fn standard_conditions(conditions: &Conditions<'_, '_>) -> Option<Verdict> {
-    conditions.iter().find_map(|condition| {
-        let status = if condition.is(RECONCILING, "True") {
-            Status::InProgress
-        } else if condition.is(STALLED, "True") {
-            Status::Failed
-        } else {
-            return None;
-        };
-        Some(Verdict::new(status, Basis::StandardCondition, condition.reason(), condition.message()))
-    })
+fn standard_condition(condition: &Condition<'_>) -> Option<Verdict> {
+    let status = if condition.is(RECONCILING, "True") {
+        Status::InProgress
+    } else if condition.is(STALLED, "True") {
+        Status::Failed
+    } else {
+        return None;
+    };
+    Some(Verdict::new(status, Basis::StandardCondition, condition.reason(), condition.message()))
 }
 
 fn ready_condition(conditions: &Conditions<'_, '_>) -> Verdict {
@@ -446,8 +444,9 @@ struct Conditions<'o, 'a> {
 }
 
 impl<'o, 'a> Conditions<'o, 'a> {
-    /// Checks what upstream's converter checks, in its order: the first bad field of the first bad element wins.
-    fn read(object: &'o Object<'a>) -> Result<Self> {
+    /// Checks what upstream's converter checks, in its order: the first bad field of the first bad element wins. On
+    /// the way it meets the first standard condition, which decides when all have passed.
+    fn read(object: &'o Object<'a>) -> Result<(Self, Option<Verdict>)> {
         match object.find(Field::Conditions) {
             Found::Absent => {}
             Found::Value(list) => match list.kind() {
@@ -458,14 +457,21 @@ impl<'o, 'a> Conditions<'o, 'a> {
                 return Err(format!("cannot restore struct from: {}", kind_name(status.kind())));
             }
         }
+        let mut standard = None;
         for fields in object.conditions() {
             match fields.element.kind() {
-                Kind::Map => Condition::read(fields).check()?,
+                Kind::Map => {
+                    let condition = Condition::read(fields);
+                    condition.check()?;
+                    if standard.is_none() {
+                        standard = standard_condition(&condition);
+                    }
+                }
                 Kind::Null => {}
                 kind => return Err(format!("cannot restore struct from: {}", kind_name(kind))),
             }
         }
-        Ok(Self { object })
+        Ok((Self { object }, standard))
     }
 
     fn iter(&self) -> impl Iterator<Item = Condition<'a>> + use<'o, 'a> {

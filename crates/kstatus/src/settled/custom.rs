@@ -21,124 +21,111 @@ enum Says {
     Nothing,
 }
 
-/// A condition type and what it says when it is True and when it is False.
-struct Meaning {
-    types: &'static [&'static str],
-    when_true: Says,
-    when_false: Says,
-}
+/// What a condition says when it is True, and when it is False.
+type Meaning = (Says, Says);
 
-const WRONG: Says = Says::Wrong(FailureClass::Other);
-const MISCONFIGURED: Says = Says::Wrong(FailureClass::Configuration);
+/// The state that was asked for is there.
+const STATE: Meaning = (Says::Done, Says::Working);
+/// What was asked for is accepted; a refusal needs a change of this object or of what it refers to.
+const ACCEPTANCE: Meaning = (Says::Done, Says::Wrong(FailureClass::Configuration));
+/// A step on the way: True is not the end of it.
+const STEP: Meaning = (Says::Nothing, Says::Working);
+/// A check on the way: True is not the end of it, False needs a change.
+const CHECK: Meaning = (Says::Nothing, Says::Wrong(FailureClass::Configuration));
+/// The end of a task: False is the end without success, as in Tekton and Knative.
+const END: Meaning = (Says::Done, Says::Over(FailureClass::Job));
+/// Abnormal when True, for good.
+const DEFEAT: Meaning = (Says::Over(FailureClass::Other), Says::Nothing);
+/// Abnormal when True, for now.
+const TROUBLE: Meaning = (Says::Wrong(FailureClass::Other), Says::Nothing);
+/// Abnormal when True, because of what somebody asked for.
+const MISTAKE: Meaning = (Says::Wrong(FailureClass::Configuration), Says::Nothing);
+/// Work in hand when True.
+const WORK: Meaning = (Says::Working, Says::Nothing);
 
-/// The types whose meaning is common across controllers. A name that means different things to different
-/// controllers is left out: no verdict is better than a wrong one.
-const MEANINGS: &[Meaning] = &[
-    // The state that was asked for is there.
-    Meaning {
-        types: &[
-            "Active",
-            "Applied",
-            "Available",
-            "Bound",
-            "Complete",
-            "Completed",
-            "Deployed",
-            "Established",
-            "Healthy",
-            "Installed",
-            "Issued",
-            "Online",
-            "Programmed",
-            "Provisioned",
-            "Reconciled",
-            "Running",
-            "Synced",
-            "Synchronized",
-            "UpToDate",
-        ],
-        when_true: Says::Done,
-        when_false: Says::Working,
-    },
-    // What was asked for is understood; a refusal needs a change of this object or of what it refers to.
-    Meaning { types: &["Accepted"], when_true: Says::Done, when_false: MISCONFIGURED },
-    // Steps on the way: True is not the end of it.
-    Meaning {
-        types: &["Configured", "Created", "Initialized", "Registered", "Scheduled"],
-        when_true: Says::Nothing,
-        when_false: Says::Working,
-    },
-    Meaning {
-        types: &["Admitted", "Approved", "ResolvedRefs", "Valid", "Validated", "Verified"],
-        when_true: Says::Nothing,
-        when_false: MISCONFIGURED,
-    },
-    // Tasks that end: False is the end without success, as in Tekton and Knative.
-    Meaning { types: &["Succeeded"], when_true: Says::Done, when_false: Says::Over(FailureClass::Job) },
-    // Abnormal when True, for good.
-    Meaning {
-        types: &["Failed", "Failure"],
-        when_true: Says::Over(FailureClass::Other),
-        when_false: Says::Nothing,
-    },
-    // Abnormal when True, for now.
-    Meaning {
-        types: &[
-            "Degraded",
-            "Error",
-            "ErrorOccurred",
-            "Errored",
-            "Failing",
-            "NotReady",
-            "ReconcileError",
-            "ReconcileFailed",
-            "ReconciliationError",
-            "ReconciliationFailed",
-            "ReplicaFailure",
-            "SyncError",
-            "SyncFailed",
-            "Unhealthy",
-            "Unavailable",
-        ],
-        when_true: WRONG,
-        when_false: Says::Nothing,
-    },
-    Meaning {
-        types: &["Conflicted", "Dangling", "Denied", "Invalid", "Misconfigured", "Rejected"],
-        when_true: MISCONFIGURED,
-        when_false: Says::Nothing,
-    },
-    // Work in hand when True.
-    Meaning {
-        types: &[
-            "Creating",
-            "Deleting",
-            "Deploying",
-            "Initializing",
-            "Installing",
-            "InProgress",
-            "Pending",
-            "Processing",
-            "Progressing",
-            "Provisioning",
-            "Scaling",
-            "Terminating",
-            "Updating",
-            "Upgrading",
-        ],
-        when_true: Says::Working,
-        when_false: Says::Nothing,
-    },
+/// The condition types whose meaning is common across controllers, sorted. A name that means different things to
+/// different controllers is left out: no verdict is better than a wrong one.
+const MEANINGS: &[(&str, Meaning)] = &[
+    ("Accepted", ACCEPTANCE),
+    ("Active", STATE),
+    ("Admitted", CHECK),
+    ("Applied", STATE),
+    ("Approved", CHECK),
+    ("Available", STATE),
+    ("Bound", STATE),
+    ("Complete", STATE),
+    ("Completed", STATE),
+    ("Configured", STEP),
+    ("Conflicted", MISTAKE),
+    ("Created", STEP),
+    ("Creating", WORK),
+    ("Dangling", MISTAKE),
+    ("Degraded", TROUBLE),
+    ("Deleting", WORK),
+    ("Denied", MISTAKE),
+    ("Deployed", STATE),
+    ("Deploying", WORK),
+    ("Error", TROUBLE),
+    ("ErrorOccurred", TROUBLE),
+    ("Errored", TROUBLE),
+    ("Established", STATE),
+    ("Failed", DEFEAT),
+    ("Failing", TROUBLE),
+    ("Failure", DEFEAT),
+    ("Healthy", STATE),
+    ("InProgress", WORK),
+    ("Initialized", STEP),
+    ("Initializing", WORK),
+    ("Installed", STATE),
+    ("Installing", WORK),
+    ("Invalid", MISTAKE),
+    ("Issued", STATE),
+    ("Misconfigured", MISTAKE),
+    ("NotReady", TROUBLE),
+    ("Online", STATE),
+    ("Pending", WORK),
+    ("Processing", WORK),
+    ("Programmed", STATE),
+    ("Progressing", WORK),
+    ("Provisioned", STATE),
+    ("Provisioning", WORK),
+    ("ReconcileError", TROUBLE),
+    ("ReconcileFailed", TROUBLE),
+    ("Reconciled", STATE),
+    ("ReconciliationError", TROUBLE),
+    ("ReconciliationFailed", TROUBLE),
+    ("Registered", STEP),
+    ("Rejected", MISTAKE),
+    ("ReplicaFailure", TROUBLE),
+    ("ResolvedRefs", CHECK),
+    ("Running", STATE),
+    ("Scaling", WORK),
+    ("Scheduled", STEP),
+    ("Succeeded", END),
+    ("SyncError", TROUBLE),
+    ("SyncFailed", TROUBLE),
+    ("Synced", STATE),
+    ("Synchronized", STATE),
+    ("Terminating", WORK),
+    ("Unavailable", TROUBLE),
+    ("Unhealthy", TROUBLE),
+    ("UpToDate", STATE),
+    ("Updating", WORK),
+    ("Upgrading", WORK),
+    ("Valid", CHECK),
+    ("Validated", CHECK),
+    ("Verified", CHECK),
 ];
 
 fn meaning(condition: &Condition<'_>) -> Option<Says> {
-    let meaning =
-        MEANINGS.iter().find(|meaning| meaning.types.iter().any(|type_| condition.is_type(type_)))?;
+    let type_ = condition.type_text();
+    let at = MEANINGS.binary_search_by(|(known, _)| (*known).cmp(&*type_)).ok()?;
+    let (_, (when_true, when_false)) = *MEANINGS.get(at)?;
     Some(match condition.truth {
-        Truth::True => meaning.when_true,
-        Truth::False => meaning.when_false,
+        Truth::True => when_true,
+        Truth::False => when_false,
         // Where False would be abnormal, not knowing means that somebody still works on it.
-        Truth::Unknown if meaning.when_false == Says::Nothing => Says::Nothing,
+        Truth::Unknown if when_false == Says::Nothing => Says::Nothing,
         Truth::Unknown => Says::Working,
     })
 }
@@ -247,85 +234,89 @@ fn spelled_out(condition: &Condition<'_>) -> String {
     }
 }
 
-/// Words in which controllers sum up a state, in lower case, and what they say.
-const DONE_WORDS: &[&str] = &[
-    "active",
-    "applied",
-    "available",
-    "bound",
-    "complete",
-    "completed",
-    "created",
-    "deployed",
-    "done",
-    "established",
-    "finished",
-    "green",
-    "healthy",
-    "installed",
-    "issued",
-    "ok",
-    "online",
-    "provisioned",
-    "ready",
-    "reconciled",
-    "succeeded",
-    "success",
-    "successful",
-    "synced",
-    "uptodate",
-];
-const WORKING_WORDS: &[&str] = &[
-    "applying",
-    "binding",
-    "building",
-    "configuring",
-    "creating",
-    "deleting",
-    "deploying",
-    "initializing",
-    "installing",
-    "inprogress",
-    "new",
-    "notready",
-    "pending",
-    "preparing",
-    "processing",
-    "progressing",
-    "provisioning",
-    "queued",
-    "reconciling",
-    "restarting",
-    "scaling",
-    "scheduled",
-    "scheduling",
-    "starting",
-    "stopping",
-    "submitted",
-    "syncing",
-    "terminating",
-    "updating",
-    "upgrading",
-    "waiting",
-    "yellow",
-];
-const WRONG_WORDS: &[&str] = &[
-    "crashloopbackoff",
-    "degraded",
-    "denied",
-    "error",
-    "errored",
-    "fail",
-    "failed",
-    "failing",
-    "failure",
-    "invalid",
-    "lost",
-    "red",
-    "rejected",
-    "stalled",
-    "unavailable",
-    "unhealthy",
+/// What a word for a state says.
+#[derive(Clone, Copy)]
+enum Word {
+    Done,
+    Working,
+    Wrong,
+    /// Steady for what stays, on the way for a task.
+    Running,
+    Unknown,
+}
+
+/// Words in which controllers sum up a state, in lower case without separators, sorted.
+const WORDS: &[(&str, Word)] = &[
+    ("active", Word::Done),
+    ("applying", Word::Working),
+    ("available", Word::Done),
+    ("binding", Word::Working),
+    ("bound", Word::Done),
+    ("building", Word::Working),
+    ("complete", Word::Done),
+    ("completed", Word::Done),
+    ("configuring", Word::Working),
+    ("crashloopbackoff", Word::Wrong),
+    ("creating", Word::Working),
+    ("degraded", Word::Wrong),
+    ("deleting", Word::Working),
+    ("denied", Word::Wrong),
+    ("deployed", Word::Done),
+    ("deploying", Word::Working),
+    ("error", Word::Wrong),
+    ("errored", Word::Wrong),
+    ("established", Word::Done),
+    ("fail", Word::Wrong),
+    ("failed", Word::Wrong),
+    ("failing", Word::Wrong),
+    ("failure", Word::Wrong),
+    ("green", Word::Done),
+    ("healthy", Word::Done),
+    ("initializing", Word::Working),
+    ("inprogress", Word::Working),
+    ("installed", Word::Done),
+    ("installing", Word::Working),
+    ("invalid", Word::Wrong),
+    ("lost", Word::Wrong),
+    ("new", Word::Working),
+    ("notready", Word::Working),
+    ("ok", Word::Done),
+    ("online", Word::Done),
+    ("pending", Word::Working),
+    ("preparing", Word::Working),
+    ("processing", Word::Working),
+    ("progressing", Word::Working),
+    ("provisioned", Word::Done),
+    ("provisioning", Word::Working),
+    ("queued", Word::Working),
+    ("ready", Word::Done),
+    ("reconciled", Word::Done),
+    ("reconciling", Word::Working),
+    ("red", Word::Wrong),
+    ("rejected", Word::Wrong),
+    ("restarting", Word::Working),
+    ("running", Word::Running),
+    ("scaling", Word::Working),
+    ("scheduled", Word::Working),
+    ("scheduling", Word::Working),
+    ("stalled", Word::Wrong),
+    ("starting", Word::Working),
+    ("stopping", Word::Working),
+    ("submitted", Word::Working),
+    ("succeeded", Word::Done),
+    ("success", Word::Done),
+    ("successful", Word::Done),
+    ("synced", Word::Done),
+    ("syncing", Word::Working),
+    ("terminating", Word::Working),
+    ("unavailable", Word::Wrong),
+    ("unhealthy", Word::Wrong),
+    ("unknown", Word::Unknown),
+    ("updating", Word::Working),
+    ("upgrading", Word::Working),
+    ("uptodate", Word::Done),
+    ("waiting", Word::Working),
+    ("yellow", Word::Working),
 ];
 
 /// Kinds that do something once: for them `Running` is on the way.
@@ -359,26 +350,19 @@ fn from_words(context: &Context<'_, '_>, kind: &str) -> Option<Verdict> {
 }
 
 fn word_says(word: &str, kind: &str) -> Option<(Status, Option<FailureClass>)> {
-    let is = |known: &str| {
-        let plain = word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-        plain.eq(known.bytes())
-    };
-    let one_of = |words: &[&str]| words.iter().any(|known| is(known));
-    if is("running") {
-        let is_task = TASK_ENDINGS.iter().any(|ending| kind.ends_with(ending));
-        return Some((if is_task { Status::InProgress } else { Status::Current }, None));
-    }
-    if one_of(DONE_WORDS) {
-        Some((Status::Current, None))
-    } else if one_of(WORKING_WORDS) {
-        Some((Status::InProgress, None))
-    } else if one_of(WRONG_WORDS) {
-        Some((Status::Failed, Some(FailureClass::Other)))
-    } else if is("unknown") {
-        Some((Status::Unknown, None))
-    } else {
-        None
-    }
+    let plain = || word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+    let at = WORDS.binary_search_by(|(known, _)| known.bytes().cmp(plain())).ok()?;
+    let (_, word) = WORDS.get(at)?;
+    Some(match word {
+        Word::Done => (Status::Current, None),
+        Word::Working => (Status::InProgress, None),
+        Word::Wrong => (Status::Failed, Some(FailureClass::Other)),
+        Word::Running if TASK_ENDINGS.iter().any(|ending| kind.ends_with(ending)) => {
+            (Status::InProgress, None)
+        }
+        Word::Running => (Status::Current, None),
+        Word::Unknown => (Status::Unknown, None),
+    })
 }
 
 /// A word as a reason: letters and digits, each part of it with a capital.
@@ -409,5 +393,16 @@ fn no_signal(context: &Context<'_, '_>) -> String {
             format!("no condition says whether the object is done: {first}{more}")
         }
         (Some(_), None) => "the status holds neither a condition nor a phase that is understood".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sorted() {
+        assert!(MEANINGS.is_sorted_by_key(|(type_, _)| type_));
+        assert!(WORDS.is_sorted_by_key(|(word, _)| word));
     }
 }
