@@ -432,7 +432,7 @@ fn special(text: u64) -> u64 {
 
 /// The first quote, backslash or control character at or after `at`, or the length of the bytes.
 #[inline(always)]
-fn find_special(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn find_special(bytes: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let marks = special(u64::from_le_bytes(*chunk));
         if marks != 0 {

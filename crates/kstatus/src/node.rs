@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::json::{Cursor, RawString};
+use crate::json::{Cursor, RawString, find_special};
 
 /// A JSON value. Copying it copies a reference.
 ///
@@ -258,9 +258,10 @@ fn plain_text(inner: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Strings are short: a plain loop finds a backslash sooner than a search made for long texts.
+/// Whether a checked literal holds an escape: it has no other byte that is special.
+#[inline]
 fn is_escaped(inner: &[u8]) -> bool {
-    inner.contains(&b'\\')
+    find_special(inner, 0) < inner.len()
 }
 
 fn parse_int(text: &[u8]) -> Option<i64> {
@@ -286,10 +287,13 @@ fn parse_int(text: &[u8]) -> Option<i64> {
 
 /// Reads the inside of a checked string literal. Bytes that are no UTF-8 and lone surrogates become U+FFFD, as Go's
 /// decoder does it.
+#[inline]
 fn unescape(inner: &[u8]) -> Cow<'_, str> {
-    if !is_escaped(inner) {
-        return plain_text(inner);
-    }
+    if is_escaped(inner) { unescape_slowly(inner) } else { plain_text(inner) }
+}
+
+#[cold]
+fn unescape_slowly(inner: &[u8]) -> Cow<'_, str> {
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
     while let Some(at) = rest.iter().position(|&b| b == b'\\') {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::json::{Cursor, RawString, SyntaxError};
-use crate::node::{Kind, Node};
+use crate::node::{Elements, Kind, Node};
 
 /// Declares the fields that rules read. One line a parent; the order of the variants groups a parent's fields.
 macro_rules! fields {
@@ -186,6 +186,7 @@ impl Span {
         }
     }
 
+    #[inline]
     fn of(self, bytes: &[u8]) -> Option<Node<'_>> {
         if self.end == 0 {
             return None;
@@ -354,24 +355,18 @@ impl<'a> Object<'a> {
     }
 
     /// The elements of `status.conditions`; none where it is no list.
-    pub(crate) fn conditions<'o>(&'o self) -> impl Iterator<Item = ConditionFields<'a>> + use<'o, 'a> {
-        let read = |element: Node<'a>| ConditionFields { element, members: element.pick(CONDITION_KEYS) };
-        let (bytes, noted, list) = match self.source {
-            Source::Text(bytes) if self.spans.conditions_length <= CONDITIONS => {
-                (bytes, self.spans.conditions_length, None)
-            }
-            Source::Text(bytes) => (bytes, CONDITIONS, self.get(Field::Conditions)),
-            Source::Value(_) => (&[][..], 0, self.get(Field::Conditions)),
+    pub(crate) fn conditions(&self) -> ConditionElements<'_, 'a> {
+        let (bytes, noted) = match self.source {
+            Source::Text(bytes) => (bytes, self.spans.conditions_length.min(CONDITIONS)),
+            Source::Value(_) => (&[][..], 0),
         };
-        let first = self.spans.conditions.iter().take(noted).filter_map(move |(element, members)| {
-            let mut fields =
-                ConditionFields { element: element.of(bytes)?, members: [None; CONDITION_KEYS.len()] };
-            for (member, span) in fields.members.iter_mut().zip(members) {
-                *member = span.of(bytes);
-            }
-            Some(fields)
-        });
-        first.chain(list.into_iter().flat_map(Node::elements).skip(noted).map(read))
+        let has_more = matches!(self.source, Source::Value(_)) || self.spans.conditions_length > noted;
+        let list = if has_more { self.get(Field::Conditions) } else { None };
+        ConditionElements {
+            bytes,
+            noted: self.spans.conditions.get(..noted).unwrap_or_default().iter(),
+            rest: list.map(|list| list.elements().skip(noted)),
+        }
     }
 
     /// The field's value, telling an absent field from one whose parent is no map.
@@ -405,6 +400,27 @@ impl<'a> Object<'a> {
             }
             _ => Default::default(),
         }
+    }
+}
+
+/// The conditions: first those that were noted, then those that must be looked for.
+pub(crate) struct ConditionElements<'o, 'a> {
+    bytes: &'a [u8],
+    noted: std::slice::Iter<'o, (Span, [Span; CONDITION_KEYS.len()])>,
+    rest: Option<std::iter::Skip<Elements<'a>>>,
+}
+
+impl<'a> Iterator for ConditionElements<'_, 'a> {
+    type Item = ConditionFields<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<ConditionFields<'a>> {
+        if let Some((element, members)) = self.noted.next() {
+            let element = element.of(self.bytes)?;
+            return Some(ConditionFields { element, members: members.map(|span| span.of(self.bytes)) });
+        }
+        let element = self.rest.as_mut()?.next()?;
+        Some(ConditionFields { element, members: element.pick(CONDITION_KEYS) })
     }
 }
 

@@ -263,15 +263,15 @@ impl<'a> Condition<'a> {
     /// The condition's message, or "condition X is False" and the reason.
     pub(super) fn describe(&self) -> String {
         self.message_or(|| {
-            let reason = self.reason.and_then(Node::as_str).filter(|reason| !reason.is_empty());
             let status = match self.truth {
                 Truth::True => "True",
                 Truth::False => "False",
                 Truth::Unknown => "Unknown",
             };
-            match reason {
-                Some(reason) => format!("condition {} is {status}: {reason}", self.type_text()),
-                None => format!("condition {} is {status}", self.type_text()),
+            let type_ = self.type_text();
+            match self.reason.and_then(Node::as_str).filter(|reason| !reason.is_empty()) {
+                Some(reason) => ["condition ", &type_, " is ", status, ": ", &reason].concat(),
+                None => ["condition ", &type_, " is ", status].concat(),
             }
         })
     }

@@ -159,6 +159,7 @@ struct Heard<'a> {
     wrong: Option<(Condition<'a>, FailureClass)>,
     working: Option<Condition<'a>>,
     done: Option<Condition<'a>>,
+    lagging: Option<Verdict>,
 }
 
 fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
@@ -182,6 +183,10 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
                 heard.working.get_or_insert(condition);
             }
             Some(Says::Done) => {
+                // All that speak may be content: then one that lags decides, whichever it is.
+                if heard.lagging.is_none() {
+                    heard.lagging = context.lag(&condition);
+                }
                 heard.done.get_or_insert(condition);
             }
             Some(Says::Nothing) | None => {}
@@ -217,11 +222,7 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
         return Some(context.decided_by(&condition, common(Status::InProgress, condition)));
     }
     let done = heard.done?;
-    // All that speak are content. One that lags decides, whichever it is.
-    let conditions = context.conditions();
-    let mut content = conditions.iter().filter(|condition| meaning(condition) == Some(Says::Done));
-    let lagging = content.find_map(|condition| context.lag(&condition));
-    Some(lagging.unwrap_or_else(|| common(Status::Current, done)))
+    Some(heard.lagging.unwrap_or_else(|| common(Status::Current, done)))
 }
 
 /// A reason for a condition that has none: `Healthy`, `NotHealthy`, `HealthyUnknown`.

@@ -86,7 +86,7 @@ pub(crate) fn compute(object: &Object<'_>, options: &Options, evidence: Evidence
 
 fn decide(context: &Context<'_, '_>, evidence: Evidence) -> Verdict {
     let (group, kind) = context.object.group_kind();
-    check_type(context);
+    check_type(context, &kind);
     if let Some(verdict) = deletion::deletion(context, &group, &kind) {
         return verdict;
     }
@@ -110,12 +110,13 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence) -> Verdict {
 }
 
 /// What makes an object of Kubernetes: a kind, and an apiVersion of at most two parts.
-fn check_type(context: &Context<'_, '_>) {
-    if context.text(Field::ObjectKind).is_none_or(|kind| kind.is_empty()) {
+fn check_type(context: &Context<'_, '_>, kind: &str) {
+    if kind.is_empty() && context.text(Field::ObjectKind).is_none_or(|kind| kind.is_empty()) {
         context.unreadable(".kind", "missing: this is no Kubernetes object");
     }
     match context.text(Field::ApiVersion) {
-        Some(version) if version.bytes().filter(|&byte| byte == b'/').count() > 1 => {
+        // More than one slash makes the group and the kind unreadable.
+        Some(version) if kind.is_empty() && version.contains('/') => {
             context.unreadable(
                 ".apiVersion",
                 format!("expected `version` or `group/version`, found `{version}`"),
