@@ -105,6 +105,14 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The bytes of a string that holds no escape.
+    pub(crate) fn plain(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Text(text) => inner(text).filter(|inner| !is_escaped(inner)),
+            Self::Value(value) => value.as_str().map(str::as_bytes),
+        }
+    }
+
     pub(crate) fn as_str(self) -> Option<Cow<'a, str>> {
         match self {
             Self::Text(text) => inner(text).map(unescape),

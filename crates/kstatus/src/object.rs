@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::json::{Cursor, RawString, SyntaxError};
+use crate::json::{Cursor, Invalid, RawString, SyntaxError};
 use crate::node::{Elements, Kind, Node};
 
 /// Declares the fields that rules read. One line a parent; the order of the variants groups a parent's fields.
@@ -382,24 +382,19 @@ impl<'a> Object<'a> {
 
     /// API group and kind as upstream reads them: an `apiVersion` with more than one slash leaves both empty.
     pub(crate) fn group_kind(&self) -> (Cow<'a, str>, Cow<'a, str>) {
-        let kind = self.kind().unwrap_or_default();
         let version = self.api_version().unwrap_or_default();
-        let slashes = version.bytes().filter(|&b| b == b'/').count();
-        match slashes {
-            0 => (Cow::Borrowed(""), kind),
-            1 => {
-                let at = version.find('/').unwrap_or_default();
-                let group = match version {
-                    Cow::Borrowed(version) => Cow::Borrowed(version.get(..at).unwrap_or_default()),
-                    Cow::Owned(mut version) => {
-                        version.truncate(at);
-                        Cow::Owned(version)
-                    }
-                };
-                (group, kind)
-            }
-            _ => Default::default(),
+        let Some(at) = version.find('/') else { return (Cow::Borrowed(""), self.kind().unwrap_or_default()) };
+        if version.rfind('/') != Some(at) {
+            return Default::default();
         }
+        let group = match version {
+            Cow::Borrowed(version) => Cow::Borrowed(version.get(..at).unwrap_or_default()),
+            Cow::Owned(mut version) => {
+                version.truncate(at);
+                Cow::Owned(version)
+            }
+        };
+        (group, self.kind().unwrap_or_default())
     }
 }
 
@@ -427,24 +422,28 @@ impl<'a> Iterator for ConditionElements<'_, 'a> {
 /// Notes the spans of the fields; gives the kind of the value where it is no object.
 fn read(json: &[u8], spans: &mut Spans) -> Result<Option<Kind>, SyntaxError> {
     let mut cursor = Cursor::new(json);
+    read_document(&mut cursor, spans).map_err(|Invalid| cursor.error())
+}
+
+fn read_document(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<Option<Kind>, Invalid> {
     if cursor.peek() != Some(b'{') {
         let value = cursor.skip()?;
         cursor.finish()?;
         return Ok(Some(Node::Text(value).kind()));
     }
-    read_map(&mut cursor, Parent::Top, spans)?;
+    read_map(cursor, Parent::Top, spans)?;
     cursor.finish()?;
     Ok(None)
 }
 
 /// Reads the map at the cursor. Recursion ends at the second level: only the object itself has parents in it.
-fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Result<(), SyntaxError> {
+fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Result<(), Invalid> {
     cursor.enter();
     let mut first = true;
     while let Some(key) = cursor.next_key(first)? {
         first = false;
         let Some(field) = field_named(parent, key) else {
-            cursor.skip()?;
+            cursor.step()?;
             continue;
         };
         let next = cursor.peek();
@@ -460,7 +459,7 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
                 if next == Some(b'{') {
                     read_map(cursor, inner, spans)?;
                 } else {
-                    cursor.skip()?;
+                    cursor.step()?;
                 }
             }
             (Field::Conditions, _) => {
@@ -468,12 +467,10 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
                 if next == Some(b'[') {
                     read_conditions(cursor, spans)?;
                 } else {
-                    cursor.skip()?;
+                    cursor.step()?;
                 }
             }
-            _ => {
-                cursor.skip()?;
-            }
+            _ => cursor.step()?,
         }
         if let Some(span) = spans.fields.get_mut(field as usize) {
             *span = Span::new(start, cursor.at);
@@ -483,7 +480,7 @@ fn read_map(cursor: &mut Cursor<'_>, parent: Parent, spans: &mut Spans) -> Resul
 }
 
 /// Reads the list of conditions at the cursor: most rules look at all of them, so their members are noted on the way.
-fn read_conditions(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<(), SyntaxError> {
+fn read_conditions(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<(), Invalid> {
     cursor.enter();
     let mut first = true;
     while cursor.next_element(first)? {
@@ -493,14 +490,14 @@ fn read_conditions(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<(), Syn
         let is_map = cursor.peek() == Some(b'{');
         let start = cursor.at;
         let Some((element, members)) = noted else {
-            cursor.skip()?;
+            cursor.step()?;
             continue;
         };
         *members = Default::default();
         if is_map {
             read_condition(cursor, members)?;
         } else {
-            cursor.skip()?;
+            cursor.step()?;
         }
         *element = Span::new(start, cursor.at);
     }
@@ -510,7 +507,7 @@ fn read_conditions(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<(), Syn
 fn read_condition(
     cursor: &mut Cursor<'_>,
     members: &mut [Span; CONDITION_KEYS.len()],
-) -> Result<(), SyntaxError> {
+) -> Result<(), Invalid> {
     cursor.enter();
     let mut first = true;
     while let Some(key) = cursor.next_key(first)? {

@@ -80,7 +80,7 @@ impl Cutter {
     /// A cutter for a document that begins at `start`.
     pub(crate) fn new(start: usize, hold: usize, largest: usize, depth: usize) -> Self {
         Self {
-            scan: Scan::from(start, 0),
+            scan: Scan::from(start, 0).limited(depth),
             frames: Vec::new(),
             base: 0,
             object: None,
@@ -101,7 +101,7 @@ impl Cutter {
     /// Nothing in it is too large.
     pub(crate) fn for_items(start: usize, depth: usize, header: Option<ItemHeader>) -> Self {
         let mut cutter = Self::new(start + 1, usize::MAX, usize::MAX, depth);
-        cutter.scan = Scan::from(start + 1, 1);
+        cutter.scan = Scan::from(start + 1, 1).limited(depth);
         cutter.push(false, header.map(Arc::new), start + 1);
         cutter
     }
@@ -185,9 +185,7 @@ impl Cutter {
                     {
                         continue;
                     }
-                    if self.scan.deepest > self.depth
-                        && let Some(start) = self.object
-                    {
+                    if let Some(start) = self.too_deep() {
                         self.skip_object();
                         return Cut::TooDeep { start };
                     }
@@ -207,7 +205,7 @@ impl Cutter {
         }
         if depth == self.base + 1 {
             let stray = self.stray(data, at);
-            self.scan.deepest = depth;
+            self.scan.too_deep = None;
             if data[at] == b'[' && self.frames.len() < FRAMES {
                 self.push(false, None, at + 1);
             } else {
@@ -244,9 +242,10 @@ impl Cutter {
                 if at + 1 - start > self.hold && self.stream_undecided(data) {
                     return None;
                 }
+                let too_deep = self.too_deep();
                 self.object = None;
                 self.end_element(at);
-                if self.scan.deepest > self.depth {
+                if let Some(start) = too_deep {
                     return Some(Cut::TooDeep { start });
                 }
                 let list = matches!(self.items, Items::Undecided(_) | Items::Whole);
@@ -278,15 +277,25 @@ impl Cutter {
         next
     }
 
-    /// Says what is wrong between two elements before what is wrong with all of them.
+    /// Says what is wrong before `to` before what is wrong there.
     fn after_stray(&mut self, data: &[u8], to: usize, cut: Cut) -> Cut {
-        match self.stray(data, to) {
-            Some(at) => {
+        let first = match self.too_deep() {
+            Some(start) => Some(Cut::TooDeep { start }),
+            None => self.stray(data, to).map(|at| Cut::Stray { at }),
+        };
+        match first {
+            Some(first) => {
                 self.queued = Some(cut);
-                Cut::Stray { at }
+                first
             }
             None => cut,
         }
+    }
+
+    /// Where the object begins, if it nests too deeply: not if it was too large before it did.
+    fn too_deep(&self) -> Option<usize> {
+        let at = self.scan.too_deep?;
+        self.object.filter(|start| at - start <= self.largest)
     }
 
     /// No document is open.
@@ -348,7 +357,7 @@ impl Cutter {
             return false;
         }
         self.push(true, None, items + 1);
-        self.scan = Scan::from(items + 1, self.base);
+        self.scan = Scan::from(items + 1, self.base).limited(self.depth);
         true
     }
 }

@@ -95,6 +95,7 @@ pub(crate) fn next_document(data: &[u8], place: &mut Place, at_end: bool) -> Nex
                     _ => return if place.yaml { Next::Yaml } else { Next::Neither },
                 }
             }
+            0xEF if line_begins && !at_end && matches!(rest, [_] | [_, 0xBB]) => return Next::More,
             0xEF if line_begins && rest.starts_with(b"\xEF\xBB\xBF") => {
                 // Files with byte order marks, one after the other.
                 place.at += 3;

@@ -301,6 +301,9 @@ impl<R: Read> Splitter<R> {
                     }
                 }
                 Cut::Broken { at, message, restart } => {
+                    if let Some(start) = cutter.open_object().filter(|start| at - start > self.limits.object_bytes) {
+                        batch.too_large(start);
+                    }
                     batch.malformed(at, Cow::Borrowed(message));
                     self.at = at;
                     self.line_start = at;

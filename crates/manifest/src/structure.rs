@@ -56,8 +56,9 @@ pub(crate) enum Found {
 pub(crate) struct Scan {
     /// How many brackets are open, those before the last [`Found`] included.
     pub(crate) depth: usize,
-    /// The greatest depth so far, but for peaks within a single block.
-    pub(crate) deepest: usize,
+    /// Where the depth first exceeded its limit, since this was last cleared.
+    pub(crate) too_deep: Option<usize>,
+    limit: usize,
     /// Up to where the data has been classified.
     classified: usize,
     /// Where the last classified block began; the masks count from here.
@@ -75,7 +76,12 @@ pub(crate) struct Scan {
 impl Scan {
     /// A scan from `at` on, outside of strings.
     pub(crate) fn from(at: usize, depth: usize) -> Self {
-        Self { depth, classified: at, base: at, ..Self::default() }
+        Self { depth, limit: usize::MAX, classified: at, base: at, ..Self::default() }
+    }
+
+    /// Takes note of brackets that nest deeper than `limit`.
+    pub(crate) fn limited(self, limit: usize) -> Self {
+        Self { limit, ..self }
     }
 
     /// Forgets the first `by` bytes of the data, which were taken away.
@@ -83,6 +89,7 @@ impl Scan {
         self.classified = self.classified.saturating_sub(by);
         // With nothing left in the masks, nothing counts from the base any more.
         self.base = self.base.wrapping_sub(by);
+        self.too_deep = self.too_deep.map(|at| at.saturating_sub(by));
     }
 
     /// The first byte that is yet to be told about.
@@ -100,9 +107,9 @@ impl Scan {
             while self.open | self.close | self.newline | self.broken != 0 {
                 if self.newline | self.broken == 0 {
                     let closing = self.close.count_ones() as usize;
-                    if self.depth > closing + level {
-                        self.depth = self.depth + self.open.count_ones() as usize - closing;
-                        self.deepest = self.deepest.max(self.depth);
+                    let opening = self.open.count_ones() as usize;
+                    if self.depth > closing + level && self.depth + opening <= self.limit {
+                        self.depth = self.depth + opening - closing;
                         self.open = 0;
                         self.close = 0;
                         break;
@@ -127,7 +134,9 @@ impl Scan {
                 } else if self.open & bit != 0 {
                     self.open &= !bit;
                     self.depth += 1;
-                    self.deepest = self.deepest.max(self.depth);
+                    if self.depth > self.limit {
+                        self.too_deep.get_or_insert(at);
+                    }
                     if self.depth <= level + 1 {
                         return Found::Open(at);
                     }

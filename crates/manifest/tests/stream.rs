@@ -26,6 +26,7 @@ fn json_documents_follow_one_another_in_any_way() {
     check("{}", &["{}"]);
     check("\u{FEFF}{}", &["{}"]);
     check("{}{}", &["{}", "{}"]);
+    check("{}\u{FEFF}{}\n\u{FEFF}---\n{}", &["{}", "{}", "{}"]);
     check("{\"a\":1}\n{\"b\":2}\n", &["{\"a\":1}", "{\"b\":2}"]);
     check("{\n  \"a\": [\n    1\n  ]\n}\n\n{\n}\n", &["{\n  \"a\": [\n    1\n  ]\n}", "{\n}"]);
     check("{\"a\":1}\n---\n{\"b\":2}", &["{\"a\":1}", "{\"b\":2}"]);

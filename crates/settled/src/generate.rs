@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
 use crate::error::CommandError;
@@ -19,14 +21,14 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, CommandErr
 }
 
 pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, CommandError> {
-    let mut command = Cli::command();
+    // The page of `help` would only say what `--help` says.
+    let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     match &args.dir {
         None => output::print(&page(command)?)?,
         Some(dir) => {
             fs::create_dir_all(dir).map_err(|error| cannot_write(dir, error))?;
-            let commands = command.get_subcommands().filter(|command| command.get_name() != "help").cloned();
-            for command in std::iter::once(command.clone()).chain(commands) {
+            for command in std::iter::once(&command).chain(command.get_subcommands()).cloned() {
                 // The name with dashes: `settled-status`.
                 let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
                 let path = dir.join(format!("{name}.1"));
@@ -37,11 +39,36 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A command's page. What its help says at the end becomes sections whose lines stay as they are.
 fn page(command: clap::Command) -> Result<Vec<u8>, CommandError> {
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let has_subcommands = command.has_subcommands();
+    let man = Man::new(command);
     let mut page = Vec::new();
-    clap_mangen::Man::new(command)
-        .render(&mut page)
-        .map_err(|error| CommandError::output("cannot make the manual page", error))?;
+    let mut render = || {
+        man.render_title(&mut page)?;
+        man.render_name_section(&mut page)?;
+        man.render_synopsis_section(&mut page)?;
+        man.render_description_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+        if has_subcommands {
+            man.render_subcommands_section(&mut page)?;
+        }
+        let mut roff = Roff::new();
+        for section in after.split("\n\n") {
+            let (heading, lines) = match section.split_once(":\n") {
+                Some((heading, lines)) => (heading, lines),
+                None => ("Notes", section),
+            };
+            roff.control("SH", [&*heading.to_uppercase()]).control("nf", []);
+            for line in lines.lines() {
+                roff.text([roman(line)]);
+            }
+            roff.control("fi", []);
+        }
+        roff.to_writer(&mut page)
+    };
+    render().map_err(|error| CommandError::output("cannot make the manual page", error))?;
     Ok(page)
 }
 

@@ -298,3 +298,48 @@ fn syntax_of(begin: &[u8]) -> Option<Syntax> {
         _ => Some(Syntax::Yaml),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[derive(Clone)]
+    struct Panics;
+
+    impl Work for Panics {
+        type Output = ();
+
+        fn work(&mut self, _: &InputId, _: &Batch, (): &mut ()) {
+            panic!("as it should");
+        }
+
+        fn size((): &()) -> usize {
+            0
+        }
+    }
+
+    /// Part of the results must never pass for all of them.
+    #[test]
+    #[should_panic(expected = "as it should")]
+    fn a_panic_of_a_worker_is_one_of_the_caller() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "{\"kind\":\"Pod\"}\n".repeat(500_000)).unwrap();
+        let cli =
+            Cli::parse_from(["settled", "augment", "-f", file.path().to_str().unwrap(), "--threads", "3"]);
+        let Command::Augment(args) = cli.command else { panic!("another command") };
+        let inputs = Inputs::new(&args.input, "augment").unwrap();
+        let settings = Settings { threads: 3, object_bytes: 1 << 20 };
+        run(inputs, settings, &Panics, |_| Ok::<(), ()>(())).unwrap().unwrap();
+    }
+
+    #[test]
+    fn the_first_byte_that_says_something_decides_the_syntax() {
+        assert_eq!(syntax_of(b"\xef\xbb\xbf \n{"), Some(Syntax::Json));
+        assert_eq!(syntax_of(b"# comment"), Some(Syntax::Yaml));
+        assert_eq!(syntax_of(b"---\n{}"), Some(Syntax::Yaml));
+        assert_eq!(syntax_of(b" \n"), None);
+    }
+}

@@ -71,6 +71,45 @@ fn terminals_of_any_width() {
     }
 }
 
+/// It is broken, where the width is limited, rather than all rows being laid out in another way.
+#[test]
+fn one_long_name_leaves_the_others_alone() {
+    let name = "a-name-of-a-length-that-nobody-types-by-hand-but-that-generators-like-6b8c9d7f5";
+    let input = [config_map("a"), pending_claim(name), failed_pod("c"), silent("d")].join("\n");
+    assert_snapshot!(status("-f - --width 130").stdin(input.clone()).transcript(), @"
+    exit code: 1
+    --- stdout ---
+    STATUS      NAMESPACE  OBJECT                                       REASON        MESSAGE
+    Failed      shop       Pod/c                                        Evicted       Pod was evicted: The node was low on resource:
+                                                                                      memory.
+    Unknown     web        Widget/d                                     NoSignal      the object has no status, and no rule says that
+                                                                                      its kind needs none
+    InProgress  shop       PersistentVolumeClaim/a-name-of-a-length-th  NotBound      PVC is not Bound. phase: Pending
+                           at-nobody-types-by-hand-but-that-generators
+                           -like-6b8c9d7f5
+    Current     shop       ConfigMap/a                                  NoStatusKind  ConfigMap has no status to wait for
+    --- stderr ---
+    4 objects: 1 Failed, 1 Unknown, 1 InProgress, 1 Current (1 file, [TIME])
+    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    ");
+    assert_snapshot!(status("-f - --width 90").stdin(input).transcript(), @"
+    exit code: 1
+    --- stdout ---
+    STATUS      NAMESPACE  OBJECT                                                 REASON
+    Failed      shop       Pod/c                                                  Evicted
+                Pod was evicted: The node was low on resource: memory.
+    Unknown     web        Widget/d                                               NoSignal
+                the object has no status, and no rule says that its kind needs none
+    InProgress  shop       PersistentVolumeClaim/a-name-of-a-length-that-nobody-  NotBound
+                           types-by-hand-but-that-generators-like-6b8c9d7f5
+                PVC is not Bound. phase: Pending
+    Current     shop       ConfigMap/a                                            NoStatusKind
+    --- stderr ---
+    4 objects: 1 Failed, 1 Unknown, 1 InProgress, 1 Current (1 file, [TIME])
+    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    ");
+}
+
 #[test]
 fn hostile_text_cannot_drive_the_terminal() {
     let evil = r"\u001b[2J\u001b]0;owned\u0007\u009b31m\r\n\tnext\u202eback\u007f";

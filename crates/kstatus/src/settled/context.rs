@@ -240,6 +240,11 @@ impl<'a> Condition<'a> {
         self.reason.is_some_and(|reason| reason.is(word))
     }
 
+    /// The type's bytes; none for one that is written with escapes, as no known type is.
+    pub(super) fn type_bytes(&self) -> Option<&'a [u8]> {
+        self.type_.plain()
+    }
+
     pub(super) fn type_text(&self) -> Cow<'a, str> {
         self.type_.as_str().unwrap_or_default()
     }

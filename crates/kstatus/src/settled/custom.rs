@@ -118,8 +118,8 @@ const MEANINGS: &[(&str, Meaning)] = &[
 ];
 
 fn meaning(condition: &Condition<'_>) -> Option<Says> {
-    let type_ = condition.type_text();
-    let at = MEANINGS.binary_search_by(|(known, _)| (*known).cmp(&*type_)).ok()?;
+    let type_ = condition.type_bytes()?;
+    let at = MEANINGS.binary_search_by(|(known, _)| known.as_bytes().cmp(type_)).ok()?;
     let (_, (when_true, when_false)) = *MEANINGS.get(at)?;
     Some(match condition.truth {
         Truth::True => when_true,
@@ -338,8 +338,8 @@ fn from_words(context: &Context<'_, '_>, kind: &str) -> Option<Verdict> {
         let detail =
             context.object.get(Field::StatusMessage).and_then(Node::as_str).filter(|m| !m.is_empty());
         let message = match detail {
-            Some(detail) => format!("status.{} is {word}: {detail}", field.key()),
-            None => format!("status.{} is {word}", field.key()),
+            Some(detail) => ["status.", field.key(), " is ", &word, ": ", &detail].concat(),
+            None => ["status.", field.key(), " is ", &word].concat(),
         };
         let mut verdict = Verdict::new(status, Basis::PhaseWord, camel_case(&word), message);
         if let Some(class) = failure {
@@ -383,17 +383,17 @@ fn camel_case(word: &str) -> String {
     reason
 }
 
-fn no_signal(context: &Context<'_, '_>) -> String {
+fn no_signal(context: &Context<'_, '_>) -> Text {
     let conditions = context.conditions();
     let mut types = conditions.iter().map(|condition| condition.type_text());
     match (context.object.get(Field::Status).filter(|status| !status.is_null()), types.next()) {
-        (None, _) => "the object has no status, and no rule says that its kind needs none".to_owned(),
+        (None, _) => "the object has no status, and no rule says that its kind needs none".into(),
         (Some(_), Some(first)) => {
             let rest = types.count();
             let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-            format!("no condition says whether the object is done: {first}{more}")
+            format!("no condition says whether the object is done: {first}{more}").into()
         }
-        (Some(_), None) => "the status holds neither a condition nor a phase that is understood".to_owned(),
+        (Some(_), None) => "the status holds neither a condition nor a phase that is understood".into(),
     }
 }
 

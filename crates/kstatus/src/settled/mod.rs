@@ -114,16 +114,19 @@ fn check_type(context: &Context<'_, '_>, kind: &str) {
     if kind.is_empty() && context.text(Field::ObjectKind).is_none_or(|kind| kind.is_empty()) {
         context.unreadable(".kind", "missing: this is no Kubernetes object");
     }
-    match context.text(Field::ApiVersion) {
-        // More than one slash makes the group and the kind unreadable.
-        Some(version) if kind.is_empty() && version.contains('/') => {
-            context.unreadable(
-                ".apiVersion",
-                format!("expected `version` or `group/version`, found `{version}`"),
-            );
-        }
-        Some(version) if !version.is_empty() => {}
-        _ => context.note(".apiVersion", "missing; read as `v1`"),
+    match context.object.get(Field::ApiVersion) {
+        Some(version) if !kind.is_empty() && version.kind() == Kind::String && !version.is("") => {}
+        _ => match context.text(Field::ApiVersion) {
+            // More than one slash leaves the group and the kind empty.
+            Some(version) if version.contains('/') => {
+                context.unreadable(
+                    ".apiVersion",
+                    format!("expected `version` or `group/version`, found `{version}`"),
+                );
+            }
+            Some(version) if !version.is_empty() => {}
+            _ => context.note(".apiVersion", "missing; read as `v1`"),
+        },
     }
 }
 
