@@ -138,6 +138,7 @@ impl Work for Judge {
             identity.push_key(*sort, verdict.status, &input.source, bytes);
             let key_end = bytes.len();
             form.push_body(identity, &verdict, measure, bytes);
+            // For a hint only.
             let silent = verdict.reason == "NoSignal";
             marks.push(Mark::Shown { status: verdict.status, silent, key_end, end: bytes.len() });
         });

@@ -17,6 +17,8 @@ const SEPARATOR: u8 = 0x1f;
 const MESSAGE_WIDTH_MIN: usize = 48;
 /// How narrow a column of objects may be, if that is narrower than the longest of them.
 const OBJECT_WIDTH_MIN: usize = 36;
+/// How many lines an object's name may take: enough for all that Kubernetes allows.
+const OBJECT_LINES_MAX: usize = 12;
 /// How many lines a message may take, except that of an object which is Current.
 const MESSAGE_LINES_MAX: usize = 4;
 /// How far a column is filled up with spaces where nothing limits the width: a single name of a megabyte would
@@ -311,7 +313,9 @@ impl Table {
     ) -> io::Result<()> {
         let object = cells[Cell::Object as usize];
         let objects = match self.columns.iter().find(|(cell, _)| *cell == Cell::Object) {
-            Some((_, width)) if self.layout != Layout::Unlimited => text::wrap(object, *width, usize::MAX).0,
+            Some((_, width)) if self.layout != Layout::Unlimited => {
+                text::wrap(object, *width, OBJECT_LINES_MAX).0
+            }
             _ => vec![object.to_owned()],
         };
         for number in 0..objects.len().max(message.len()).max(1) {
@@ -360,7 +364,7 @@ impl Table {
             .filter(|which| shown(*which))
             .map(|which| format!("{} {}", which.heading().to_lowercase(), cell(which)))
             .collect();
-        let (objects, _) = text::wrap(&object, width, usize::MAX);
+        let (objects, _) = text::wrap(&object, width, OBJECT_LINES_MAX);
         let (extras, _) = text::wrap(&extras.join(", "), width, usize::MAX);
         let mut padded = String::new();
         push_padded(&mut padded, cell(Cell::Status), self.indent() - GAP.len());
