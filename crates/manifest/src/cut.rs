@@ -189,7 +189,8 @@ impl Cutter {
                         self.skip_object();
                         return Cut::TooDeep { start };
                     }
-                    if let Some(at) = self.stray(data, data.len()) {
+                    // Not beyond what is still to be seen: a line that begins may be a marker.
+                    if let Some(at) = self.stray(data, self.scan.pending()) {
                         return Cut::Stray { at };
                     }
                     return Cut::More;
@@ -280,7 +281,10 @@ impl Cutter {
     /// Says what is wrong before `to` before what is wrong there.
     fn after_stray(&mut self, data: &[u8], to: usize, cut: Cut) -> Cut {
         let first = match self.too_deep() {
-            Some(start) => Some(Cut::TooDeep { start }),
+            Some(start) => {
+                self.skip_object();
+                Some(Cut::TooDeep { start })
+            }
             None => self.stray(data, to).map(|at| Cut::Stray { at }),
         };
         match first {

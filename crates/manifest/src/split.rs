@@ -301,7 +301,9 @@ impl<R: Read> Splitter<R> {
                     }
                 }
                 Cut::Broken { at, message, restart } => {
-                    if let Some(start) = cutter.open_object().filter(|start| at - start > self.limits.object_bytes) {
+                    if let Some(start) =
+                        cutter.open_object().filter(|start| at - start > self.limits.object_bytes)
+                    {
                         batch.too_large(start);
                     }
                     batch.malformed(at, Cow::Borrowed(message));
