@@ -172,11 +172,13 @@ struct Run {
     buffer: Vec<u8>,
     used: usize,
     buffer_bytes: usize,
+    /// For a row's lengths.
+    lengths: Vec<u8>,
 }
 
 impl Run {
     fn new(start: u64, end: u64, buffer_bytes: usize) -> Self {
-        Self { at: start, end, buffer: Vec::new(), used: 0, buffer_bytes }
+        Self { at: start, end, buffer: Vec::new(), used: 0, buffer_bytes, lengths: Vec::new() }
     }
 
     /// Puts the next row into `head`; false at the end.
@@ -184,12 +186,14 @@ impl Run {
         if self.used == self.buffer.len() && self.at == self.end {
             return Ok(false);
         }
-        let mut lengths = Vec::with_capacity(LENGTHS);
+        let mut lengths = std::mem::take(&mut self.lengths);
         self.read(file, LENGTHS, &mut lengths)?;
         let number =
             |at: usize| lengths[at..at + 4].iter().rev().fold(0, |all, byte| all << 8 | usize::from(*byte));
-        self.read(file, number(0), &mut head.key)?;
-        self.read(file, number(4), &mut head.body)?;
+        let (key, body) = (number(0), number(4));
+        self.lengths = lengths;
+        self.read(file, key, &mut head.key)?;
+        self.read(file, body, &mut head.body)?;
         Ok(true)
     }
 
