@@ -10,6 +10,7 @@ mod object;
 mod options;
 mod quantity;
 mod settled;
+mod text;
 mod upstream;
 mod verdict;
 

@@ -1,6 +1,7 @@
 //! One JSON value inside an object, read where it lies: in the bytes, or in a parsed `serde_json::Value`.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -202,6 +203,19 @@ impl<'a> Node<'a> {
     }
 }
 
+/// A string written out without a copy of it; nothing for anything else.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a>(pub(crate) Node<'a>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Node::Text(text) => inner(text).map_or(Ok(()), |inner| write_unescaped(inner, f)),
+            Node::Value(value) => f.write_str(value.as_str().unwrap_or_default()),
+        }
+    }
+}
+
 pub(crate) enum Elements<'a> {
     Text { cursor: Cursor<'a>, first: bool },
     Value(std::slice::Iter<'a, Value>),
@@ -302,17 +316,23 @@ fn unescape(inner: &[u8]) -> Cow<'_, str> {
 
 #[cold]
 fn unescape_slowly(inner: &[u8]) -> Cow<'_, str> {
+    // What is written is never longer than its literal, but for replaced bytes that are no UTF-8.
     let mut text = String::with_capacity(inner.len());
+    // Writing to a String cannot fail.
+    let _ = write_unescaped(inner, &mut text);
+    Cow::Owned(text)
+}
+
+fn write_unescaped(inner: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
     let mut rest = inner;
     while let Some(at) = rest.iter().position(|&b| b == b'\\') {
         let (plain, escape) = rest.split_at(at);
-        text.push_str(&String::from_utf8_lossy(plain));
+        out.write_str(&plain_text(plain))?;
         let (character, length) = escaped_character(escape);
-        text.push(character);
+        out.write_char(character)?;
         rest = escape.get(length..).unwrap_or_default();
     }
-    text.push_str(&String::from_utf8_lossy(rest));
-    Cow::Owned(text)
+    out.write_str(&plain_text(rest))
 }
 
 /// The character that the escape at the start of the bytes stands for, and the escape's length.

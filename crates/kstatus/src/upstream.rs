@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::go_text::{kind_name, type_name, value_text};
 use crate::node::{Kind, Node};
 use crate::object::{ConditionFields, Field, Found, Object};
+use crate::text::text;
 use crate::verdict::{Basis, RECONCILING, STALLED, Status, Text, Verdict};
 
 /// How long upstream lets a Pod be unschedulable before it calls it failed, in seconds.
@@ -75,7 +76,7 @@ fn failed(reason: impl Into<Text>, message: impl Into<Text>) -> Verdict {
 
 fn deletion(object: &Object<'_>) -> Result<Option<Verdict>> {
     let value = strict(object, Field::DeletionTimestamp, "string", Kind::String)
-        .map_err(|error| format!("looking up metadata.deletionTimestamp from resource: {error}"))?;
+        .map_err(|error| text!("looking up metadata.deletionTimestamp from resource: {error}"))?;
     Ok(value.filter(|value| !value.is("")).map(|_| {
         Verdict::new(Status::Terminating, Basis::Deletion, "Terminating", "Resource scheduled for deletion")
     }))
@@ -84,13 +85,13 @@ fn deletion(object: &Object<'_>) -> Result<Option<Verdict>> {
 fn strict_generation(object: &Object<'_>) -> Result<Option<i64>> {
     strict(object, Field::Generation, "int64", Kind::Int)
         .map(|value| value.and_then(Node::as_int))
-        .map_err(|error| format!("looking up metadata.generation from resource: {error}"))
+        .map_err(|error| text!("looking up metadata.generation from resource: {error}"))
 }
 
 fn strict_observed_generation(object: &Object<'_>) -> Result<Option<i64>> {
     strict(object, Field::ObservedGeneration, "int64", Kind::Int)
         .map(|value| value.and_then(Node::as_int))
-        .map_err(|error| format!("looking up status.observedGeneration from resource: {error}"))
+        .map_err(|error| text!("looking up status.observedGeneration from resource: {error}"))
 }
 
 fn generation(object: &Object<'_>) -> Result<Option<Verdict>> {
@@ -100,7 +101,7 @@ fn generation(object: &Object<'_>) -> Result<Option<Verdict>> {
         return Ok(None);
     }
     let kind = object.kind().unwrap_or_default();
-    let message = format!("{kind} generation is {generation}, but latest observed generation is {observed}");
+    let message = text!("{kind} generation is {generation}, but latest observed generation is {observed}");
     Ok(Some(Verdict::new(Status::InProgress, Basis::Generation, "LatestGenerationNotObserved", message)))
 }
 
@@ -142,7 +143,7 @@ fn service(object: &Object<'_>) -> Verdict {
 fn persistent_volume_claim(object: &Object<'_>) -> Verdict {
     let phase = string(object, Field::Phase, "unknown");
     if phase != "Bound" {
-        return in_progress("NotBound", format!("PVC is not Bound. phase: {phase}"));
+        return in_progress("NotBound", text!("PVC is not Bound. phase: {phase}"));
     }
     rule_current("PVC is Bound")
 }
@@ -166,7 +167,7 @@ fn pod(object: &Object<'_>, conditions: &Conditions<'_, '_>, now: Timestamp) -> 
             }
         }
         "" => in_progress("PodNotObserved", "Pod phase not available"),
-        phase => return Err(format!("unknown phase {phase}")),
+        phase => return Err(text!("unknown phase {phase}")),
     })
 }
 
@@ -191,7 +192,7 @@ fn running_pod(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Result<V
     let Some(names) = names else {
         return Ok(in_progress("PodRunningNotReady", "Pod is running but is not Ready"));
     };
-    Ok(failed("ContainerCrashLooping", format!("Containers in CrashLoop state: {names}")))
+    Ok(failed("ContainerCrashLooping", text!("Containers in CrashLoop state: {names}")))
 }
 
 /// The container's name where it is crash looping. Upstream asserts each type on the way and panics where it is
@@ -202,7 +203,7 @@ fn crash_looping(status: Node<'_>) -> Result<Option<Cow<'_, str>>> {
             return Ok(());
         }
         let is = if node.is_null() { "nil" } else { type_name(node.kind()) };
-        Err(format!("interface conversion: interface {{}} is {is}, not {}", type_name(kind)))
+        Err(text!("interface conversion: interface {{}} is {is}, not {}", type_name(kind)))
     };
     asserted(status, Kind::Map)?;
     let Some(name) = status.get("name") else { return Ok(None) };
@@ -242,28 +243,28 @@ fn stateful_set(object: &Object<'_>) -> Verdict {
         .and_then(Node::as_int)
         .unwrap_or(-1);
     if spec > replicas {
-        return in_progress("LessReplicas", format!("Replicas: {replicas}/{spec}"));
+        return in_progress("LessReplicas", text!("Replicas: {replicas}/{spec}"));
     }
     if spec > ready {
-        return in_progress("LessReady", format!("Ready: {ready}/{spec}"));
+        return in_progress("LessReady", text!("Ready: {ready}/{spec}"));
     }
     if replicas > spec {
-        return in_progress("ExtraPods", format!("Pending termination: {}", replicas.wrapping_sub(spec)));
+        return in_progress("ExtraPods", text!("Pending termination: {}", replicas.wrapping_sub(spec)));
     }
     if partition != -1 {
         let expected = spec.wrapping_sub(partition);
         if updated < expected {
-            return in_progress("PartitionRollout", format!("updated: {updated}/{expected}"));
+            return in_progress("PartitionRollout", text!("updated: {updated}/{expected}"));
         }
-        return rule_current(format!("Partition rollout complete. updated: {updated}"));
+        return rule_current(text!("Partition rollout complete. updated: {updated}"));
     }
     if spec > current {
-        return in_progress("LessCurrent", format!("current: {current}/{spec}"));
+        return in_progress("LessCurrent", text!("current: {current}/{spec}"));
     }
     if string(object, Field::CurrentRevision, "") != string(object, Field::UpdateRevision, "") {
         return in_progress("RevisionMismatch", "Waiting for updated revision to match current");
     }
-    rule_current(format!("All replicas scheduled as expected. Replicas: {replicas}"))
+    rule_current(text!("All replicas scheduled as expected. Replicas: {replicas}"))
 }
 
 fn deployment(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
@@ -291,19 +292,19 @@ fn deployment(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
     let ready = int(object, Field::ReadyReplicas, 0);
     let available_replicas = int(object, Field::AvailableReplicas, 0);
     if spec > replicas {
-        return in_progress("LessReplicas", format!("Replicas: {replicas}/{spec}"));
+        return in_progress("LessReplicas", text!("Replicas: {replicas}/{spec}"));
     }
     if spec > updated {
-        return in_progress("LessUpdated", format!("Updated: {updated}/{spec}"));
+        return in_progress("LessUpdated", text!("Updated: {updated}/{spec}"));
     }
     if replicas > spec {
-        return in_progress("ExtraPods", format!("Pending termination: {}", replicas.wrapping_sub(spec)));
+        return in_progress("ExtraPods", text!("Pending termination: {}", replicas.wrapping_sub(spec)));
     }
     if updated > available_replicas {
-        return in_progress("LessAvailable", format!("Available: {available_replicas}/{updated}"));
+        return in_progress("LessAvailable", text!("Available: {available_replicas}/{updated}"));
     }
     if spec > ready {
-        return in_progress("LessReady", format!("Ready: {ready}/{spec}"));
+        return in_progress("LessReady", text!("Ready: {ready}/{spec}"));
     }
     if !progressing {
         return in_progress("ReplicaSetNotAvailable", "ReplicaSet not Available");
@@ -311,7 +312,7 @@ fn deployment(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
     if !available {
         return in_progress("DeploymentNotAvailable", "Deployment not Available");
     }
-    rule_current(format!("Deployment is available. Replicas: {replicas}"))
+    rule_current(text!("Deployment is available. Replicas: {replicas}"))
 }
 
 fn replica_set(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
@@ -324,27 +325,27 @@ fn replica_set(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict 
     let available = int(object, Field::AvailableReplicas, 0);
     let ready = int(object, Field::ReadyReplicas, 0);
     if spec > labelled {
-        return in_progress("LessLabelled", format!("Labelled: {labelled}/{spec}"));
+        return in_progress("LessLabelled", text!("Labelled: {labelled}/{spec}"));
     }
     if spec > available {
-        return in_progress("LessAvailable", format!("Available: {available}/{spec}"));
+        return in_progress("LessAvailable", text!("Available: {available}/{spec}"));
     }
     if spec > ready {
-        return in_progress("LessReady", format!("Ready: {ready}/{spec}"));
+        return in_progress("LessReady", text!("Ready: {ready}/{spec}"));
     }
     if replicas > spec {
-        return in_progress("ExtraPods", format!("Pending termination: {}", replicas.wrapping_sub(spec)));
+        return in_progress("ExtraPods", text!("Pending termination: {}", replicas.wrapping_sub(spec)));
     }
-    rule_current(format!("ReplicaSet is available. Replicas: {replicas}"))
+    rule_current(text!("ReplicaSet is available. Replicas: {replicas}"))
 }
 
 fn daemon_set(object: &Object<'_>) -> Result<Verdict> {
     let kind = || object.kind().unwrap_or_default();
     if strict_generation(object)?.is_none() {
-        return Ok(in_progress("NoGeneration", format!("{} metadata.generation not found", kind())));
+        return Ok(in_progress("NoGeneration", text!("{} metadata.generation not found", kind())));
     }
     if strict_observed_generation(object)?.is_none() {
-        let message = format!("{} status.observedGeneration not found", kind());
+        let message = text!("{} status.observedGeneration not found", kind());
         return Ok(in_progress("NoObservedGeneration", message));
     }
     let desired = int(object, Field::DesiredNumberScheduled, -1);
@@ -359,10 +360,10 @@ fn daemon_set(object: &Object<'_>) -> Result<Verdict> {
     ] {
         let number = int(object, field, 0);
         if desired > number {
-            return Ok(in_progress(reason, format!("{label}: {number}/{desired}")));
+            return Ok(in_progress(reason, text!("{label}: {number}/{desired}")));
         }
     }
-    Ok(rule_current(format!("All replicas scheduled as expected. Replicas: {desired}")))
+    Ok(rule_current(text!("All replicas scheduled as expected. Replicas: {desired}")))
 }
 
 fn job(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
@@ -373,10 +374,10 @@ fn job(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
     let failures = int(object, Field::FailedCount, 0);
     for condition in conditions.iter() {
         if condition.is("Complete", "True") {
-            return rule_current(format!("Job Completed. succeeded: {succeeded}/{completions}"));
+            return rule_current(text!("Job Completed. succeeded: {succeeded}/{completions}"));
         }
         if condition.is("Failed", "True") {
-            return failed("JobFailed", format!("Job Failed. failed: {failures}/{completions}"));
+            return failed("JobFailed", text!("Job Failed. failed: {failures}/{completions}"));
         }
         if condition.is("Suspended", "True")
             && object.get(Field::Suspend).and_then(Node::as_bool) == Some(true)
@@ -387,7 +388,7 @@ fn job(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Verdict {
     if string(object, Field::StartTime, "").is_empty() {
         return in_progress("JobNotStarted", "Job not started");
     }
-    rule_current(format!("Job in progress. success:{succeeded}, active: {active}, failed: {failures}"))
+    rule_current(text!("Job in progress. success:{succeeded}, active: {active}, failed: {failures}"))
 }
 
 fn custom_resource_definition(conditions: &Conditions<'_, '_>) -> Verdict {
@@ -425,7 +426,7 @@ fn strict<'a>(object: &Object<'a>, field: Field, expected: &str, kind: Kind) -> 
         Found::BadParent(parent) => (parent, "map[string]interface{}"),
     };
     let path = field.parent().path();
-    Err(format!(
+    Err(text!(
         "{path}.{} accessor error: {} is of the type {}, expected {expected}",
         field.key(),
         value_text(value),
@@ -451,10 +452,10 @@ impl<'o, 'a> Conditions<'o, 'a> {
             Found::Absent => {}
             Found::Value(list) => match list.kind() {
                 Kind::Null | Kind::List => {}
-                kind => return Err(format!("cannot restore slice from {}", kind_name(kind))),
+                kind => return Err(text!("cannot restore slice from {}", kind_name(kind))),
             },
             Found::BadParent(status) => {
-                return Err(format!("cannot restore struct from: {}", kind_name(status.kind())));
+                return Err(text!("cannot restore struct from: {}", kind_name(status.kind())));
             }
         }
         let mut standard = None;
@@ -468,7 +469,7 @@ impl<'o, 'a> Conditions<'o, 'a> {
                     }
                 }
                 Kind::Null => {}
-                kind => return Err(format!("cannot restore struct from: {}", kind_name(kind))),
+                kind => return Err(text!("cannot restore struct from: {}", kind_name(kind))),
             }
         }
         Ok((Self { object }, standard))
@@ -503,7 +504,7 @@ impl<'a> Condition<'a> {
         for (node, target) in fields {
             match node.map(Node::kind) {
                 None | Some(Kind::String) => {}
-                Some(Kind::Int) => return Err(format!("cannot convert int64 to {target}")),
+                Some(Kind::Int) => return Err(text!("cannot convert int64 to {target}")),
                 Some(_) => return Err("unrecognized type: string".to_owned()),
             }
         }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
-use super::text;
+use super::member;
 use crate::duration::human;
 use crate::node::Node;
 use crate::object::Field;
 use crate::quantity::millis;
+use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
 
 pub(super) fn namespace(context: &Context<'_, '_>) -> Verdict {
@@ -16,7 +17,7 @@ pub(super) fn namespace(context: &Context<'_, '_>) -> Verdict {
         "Active" => current("Active", "Namespace is active"),
         "Terminating" => Verdict::new(Status::Terminating, Basis::KindRule, "Deleting", "being deleted"),
         "" => in_progress("NotObserved", "Namespace phase not available"),
-        phase => in_progress("NotActive", format!("Namespace is not active. phase: {phase}")),
+        phase => in_progress("NotActive", text!("Namespace is not active. phase: {phase}")),
     }
 }
 
@@ -41,7 +42,7 @@ pub(super) fn node(context: &Context<'_, '_>) -> Verdict {
         Truth::True => {
             let cordoned = context.boolean(Field::NodeUnschedulable) == Some(true);
             let (reason, note) = if cordoned { ("Cordoned", ", cordoned") } else { ("Ready", "") };
-            current(reason, format!("Node is ready{note}{pressure}"))
+            current(reason, text!("Node is ready{note}{pressure}"))
         }
         Truth::False => in_progress(ready.reason_or("NotReady"), ready.describe()),
         // The node controller's word for a kubelet that has stopped reporting.
@@ -66,10 +67,7 @@ pub(super) fn resource_quota(context: &Context<'_, '_>) -> Verdict {
     for (resource, wanted) in wanted {
         let observed = status.get(&resource);
         if !observed.is_some_and(|observed| same_quantity(observed, wanted)) {
-            return in_progress(
-                "NotObserved",
-                format!("the limit of {resource} has not been taken over yet"),
-            );
+            return in_progress("NotObserved", text!("the limit of {resource} has not been taken over yet"));
         }
     }
     let mut used_up = String::new();
@@ -85,7 +83,7 @@ pub(super) fn resource_quota(context: &Context<'_, '_>) -> Verdict {
     if used_up.is_empty() {
         current("Observed", "the quota is in force")
     } else {
-        current("UsedUp", format!("the quota is in force; used up: {used_up}"))
+        current("UsedUp", text!("the quota is in force; used up: {used_up}"))
     }
 }
 
@@ -133,7 +131,7 @@ pub(super) fn custom_resource_definition(context: &Context<'_, '_>) -> Verdict {
         Some(condition) if condition.is_true() => {
             let unstructural = conditions.find("NonStructuralSchema").filter(Condition::is_true);
             let message = match unstructural {
-                Some(condition) => format!("CRD is established; {}", condition.describe()),
+                Some(condition) => text!("CRD is established; {}", condition.describe()),
                 None => "CRD is established".to_owned(),
             };
             context.decided_by(&condition, current("Established", message))
@@ -158,14 +156,14 @@ pub(super) fn certificate_signing_request(context: &Context<'_, '_>) -> Verdict 
             return terminal(
                 FailureClass::Configuration,
                 "Denied",
-                format!("the request was denied ({reason}): {message}"),
+                text!("the request was denied ({reason}): {message}"),
             );
         }
         if condition.is_type("Failed") {
             return terminal(
                 FailureClass::Other,
                 "SigningFailed",
-                format!("signing failed ({reason}): {message}"),
+                text!("signing failed ({reason}): {message}"),
             );
         }
         approved |= condition.is_type("Approved");
@@ -175,7 +173,7 @@ pub(super) fn certificate_signing_request(context: &Context<'_, '_>) -> Verdict 
     match (approved, issued) {
         (_, true) => current("Issued", "the certificate has been issued"),
         (true, false) => {
-            in_progress("Approved", format!("approved; waiting for {signer} to issue the certificate"))
+            in_progress("Approved", text!("approved; waiting for {signer} to issue the certificate"))
         }
         (false, false) => {
             in_progress("PendingApproval", "waiting for somebody to approve or deny the request")
@@ -195,16 +193,16 @@ pub(super) fn validating_admission_policy(context: &Context<'_, '_>) -> Verdict 
         .into_iter()
         .flat_map(Node::elements)
         .map(|warning| {
-            let field = text(warning, "fieldRef").unwrap_or_default();
-            let warning = text(warning, "warning").unwrap_or_default();
-            format!("{field}: {}", warning.trim())
+            let field = member(warning, "fieldRef").unwrap_or_default();
+            let warning = member(warning, "warning").unwrap_or_default();
+            text!("{field}: {}", warning.trim())
         })
         .collect();
     match warnings.first() {
         None => current("TypesChecked", "the policy is in force; its expressions fit the types they read"),
         Some(first) => {
             let many = if warnings.len() == 1 { "warning" } else { "warnings" };
-            let message = format!("the policy is in force, with {} type {many}: {first}", warnings.len());
+            let message = text!("the policy is in force, with {} type {many}: {first}", warnings.len());
             current("TypeWarnings", message)
         }
     }
@@ -217,13 +215,13 @@ pub(super) fn resource_claim(context: &Context<'_, '_>) -> Verdict {
         return in_progress("NotAllocated", message).failure(FailureClass::Scheduling, false);
     }
     for device in context.list(Field::Devices) {
-        let name = text(device, "device").unwrap_or_default();
+        let name = member(device, "device").unwrap_or_default();
         for condition in device.get("conditions").into_iter().flat_map(Node::elements) {
             let is = |key: &str, word: &str| condition.get(key).is_some_and(|value| value.is(word));
             if is("type", "Ready") && !is("status", "True") {
                 let detail =
-                    text(condition, "message").or_else(|| text(condition, "reason")).unwrap_or_default();
-                return in_progress("DeviceNotReady", format!("device {name} is not ready: {detail}"));
+                    member(condition, "message").or_else(|| member(condition, "reason")).unwrap_or_default();
+                return in_progress("DeviceNotReady", text!("device {name} is not ready: {detail}"));
             }
         }
     }
@@ -231,7 +229,7 @@ pub(super) fn resource_claim(context: &Context<'_, '_>) -> Verdict {
     let message = match users {
         0 => "devices are allocated; nobody uses them".to_owned(),
         1 => "devices are allocated and reserved for 1 user".to_owned(),
-        n => format!("devices are allocated and reserved for {n} users"),
+        n => text!("devices are allocated and reserved for {n} users"),
     };
     current("Allocated", message)
 }
@@ -244,9 +242,9 @@ pub(super) fn lease(context: &Context<'_, '_>) -> Verdict {
     let seconds = context.get(Field::LeaseDuration).and_then(whole_number);
     match (renewed, seconds) {
         (Some(renewed), Some(seconds)) if renewed.as_secs() > seconds => {
-            current("Expired", format!("the lease of {holder} was last renewed {} ago", human(renewed)))
+            current("Expired", text!("the lease of {holder} was last renewed {} ago", human(renewed)))
         }
-        _ => current("Held", format!("held by {holder}")),
+        _ => current("Held", text!("held by {holder}")),
     }
 }
 

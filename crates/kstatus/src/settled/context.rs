@@ -3,12 +3,14 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::node::{Kind, Node};
+use crate::node::{Kind, Node, Shown};
 use crate::object::{ConditionFields, Field, Found, Object};
 use crate::options::Options;
+use crate::text::text;
 use crate::verdict::{Basis, Failure, FailureClass, Problem, Status, Text, Verdict};
 
 /// One object on its way to a verdict.
@@ -62,7 +64,7 @@ impl<'o, 'a> Context<'o, 'a> {
                 let message = if problem.path.is_empty() {
                     problem.message.clone()
                 } else {
-                    format!("{}: {}", problem.path, problem.message).into()
+                    text!("{}: {}", problem.path, problem.message).into()
                 };
                 Verdict::new(Status::Unknown, Basis::Nothing, "Malformed", message)
             }
@@ -88,7 +90,7 @@ impl<'o, 'a> Context<'o, 'a> {
     }
 
     pub(super) fn wrong_type(&self, path: impl Into<Text>, expected: &str, found: Node<'_>) {
-        self.unreadable(path, format!("expected {expected}, found {}", found.kind().name()));
+        self.unreadable(path, text!("expected {expected}, found {}", found.kind().name()));
     }
 
     fn typed<T>(&self, field: Field, expected: &str, read: impl Fn(Node<'a>) -> Option<T>) -> Option<T> {
@@ -132,7 +134,7 @@ impl<'o, 'a> Context<'o, 'a> {
     pub(super) fn child(&self, parent: Node<'a>, path: &'static str, key: &str) -> Option<Node<'a>> {
         let node = parent.get(key).filter(|node| !node.is_null())?;
         if node.kind() != Kind::Map {
-            self.wrong_type(format!("{path}.{key}"), "a map", node);
+            self.wrong_type(text!("{path}.{key}"), "a map", node);
             return None;
         }
         Some(node)
@@ -161,9 +163,9 @@ impl<'o, 'a> Context<'o, 'a> {
     pub(super) fn lag(&self, condition: &Condition<'_>) -> Option<Verdict> {
         let (latest, observed) = (self.generation?, condition.observed_generation?);
         (observed < latest).then(|| {
-            not_observed(format!(
+            not_observed(text!(
                 "condition {} was observed at generation {observed}, the latest is {latest}",
-                condition.type_text()
+                Shown(condition.type_)
             ))
         })
     }
@@ -197,7 +199,7 @@ pub(super) fn whole_number(node: Node<'_>) -> Option<i64> {
 }
 
 pub(super) fn path(field: Field) -> String {
-    format!("{}.{}", field.parent().path(), field.key())
+    text!("{}.{}", field.parent().path(), field.key())
 }
 
 /// The status of a condition.
@@ -208,10 +210,22 @@ pub(super) enum Truth {
     Unknown,
 }
 
+impl Truth {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
 /// One condition, read once.
 #[derive(Clone, Copy)]
 pub(super) struct Condition<'a> {
     type_: Node<'a>,
+    /// The type's bytes; none for one that is written with escapes.
+    type_bytes: Option<&'a [u8]>,
     pub(super) truth: Truth,
     reason: Option<Node<'a>>,
     message: Option<Node<'a>>,
@@ -220,8 +234,12 @@ pub(super) struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
+    #[inline]
     pub(super) fn is_type(&self, word: &str) -> bool {
-        self.type_.is(word)
+        match self.type_bytes {
+            Some(bytes) => bytes == word.as_bytes(),
+            None => self.type_.is(word),
+        }
     }
 
     pub(super) fn is_true(&self) -> bool {
@@ -238,11 +256,6 @@ impl<'a> Condition<'a> {
 
     pub(super) fn is_reason(&self, word: &str) -> bool {
         self.reason.is_some_and(|reason| reason.is(word))
-    }
-
-    /// The type's bytes; none for one that is written with escapes, as no known type is.
-    pub(super) fn type_bytes(&self) -> Option<&'a [u8]> {
-        self.type_.plain()
     }
 
     pub(super) fn type_text(&self) -> Cow<'a, str> {
@@ -266,23 +279,44 @@ impl<'a> Condition<'a> {
     }
 
     /// The condition's message, or "condition X is False" and the reason.
-    pub(super) fn describe(&self) -> String {
-        self.message_or(|| {
-            let status = match self.truth {
-                Truth::True => "True",
-                Truth::False => "False",
-                Truth::Unknown => "Unknown",
-            };
-            let type_ = self.type_text();
-            match self.reason.and_then(Node::as_str).filter(|reason| !reason.is_empty()) {
-                Some(reason) => ["condition ", &type_, " is ", status, ": ", &reason].concat(),
-                None => ["condition ", &type_, " is ", status].concat(),
-            }
-        })
+    pub(super) fn describe(&self) -> Described<'a> {
+        Described(*self)
     }
 
     pub(super) fn last_transition(&self) -> Option<Cow<'a, str>> {
         self.last_transition?.as_str()
+    }
+}
+
+/// What a condition says, for a message or a part of one.
+pub(super) struct Described<'a>(Condition<'a>);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let filled = |node: &Node<'_>| node.kind() == Kind::String && !node.is("");
+        let condition = &self.0;
+        if let Some(message) = condition.message.filter(filled) {
+            return Shown(message).fmt(f);
+        }
+        write!(f, "condition {} is {}", Shown(condition.type_), condition.truth.as_str())?;
+        match condition.reason.filter(filled) {
+            Some(reason) => write!(f, ": {}", Shown(reason)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<Described<'_>> for Text {
+    fn from(described: Described<'_>) -> Self {
+        let condition = &described.0;
+        Self::Owned(condition.message_or(|| {
+            // As `Display` has it, without the cost of formatting: most conditions have no message.
+            let (type_, is) = (condition.type_text(), condition.truth.as_str());
+            match condition.reason.and_then(Node::as_str).filter(|reason| !reason.is_empty()) {
+                Some(reason) => ["condition ", &type_, " is ", is, ": ", &reason].concat(),
+                None => ["condition ", &type_, " is ", is].concat(),
+            }
+        }))
     }
 }
 
@@ -307,7 +341,7 @@ impl<'c, 'o, 'a> Conditions<'c, 'o, 'a> {
 impl<'a> Condition<'a> {
     /// An element without a type says nothing and is passed over; one of the wrong shape is unreadable.
     fn read(context: &Context<'_, 'a>, index: usize, fields: ConditionFields<'a>) -> Option<Self> {
-        let at = |key: &str| format!(".status.conditions[{index}]{key}");
+        let at = |key: &str| text!(".status.conditions[{index}]{key}");
         match fields.element.kind() {
             Kind::Map => {}
             Kind::Null => {
@@ -327,18 +361,26 @@ impl<'a> Condition<'a> {
             }
         }
         let type_ = type_?;
-        let truth = match status {
-            Some(status) if status.is("True") => Truth::True,
-            Some(status) if status.is("False") => Truth::False,
-            Some(status) if status.is("Unknown") => Truth::Unknown,
+        let truth = match status.and_then(Node::plain) {
+            Some(b"True") => Truth::True,
+            Some(b"False") => Truth::False,
+            Some(b"Unknown") => Truth::Unknown,
             _ => {
                 let found = status.and_then(Node::as_str).unwrap_or_default();
-                context.note(at(".status"), format!("expected True, False or Unknown, found `{found}`"));
+                context.note(at(".status"), text!("expected True, False or Unknown, found `{found}`"));
                 return None;
             }
         };
         let observed_generation = observed.and_then(generation_number);
-        Some(Self { type_, truth, reason, message, observed_generation, last_transition })
+        Some(Self {
+            type_,
+            type_bytes: type_.plain(),
+            truth,
+            reason,
+            message,
+            observed_generation,
+            last_transition,
+        })
     }
 }
 

@@ -1,9 +1,10 @@
 //! What any object may say: the condition `Ready`, other conditions whose meaning is common, phase words.
 
 use super::context::{Condition, Context, Truth};
-use super::text;
+use super::{Standard, member};
 use crate::node::{Kind, Node};
 use crate::object::Field;
+use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 /// What a condition of a known type says with a status.
@@ -118,8 +119,8 @@ const MEANINGS: &[(&str, Meaning)] = &[
 ];
 
 fn meaning(condition: &Condition<'_>) -> Option<Says> {
-    let type_ = condition.type_bytes()?;
-    let at = MEANINGS.binary_search_by(|(known, _)| known.as_bytes().cmp(type_)).ok()?;
+    let type_ = condition.type_text();
+    let at = MEANINGS.binary_search_by(|(known, _)| (*known).cmp(&*type_)).ok()?;
     let (_, (when_true, when_false)) = *MEANINGS.get(at)?;
     Some(match condition.truth {
         Truth::True => when_true,
@@ -154,6 +155,7 @@ pub(super) fn verdict(context: &Context<'_, '_>, kind: &str) -> Verdict {
 /// The strongest thing each class of conditions says.
 #[derive(Default)]
 struct Heard<'a> {
+    standard: Standard<'a>,
     ready: Option<Condition<'a>>,
     over: Option<(Condition<'a>, FailureClass)>,
     wrong: Option<(Condition<'a>, FailureClass)>,
@@ -165,6 +167,9 @@ struct Heard<'a> {
 fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
     let mut heard = Heard::default();
     for condition in context.conditions().iter() {
+        if heard.standard.hear(&condition) {
+            continue;
+        }
         if condition.is_type("Ready") {
             heard.ready.get_or_insert(condition);
             continue;
@@ -192,6 +197,9 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
             Some(Says::Nothing) | None => {}
         }
     }
+    if let Some(verdict) = heard.standard.verdict(context) {
+        return Some(verdict);
+    }
     // Ready is the controller's own summary: True settles it, whatever its parts say.
     if let Some(ready) = heard.ready.filter(Condition::is_true) {
         let message = ready.message_or(|| "Resource is Ready".to_owned());
@@ -200,7 +208,7 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
     }
     let common = |status: Status, condition: Condition<'_>| {
         let reason: Text = match condition.reason_or("") {
-            reason if reason.is_empty() => spelled_out(&condition).into(),
+            reason if reason.is_empty() => spelled_out(&condition),
             reason => reason,
         };
         Verdict::new(status, Basis::CommonCondition, reason, condition.describe())
@@ -226,13 +234,13 @@ fn from_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
 }
 
 /// A reason for a condition that has none: `Healthy`, `NotHealthy`, `HealthyUnknown`.
-fn spelled_out(condition: &Condition<'_>) -> String {
+fn spelled_out(condition: &Condition<'_>) -> Text {
     let type_ = condition.type_text();
-    match condition.truth {
+    Text::Owned(match condition.truth {
         Truth::True => type_.into_owned(),
-        Truth::False => format!("Not{type_}"),
-        Truth::Unknown => format!("{type_}Unknown"),
-    }
+        Truth::False => ["Not", &type_].concat(),
+        Truth::Unknown => [&type_, "Unknown"].concat(),
+    })
 }
 
 /// What a word for a state says.
@@ -330,7 +338,7 @@ fn from_words(context: &Context<'_, '_>, kind: &str) -> Option<Verdict> {
         let word = match node.kind() {
             Kind::String => node.as_str(),
             // `health: {status: Healthy}`, as Argo CD and others write it.
-            Kind::Map => text(node, "status").or_else(|| text(node, "state")),
+            Kind::Map => member(node, "status").or_else(|| member(node, "state")),
             _ => None,
         };
         let Some(word) = word else { continue };
@@ -390,8 +398,11 @@ fn no_signal(context: &Context<'_, '_>) -> Text {
         (None, _) => "the object has no status, and no rule says that its kind needs none".into(),
         (Some(_), Some(first)) => {
             let rest = types.count();
-            let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-            format!("no condition says whether the object is done: {first}{more}").into()
+            if rest > 0 {
+                text!("no condition says whether the object is done: {first} and {rest} more").into()
+            } else {
+                text!("no condition says whether the object is done: {first}").into()
+            }
         }
         (Some(_), None) => "the status holds neither a condition nor a phase that is understood".into(),
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::context::{Context, Truth};
 use crate::duration::human;
 use crate::object::Field;
+use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
 
 /// Conditions of a Namespace that say what its deletion waits for, the most telling one first.
@@ -20,7 +21,7 @@ pub(super) fn deletion(context: &Context<'_, '_>, group: &str, kind: &str) -> Op
     let time = context.text(Field::DeletionTimestamp).filter(|time| !time.is_empty())?;
     let elapsed = context.since(&time);
     if elapsed.is_none() {
-        context.note(".metadata.deletionTimestamp", format!("`{time}` is no RFC 3339 time"));
+        context.note(".metadata.deletionTimestamp", text!("`{time}` is no RFC 3339 time"));
     }
     let is_namespace = group.is_empty() && kind == "Namespace";
     if is_namespace && let Some(verdict) = namespace(context, elapsed) {
@@ -39,7 +40,7 @@ pub(super) fn deletion(context: &Context<'_, '_>, group: &str, kind: &str) -> Op
         ("Deleting", "being deleted".to_owned())
     } else {
         let many = if finalizers.contains(", ") { "s" } else { "" };
-        ("FinalizersRemaining", format!("being deleted, held by finalizer{many} {finalizers}"))
+        ("FinalizersRemaining", text!("being deleted, held by finalizer{many} {finalizers}"))
     };
     push_elapsed(&mut message, elapsed);
     let verdict = Verdict::new(Status::Terminating, Basis::Deletion, reason, message);
@@ -53,7 +54,10 @@ fn namespace(context: &Context<'_, '_>, elapsed: Option<jiff::SignedDuration>) -
     for type_ in NAMESPACE_CONDITIONS {
         let Some(condition) = conditions.iter().find(|c| c.is(type_, Truth::True)) else { continue };
         match &mut found {
-            None => found = Some((condition.reason_or("NamespaceContentRemaining"), condition.describe())),
+            None => {
+                found =
+                    Some((condition.reason_or("NamespaceContentRemaining"), condition.describe().to_string()))
+            }
             Some((_, message)) => {
                 let _ = write!(message, "; {}", condition.describe());
             }

@@ -17,6 +17,7 @@ mod workloads;
 use crate::node::{Kind, Node};
 use crate::object::{Field, Object};
 use crate::options::Options;
+use crate::text::text;
 use crate::verdict::{Basis, FailureClass, RECONCILING, STALLED, Status, Verdict};
 pub(crate) use context::generation_number;
 use context::{Condition, Context, not_observed, path};
@@ -35,39 +36,57 @@ type Rule = fn(&Context<'_, '_>) -> Verdict;
 
 /// The rule for a kind; the version does not matter.
 fn rule(group: &str, kind: &str) -> Option<Rule> {
-    Some(match (group, kind) {
-        ("apps" | "extensions", "Deployment") => workloads::deployment,
-        ("apps", "StatefulSet") => workloads::stateful_set,
-        ("apps" | "extensions", "DaemonSet") => workloads::daemon_set,
-        ("apps" | "extensions", "ReplicaSet") | ("", "ReplicationController") => workloads::replica_set,
-        ("batch", "Job") => workloads::job,
-        ("batch", "CronJob") => workloads::cron_job,
-        ("", "Pod") => pod::pod,
-        ("policy", "PodDisruptionBudget") => scaling::pod_disruption_budget,
-        ("autoscaling", "HorizontalPodAutoscaler") => scaling::horizontal_pod_autoscaler,
-        ("", "Service") => network::service,
-        ("networking.k8s.io" | "extensions", "Ingress") => network::ingress,
-        ("gateway.networking.k8s.io", "Gateway") => network::gateway,
-        ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice,
-        ("", "PersistentVolumeClaim") => storage::persistent_volume_claim,
-        ("", "PersistentVolume") => storage::persistent_volume,
-        ("storage.k8s.io", "VolumeAttachment") => storage::volume_attachment,
-        ("snapshot.storage.k8s.io", "VolumeSnapshot" | "VolumeSnapshotContent")
-        | ("groupsnapshot.storage.k8s.io", "VolumeGroupSnapshot" | "VolumeGroupSnapshotContent") => {
-            storage::snapshot
+    // By group first: comparing strings is what this costs.
+    let rule: Rule = match group {
+        "" => match kind {
+            "Pod" => pod::pod,
+            "Service" => network::service,
+            "PersistentVolumeClaim" => storage::persistent_volume_claim,
+            "PersistentVolume" => storage::persistent_volume,
+            "Namespace" => cluster::namespace,
+            "Node" => cluster::node,
+            "ResourceQuota" => cluster::resource_quota,
+            "ReplicationController" => workloads::replica_set,
+            _ => return None,
+        },
+        "apps" | "extensions" => match kind {
+            "Deployment" => workloads::deployment,
+            "ReplicaSet" => workloads::replica_set,
+            "DaemonSet" => workloads::daemon_set,
+            "StatefulSet" if group == "apps" => workloads::stateful_set,
+            "Ingress" if group == "extensions" => network::ingress,
+            _ => return None,
+        },
+        "batch" => match kind {
+            "Job" => workloads::job,
+            "CronJob" => workloads::cron_job,
+            _ => return None,
+        },
+        "snapshot.storage.k8s.io" | "groupsnapshot.storage.k8s.io" => match kind {
+            "VolumeSnapshot"
+            | "VolumeSnapshotContent"
+            | "VolumeGroupSnapshot"
+            | "VolumeGroupSnapshotContent" => storage::snapshot,
+            _ => return None,
+        },
+        "policy" if kind == "PodDisruptionBudget" => scaling::pod_disruption_budget,
+        "autoscaling" if kind == "HorizontalPodAutoscaler" => scaling::horizontal_pod_autoscaler,
+        "networking.k8s.io" if kind == "Ingress" => network::ingress,
+        "gateway.networking.k8s.io" if kind == "Gateway" => network::gateway,
+        "discovery.k8s.io" if kind == "EndpointSlice" => network::endpoint_slice,
+        "storage.k8s.io" if kind == "VolumeAttachment" => storage::volume_attachment,
+        "apiregistration.k8s.io" if kind == "APIService" => cluster::api_service,
+        "apiextensions.k8s.io" if kind == "CustomResourceDefinition" => cluster::custom_resource_definition,
+        "certificates.k8s.io" if kind == "CertificateSigningRequest" => cluster::certificate_signing_request,
+        "admissionregistration.k8s.io" if kind == "ValidatingAdmissionPolicy" => {
+            cluster::validating_admission_policy
         }
-        ("", "Namespace") => cluster::namespace,
-        ("", "Node") => cluster::node,
-        ("", "ResourceQuota") => cluster::resource_quota,
-        ("apiregistration.k8s.io", "APIService") => cluster::api_service,
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => cluster::custom_resource_definition,
-        ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_signing_request,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => cluster::validating_admission_policy,
-        ("resource.k8s.io", "ResourceClaim") => cluster::resource_claim,
-        ("coordination.k8s.io", "Lease") => cluster::lease,
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => cluster::flow_schema,
+        "resource.k8s.io" if kind == "ResourceClaim" => cluster::resource_claim,
+        "coordination.k8s.io" if kind == "Lease" => cluster::lease,
+        "flowcontrol.apiserver.k8s.io" if kind == "FlowSchema" => cluster::flow_schema,
         _ => return None,
-    })
+    };
+    Some(rule)
 }
 
 /// Whether this library knows the kind, rather than what any object may say.
@@ -93,20 +112,21 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence) -> Verdict {
     if let (Some(latest), Some(observed)) = (context.generation, context.observed)
         && latest != observed
     {
-        return not_observed(format!(
+        return not_observed(text!(
             "{kind} generation is {latest}, but latest observed generation is {observed}"
         ));
     }
-    if !(evidence == Evidence::WithoutEarlierVerdicts && has_own_rule(&group, &kind))
+    let is_statusless = || statusless::contains(&group, &kind);
+    let Some(rule) = rule(&group, &kind).or_else(|| is_statusless().then_some(statusless::verdict as Rule))
+    else {
+        return custom::verdict(context, &kind);
+    };
+    if evidence == Evidence::Whole
         && let Some(verdict) = standard_conditions(context)
     {
         return verdict;
     }
-    match rule(&group, &kind) {
-        Some(rule) => rule(context),
-        None if statusless::contains(&group, &kind) => statusless::verdict(&kind),
-        None => custom::verdict(context, &kind),
-    }
+    rule(context)
 }
 
 /// What makes an object of Kubernetes: a kind, and an apiVersion of at most two parts.
@@ -121,7 +141,7 @@ fn check_type(context: &Context<'_, '_>, kind: &str) {
             Some(version) if version.contains('/') => {
                 context.unreadable(
                     ".apiVersion",
-                    format!("expected `version` or `group/version`, found `{version}`"),
+                    text!("expected `version` or `group/version`, found `{version}`"),
                 );
             }
             Some(version) if !version.is_empty() => {}
@@ -139,7 +159,7 @@ fn observed_generation(context: &Context<'_, '_>) -> Option<i64> {
         let path = path(Field::ObservedGeneration);
         match node.as_str() {
             Some(text) => {
-                context.note(path, format!("expected an integer, found the string `{text}`; not compared"))
+                context.note(path, text!("expected an integer, found the string `{text}`; not compared"))
             }
             None => context.wrong_type(path, "an integer", node),
         }
@@ -149,43 +169,62 @@ fn observed_generation(context: &Context<'_, '_>) -> Option<i64> {
     number
 }
 
-/// The conditions that kstatus defines. `Stalled` decides wherever it stands in the list, unless it speaks of an older
-/// generation and `Reconciling` does not.
+/// The verdict of the conditions that kstatus defines.
 fn standard_conditions(context: &Context<'_, '_>) -> Option<Verdict> {
-    let (mut stalled, mut reconciling): (Option<Condition<'_>>, Option<Condition<'_>>) = (None, None);
-    for condition in context.conditions().iter().filter(Condition::is_true) {
-        if condition.is_type(STALLED) {
-            stalled.get_or_insert(condition);
-        } else if condition.is_type(RECONCILING) {
-            reconciling.get_or_insert(condition);
-        }
+    let mut standard = Standard::default();
+    for condition in context.conditions().iter() {
+        standard.hear(&condition);
     }
-    let stalled = stalled.map(|condition| {
-        let verdict = Verdict::new(
-            Status::Failed,
-            Basis::StandardCondition,
-            condition.reason_or(STALLED),
-            condition.message_or(|| "the controller reports that it does not get on".to_owned()),
-        );
-        context.decided_by(&condition, verdict.failure(FailureClass::Other, false))
-    });
-    let reconciling = reconciling.map(|condition| {
-        let verdict = Verdict::new(
-            Status::InProgress,
-            Basis::StandardCondition,
-            condition.reason_or(RECONCILING),
-            condition.message_or(|| "the controller is working on the latest changes".to_owned()),
-        );
-        context.decided_by(&condition, verdict)
-    });
-    match (stalled, reconciling) {
-        (Some(stalled), Some(reconciling)) if stalled.basis == Basis::Generation => Some(reconciling),
-        (Some(stalled), _) => Some(stalled),
-        (None, reconciling) => reconciling,
+    standard.verdict(context)
+}
+
+/// The conditions that kstatus defines, where they are True.
+#[derive(Default)]
+struct Standard<'a> {
+    stalled: Option<Condition<'a>>,
+    reconciling: Option<Condition<'a>>,
+}
+
+impl<'a> Standard<'a> {
+    /// Whether it is one of them, True or not.
+    fn hear(&mut self, condition: &Condition<'a>) -> bool {
+        let slot = if condition.is_type(STALLED) {
+            &mut self.stalled
+        } else if condition.is_type(RECONCILING) {
+            &mut self.reconciling
+        } else {
+            return false;
+        };
+        if condition.is_true() {
+            slot.get_or_insert(*condition);
+        }
+        true
+    }
+
+    /// `Stalled` decides wherever it stands in the list, unless it speaks of an older generation and `Reconciling`
+    /// does not.
+    fn verdict(&self, context: &Context<'_, '_>) -> Option<Verdict> {
+        let stalled = self.stalled.map(|condition| {
+            let message =
+                condition.message_or(|| "the controller reports that it does not get on".to_owned());
+            let verdict =
+                Verdict::new(Status::Failed, Basis::StandardCondition, condition.reason_or(STALLED), message);
+            context.decided_by(&condition, verdict.failure(FailureClass::Other, false))
+        });
+        if stalled.as_ref().is_some_and(|verdict| verdict.basis != Basis::Generation) {
+            return stalled;
+        }
+        let reconciling = self.reconciling.map(|condition| {
+            let message =
+                condition.message_or(|| "the controller is working on the latest changes".to_owned());
+            let (reason, basis) = (condition.reason_or(RECONCILING), Basis::StandardCondition);
+            context.decided_by(&condition, Verdict::new(Status::InProgress, basis, reason, message))
+        });
+        reconciling.or(stalled)
     }
 }
 
 /// A member of a map as text.
-fn text<'a>(map: Node<'a>, key: &str) -> Option<std::borrow::Cow<'a, str>> {
+fn member<'a>(map: Node<'a>, key: &str) -> Option<std::borrow::Cow<'a, str>> {
     map.get(key)?.as_str().filter(|text| !text.is_empty())
 }

@@ -1,9 +1,10 @@
 //! Rules for addresses and their backends: Service, Ingress, Gateway, EndpointSlice.
 
 use super::context::{Condition, Context, current, in_progress, recoverable};
-use super::text;
+use super::member;
 use crate::node::{Kind, Node};
 use crate::object::Field;
+use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};
 
 /// The first address in `status.loadBalancer.ingress`.
@@ -16,14 +17,14 @@ fn load_balancer_address(context: &Context<'_, '_>) -> Option<String> {
     }
     ingress
         .elements()
-        .find_map(|entry| text(entry, "ip").or_else(|| text(entry, "hostname")).map(|a| a.into_owned()))
+        .find_map(|entry| member(entry, "ip").or_else(|| member(entry, "hostname")).map(|a| a.into_owned()))
 }
 
 pub(super) fn service(context: &Context<'_, '_>) -> Verdict {
     let kind = context.text(Field::SpecType).unwrap_or_default();
     match &*kind {
         "LoadBalancer" => match load_balancer_address(context) {
-            Some(address) => current("AddressAssigned", format!("load balancer address {address}")),
+            Some(address) => current("AddressAssigned", text!("load balancer address {address}")),
             None => in_progress("NoAddress", "waiting for the load balancer to get an address")
                 .failure(FailureClass::Network, false),
         },
@@ -34,7 +35,7 @@ pub(super) fn service(context: &Context<'_, '_>) -> Verdict {
 
 pub(super) fn ingress(context: &Context<'_, '_>) -> Verdict {
     match load_balancer_address(context) {
-        Some(address) => current("AddressAssigned", format!("address {address}")),
+        Some(address) => current("AddressAssigned", text!("address {address}")),
         None if !context.options.require_address => {
             current("AddressNotRequired", "Ingress has no address, and none is required")
         }
@@ -70,9 +71,9 @@ pub(super) fn gateway(context: &Context<'_, '_>) -> Verdict {
         return context.decided_by(&programmed, verdict);
     }
     let address =
-        context.list(Field::Addresses).find_map(|address| text(address, "value").map(|a| a.into_owned()));
+        context.list(Field::Addresses).find_map(|address| member(address, "value").map(|a| a.into_owned()));
     let verdict = match address {
-        Some(address) => current("Programmed", format!("Gateway is programmed at address {address}")),
+        Some(address) => current("Programmed", text!("Gateway is programmed at address {address}")),
         None if !context.options.require_address => {
             current("Programmed", "Gateway is programmed; it has no address, and none is required")
         }
@@ -99,8 +100,8 @@ pub(super) fn endpoint_slice(context: &Context<'_, '_>) -> Verdict {
         }
     }
     if all > 0 && ready == 0 {
-        return in_progress("NoReadyEndpoints", format!("Ready endpoints: 0/{all}"))
+        return in_progress("NoReadyEndpoints", text!("Ready endpoints: 0/{all}"))
             .failure(FailureClass::Network, false);
     }
-    current("EndpointsReady", format!("Ready endpoints: {ready}/{all}"))
+    current("EndpointsReady", text!("Ready endpoints: {ready}/{all}"))
 }

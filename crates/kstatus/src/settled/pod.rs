@@ -1,18 +1,19 @@
 //! The rule for Pods: phases, then what holds a Pod back, the most telling container first.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use jiff::SignedDuration;
 
 use super::context::{
     Condition, Context, Truth, current, in_progress, path, recoverable, terminal, whole_number,
 };
-use super::text;
+use super::member;
 use crate::duration::human;
-use crate::node::{Kind, Node};
+use crate::node::{Kind, Node, Shown};
 use crate::object::Field;
-use crate::verdict::{Basis, FailureClass, Status, Verdict};
+use crate::text::text;
+use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
 /// A reason the kubelet gives for a container that waits, and what it means.
 struct Waiting {
@@ -82,7 +83,7 @@ pub(super) fn pod(context: &Context<'_, '_>) -> Verdict {
         }
         "" => in_progress("PodNotObserved", "Pod phase not available"),
         phase => {
-            context.unreadable(".status.phase", format!("unknown phase {phase}"));
+            context.unreadable(".status.phase", text!("unknown phase {phase}"));
             in_progress("PodNotObserved", "Pod phase not available")
         }
     }
@@ -92,13 +93,13 @@ pub(super) fn pod(context: &Context<'_, '_>) -> Verdict {
 fn failed(context: &Context<'_, '_>) -> Verdict {
     let message = context.text(Field::StatusMessage).filter(|message| !message.is_empty());
     let with_message = |fallback: &str| match &message {
-        Some(message) => format!("{fallback}: {message}"),
+        Some(message) => text!("{fallback}: {message}"),
         None => fallback.to_owned(),
     };
     if let Some(disruption) = context.conditions().iter().find(|c| c.is("DisruptionTarget", Truth::True))
         && disruption.is_reason("PreemptionByScheduler")
     {
-        let message = format!("Pod was preempted: {}", disruption.describe());
+        let message = text!("Pod was preempted: {}", disruption.describe());
         return terminal(FailureClass::Scheduling, "Preempted", message);
     }
     let reason = context.text(Field::StatusReason).filter(|reason| !reason.is_empty());
@@ -204,18 +205,10 @@ fn container_trouble(role: Role, status: Node<'_>, restarted: bool) -> Option<Ve
     if let Some(waiting) = state.get("waiting").filter(|waiting| !waiting.is_null()) {
         let reason = waiting.get("reason")?;
         let known = WAITING.iter().find(|known| reason.is(known.reason))?;
-        let restarts = status.get("restartCount").and_then(whole_number).unwrap_or(0);
-        let last = status.get("lastState").and_then(|state| state.get("terminated")).and_then(Exit::read);
-        let mut message = format!("{} {}: {}", role.label(), name(status), known.reason);
-        if let Some(last) = &last {
-            let _ = write!(message, ", last {last}");
-        }
-        if restarts > 0 {
-            let _ = write!(message, ", restarted {restarts} time{}", plural(restarts));
-        }
-        if let Some(text) = text(waiting, "message") {
-            let _ = write!(message, ": {text}");
-        }
+        let last = last_exit(status);
+        let line =
+            ContainerLine { role, status, what: &known.reason, last: last.as_ref(), detail: detail(waiting) };
+        let message = text!("{line}");
         // Why it crashes says more than that the kubelet waits before it tries again.
         let reason = match &last {
             Some(last) if known.reason == "CrashLoopBackOff" && last.is_oom() => "OOMKilled",
@@ -235,6 +228,65 @@ fn container_trouble(role: Role, status: Node<'_>, restarted: bool) -> Option<Ve
     })
 }
 
+/// A container's state in one line: `container app: CrashLoopBackOff, last exit code 1, restarted 5 times: why`.
+struct ContainerLine<'a> {
+    role: Role,
+    status: Node<'a>,
+    what: &'a dyn fmt::Display,
+    last: Option<&'a Exit<'a>>,
+    /// The kubelet's own words.
+    detail: Option<Node<'a>>,
+}
+
+impl fmt::Display for ContainerLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.role.label(), Name(self.status), self.what)?;
+        if let Some(last) = self.last {
+            write!(f, ", last {last}")?;
+        }
+        write!(f, "{}", Restarts(self.status))?;
+        match self.detail {
+            Some(detail) => write!(f, ": {}", Shown(detail)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `, restarted 2 times`, or nothing.
+struct Restarts<'a>(Node<'a>);
+
+impl fmt::Display for Restarts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.get("restartCount").and_then(whole_number).unwrap_or(0) {
+            ..=0 => Ok(()),
+            1 => f.write_str(", restarted 1 time"),
+            times => write!(f, ", restarted {times} times"),
+        }
+    }
+}
+
+/// A container's name.
+struct Name<'a>(Node<'a>);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.get("name").filter(|name| name.kind() == Kind::String && !name.is("")) {
+            Some(name) => Shown(name).fmt(f),
+            None => f.write_str("(unnamed)"),
+        }
+    }
+}
+
+/// The message of a state, where it has one.
+fn detail(state: Node<'_>) -> Option<Node<'_>> {
+    state.get("message").filter(|message| message.kind() == Kind::String && !message.is(""))
+}
+
+/// How the container ended the time before.
+fn last_exit(status: Node<'_>) -> Option<Exit<'_>> {
+    status.get("lastState")?.get("terminated").and_then(Exit::read)
+}
+
 /// A container that has ended with an error.
 struct BadEnd {
     reason: Cow<'static, str>,
@@ -244,14 +296,10 @@ struct BadEnd {
 fn ended_badly(role: Role, status: Node<'_>) -> Option<BadEnd> {
     let terminated = status.get("state")?.get("terminated")?;
     let exit = Exit::read(terminated).filter(|exit| exit.code != 0 || exit.is_oom())?;
-    let restarts = status.get("restartCount").and_then(whole_number).unwrap_or(0);
-    let mut message = format!("{} {}: {exit}", role.label(), name(status));
-    if restarts > 0 {
-        let _ = write!(message, ", restarted {restarts} time{}", plural(restarts));
-    }
-    if let Some(text) = text(terminated, "message") {
-        let _ = write!(message, ": {}", text.trim_end());
-    }
+    let line = ContainerLine { role, status, what: &exit, last: None, detail: detail(terminated) };
+    let mut message = text!("{line}");
+    // It is what the container has written, and ends as a file does.
+    message.truncate(message.trim_end().len());
     let reason = match exit.reason.as_deref() {
         // The kubelet's `Error` says only that the exit code is not zero.
         None | Some("Error" | "Completed" | "") => Cow::Borrowed("ContainerExited"),
@@ -274,7 +322,7 @@ impl<'a> Exit<'a> {
         }
         Some(Self {
             code: terminated.get("exitCode").and_then(whole_number).unwrap_or(0),
-            reason: text(terminated, "reason"),
+            reason: member(terminated, "reason"),
             signal: terminated.get("signal").and_then(whole_number).filter(|&signal| signal != 0),
         })
     }
@@ -284,8 +332,8 @@ impl<'a> Exit<'a> {
     }
 }
 
-impl std::fmt::Display for Exit<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Exit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason.as_deref() {
             None | Some("" | "Error" | "Completed") => write!(f, "exit code {}", self.code)?,
             Some(reason) => write!(f, "{reason} (exit code {})", self.code)?,
@@ -301,12 +349,11 @@ fn pending(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
     if let Some(condition) = seen.scheduled.filter(Condition::is_false) {
         if condition.is_reason("SchedulingGated") {
             let gates = names(context, Field::SchedulingGates, "name");
-            let message = match gates.is_empty() {
-                true => condition.describe(),
-                false => format!(
-                    "held back by scheduling gate{} {gates}",
-                    if gates.contains(',') { "s" } else { "" }
-                ),
+            let message = if gates.is_empty() {
+                Text::from(condition.describe())
+            } else {
+                let many = if gates.contains(',') { "s" } else { "" };
+                text!("held back by scheduling gate{many} {gates}").into()
             };
             return in_progress("SchedulingGated", message).failure(FailureClass::Scheduling, false);
         }
@@ -320,21 +367,20 @@ fn pending(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
         containers(context).find(|(role, status)| *role == Role::Init && !has_ended_well(*status))
         && has_started(status)
     {
-        return in_progress("PodInitializing", format!("init container {} is running", name(status)));
+        return in_progress("PodInitializing", text!("init container {} is running", Name(status)));
     }
     if let Some((role, status)) =
         containers(context).find(|(role, status)| *role != Role::Ephemeral && !has_started(*status))
     {
         let waiting = status.get("state").and_then(|state| state.get("waiting"));
-        let reason = waiting.and_then(|waiting| text(waiting, "reason"));
-        let mut message = format!("{} {} has not started", role.label(), name(status));
-        if let Some(reason) = &reason {
-            let _ = write!(message, ": {reason}");
-        }
-        return in_progress(
-            reason.map_or(Cow::Borrowed("ContainersStarting"), |r| Cow::Owned(r.into_owned())),
-            message,
-        );
+        let (label, name) = (role.label(), Name(status));
+        return match waiting.and_then(|waiting| member(waiting, "reason")) {
+            Some(reason) => {
+                let message = text!("{label} {name} has not started: {reason}");
+                in_progress(reason.into_owned(), message)
+            }
+            None => in_progress("ContainersStarting", text!("{label} {name} has not started")),
+        };
     }
     match seen.scheduled {
         None => in_progress("PodPending", "Pod has not been scheduled yet"),
@@ -352,7 +398,7 @@ fn unschedulable(context: &Context<'_, '_>, condition: &Condition<'_>) -> Verdic
     let elapsed = since.and_then(|time| context.since(&time)).unwrap_or(SignedDuration::MAX);
     let message = condition.message_or(|| "no node takes the Pod".to_owned());
     if elapsed < context.options.schedule_grace {
-        let message = format!("{message} (for {})", human(elapsed));
+        let message = text!("{message} (for {})", human(elapsed));
         return in_progress("PodNotScheduled", message).failure(FailureClass::Scheduling, false);
     }
     let verdict = recoverable(FailureClass::Scheduling, "Unschedulable", message);
@@ -366,7 +412,7 @@ fn running(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
         } else {
             condition.reason_or("DisruptionTarget")
         };
-        return in_progress(reason, format!("Pod is about to end: {}", condition.describe()))
+        return in_progress(reason, text!("Pod is about to end: {}", condition.describe()))
             .failure(FailureClass::Scheduling, false);
     }
     let not_ready = |(role, status): &(Role, Node<'_>)| {
@@ -384,7 +430,7 @@ fn running(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
         let missing = readiness_gates(context);
         if !missing.is_empty() {
             let many = if missing.contains(',') { "s" } else { "" };
-            let message = format!("containers are ready; waiting for readiness gate{many} {missing}");
+            let message = text!("containers are ready; waiting for readiness gate{many} {missing}");
             return in_progress("ReadinessGatesNotReady", message).failure(FailureClass::Probe, false);
         }
     }
@@ -396,7 +442,6 @@ fn running(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
 
 /// A container that runs and is not ready: its startup or its readiness probe has not passed.
 fn unready_container(role: Role, status: Node<'_>) -> Verdict {
-    let restarts = status.get("restartCount").and_then(whole_number).unwrap_or(0);
     let is_running = status.get("state").and_then(|state| state.get("running")).is_some();
     let started = status.get("started").and_then(Node::as_bool);
     let (reason, what) = match (is_running, started) {
@@ -404,15 +449,11 @@ fn unready_container(role: Role, status: Node<'_>) -> Verdict {
         (true, Some(false)) => ("StartupProbeNotPassed", "runs; its startup probe has not passed"),
         (true, _) => ("ReadinessProbeNotPassed", "runs; its readiness probe does not pass"),
     };
-    let mut message = format!("{} {} {what}", role.label(), name(status));
-    if restarts > 0 {
-        let _ = write!(message, ", restarted {restarts} time{}", plural(restarts));
-        if let Some(last) =
-            status.get("lastState").and_then(|state| state.get("terminated")).and_then(Exit::read)
-        {
-            let _ = write!(message, ", last {last}");
-        }
-    }
+    let (label, name, restarts) = (role.label(), Name(status), Restarts(status));
+    let message = match last_exit(status) {
+        Some(last) => text!("{label} {name} {what}{restarts}, last {last}"),
+        None => text!("{label} {name} {what}{restarts}"),
+    };
     let verdict = in_progress(reason, message);
     if reason.ends_with("NotPassed") { verdict.failure(FailureClass::Probe, false) } else { verdict }
 }
@@ -421,7 +462,7 @@ fn unready_container(role: Role, status: Node<'_>) -> Verdict {
 fn readiness_gates(context: &Context<'_, '_>) -> String {
     let mut missing = String::new();
     for gate in context.list(Field::ReadinessGates) {
-        let Some(type_) = text(gate, "conditionType") else { continue };
+        let Some(type_) = member(gate, "conditionType") else { continue };
         if !context.conditions().iter().any(|c| c.is(&type_, Truth::True)) {
             push_name(&mut missing, &type_);
         }
@@ -464,14 +505,10 @@ fn has_ended_well(status: Node<'_>) -> bool {
     ended || status.get("ready").and_then(Node::as_bool) == Some(true)
 }
 
-fn name<'a>(status: Node<'a>) -> Cow<'a, str> {
-    text(status, "name").unwrap_or(Cow::Borrowed("(unnamed)"))
-}
-
 /// The names in a list of maps, joined by commas.
 fn names(context: &Context<'_, '_>, field: Field, key: &str) -> String {
     let mut joined = String::new();
-    for name in context.list(field).filter_map(|element| text(element, key)) {
+    for name in context.list(field).filter_map(|element| member(element, key)) {
         push_name(&mut joined, &name);
     }
     joined
@@ -482,8 +519,4 @@ fn push_name(joined: &mut String, name: &str) {
         joined.push_str(", ");
     }
     joined.push_str(name);
-}
-
-fn plural(number: i64) -> &'static str {
-    if number == 1 { "" } else { "s" }
 }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable};
-use super::text;
+use super::member;
 use crate::node::{Kind, Node};
 use crate::object::Field;
+use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};
 
 /// Current once observed, while the controller says that there are sufficient Pods: `DisruptionAllowed`, or without
@@ -18,7 +19,7 @@ pub(super) fn pod_disruption_budget(context: &Context<'_, '_>) -> Verdict {
     let allowed = context.count(Field::DisruptionsAllowed);
     let healthy = context.count(Field::CurrentHealthy);
     let desired = context.count(Field::DesiredHealthy);
-    let counts = format!("allowed disruptions: {allowed}, healthy Pods: {healthy}, required: {desired}");
+    let counts = text!("allowed disruptions: {allowed}, healthy Pods: {healthy}, required: {desired}");
     match &condition {
         Some(condition) if condition.is_reason("SyncFailed") => {
             let verdict = recoverable(FailureClass::Configuration, "SyncFailed", condition.describe());
@@ -33,7 +34,7 @@ pub(super) fn pod_disruption_budget(context: &Context<'_, '_>) -> Verdict {
 }
 
 pub(super) fn horizontal_pod_autoscaler(context: &Context<'_, '_>) -> Verdict {
-    if let Some(annotated) = context.get(Field::Annotations).and_then(|a| text(a, V1_CONDITIONS)) {
+    if let Some(annotated) = context.get(Field::Annotations).and_then(|a| member(a, V1_CONDITIONS)) {
         return from_annotation(context, &annotated);
     }
     let conditions: Vec<Scaling<'_>> = context.conditions().iter().map(Scaling::of).collect();
@@ -47,7 +48,7 @@ fn from_annotation(context: &Context<'_, '_>, annotated: &str) -> Verdict {
     let list: serde_json::Value = match serde_json::from_str(annotated) {
         Ok(list) => list,
         Err(error) => {
-            context.unreadable(format!(".metadata.annotations[{V1_CONDITIONS}]"), error.to_string());
+            context.unreadable(text!(".metadata.annotations[{V1_CONDITIONS}]"), error.to_string());
             return in_progress("NotObserved", "the autoscaler's conditions cannot be read");
         }
     };
@@ -70,20 +71,20 @@ impl<'a> Scaling<'a> {
             type_: condition.type_text(),
             truth: condition.truth,
             reason: condition.reason_or(""),
-            message: condition.describe(),
+            message: condition.describe().to_string(),
             source: Some(condition),
         }
     }
 
     fn of_node(node: Node<'a>) -> Option<Self> {
-        let truth = match &*text(node, "status")? {
+        let truth = match &*member(node, "status")? {
             "True" => Truth::True,
             "False" => Truth::False,
             _ => Truth::Unknown,
         };
-        let reason = text(node, "reason").unwrap_or_default();
-        let message = text(node, "message").unwrap_or_else(|| reason.clone()).into_owned();
-        Some(Self { type_: text(node, "type")?, truth, reason, message, source: None })
+        let reason = member(node, "reason").unwrap_or_default();
+        let message = member(node, "message").unwrap_or_else(|| reason.clone()).into_owned();
+        Some(Self { type_: member(node, "type")?, truth, reason, message, source: None })
     }
 
     fn reason_or(&self, fallback: &'static str) -> Cow<'static, str> {
@@ -121,7 +122,7 @@ fn scaling_verdict(context: &Context<'_, '_>, conditions: &[Scaling<'_>]) -> Ver
         Truth::False => {
             let message = match missing_metrics(context) {
                 missing if missing.is_empty() => active.message.clone(),
-                missing => format!("{} (missing: {missing})", active.message),
+                missing => text!("{} (missing: {missing})", active.message),
             };
             let verdict =
                 recoverable(FailureClass::Configuration, active.reason_or("ScalingNotActive"), message);
@@ -133,11 +134,10 @@ fn scaling_verdict(context: &Context<'_, '_>, conditions: &[Scaling<'_>]) -> Ver
     let replicas = context.count(Field::CurrentReplicas);
     match limited.filter(|limited| limited.truth == Truth::True) {
         Some(limited) => {
-            let message =
-                format!("scaling works within its limits. Replicas: {replicas}; {}", limited.message);
+            let message = text!("scaling works within its limits. Replicas: {replicas}; {}", limited.message);
             decided(active, current("ScalingLimited", message))
         }
-        None => decided(active, current("ScalingActive", format!("scaling works. Replicas: {replicas}"))),
+        None => decided(active, current("ScalingActive", text!("scaling works. Replicas: {replicas}"))),
     }
 }
 
@@ -184,7 +184,7 @@ impl<'a> Metric<'a> {
         ];
         SOURCES.iter().find_map(|&(key, kind)| {
             let source = node.get(key).filter(|source| source.kind() == Kind::Map)?;
-            let name = text(source, "name").or_else(|| text(source.get("metric")?, "name"))?;
+            let name = member(source, "name").or_else(|| member(source.get("metric")?, "name"))?;
             let has_value = source.get(value_key).is_some_and(|value| value.members().next().is_some());
             Some(Self { kind, name, has_value })
         })

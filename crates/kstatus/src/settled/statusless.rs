@@ -1,5 +1,7 @@
 //! Kinds that have no status to wait for: they are done once they are stored.
 
+use super::context::Context;
+use crate::text::text;
 use crate::verdict::{Basis, Status, Verdict};
 
 /// Group and kinds, sorted by group.
@@ -52,8 +54,8 @@ pub(super) fn contains(group: &str, kind: &str) -> bool {
         .is_ok_and(|at| KINDS.get(at).is_some_and(|(_, kinds)| kinds.contains(&kind)))
 }
 
-pub(super) fn verdict(kind: &str) -> Verdict {
-    let message = format!("{kind} has no status to wait for");
+pub(super) fn verdict(context: &Context<'_, '_>) -> Verdict {
+    let message = text!("{} has no status to wait for", context.object.kind().unwrap_or_default());
     Verdict::new(Status::Current, Basis::NoStatusKind, "NoStatusKind", message)
 }
 

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::context::{Condition, Context, current, in_progress, recoverable, terminal};
-use super::text;
+use super::member;
 use crate::node::Node;
 use crate::object::Field;
 use crate::quantity::millis;
+use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};
 
 pub(super) fn persistent_volume_claim(context: &Context<'_, '_>) -> Verdict {
@@ -21,7 +22,7 @@ pub(super) fn persistent_volume_claim(context: &Context<'_, '_>) -> Verdict {
         ),
         _ => {
             let phase = if phase.is_empty() { "unknown" } else { &phase };
-            in_progress("NotBound", format!("PVC is not Bound. phase: {phase}"))
+            in_progress("NotBound", text!("PVC is not Bound. phase: {phase}"))
                 .failure(FailureClass::Storage, false)
         }
     }
@@ -34,7 +35,7 @@ fn bound_claim(context: &Context<'_, '_>) -> Verdict {
         let type_ = condition.type_text();
         match &*type_ {
             "ControllerResizeError" | "NodeResizeError" | "ModifyVolumeError" => {
-                let message = condition.message_or(|| format!("condition {type_} is True"));
+                let message = condition.message_or(|| text!("condition {type_} is True"));
                 let verdict = recoverable(FailureClass::Storage, type_.into_owned(), message);
                 return context.decided_by(&condition, verdict);
             }
@@ -51,18 +52,18 @@ fn bound_claim(context: &Context<'_, '_>) -> Verdict {
             let Some(status) = status.as_str() else { continue };
             // ControllerResizeInfeasible, NodeResizeInfeasible: the request can never be met as it is.
             if status.ends_with("Infeasible") {
-                let message = format!("the volume cannot be resized as asked ({resource}: {status})");
+                let message = text!("the volume cannot be resized as asked ({resource}: {status})");
                 return recoverable(FailureClass::Storage, status.into_owned(), message);
             }
             if growing.is_none() {
                 return in_progress(
                     status.clone().into_owned(),
-                    format!("the volume is being resized ({resource}: {status})"),
+                    text!("the volume is being resized ({resource}: {status})"),
                 );
             }
         }
     }
-    if let Some(status) = context.map(Field::ModifyVolumeStatus).and_then(|status| text(status, "status")) {
+    if let Some(status) = context.map(Field::ModifyVolumeStatus).and_then(|status| member(status, "status")) {
         if status == "Infeasible" {
             return recoverable(
                 FailureClass::Storage,
@@ -73,12 +74,12 @@ fn bound_claim(context: &Context<'_, '_>) -> Verdict {
         if growing.is_none() {
             return in_progress(
                 "ModifyingVolume",
-                format!("the volume's attributes are being changed: {status}"),
+                text!("the volume's attributes are being changed: {status}"),
             );
         }
     }
     if let Some((type_, condition)) = growing {
-        let message = condition.message_or(|| format!("the volume is being changed: {type_}"));
+        let message = condition.message_or(|| text!("the volume is being changed: {type_}"));
         return in_progress(type_.into_owned(), message);
     }
     let capacity = storage(context.map(Field::Capacity));
@@ -89,7 +90,7 @@ fn bound_claim(context: &Context<'_, '_>) -> Verdict {
         if let (Some((wanted, text)), Some((has, has_text))) = (&wanted, &capacity)
             && wanted > has
         {
-            return in_progress("Resizing", format!("the volume is being resized from {has_text} to {text}"));
+            return in_progress("Resizing", text!("the volume is being resized from {has_text} to {text}"));
         }
     }
     current("Bound", "PVC is Bound")
@@ -129,7 +130,7 @@ pub(super) fn persistent_volume(context: &Context<'_, '_>) -> Verdict {
             )
         }
         "" => in_progress("NotObserved", "the volume's phase is not available"),
-        phase => in_progress("NotAvailable", format!("the volume is not available. phase: {phase}")),
+        phase => in_progress("NotAvailable", text!("the volume is not available. phase: {phase}")),
     }
 }
 
@@ -169,5 +170,5 @@ pub(super) fn snapshot(context: &Context<'_, '_>) -> Verdict {
 }
 
 fn error_message(error: Node<'_>, fallback: &str) -> String {
-    text(error, "message").map_or_else(|| fallback.to_owned(), |message| message.into_owned())
+    member(error, "message").map_or_else(|| fallback.to_owned(), |message| message.into_owned())
 }

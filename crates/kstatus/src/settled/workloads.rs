@@ -4,28 +4,28 @@
 use std::fmt::Write as _;
 
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
-use super::text;
+use super::member;
 use crate::node::Node;
 use crate::object::Field;
-use crate::verdict::{FailureClass, Verdict};
+use crate::text::text;
+use crate::verdict::{FailureClass, Text, Verdict};
 
 /// The first counter that is short of what is wanted.
 fn short_of(wanted: i64, counters: &[(i64, &'static str, &str)]) -> Option<Verdict> {
     counters
         .iter()
         .find(|(number, ..)| *number < wanted)
-        .map(|(number, reason, label)| in_progress(*reason, format!("{label}: {number}/{wanted}")))
+        .map(|(number, reason, label)| in_progress(*reason, text!("{label}: {number}/{wanted}")))
 }
 
 fn extra_pods(replicas: i64, wanted: i64) -> Option<Verdict> {
-    (replicas > wanted).then(|| {
-        in_progress("ExtraPods", format!("Pending termination: {}", replicas.saturating_sub(wanted)))
-    })
+    (replicas > wanted)
+        .then(|| in_progress("ExtraPods", text!("Pending termination: {}", replicas.saturating_sub(wanted))))
 }
 
 /// Pods cannot be created: a quota is used up, or an admission check refuses them. The controller keeps trying.
 fn replica_failure(context: &Context<'_, '_>, condition: &Condition<'_>) -> Verdict {
-    let message = condition.describe();
+    let message = Text::from(condition.describe());
     let class = if message.contains("quota") { FailureClass::Quota } else { FailureClass::Configuration };
     context.decided_by(condition, recoverable(class, condition.reason_or("ReplicaFailure"), message))
 }
@@ -54,7 +54,7 @@ pub(super) fn deployment(context: &Context<'_, '_>) -> Verdict {
         return replica_failure(context, condition);
     }
     if let Some(condition) = progressing.filter(|c| !c.is_true() && c.is_reason("ProgressDeadlineExceeded")) {
-        let message = format!(
+        let message = text!(
             "{} (updated: {updated}/{spec}, available: {available_replicas}/{spec})",
             condition.describe()
         );
@@ -62,7 +62,7 @@ pub(super) fn deployment(context: &Context<'_, '_>) -> Verdict {
         return context.decided_by(&condition, verdict);
     }
     if paused && updated < spec {
-        let message = format!("paused with changes that are not rolled out; updated: {updated}/{spec}");
+        let message = text!("paused with changes that are not rolled out; updated: {updated}/{spec}");
         return in_progress("Paused", message);
     }
     if let Some(verdict) =
@@ -90,7 +90,7 @@ pub(super) fn deployment(context: &Context<'_, '_>) -> Verdict {
     }
     match &available {
         Some(condition) if condition.is_true() => {
-            let verdict = current("Available", format!("Deployment is available. Replicas: {replicas}"));
+            let verdict = current("Available", text!("Deployment is available. Replicas: {replicas}"));
             context.decided_by(condition, verdict)
         }
         Some(condition) => in_progress("DeploymentNotAvailable", condition.describe()),
@@ -116,7 +116,7 @@ pub(super) fn replica_set(context: &Context<'_, '_>) -> Verdict {
     ];
     short_of(spec, &counters)
         .or_else(|| extra_pods(replicas, spec))
-        .unwrap_or_else(|| current("Available", format!("all replicas are available. Replicas: {replicas}")))
+        .unwrap_or_else(|| current("Available", text!("all replicas are available. Replicas: {replicas}")))
 }
 
 pub(super) fn stateful_set(context: &Context<'_, '_>) -> Verdict {
@@ -157,10 +157,10 @@ pub(super) fn stateful_set(context: &Context<'_, '_>) -> Verdict {
             return verdict;
         }
         if !same_revision {
-            let message = format!("waiting for revision {update_revision} to become the current one");
+            let message = text!("waiting for revision {update_revision} to become the current one");
             return in_progress("RevisionMismatch", message);
         }
-        return current("Ready", format!("all replicas are updated and ready. Replicas: {replicas}"));
+        return current("Ready", text!("all replicas are updated and ready. Replicas: {replicas}"));
     }
     let wanted = spec.saturating_sub(partition).max(0);
     if let Some(verdict) = short_of(wanted, &[(updated, "PartitionRollout", "updated")]) {
@@ -168,17 +168,17 @@ pub(super) fn stateful_set(context: &Context<'_, '_>) -> Verdict {
     }
     let old = if same_revision { 0 } else { replicas.saturating_sub(updated).max(0) };
     let message =
-        format!("Partition rollout complete. updated: {updated}, held back by partition {partition}: {old}");
+        text!("Partition rollout complete. updated: {updated}, held back by partition {partition}: {old}");
     current("PartitionRolloutComplete", message)
 }
 
 /// With the strategy OnDelete the controller waits for somebody to delete the old Pods: done for what it may do.
 fn on_delete_verdict(ready: i64, old: i64) -> Verdict {
     if old == 0 {
-        return current("Ready", format!("all replicas are updated and ready. Replicas: {ready}"));
+        return current("Ready", text!("all replicas are updated and ready. Replicas: {ready}"));
     }
     let message =
-        format!("{ready} ready; {old} run the old revision until they are deleted (strategy OnDelete)");
+        text!("{ready} ready; {old} run the old revision until they are deleted (strategy OnDelete)");
     current("OnDelete", message)
 }
 
@@ -207,7 +207,7 @@ pub(super) fn daemon_set(context: &Context<'_, '_>) -> Verdict {
     if on_delete {
         return on_delete_verdict(ready, desired.saturating_sub(updated).max(0));
     }
-    current("Ready", format!("all replicas are updated and ready. Replicas: {desired}"))
+    current("Ready", text!("all replicas are updated and ready. Replicas: {desired}"))
 }
 
 pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
@@ -227,18 +227,18 @@ pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
         }
     }
     if let Some(condition) = complete {
-        return context.decided_by(&condition, current("Complete", format!("Job Completed. {counts}")));
+        return context.decided_by(&condition, current("Complete", text!("Job Completed. {counts}")));
     }
     if let Some(condition) = failed {
         let class =
             if condition.is_reason("DeadlineExceeded") { FailureClass::Deadline } else { FailureClass::Job };
-        let message = format!("{} ({counts})", condition.describe());
+        let message = text!("{} ({counts})", condition.describe());
         return context.decided_by(&condition, terminal(class, condition.reason_or("JobFailed"), message));
     }
     if criteria_met.is_some() {
         return in_progress(
             "SuccessCriteriaMet",
-            format!("the Job has succeeded; its Pods are ending. {counts}"),
+            text!("the Job has succeeded; its Pods are ending. {counts}"),
         );
     }
     let active = context.count(Field::Active);
@@ -246,15 +246,15 @@ pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
         if active > 0 {
             return in_progress(
                 "Suspending",
-                format!("the Job is being suspended; its Pods are ending. {counts}"),
+                text!("the Job is being suspended; its Pods are ending. {counts}"),
             );
         }
-        return current("Suspended", format!("Job is suspended. {counts}"));
+        return current("Suspended", text!("Job is suspended. {counts}"));
     }
     if context.text(Field::StartTime).unwrap_or_default().is_empty() {
         return in_progress("JobNotStarted", "Job not started");
     }
-    in_progress("JobRunning", format!("Job in progress. {counts}"))
+    in_progress("JobRunning", text!("Job in progress. {counts}"))
 }
 
 /// What a Job has done so far, in one line.
@@ -262,10 +262,10 @@ fn job_counts(context: &Context<'_, '_>) -> String {
     let parallelism = context.int(Field::Parallelism).unwrap_or(1);
     let succeeded = context.count(Field::Succeeded);
     let mut counts = match context.int(Field::Completions) {
-        Some(completions) => format!("succeeded: {succeeded}/{completions}"),
+        Some(completions) => text!("succeeded: {succeeded}/{completions}"),
         // One Pod by default; with more, a work queue, which any success ends.
-        None if parallelism <= 1 => format!("succeeded: {succeeded}/1"),
-        None => format!("succeeded: {succeeded}, parallelism: {parallelism}"),
+        None if parallelism <= 1 => text!("succeeded: {succeeded}/1"),
+        None => text!("succeeded: {succeeded}, parallelism: {parallelism}"),
     };
     // Writing to a String cannot fail.
     let _ = write!(
@@ -288,10 +288,10 @@ pub(super) fn cron_job(context: &Context<'_, '_>) -> Verdict {
     if context.boolean(Field::Suspend) == Some(true) {
         return current("Suspended", "CronJob is suspended: it starts no Jobs");
     }
-    let running = context.list(Field::Active).filter_map(|job: Node<'_>| text(job, "name")).count();
+    let running = context.list(Field::Active).filter_map(|job: Node<'_>| member(job, "name")).count();
     match running {
         0 => current("Scheduled", "CronJob is scheduled; no Job is running"),
         1 => current("Scheduled", "CronJob is scheduled; 1 Job is running"),
-        n => current("Scheduled", format!("CronJob is scheduled; {n} Jobs are running")),
+        n => current("Scheduled", text!("CronJob is scheduled; {n} Jobs are running")),
     }
 }
