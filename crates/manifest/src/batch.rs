@@ -63,6 +63,10 @@ pub(crate) enum Content {
 }
 
 /// Memory that [`Batch::objects`] needs, to be used again for the next batch. One per thread.
+///
+/// # Examples
+///
+/// See [`Splitter`](crate::Splitter).
 #[derive(Debug, Default)]
 pub struct Scratch {
     yaml: yaml::Transcoder,
@@ -156,6 +160,23 @@ impl Batch {
     /// tries YAML, which allows `{"a": 1,}` or `{"a": b}`.
     ///
     /// Inside the callback of [`Batch::objects`] its scratch is taken, so this one is another.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use settled_manifest::{Batch, Item, Scratch, Splitter};
+    ///
+    /// let batch = Splitter::new(&b"{\"a\": b,}"[..]).next_batch(Batch::default())?.unwrap();
+    /// batch.objects(&mut Scratch::default(), |item| {
+    ///     let Item::Object(object) = item else { unreachable!() };
+    ///     // Parsing `object.json` as JSON fails, so:
+    ///     batch.objects_as_yaml(&object, &mut Scratch::default(), |item| {
+    ///         let Item::Object(object) = item else { unreachable!() };
+    ///         assert_eq!(object.json, br#"{"a":"b"}"#);
+    ///     });
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn objects_as_yaml(
         &self,
         object: &Object<'_>,
@@ -204,6 +225,24 @@ impl Batch {
     /// whose text is another, where the document begins.
     ///
     /// It counts lines from the beginning of the batch: cheap enough for an error, not for every object.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use settled_manifest::{Batch, Item, Scratch, Splitter};
+    ///
+    /// let batch = Splitter::new(&b"{\"a\":1}\n{\"b\":\n oops}"[..]).next_batch(Batch::default())?.unwrap();
+    /// let mut places = Vec::new();
+    /// batch.objects(&mut Scratch::default(), |item| {
+    ///     if let Item::Object(object) = item
+    ///         && let Some(at) = object.json.windows(4).position(|word| word == b"oops")
+    ///     {
+    ///         places.push(batch.position(&object, at).to_string());
+    ///     }
+    /// });
+    /// assert_eq!(places, ["line 3, column 2"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn position(&self, object: &Object<'_>, offset: usize) -> Position {
         let Origin { start, added, verbatim } = object.origin;
         self.position_at(if verbatim { start + offset.saturating_sub(added) } else { start })

@@ -3,6 +3,10 @@
 use std::fmt;
 
 /// One thing found in a stream, in the order of the stream.
+///
+/// # Examples
+///
+/// See [`Splitter`](crate::Splitter).
 #[derive(Debug)]
 pub enum Item<'a> {
     /// An object.
@@ -32,6 +36,14 @@ pub(crate) struct Origin {
 }
 
 /// A place that holds no object, and why.
+///
+/// # Examples
+///
+/// ```
+/// let error = settled_manifest::yaml_to_json(b"a: 1\nb: [", &mut Vec::new()).unwrap_err();
+/// assert_eq!(error.position.line, 2);
+/// assert_eq!(error.to_string(), "line 2, column 5: did not find expected node content");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
     /// What is wrong, without the place.

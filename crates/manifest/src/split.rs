@@ -13,7 +13,18 @@ use crate::head::skip_space;
 use crate::item::Position;
 use crate::lines::{Line, Lines};
 
-/// What a reader may hold at once.
+/// What a reader may hold at once: a batch is never larger than two objects of the largest size and two ordinary
+/// batches.
+///
+/// # Examples
+///
+/// ```
+/// use settled_manifest::{Limits, Splitter};
+///
+/// let limits = Limits { object_bytes: 1 << 20, ..Limits::default() };
+/// let splitter = Splitter::with_limits(std::io::stdin(), limits);
+/// # drop(splitter);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How much a batch should hold. It holds more only when a single object is larger.

@@ -105,16 +105,6 @@ impl Scan {
     pub(crate) fn next(&mut self, data: &[u8], level: usize) -> Found {
         loop {
             while self.open | self.close | self.newline | self.broken != 0 {
-                if self.newline | self.broken == 0 {
-                    let closing = self.close.count_ones() as usize;
-                    let opening = self.open.count_ones() as usize;
-                    if self.depth > closing + level && self.depth + opening <= self.limit {
-                        self.depth = self.depth + opening - closing;
-                        self.open = 0;
-                        self.close = 0;
-                        break;
-                    }
-                }
                 let bits = self.open | self.close | self.newline | self.broken;
                 let bit = bits & bits.wrapping_neg();
                 let at = self.base.wrapping_add(bits.trailing_zeros() as usize);
@@ -149,10 +139,28 @@ impl Scan {
                     }
                 }
             }
-            if self.classified >= data.len() {
-                return Found::End;
+            // Most blocks end here: they stay deep inside of a document.
+            loop {
+                if self.classified >= data.len() {
+                    return Found::End;
+                }
+                self.classify_next(data);
+                if self.open | self.close == 0 {
+                    if self.newline | self.broken == 0 {
+                        continue;
+                    }
+                    break;
+                }
+                let opening = self.open.count_ones() as usize;
+                let closing = self.close.count_ones() as usize;
+                let stays_deep = self.depth > closing + level && self.depth + opening <= self.limit;
+                if !stays_deep || self.newline | self.broken != 0 {
+                    break;
+                }
+                self.depth = self.depth + opening - closing;
+                self.open = 0;
+                self.close = 0;
             }
-            self.classify_next(data);
         }
     }
 

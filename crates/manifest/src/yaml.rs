@@ -60,6 +60,10 @@ impl YamlError {
 
 /// Checks that a document is UTF-8 without control characters, which the scanner relies on.
 fn check_characters(document: &[u8]) -> Result<(), YamlError> {
+    // The scanner counts in 32 bits, and what it composes is at most twice as long.
+    if document.len() > 1 << 30 {
+        return Err(YamlError::new("the document is larger than 1 GiB", 0));
+    }
     // The common case in a form that the compiler makes fast: printable ASCII and its white space.
     let plain =
         |&byte: &u8| (b' '..0x7F).contains(&byte) | (byte == b'\n') | (byte == b'\t') | (byte == b'\r');

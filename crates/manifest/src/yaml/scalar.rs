@@ -62,8 +62,8 @@ impl Pieces {
             self.flush(scanner, end);
         }
         match self.composed {
-            Some(start) => Text { start, end: scanner.memory.composed.len(), composed: true },
-            None => Text { start: self.start, end, composed: false },
+            Some(start) => Text::composed(start, scanner.memory.composed.len()),
+            None => Text::of_source(self.start, end),
         }
     }
 }
@@ -286,24 +286,21 @@ impl Scanner<'_> {
         let composed = self.memory.composed.len();
         self.memory.breaks.clear();
         self.block_breaks(&mut indent, start)?;
-        // Of the last line, which may yet be folded or chomped.
-        let mut line_break: Option<Text> = None;
+        let source = self.source;
+        // What the last line's end means, which may yet be folded or chomped.
+        let mut line_break: &[u8] = b"";
         let mut after_blank = false;
         while self.column() == indent && self.at < self.source.len() {
             let blank = self.is_blank(0);
             let memory = &mut *self.memory;
-            if let Some(text) = line_break.take() {
-                let line_feed = text.composed;
-                if line_feed && !literal && !after_blank && !blank {
-                    if memory.breaks.is_empty() {
-                        memory.composed.push(b' ');
-                    }
-                } else if line_feed {
-                    memory.composed.push(b'\n');
-                } else {
-                    memory.composed.extend_from_slice(&self.source[text.start..text.end]);
+            if line_break == b"\n" && !literal && !after_blank && !blank {
+                if memory.breaks.is_empty() {
+                    memory.composed.push(b' ');
                 }
+            } else {
+                memory.composed.extend_from_slice(line_break);
             }
+            line_break = b"";
             memory.composed.extend_from_slice(&memory.breaks);
             memory.breaks.clear();
             after_blank = blank;
@@ -316,27 +313,20 @@ impl Scanner<'_> {
             }
             self.memory.composed.extend_from_slice(&self.source[from..self.at]);
             if self.break_length(0) > 0 {
-                // `composed` stands for a line feed here: the source has others that mean one.
-                let separator = self.byte(0) == 0xE2;
-                line_break = Some(Text { start: self.at, end: self.at + 3, composed: !separator });
+                // The separators of lines and paragraphs stay what they are.
+                line_break = if self.byte(0) == 0xE2 { &source[self.at..self.at + 3] } else { b"\n" };
                 self.skip_line();
             }
             self.block_breaks(&mut indent, start)?;
         }
         let memory = &mut *self.memory;
-        if chomp != Some(b'-')
-            && let Some(text) = line_break
-        {
-            if text.composed {
-                memory.composed.push(b'\n');
-            } else {
-                memory.composed.extend_from_slice(&self.source[text.start..text.end]);
-            }
+        if chomp != Some(b'-') {
+            memory.composed.extend_from_slice(line_break);
         }
         if chomp == Some(b'+') {
             memory.composed.extend_from_slice(&memory.breaks);
         }
-        let text = Text { start: composed, end: memory.composed.len(), composed: true };
+        let text = Text::composed(composed, memory.composed.len());
         self.push_token(Kind::Scalar { text, plain: false }, start);
         Ok(())
     }

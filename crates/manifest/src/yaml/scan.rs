@@ -1,6 +1,7 @@
 //! Characters to tokens: libyaml's scanner, over text in memory.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::YamlError;
 
@@ -13,14 +14,27 @@ const MAX_KEY: usize = 1024;
 /// A piece of text: of the document where possible, otherwise of the scanner's own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Text {
-    pub(super) start: usize,
-    pub(super) end: usize,
+    // Half as large as `usize`, as tokens are copied a lot; documents are limited accordingly.
+    start: u32,
+    end: u32,
     /// Of the scanner's own memory: what it put together from several pieces.
-    pub(super) composed: bool,
+    composed: bool,
 }
 
 impl Text {
     pub(super) const EMPTY: Self = Self { start: 0, end: 0, composed: false };
+
+    pub(super) fn of_source(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32, composed: false }
+    }
+
+    pub(super) fn composed(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32, composed: true }
+    }
+
+    pub(super) fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
 
     pub(super) fn is_empty(self) -> bool {
         self.start == self.end
@@ -127,11 +141,7 @@ impl<'a> Scanner<'a> {
 
     /// The text of a token.
     pub(super) fn text(&self, text: Text) -> &[u8] {
-        if text.composed {
-            &self.memory.composed[text.start..text.end]
-        } else {
-            &self.source[text.start..text.end]
-        }
+        if text.composed { &self.memory.composed[text.range()] } else { &self.source[text.range()] }
     }
 
     /// The next token, which stays in the queue.
@@ -227,6 +237,10 @@ impl<'a> Scanner<'a> {
 
     /// The first token of the queue may yet turn out to be a key.
     fn first_may_be_key(&mut self) -> Result<bool> {
+        // Outside of flow collections there is only one.
+        if let [key] = self.memory.keys[..] {
+            return if key.possible && key.token == self.taken { self.is_valid_key(0) } else { Ok(false) };
+        }
         // Token numbers grow with the level, so that the key of the first token, if any, is found by halving.
         let first = self.memory.keys.partition_point(|key| key.token < self.taken);
         for index in first..self.memory.keys.len() {

@@ -22,7 +22,7 @@ impl Scanner<'_> {
 
     /// The text from `start` to the current place.
     fn since(&self, start: usize) -> Text {
-        Text { start, end: self.at, composed: false }
+        Text::of_source(start, self.at)
     }
 
     fn word(&mut self) -> Text {
@@ -125,13 +125,13 @@ impl Scanner<'_> {
             self.at += 1;
         } else {
             let first = self.tag_handle(false, start)?;
-            let length = first.end - first.start;
+            let length = first.range().len();
             if length > 1 && self.text(first).last() == Some(&b'!') {
                 handle = first;
                 suffix = self.tag_uri(Text::EMPTY, start)?;
             } else {
                 // It wasn't a handle, but the beginning of the suffix.
-                let exclamation = Text { end: first.start + 1, ..first };
+                let exclamation = Text::of_source(first.range().start, first.range().start + 1);
                 let rest = self.tag_uri(first, start)?;
                 (handle, suffix) =
                     if rest.is_empty() { (Text::EMPTY, exclamation) } else { (exclamation, rest) };
@@ -164,7 +164,7 @@ impl Scanner<'_> {
         let from = self.memory.composed.len();
         let mut found = !head.is_empty();
         if found {
-            let head = &self.source[head.start + 1..head.end];
+            let head = &self.source[head.range()][1..];
             self.memory.composed.extend_from_slice(head);
         }
         while is_uri(self.byte(0)) {
@@ -183,7 +183,7 @@ impl Scanner<'_> {
         if str::from_utf8(&self.memory.composed[from..]).is_err() {
             return self.error("found an incorrect leading UTF-8 octet", start);
         }
-        Ok(Text { start: from, end: self.memory.composed.len(), composed: true })
+        Ok(Text::composed(from, self.memory.composed.len()))
     }
 
     fn uri_escape(&self, start: usize) -> Result<u8> {
