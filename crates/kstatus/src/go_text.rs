@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
-use crate::node::{Kind, Node};
+use crate::node::{Kind, Node, Shown};
 
 /// `%T` of a value that Go's decoder for Kubernetes objects made.
 pub(crate) fn type_name(kind: Kind) -> &'static str {
@@ -33,68 +33,59 @@ pub(crate) fn kind_name(kind: Kind) -> &'static str {
 }
 
 /// `%v` of a value.
-pub(crate) fn value_text(node: Node<'_>) -> String {
-    let mut text = String::new();
-    write_value(node, &mut text, 0);
-    text
+pub(crate) struct GoValue<'a>(pub(crate) Node<'a>);
+
+impl fmt::Display for GoValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_value(self.0, f, 0)
+    }
 }
 
-fn write_value(node: Node<'_>, text: &mut String, depth: usize) {
+fn write_value(node: Node<'_>, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
     // Deeper values than anything in Kubernetes are cut: the text is for people, and the depth must be bounded.
     if depth > 64 {
-        text.push('…');
-        return;
+        return f.write_char('…');
     }
     match node.kind() {
-        Kind::Null => text.push_str("<nil>"),
-        Kind::Bool => text.push_str(if node.as_bool() == Some(true) { "true" } else { "false" }),
-        Kind::Int => {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{}", node.as_int().unwrap_or_default());
-        }
-        Kind::Float => write_float(node.as_float().unwrap_or_default(), text),
-        Kind::String => text.push_str(&node.as_str().unwrap_or_default()),
+        Kind::Null => f.write_str("<nil>"),
+        Kind::Bool => f.write_str(if node.as_bool() == Some(true) { "true" } else { "false" }),
+        Kind::Int => write!(f, "{}", node.as_int().unwrap_or_default()),
+        Kind::Float => write_float(node.as_float().unwrap_or_default(), f),
+        Kind::String => write!(f, "{}", Shown(node)),
         Kind::List => {
-            text.push('[');
+            f.write_char('[')?;
             for (i, element) in node.elements().enumerate() {
-                if i > 0 {
-                    text.push(' ');
-                }
-                write_value(element, text, depth + 1);
+                f.write_str(if i > 0 { " " } else { "" })?;
+                write_value(element, f, depth + 1)?;
             }
-            text.push(']');
+            f.write_char(']')
         }
         Kind::Map => {
             let members: BTreeMap<Cow<'_, str>, Node<'_>> = node.members().collect();
-            text.push_str("map[");
+            f.write_str("map[")?;
             for (i, (key, value)) in members.into_iter().enumerate() {
-                if i > 0 {
-                    text.push(' ');
-                }
-                text.push_str(&key);
-                text.push(':');
-                write_value(value, text, depth + 1);
+                f.write_str(if i > 0 { " " } else { "" })?;
+                write!(f, "{key}:")?;
+                write_value(value, f, depth + 1)?;
             }
-            text.push(']');
+            f.write_char(']')
         }
     }
 }
 
 /// `%v` of a float64: the shortest digits, with an exponent below -4 and from 6 on.
-fn write_float(number: f64, text: &mut String) {
+fn write_float(number: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let scientific = format!("{number:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    let written = if number != 0.0 && !(-4..6).contains(&exponent) {
+    if number != 0.0 && !(-4..6).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };
-        write!(text, "{mantissa}e{sign}{:02}", exponent.abs())
+        write!(f, "{mantissa}e{sign}{:02}", exponent.abs())
     } else if number == 0.0 && number.is_sign_negative() {
-        write!(text, "-0")
+        f.write_str("-0")
     } else {
-        write!(text, "{number}")
-    };
-    // Writing to a String cannot fail.
-    let _ = written;
+        write!(f, "{number}")
+    }
 }
 
 #[cfg(test)]
@@ -118,7 +109,7 @@ mod tests {
             ("-1.5e-7", "-1.5e-07"),
             (r#"{"b":[1,"x",null],"a":{"c":true}}"#, "map[a:map[c:true] b:[1 x <nil>]]"),
         ] {
-            assert_eq!(value_text(Node::Text(json.as_bytes())), expected);
+            assert_eq!(GoValue(Node::Text(json.as_bytes())).to_string(), expected);
         }
     }
 }

@@ -143,39 +143,6 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The members of a map with these keys, in one pass; absent ones are none, and so is null.
-    #[inline]
-    pub(crate) fn pick<const N: usize>(self, keys: [&str; N]) -> [Option<Self>; N] {
-        let mut picked = [None; N];
-        match self {
-            Self::Text(text) if text.first() == Some(&b'{') => {
-                let mut cursor = Cursor::new(text);
-                cursor.enter();
-                let mut first = true;
-                // The bytes were checked when the object was read: an error cannot come up and would end the loop.
-                while let Ok(Some(key)) = cursor.next_key(std::mem::take(&mut first)) {
-                    let Ok(value) = cursor.skip() else { break };
-                    let slot = if key.escaped {
-                        let key = key.text();
-                        keys.iter().position(|wanted| *wanted == key)
-                    } else {
-                        keys.iter().position(|wanted| wanted.as_bytes() == key.inner)
-                    };
-                    if let Some(slot) = slot.and_then(|at| picked.get_mut(at)) {
-                        *slot = (value != b"null").then_some(Self::Text(value));
-                    }
-                }
-            }
-            Self::Text(_) => {}
-            Self::Value(value) => {
-                for (slot, key) in picked.iter_mut().zip(keys) {
-                    *slot = value.get(key).filter(|value| !value.is_null()).map(Node::Value);
-                }
-            }
-        }
-        picked
-    }
-
     /// The elements of a list; none for anything else.
     pub(crate) fn elements(self) -> Elements<'a> {
         match self {

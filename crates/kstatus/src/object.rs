@@ -140,9 +140,22 @@ enum Source<'a> {
     Value(&'a Value),
 }
 
-/// The members of a condition that rules read, in the order of [`ConditionFields::members`].
+/// The members of a condition that rules read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Member {
+    Type,
+    Status,
+    Reason,
+    Message,
+    ObservedGeneration,
+    LastTransitionTime,
+}
+
+/// Their keys, in the order of [`Member`].
 const CONDITION_KEYS: [&str; 6] =
     ["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"];
+
+type ConditionSpans = [Span; CONDITION_KEYS.len()];
 
 /// Hardly any object has more conditions; those beyond are looked for again when they are asked for.
 const CONDITIONS: usize = 8;
@@ -152,7 +165,7 @@ const CONDITIONS: usize = 8;
 struct Spans {
     fields: [Span; FIELDS],
     /// The first conditions: the element and its members.
-    conditions: [(Span, [Span; CONDITION_KEYS.len()]); CONDITIONS],
+    conditions: [(Span, ConditionSpans); CONDITIONS],
     /// How many elements the list of conditions has.
     conditions_length: usize,
 }
@@ -195,13 +208,27 @@ impl Span {
     }
 }
 
-/// An element of `status.conditions`. Members that are absent or null are none.
+/// An element of `status.conditions`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ConditionFields<'a> {
+pub(crate) struct ConditionFields<'o> {
     /// The element itself, of whatever type it is.
-    pub(crate) element: Node<'a>,
-    /// Type, status, reason, message, observedGeneration, lastTransitionTime.
-    pub(crate) members: [Option<Node<'a>>; CONDITION_KEYS.len()],
+    pub(crate) element: Node<'o>,
+    /// Where its members lie in the object's bytes, if that was noted.
+    noted: Option<(&'o [u8], &'o ConditionSpans)>,
+}
+
+impl<'o> ConditionFields<'o> {
+    /// A member that is there and not null.
+    #[inline]
+    pub(crate) fn member(&self, member: Member) -> Option<Node<'o>> {
+        match self.noted {
+            Some((bytes, spans)) => spans.get(member as usize)?.of(bytes),
+            None => {
+                let key = CONDITION_KEYS.get(member as usize)?;
+                self.element.get(key).filter(|value| !value.is_null())
+            }
+        }
+    }
 }
 
 /// One Kubernetes object, read as far as verdicts need it.
@@ -401,21 +428,21 @@ impl<'a> Object<'a> {
 /// The conditions: first those that were noted, then those that must be looked for.
 pub(crate) struct ConditionElements<'o, 'a> {
     bytes: &'a [u8],
-    noted: std::slice::Iter<'o, (Span, [Span; CONDITION_KEYS.len()])>,
+    noted: std::slice::Iter<'o, (Span, ConditionSpans)>,
     rest: Option<std::iter::Skip<Elements<'a>>>,
 }
 
-impl<'a> Iterator for ConditionElements<'_, 'a> {
-    type Item = ConditionFields<'a>;
+impl<'o, 'a: 'o> Iterator for ConditionElements<'o, 'a> {
+    type Item = ConditionFields<'o>;
 
     #[inline]
-    fn next(&mut self) -> Option<ConditionFields<'a>> {
-        if let Some((element, members)) = self.noted.next() {
+    fn next(&mut self) -> Option<ConditionFields<'o>> {
+        if let Some((element, spans)) = self.noted.next() {
             let element = element.of(self.bytes)?;
-            return Some(ConditionFields { element, members: members.map(|span| span.of(self.bytes)) });
+            return Some(ConditionFields { element, noted: Some((self.bytes, spans)) });
         }
         let element = self.rest.as_mut()?.next()?;
-        Some(ConditionFields { element, members: element.pick(CONDITION_KEYS) })
+        Some(ConditionFields { element, noted: None })
     }
 }
 
@@ -504,10 +531,7 @@ fn read_conditions(cursor: &mut Cursor<'_>, spans: &mut Spans) -> Result<(), Inv
     Ok(())
 }
 
-fn read_condition(
-    cursor: &mut Cursor<'_>,
-    members: &mut [Span; CONDITION_KEYS.len()],
-) -> Result<(), Invalid> {
+fn read_condition(cursor: &mut Cursor<'_>, members: &mut ConditionSpans) -> Result<(), Invalid> {
     cursor.enter();
     let mut first = true;
     while let Some(key) = cursor.next_key(first)? {

@@ -5,12 +5,13 @@
 //! What is better done otherwise is done so in the profile `settled`. Errors of upstream become `Malformed`.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::go_text::{kind_name, type_name, value_text};
-use crate::node::{Kind, Node};
-use crate::object::{ConditionFields, Field, Found, Object};
+use crate::go_text::{GoValue, kind_name, type_name};
+use crate::node::{Kind, Node, Shown};
+use crate::object::{ConditionFields, Field, Found, Member, Object};
 use crate::text::text;
 use crate::verdict::{Basis, RECONCILING, STALLED, Status, Text, Verdict};
 
@@ -75,23 +76,18 @@ fn failed(reason: impl Into<Text>, message: impl Into<Text>) -> Verdict {
 // The checks before the kinds.
 
 fn deletion(object: &Object<'_>) -> Result<Option<Verdict>> {
-    let value = strict(object, Field::DeletionTimestamp, "string", Kind::String)
-        .map_err(|error| text!("looking up metadata.deletionTimestamp from resource: {error}"))?;
+    let value = look_up(object, Field::DeletionTimestamp, "string", Kind::String)?;
     Ok(value.filter(|value| !value.is("")).map(|_| {
         Verdict::new(Status::Terminating, Basis::Deletion, "Terminating", "Resource scheduled for deletion")
     }))
 }
 
 fn strict_generation(object: &Object<'_>) -> Result<Option<i64>> {
-    strict(object, Field::Generation, "int64", Kind::Int)
-        .map(|value| value.and_then(Node::as_int))
-        .map_err(|error| text!("looking up metadata.generation from resource: {error}"))
+    Ok(look_up(object, Field::Generation, "int64", Kind::Int)?.and_then(Node::as_int))
 }
 
 fn strict_observed_generation(object: &Object<'_>) -> Result<Option<i64>> {
-    strict(object, Field::ObservedGeneration, "int64", Kind::Int)
-        .map(|value| value.and_then(Node::as_int))
-        .map_err(|error| text!("looking up status.observedGeneration from resource: {error}"))
+    Ok(look_up(object, Field::ObservedGeneration, "int64", Kind::Int)?.and_then(Node::as_int))
 }
 
 fn generation(object: &Object<'_>) -> Result<Option<Verdict>> {
@@ -175,29 +171,37 @@ fn running_pod(object: &Object<'_>, conditions: &Conditions<'_, '_>) -> Result<V
     if conditions.iter().any(|c| c.is("Ready", "True")) {
         return Ok(rule_current("Pod is Ready"));
     }
-    let mut names: Option<String> = None;
-    if let Some(statuses) = strict(object, Field::ContainerStatuses, "[]interface{}", Kind::List)? {
-        for status in statuses.elements() {
-            if let Some(name) = crash_looping(status)? {
-                match &mut names {
-                    Some(names) => {
-                        names.push(',');
-                        names.push_str(&name);
-                    }
-                    None => names = Some(name.into_owned()),
-                }
+    let statuses = strict(object, Field::ContainerStatuses, "[]interface{}", Kind::List)?;
+    let mut any = false;
+    for status in statuses.into_iter().flat_map(Node::elements) {
+        any |= crash_looping(status)?.is_some();
+    }
+    if !any {
+        return Ok(in_progress("PodRunningNotReady", "Pod is running but is not Ready"));
+    }
+    let names = CrashLooping(statuses);
+    Ok(failed("ContainerCrashLooping", text!("Containers in CrashLoop state: {names}")))
+}
+
+/// The names of the containers that crash, joined by commas.
+struct CrashLooping<'a>(Option<Node<'a>>);
+
+impl fmt::Display for CrashLooping<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for status in self.0.into_iter().flat_map(Node::elements) {
+            if let Ok(Some(name)) = crash_looping(status) {
+                write!(f, "{separator}{}", Shown(name))?;
+                separator = ",";
             }
         }
+        Ok(())
     }
-    let Some(names) = names else {
-        return Ok(in_progress("PodRunningNotReady", "Pod is running but is not Ready"));
-    };
-    Ok(failed("ContainerCrashLooping", text!("Containers in CrashLoop state: {names}")))
 }
 
 /// The container's name where it is crash looping. Upstream asserts each type on the way and panics where it is
 /// another, null included; the error is the text of that panic.
-fn crash_looping(status: Node<'_>) -> Result<Option<Cow<'_, str>>> {
+fn crash_looping(status: Node<'_>) -> Result<Option<Node<'_>>> {
     let asserted = |node: Node<'_>, kind: Kind| {
         if node.kind() == kind {
             return Ok(());
@@ -214,7 +218,7 @@ fn crash_looping(status: Node<'_>) -> Result<Option<Cow<'_, str>>> {
     asserted(waiting, Kind::Map)?;
     let Some(reason) = waiting.get("reason") else { return Ok(None) };
     asserted(reason, Kind::String)?;
-    Ok(if reason.is("CrashLoopBackOff") { name.as_str() } else { None })
+    Ok(reason.is("CrashLoopBackOff").then_some(name))
 }
 
 /// Whether the creation is less than so many seconds ago. A creation time that cannot be read is long ago.
@@ -418,25 +422,59 @@ fn string<'a>(object: &Object<'a>, field: Field, default: &'static str) -> Cow<'
 }
 
 /// A field whose type is insisted on: `unstructured.NestedString` and the like. Absent is no error, null is one.
-fn strict<'a>(object: &Object<'a>, field: Field, expected: &str, kind: Kind) -> Result<Option<Node<'a>>> {
-    let (value, expected) = match object.find(field) {
-        Found::Absent => return Ok(None),
-        Found::Value(value) if value.kind() == kind => return Ok(Some(value)),
-        Found::Value(value) => (value, expected),
-        Found::BadParent(parent) => (parent, "map[string]interface{}"),
-    };
-    let path = field.parent().path();
-    Err(text!(
-        "{path}.{} accessor error: {} is of the type {}, expected {expected}",
-        field.key(),
-        value_text(value),
-        type_name(value.kind())
-    ))
+fn strict<'a>(
+    object: &Object<'a>,
+    field: Field,
+    expected: &'static str,
+    kind: Kind,
+) -> std::result::Result<Option<Node<'a>>, AccessorError<'a>> {
+    match object.find(field) {
+        Found::Absent => Ok(None),
+        Found::Value(value) if value.kind() == kind => Ok(Some(value)),
+        Found::Value(value) => Err(AccessorError { field, value, expected }),
+        Found::BadParent(parent) => {
+            Err(AccessorError { field, value: parent, expected: "map[string]interface{}" })
+        }
+    }
+}
+
+/// As [`strict`], for the fields that upstream looks up before anything else and names in the error.
+fn look_up<'a>(
+    object: &Object<'a>,
+    field: Field,
+    expected: &'static str,
+    kind: Kind,
+) -> Result<Option<Node<'a>>> {
+    strict(object, field, expected, kind).map_err(|error| {
+        let parent = field.parent().path().trim_start_matches('.');
+        text!("looking up {parent}.{} from resource: {error}", field.key())
+    })
+}
+
+/// A field, or the parent of one, that is of another type than it must be.
+struct AccessorError<'a> {
+    field: Field,
+    value: Node<'a>,
+    expected: &'static str,
+}
+
+impl fmt::Display for AccessorError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parent, key) = (self.field.parent().path(), self.field.key());
+        let (value, type_) = (GoValue(self.value), type_name(self.value.kind()));
+        write!(f, "{parent}.{key} accessor error: {value} is of the type {type_}, expected {}", self.expected)
+    }
+}
+
+impl From<AccessorError<'_>> for String {
+    fn from(error: AccessorError<'_>) -> Self {
+        text!("{error}")
+    }
 }
 
 /// `status.conditions` as `Augment` reads it: a list, or absent.
 pub(crate) fn conditions_list<'a>(object: &Object<'a>) -> Result<Option<Node<'a>>> {
-    strict(object, Field::Conditions, "[]interface{}", Kind::List)
+    Ok(strict(object, Field::Conditions, "[]interface{}", Kind::List)?)
 }
 
 /// `status.conditions`, all checked.
@@ -475,7 +513,7 @@ impl<'o, 'a> Conditions<'o, 'a> {
         Ok((Self { object }, standard))
     }
 
-    fn iter(&self) -> impl Iterator<Item = Condition<'a>> + use<'o, 'a> {
+    fn iter(&self) -> impl Iterator<Item = Condition<'o>> + use<'o, 'a> {
         self.object.conditions().map(Condition::read)
     }
 }
@@ -490,8 +528,12 @@ struct Condition<'a> {
 
 impl<'a> Condition<'a> {
     fn read(fields: ConditionFields<'a>) -> Self {
-        let [type_, status, reason, message, ..] = fields.members;
-        Self { type_, status, reason, message }
+        Self {
+            type_: fields.member(Member::Type),
+            status: fields.member(Member::Status),
+            reason: fields.member(Member::Reason),
+            message: fields.member(Member::Message),
+        }
     }
 
     fn check(&self) -> Result<()> {

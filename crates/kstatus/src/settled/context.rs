@@ -8,7 +8,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::node::{Kind, Node, Shown};
-use crate::object::{ConditionFields, Field, Found, Object};
+use crate::object::{ConditionFields, Field, Found, Member, Object};
 use crate::options::Options;
 use crate::text::text;
 use crate::verdict::{Basis, Failure, FailureClass, Problem, Status, Text, Verdict};
@@ -165,7 +165,7 @@ impl<'o, 'a> Context<'o, 'a> {
         (observed < latest).then(|| {
             not_observed(text!(
                 "condition {} was observed at generation {observed}, the latest is {latest}",
-                Shown(condition.type_)
+                condition.type_text()
             ))
         })
     }
@@ -222,23 +222,20 @@ impl Truth {
 
 /// One condition, read once.
 #[derive(Clone, Copy)]
-pub(super) struct Condition<'a> {
-    type_: Node<'a>,
+pub(super) struct Condition<'o> {
+    fields: ConditionFields<'o>,
     /// The type's bytes; none for one that is written with escapes.
-    type_bytes: Option<&'a [u8]>,
+    type_bytes: Option<&'o [u8]>,
     pub(super) truth: Truth,
-    reason: Option<Node<'a>>,
-    message: Option<Node<'a>>,
     observed_generation: Option<i64>,
-    last_transition: Option<Node<'a>>,
 }
 
-impl<'a> Condition<'a> {
+impl<'o> Condition<'o> {
     #[inline]
     pub(super) fn is_type(&self, word: &str) -> bool {
         match self.type_bytes {
             Some(bytes) => bytes == word.as_bytes(),
-            None => self.type_.is(word),
+            None => self.fields.member(Member::Type).is_some_and(|type_| type_.is(word)),
         }
     }
 
@@ -255,16 +252,24 @@ impl<'a> Condition<'a> {
     }
 
     pub(super) fn is_reason(&self, word: &str) -> bool {
-        self.reason.is_some_and(|reason| reason.is(word))
+        self.reason().is_some_and(|reason| reason.is(word))
     }
 
-    pub(super) fn type_text(&self) -> Cow<'a, str> {
-        self.type_.as_str().unwrap_or_default()
+    pub(super) fn type_text(&self) -> Cow<'o, str> {
+        self.fields.member(Member::Type).and_then(Node::as_str).unwrap_or_default()
+    }
+
+    fn reason(&self) -> Option<Node<'o>> {
+        self.fields.member(Member::Reason)
+    }
+
+    fn message(&self) -> Option<Node<'o>> {
+        self.fields.member(Member::Message)
     }
 
     /// The condition's reason, or a word of ours where it has none.
     pub(super) fn reason_or(&self, fallback: &'static str) -> Text {
-        match self.reason.and_then(Node::as_str) {
+        match self.reason().and_then(Node::as_str) {
             Some(reason) if !reason.is_empty() => reason.into_owned().into(),
             _ => fallback.into(),
         }
@@ -272,34 +277,34 @@ impl<'a> Condition<'a> {
 
     /// The condition's message, or `fallback` where it has none.
     pub(super) fn message_or(&self, fallback: impl FnOnce() -> String) -> String {
-        match self.message.and_then(Node::as_str) {
+        match self.message().and_then(Node::as_str) {
             Some(message) if !message.is_empty() => message.into_owned(),
             _ => fallback(),
         }
     }
 
     /// The condition's message, or "condition X is False" and the reason.
-    pub(super) fn describe(&self) -> Described<'a> {
+    pub(super) fn describe(&self) -> Described<'o> {
         Described(*self)
     }
 
-    pub(super) fn last_transition(&self) -> Option<Cow<'a, str>> {
-        self.last_transition?.as_str()
+    pub(super) fn last_transition(&self) -> Option<Cow<'o, str>> {
+        self.fields.member(Member::LastTransitionTime)?.as_str()
     }
 }
 
 /// What a condition says, for a message or a part of one.
-pub(super) struct Described<'a>(Condition<'a>);
+pub(super) struct Described<'o>(Condition<'o>);
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let filled = |node: &Node<'_>| node.kind() == Kind::String && !node.is("");
         let condition = &self.0;
-        if let Some(message) = condition.message.filter(filled) {
+        if let Some(message) = condition.message().filter(filled) {
             return Shown(message).fmt(f);
         }
-        write!(f, "condition {} is {}", Shown(condition.type_), condition.truth.as_str())?;
-        match condition.reason.filter(filled) {
+        write!(f, "condition {} is {}", condition.type_text(), condition.truth.as_str())?;
+        match condition.reason().filter(filled) {
             Some(reason) => write!(f, ": {}", Shown(reason)),
             None => Ok(()),
         }
@@ -312,7 +317,7 @@ impl From<Described<'_>> for Text {
         Self::Owned(condition.message_or(|| {
             // As `Display` has it, without the cost of formatting: most conditions have no message.
             let (type_, is) = (condition.type_text(), condition.truth.as_str());
-            match condition.reason.and_then(Node::as_str).filter(|reason| !reason.is_empty()) {
+            match condition.reason().and_then(Node::as_str).filter(|reason| !reason.is_empty()) {
                 Some(reason) => ["condition ", &type_, " is ", is, ": ", &reason].concat(),
                 None => ["condition ", &type_, " is ", is].concat(),
             }
@@ -327,20 +332,20 @@ pub(super) struct Conditions<'c, 'o, 'a> {
 }
 
 impl<'c, 'o, 'a> Conditions<'c, 'o, 'a> {
-    pub(super) fn find(&self, type_: &str) -> Option<Condition<'a>> {
+    pub(super) fn find(&self, type_: &str) -> Option<Condition<'o>> {
         self.iter().find(|condition| condition.is_type(type_))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Condition<'a>> + use<'c, 'o, 'a> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Condition<'o>> + use<'c, 'o, 'a> {
         let context = self.context;
         let fields = context.object.conditions().enumerate();
         fields.filter_map(move |(index, fields)| Condition::read(context, index, fields))
     }
 }
 
-impl<'a> Condition<'a> {
+impl<'o> Condition<'o> {
     /// An element without a type says nothing and is passed over; one of the wrong shape is unreadable.
-    fn read(context: &Context<'_, 'a>, index: usize, fields: ConditionFields<'a>) -> Option<Self> {
+    fn read(context: &Context<'_, '_>, index: usize, fields: ConditionFields<'o>) -> Option<Self> {
         let at = |key: &str| text!(".status.conditions[{index}]{key}");
         match fields.element.kind() {
             Kind::Map => {}
@@ -353,7 +358,7 @@ impl<'a> Condition<'a> {
                 return None;
             }
         }
-        let [type_, status, reason, message, observed, last_transition] = fields.members;
+        let (type_, status) = (fields.member(Member::Type), fields.member(Member::Status));
         for (key, node) in [(".type", type_), (".status", status)] {
             if let Some(node) = node.filter(|node| node.kind() != Kind::String) {
                 context.wrong_type(at(key), "a string", node);
@@ -371,16 +376,8 @@ impl<'a> Condition<'a> {
                 return None;
             }
         };
-        let observed_generation = observed.and_then(generation_number);
-        Some(Self {
-            type_,
-            type_bytes: type_.plain(),
-            truth,
-            reason,
-            message,
-            observed_generation,
-            last_transition,
-        })
+        let observed_generation = fields.member(Member::ObservedGeneration).and_then(generation_number);
+        Some(Self { fields, type_bytes: type_.plain(), truth, observed_generation })
     }
 }
 

@@ -1,9 +1,12 @@
 //! Objects that are being deleted: what holds them, and for how long.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+
+use jiff::SignedDuration;
 
 use super::context::{Context, Truth};
 use crate::duration::human;
+use crate::node::{Kind, Node, Shown};
 use crate::object::Field;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
@@ -27,28 +30,49 @@ pub(super) fn deletion(context: &Context<'_, '_>, group: &str, kind: &str) -> Op
     if is_namespace && let Some(verdict) = namespace(context, elapsed) {
         return Some(verdict);
     }
-    let mut finalizers = String::new();
-    // A Namespace has a second list, `spec.finalizers`, which the namespace controller empties.
-    let of_namespace = is_namespace.then(|| context.list(Field::SpecFinalizers)).into_iter().flatten();
-    for finalizer in context.list(Field::Finalizers).chain(of_namespace) {
-        if let Some(name) = finalizer.as_str() {
-            let separator = if finalizers.is_empty() { "" } else { ", " };
-            let _ = write!(finalizers, "{separator}{name}");
-        }
+    let finalizers = Finalizers { context, is_namespace };
+    let held = finalizers.iter().count();
+    let elapsed = Elapsed(elapsed);
+    if held == 0 {
+        return Some(Verdict::new(
+            Status::Terminating,
+            Basis::Deletion,
+            "Deleting",
+            text!("being deleted{elapsed}"),
+        ));
     }
-    let (reason, mut message) = if finalizers.is_empty() {
-        ("Deleting", "being deleted".to_owned())
-    } else {
-        let many = if finalizers.contains(", ") { "s" } else { "" };
-        ("FinalizersRemaining", text!("being deleted, held by finalizer{many} {finalizers}"))
-    };
-    push_elapsed(&mut message, elapsed);
-    let verdict = Verdict::new(Status::Terminating, Basis::Deletion, reason, message);
-    Some(if finalizers.is_empty() { verdict } else { verdict.failure(FailureClass::Deletion, false) })
+    let many = if held == 1 { "" } else { "s" };
+    let message = text!("being deleted, held by finalizer{many} {finalizers}{elapsed}");
+    let verdict = Verdict::new(Status::Terminating, Basis::Deletion, "FinalizersRemaining", message);
+    Some(verdict.failure(FailureClass::Deletion, false))
+}
+
+/// The names of what holds the object.
+struct Finalizers<'c, 'o, 'a> {
+    context: &'c Context<'o, 'a>,
+    is_namespace: bool,
+}
+
+impl<'a> Finalizers<'_, '_, 'a> {
+    fn iter(&self) -> impl Iterator<Item = Node<'a>> {
+        // A Namespace has a second list, `spec.finalizers`, which the namespace controller empties.
+        let of_namespace = self.is_namespace.then(|| self.context.list(Field::SpecFinalizers));
+        let all = self.context.list(Field::Finalizers).chain(of_namespace.into_iter().flatten());
+        all.filter(|finalizer| finalizer.kind() == Kind::String)
+    }
+}
+
+impl fmt::Display for Finalizers<'_, '_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, finalizer) in self.iter().enumerate() {
+            write!(f, "{}{}", if i > 0 { ", " } else { "" }, Shown(finalizer))?;
+        }
+        Ok(())
+    }
 }
 
 /// What a Namespace's conditions say remains: all of it, under the reason of the first.
-fn namespace(context: &Context<'_, '_>, elapsed: Option<jiff::SignedDuration>) -> Option<Verdict> {
+fn namespace(context: &Context<'_, '_>, elapsed: Option<SignedDuration>) -> Option<Verdict> {
     let conditions = context.conditions();
     let mut found: Option<(crate::verdict::Text, String)> = None;
     for type_ in NAMESPACE_CONDITIONS {
@@ -64,22 +88,20 @@ fn namespace(context: &Context<'_, '_>, elapsed: Option<jiff::SignedDuration>) -
         }
     }
     let (reason, what) = found?;
-    let mut message = "being deleted".to_owned();
-    push_elapsed(&mut message, elapsed);
-    let _ = write!(message, ": {what}");
+    let message = text!("being deleted{}: {what}", Elapsed(elapsed));
     let verdict = Verdict::new(Status::Terminating, Basis::Deletion, reason, message);
     Some(verdict.failure(FailureClass::Deletion, false))
 }
 
-fn push_elapsed(message: &mut String, elapsed: Option<jiff::SignedDuration>) {
-    // A Pod's deletion time is the end of its grace period, which may lie ahead.
-    match elapsed {
-        Some(elapsed) if elapsed.is_negative() => {
-            let _ = write!(message, ", {} of grace left", human(-elapsed));
+/// ` for 5m`, or what is left of the grace period: a Pod's deletion time is its end, which may lie ahead.
+struct Elapsed(Option<SignedDuration>);
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(elapsed) if elapsed.is_negative() => write!(f, ", {} of grace left", human(-elapsed)),
+            Some(elapsed) => write!(f, " for {}", human(elapsed)),
+            None => Ok(()),
         }
-        Some(elapsed) => {
-            let _ = write!(message, " for {}", human(elapsed));
-        }
-        None => {}
     }
 }
