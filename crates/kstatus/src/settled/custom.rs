@@ -2,7 +2,7 @@
 
 use super::context::{Condition, Context, Truth};
 use super::{Standard, member};
-use crate::node::{Kind, Node};
+use crate::node::{Kind, Shown};
 use crate::object::Field;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
@@ -344,9 +344,9 @@ fn from_words(context: &Context<'_, '_>, kind: &str) -> Option<Verdict> {
         let Some(word) = word else { continue };
         let Some((status, failure)) = word_says(&word, kind) else { continue };
         let detail =
-            context.object.get(Field::StatusMessage).and_then(Node::as_str).filter(|m| !m.is_empty());
+            context.object.get(Field::StatusMessage).filter(|m| m.kind() == Kind::String && !m.is(""));
         let message = match detail {
-            Some(detail) => ["status.", field.key(), " is ", &word, ": ", &detail].concat(),
+            Some(detail) => text!("status.{} is {word}: {}", field.key(), Shown(detail)),
             None => ["status.", field.key(), " is ", &word].concat(),
         };
         let mut verdict = Verdict::new(status, Basis::PhaseWord, camel_case(&word), message);

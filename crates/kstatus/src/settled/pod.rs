@@ -1,7 +1,7 @@
 //! The rule for Pods: phases, then what holds a Pod back, the most telling container first.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use jiff::SignedDuration;
 
@@ -129,8 +129,12 @@ fn failed(context: &Context<'_, '_>) -> Verdict {
         }
         None => {}
     }
-    match containers(context).find_map(|(role, status)| ended_badly(role, status)) {
-        Some(exit) => terminal(FailureClass::Crash, exit.reason, exit.message),
+    let ended = containers(context).find_map(|(role, status)| {
+        let cause = Cause::of(status).filter(|cause| matches!(cause, Cause::Ended { .. }))?;
+        Some(cause.verdict(role, status, false, 0))
+    });
+    match ended {
+        Some(verdict) => verdict,
         None => terminal(
             FailureClass::Crash,
             "PodFailed",
@@ -177,55 +181,79 @@ struct Seen<'a> {
 /// The first container that fails, init containers before the others. Ephemeral containers are somebody's debugging
 /// and never decide; their trouble is noted.
 fn trouble(context: &Context<'_, '_>) -> Option<Verdict> {
-    let restarts_failed_containers =
-        context.text(Field::RestartPolicy).is_none_or(|policy| policy != "Never");
-    let mut verdict: Option<Verdict> = None;
+    let restarted = context.text(Field::RestartPolicy).is_none_or(|policy| policy != "Never");
+    let mut first = None;
     let mut others = 0;
     for (role, status) in containers(context) {
-        let Some(found) = container_trouble(role, status, restarts_failed_containers) else { continue };
+        let Some(cause) = Cause::of(status) else { continue };
         if role == Role::Ephemeral {
-            context.note(".status.ephemeralContainerStatuses", found.message);
-        } else if verdict.is_none() {
-            verdict = Some(found);
+            context.note(
+                ".status.ephemeralContainerStatuses",
+                cause.verdict(role, status, restarted, 0).message,
+            );
+        } else if first.is_none() {
+            first = Some((role, status, cause));
         } else {
             others += 1;
         }
     }
-    if let Some(verdict) = &mut verdict
-        && others > 0
-    {
-        let many = if others == 1 { "container fails" } else { "containers fail" };
-        let _ = write!(verdict.message.to_mut(), "; {others} more {many}");
-    }
-    verdict
+    first.map(|(role, status, cause)| cause.verdict(role, status, restarted, others))
 }
 
-fn container_trouble(role: Role, status: Node<'_>, restarted: bool) -> Option<Verdict> {
-    let state = status.get("state")?;
-    if let Some(waiting) = state.get("waiting").filter(|waiting| !waiting.is_null()) {
-        let reason = waiting.get("reason")?;
-        let known = WAITING.iter().find(|known| reason.is(known.reason))?;
-        let last = last_exit(status);
-        let line =
-            ContainerLine { role, status, what: &known.reason, last: last.as_ref(), detail: detail(waiting) };
-        let message = text!("{line}");
-        // Why it crashes says more than that the kubelet waits before it tries again.
-        let reason = match &last {
-            Some(last) if known.reason == "CrashLoopBackOff" && last.is_oom() => "OOMKilled",
-            _ => known.reason,
-        };
-        return Some(if known.terminal {
-            terminal(known.class, reason, message)
-        } else {
-            recoverable(known.class, reason, message)
-        });
+/// Why a container fails.
+enum Cause<'a> {
+    /// It waits, for a reason that is a failure.
+    Waits { known: &'static Waiting, last: Option<Exit<'a>>, detail: Option<Node<'a>> },
+    /// It has ended with an error.
+    Ended { exit: Exit<'a>, detail: Option<Node<'a>> },
+}
+
+impl<'a> Cause<'a> {
+    fn of(status: Node<'a>) -> Option<Self> {
+        let state = status.get("state")?;
+        if let Some(waiting) = state.get("waiting").filter(|waiting| !waiting.is_null()) {
+            let reason = waiting.get("reason")?;
+            let known = WAITING.iter().find(|known| reason.is(known.reason))?;
+            return Some(Self::Waits { known, last: last_exit(status), detail: detail(waiting) });
+        }
+        let terminated = state.get("terminated")?;
+        let exit = Exit::read(terminated).filter(|exit| exit.code != 0 || exit.is_oom())?;
+        Some(Self::Ended { exit, detail: detail(terminated) })
     }
-    let exit = ended_badly(role, status)?;
-    Some(if restarted {
-        recoverable(FailureClass::Crash, exit.reason, exit.message)
-    } else {
-        terminal(FailureClass::Crash, exit.reason, exit.message)
-    })
+
+    /// The verdict on the Pod. `restarted`: the kubelet starts containers that end again. `others` fail too.
+    fn verdict(self, role: Role, status: Node<'_>, restarted: bool, others: usize) -> Verdict {
+        match self {
+            Self::Waits { known, last, detail } => {
+                let message =
+                    ContainerLine { role, status, what: &known.reason, last: last.as_ref(), detail, others }
+                        .text();
+                // Why it crashes says more than that the kubelet waits before it tries again.
+                let reason = match &last {
+                    Some(last) if known.reason == "CrashLoopBackOff" && last.is_oom() => "OOMKilled",
+                    _ => known.reason,
+                };
+                if known.terminal {
+                    terminal(known.class, reason, message)
+                } else {
+                    recoverable(known.class, reason, message)
+                }
+            }
+            Self::Ended { exit, detail } => {
+                let message = ContainerLine { role, status, what: &exit, last: None, detail, others }.text();
+                let reason = match exit.reason.as_deref() {
+                    // The kubelet's `Error` says only that the exit code is not zero.
+                    None | Some("Error" | "Completed" | "") => Cow::Borrowed("ContainerExited"),
+                    Some(reason) => Cow::Owned(reason.to_owned()),
+                };
+                if restarted {
+                    recoverable(FailureClass::Crash, reason, message)
+                } else {
+                    terminal(FailureClass::Crash, reason, message)
+                }
+            }
+        }
+    }
 }
 
 /// A container's state in one line: `container app: CrashLoopBackOff, last exit code 1, restarted 5 times: why`.
@@ -236,6 +264,17 @@ struct ContainerLine<'a> {
     last: Option<&'a Exit<'a>>,
     /// The kubelet's own words.
     detail: Option<Node<'a>>,
+    /// How many more containers fail.
+    others: usize,
+}
+
+impl ContainerLine<'_> {
+    fn text(&self) -> String {
+        let mut text = text!("{self}");
+        // What a container has written ends as a file does.
+        text.truncate(text.trim_end().len());
+        text
+    }
 }
 
 impl fmt::Display for ContainerLine<'_> {
@@ -245,6 +284,11 @@ impl fmt::Display for ContainerLine<'_> {
             write!(f, ", last {last}")?;
         }
         write!(f, "{}", Restarts(self.status))?;
+        match self.others {
+            0 => {}
+            1 => f.write_str(" (1 more container fails)")?,
+            others => write!(f, " ({others} more containers fail)")?,
+        }
         match self.detail {
             Some(detail) => write!(f, ": {}", Shown(detail)),
             None => Ok(()),
@@ -285,27 +329,6 @@ fn detail(state: Node<'_>) -> Option<Node<'_>> {
 /// How the container ended the time before.
 fn last_exit(status: Node<'_>) -> Option<Exit<'_>> {
     status.get("lastState")?.get("terminated").and_then(Exit::read)
-}
-
-/// A container that has ended with an error.
-struct BadEnd {
-    reason: Cow<'static, str>,
-    message: String,
-}
-
-fn ended_badly(role: Role, status: Node<'_>) -> Option<BadEnd> {
-    let terminated = status.get("state")?.get("terminated")?;
-    let exit = Exit::read(terminated).filter(|exit| exit.code != 0 || exit.is_oom())?;
-    let line = ContainerLine { role, status, what: &exit, last: None, detail: detail(terminated) };
-    let mut message = text!("{line}");
-    // It is what the container has written, and ends as a file does.
-    message.truncate(message.trim_end().len());
-    let reason = match exit.reason.as_deref() {
-        // The kubelet's `Error` says only that the exit code is not zero.
-        None | Some("Error" | "Completed" | "") => Cow::Borrowed("ContainerExited"),
-        Some(reason) => Cow::Owned(reason.to_owned()),
-    };
-    Some(BadEnd { reason, message })
 }
 
 /// How a container ended.
