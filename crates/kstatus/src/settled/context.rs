@@ -22,6 +22,8 @@ pub(super) struct Context<'o, 'a> {
     /// `status.observedGeneration`.
     pub(super) observed: Option<i64>,
     problems: RefCell<Vec<Problem>>,
+    /// A bit for each odd condition that was noted.
+    odd_conditions: Cell<u64>,
     /// Whether a field that was needed could not be read.
     unreadable: Cell<bool>,
 }
@@ -34,6 +36,7 @@ impl<'o, 'a> Context<'o, 'a> {
             generation: None,
             observed: None,
             problems: RefCell::new(Vec::new()),
+            odd_conditions: Cell::new(0),
             unreadable: Cell::new(false),
         }
     }
@@ -48,6 +51,14 @@ impl<'o, 'a> Context<'o, 'a> {
         if problems.len() < MOST && !problems.contains(&problem) {
             problems.push(problem);
         }
+    }
+
+    /// Whether an odd condition is seen for the first time; always true for those beyond the first 64.
+    fn first_look_at(&self, condition: usize) -> bool {
+        let bit = u32::try_from(condition).ok().and_then(|shift| 1u64.checked_shl(shift)).unwrap_or(0);
+        let seen = self.odd_conditions.get();
+        self.odd_conditions.set(seen | bit);
+        seen & bit == 0
     }
 
     /// Notes a field that was needed and cannot be read.
@@ -371,8 +382,11 @@ impl<'o> Condition<'o> {
             Some(b"False") => Truth::False,
             Some(b"Unknown") => Truth::Unknown,
             _ => {
-                let found = status.and_then(Node::as_str).unwrap_or_default();
-                context.note(at(".status"), text!("expected True, False or Unknown, found `{found}`"));
+                // Conditions are read more than once; the note is made at the first time.
+                if context.first_look_at(index) {
+                    let found = status.and_then(Node::as_str).unwrap_or_default();
+                    context.note(at(".status"), text!("expected True, False or Unknown, found `{found}`"));
+                }
                 return None;
             }
         };
