@@ -6,10 +6,18 @@ use settled_manifest::yaml_to_json;
 const GOLDEN: &str = include_str!("golden/yaml-go.jsonl");
 
 /// Documents that we read differently, and why.
-const DIFFERENCES: &[(&str, &str)] = &[(
-    "a: &x {b: 1}\nc: {<<: *x, b: 2, b: 3}\n",
-    "a key that is there twice is an error, merges in the same mapping or not",
-)];
+const DIFFERENCES: &[(&str, &str)] = &[
+    (
+        "a: &x {b: 1}\nc: {<<: *x, b: 2, b: 3}\n",
+        "a key that is there twice is an error, merges in the same mapping or not",
+    ),
+    ("[]: b\n", EMPTY_KEY),
+    ("{}: b\n", EMPTY_KEY),
+    ("[][>]\n", EMPTY_KEY),
+];
+
+const EMPTY_KEY: &str = "Go forgets that an empty collection may be a key, takes it for the whole document and reads no \
+                         further; for us it is a key, and thus an error";
 
 /// What Go said, or we.
 #[derive(Debug)]
