@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
@@ -264,6 +265,14 @@ impl<'o> Condition<'o> {
 
     pub(super) fn is_reason(&self, word: &str) -> bool {
         self.reason().is_some_and(|reason| reason.is(word))
+    }
+
+    /// How the type compares with a word, byte by byte.
+    pub(super) fn compare_type(&self, word: &str) -> Ordering {
+        match self.type_bytes {
+            Some(bytes) => bytes.cmp(word.as_bytes()),
+            None => (*self.type_text()).cmp(word),
+        }
     }
 
     pub(super) fn type_text(&self) -> Cow<'o, str> {

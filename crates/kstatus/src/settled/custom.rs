@@ -119,8 +119,7 @@ const MEANINGS: &[(&str, Meaning)] = &[
 ];
 
 fn meaning(condition: &Condition<'_>) -> Option<Says> {
-    let type_ = condition.type_text();
-    let at = MEANINGS.binary_search_by(|(known, _)| (*known).cmp(&*type_)).ok()?;
+    let at = MEANINGS.binary_search_by(|(known, _)| condition.compare_type(known).reverse()).ok()?;
     let (_, (when_true, when_false)) = *MEANINGS.get(at)?;
     Some(match condition.truth {
         Truth::True => when_true,
@@ -393,16 +392,12 @@ fn camel_case(word: &str) -> String {
 
 fn no_signal(context: &Context<'_, '_>) -> Text {
     let conditions = context.conditions();
-    let mut types = conditions.iter().map(|condition| condition.type_text());
-    match (context.object.get(Field::Status).filter(|status| !status.is_null()), types.next()) {
+    let mut conditions = conditions.iter();
+    match (context.object.get(Field::Status).filter(|status| !status.is_null()), conditions.next()) {
         (None, _) => "the object has no status, and no rule says that its kind needs none".into(),
         (Some(_), Some(first)) => {
-            let rest = types.count();
-            if rest > 0 {
-                text!("no condition says whether the object is done: {first} and {rest} more").into()
-            } else {
-                text!("no condition says whether the object is done: {first}").into()
-            }
+            let others = if conditions.next().is_some() { " and others" } else { "" };
+            ["no condition says whether the object is done: ", &first.type_text(), others].concat().into()
         }
         (Some(_), None) => "the status holds neither a condition nor a phase that is understood".into(),
     }
