@@ -1,6 +1,6 @@
 //! Any bytes, as an object: a verdict in both profiles and no panic; the same bytes are JSON for us and for
-//! serde_json; bytes and parsed value give the same; what `augment` writes can be read, and augmenting it changes
-//! nothing.
+//! serde_json; bytes and parsed value give the same; what `augment` writes can be read, and augmenting it again
+//! changes nothing.
 //!
 //! The objects of the test cases are the seeds: a rule is fuzzed as soon as it has a case.
 #![no_main]
@@ -71,9 +71,9 @@ fn starts_with_brace(json: &[u8]) -> bool {
 
 /// An object is read if and only if serde_json finds no fault in it.
 ///
-/// `IgnoredAny` is the rival to compare with. Like ours it has no bound for the depth, steps over strings without asking
-/// whether they are UTF-8 and whether surrogates come in pairs, and over numbers without asking whether they fit. So no
-/// input has to be left out but one that is nested too deeply for us.
+/// `IgnoredAny` means the same as ours by JSON: it steps over strings without asking whether they are UTF-8 and
+/// whether surrogates come in pairs, and over numbers without asking whether they fit. It has no bound for the depth.
+/// So no input has to be left out but one that is nested too deeply for us.
 fn check_reading(json: &[u8], tokens: &Tokens) {
     let ours = Object::parse(json);
     let theirs = serde_json::from_slice::<IgnoredAny>(json);
@@ -113,8 +113,8 @@ fn check_verdict(json: &[u8], value: Option<&Value>, options: &Options) {
 fuzz_target!(|json: &[u8]| {
     let tokens = tokens(json);
     check_reading(json, &tokens);
-    // serde_json has no value for what is nested deeper than 128 levels, for text that is not Unicode and for numbers
-    // beyond its floats. Of two members with one key the last counts for both.
+    // serde_json has no value for what is nested deeper than 128 levels, for text that is not Unicode and for
+    // numbers beyond its floats. Of two members with one key the last counts for both.
     let value = serde_json::from_slice::<Value>(json).ok().filter(|_| !tokens.negative_zero);
     let now = "2026-01-01T00:00:00Z".parse().expect("a time");
     for &profile in Profile::ALL {
@@ -170,10 +170,16 @@ impl Random {
         let spans = tokens(json).spans;
         spans.get(self.below(spans.len())).cloned().unwrap_or_default()
     }
+
+    fn key_of(&mut self, json: &[u8]) -> Range<usize> {
+        let mut spans = tokens(json).spans;
+        spans.retain(|span| json.get(span.end) == Some(&b':'));
+        spans.get(self.below(spans.len())).cloned().unwrap_or_default()
+    }
 }
 
-// Bytes changed at random hardly ever stay JSON with a known kind. So now and then a case takes the place of the input,
-// and often a value in the input gives way to a value of a case.
+// Bytes changed at random hardly ever stay JSON with a known kind. So now and then a case takes the place of the
+// input, often a value in the input gives way to a value of a case, and sometimes a key is given a second time.
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let mut random = Random(seed);
     let choice = random.below(64);
@@ -184,6 +190,14 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
             let new = random.value_of(from);
             let old = random.value_of(&data[..size]);
             [&data[..old.start], &from[new], &data[old.end..size]].concat()
+        }
+        32..40 => {
+            let json = &data[..size];
+            let maps: Vec<usize> = (0..size).filter(|&at| json[at] == b'{').map(|at| at + 1).collect();
+            let at = maps.get(random.below(maps.len())).copied().unwrap_or(size);
+            let key = random.key_of(json);
+            let value = random.value_of(json);
+            [&json[..at], &json[key], b":", &json[value], b",", &json[at..]].concat()
         }
         _ => return fuzzer_mutate(data, size, max_size),
     };

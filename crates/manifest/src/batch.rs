@@ -1,6 +1,7 @@
 //! A batch of documents, and the objects in it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use memchr::memmem;
@@ -127,7 +128,9 @@ impl Batch {
     /// lists may stand in one another. Items of a typed list (`PodList`, as the API serves it) that have neither
     /// `apiVersion` nor `kind` get both from the list, as in Go.
     pub fn objects(&self, scratch: &mut Scratch, mut each: impl FnMut(Item<'_>)) {
+        let mut near = (0, self.origin);
         for document in &self.documents {
+            self.approach(&mut near, document.start);
             let text = &self.data()[document.start..document.end];
             match &document.content {
                 Content::Json { list, header } => {
@@ -137,6 +140,7 @@ impl Batch {
                         each: &mut each,
                         start: document.start,
                         verbatim: true,
+                        near,
                     };
                     if *list {
                         reader.value(text, 0, header.as_deref(), 0);
@@ -144,13 +148,19 @@ impl Batch {
                         reader.object(text, 0, header.as_deref());
                     }
                 }
-                Content::Yaml => self.yaml(scratch, document.start, document.end, None, &mut each),
+                Content::Yaml => self.yaml(scratch, near, document.start..document.end, None, &mut each),
                 Content::YamlItem { header } => {
-                    self.yaml(scratch, document.start, document.end, Some(header.as_deref()), &mut each);
+                    self.yaml(
+                        scratch,
+                        near,
+                        document.start..document.end,
+                        Some(header.as_deref()),
+                        &mut each,
+                    );
                 }
                 Content::Malformed(message) => each(Item::Malformed(Malformed {
                     message: message.clone().into_owned(),
-                    position: self.position_at(document.start),
+                    position: self.position_from(near, document.start),
                 })),
             }
         }
@@ -183,25 +193,26 @@ impl Batch {
         scratch: &mut Scratch,
         mut each: impl FnMut(Item<'_>),
     ) {
-        let Origin { start, added, verbatim } = object.origin;
+        let Origin { start, added, verbatim, near } = object.origin;
         if !verbatim {
             return each(Item::Object(*object));
         }
         let end = (start + object.json.len().saturating_sub(added)).min(self.len);
-        self.yaml(scratch, start, end, None, &mut each);
+        self.yaml(scratch, near, start..end, None, &mut each);
     }
 
     /// `item` is the header of the list that the document is an item of.
     fn yaml(
         &self,
         scratch: &mut Scratch,
-        start: usize,
-        end: usize,
+        near: (usize, Position),
+        place: Range<usize>,
         item: Option<Option<&ItemHeader>>,
         each: &mut dyn FnMut(Item<'_>),
     ) {
         scratch.json.clear();
-        let document = &self.data()[start..end];
+        let start = place.start;
+        let document = &self.data()[place];
         if let Err(error) = scratch.yaml.read(document, &mut scratch.json, self.limits) {
             let mut message = error.message;
             if item.is_some() && message.starts_with("unknown anchor") {
@@ -209,11 +220,11 @@ impl Batch {
             }
             return each(Item::Malformed(Malformed {
                 message,
-                position: self.position_at(start + error.at),
+                position: self.position_from(near, start + error.at),
             }));
         }
         let text = &scratch.json[..];
-        let mut reader = Expand { batch: self, item: &mut scratch.item, each, start, verbatim: false };
+        let mut reader = Expand { batch: self, item: &mut scratch.item, each, start, verbatim: false, near };
         match text.first() {
             None | Some(b'n') => {}
             Some(b'{') if memmem::find(text, b"\"items\":").is_none() => reader.object(text, 0, None),
@@ -224,7 +235,7 @@ impl Batch {
     /// Where in the stream the byte `offset` of `object.json` is, for the error of a parser that reads it. For YAML,
     /// whose text is another, where the document begins.
     ///
-    /// It counts lines from the beginning of the batch: cheap enough for an error, not for every object.
+    /// It counts lines from a place not far before the object: cheap enough for an error, not for every object.
     ///
     /// # Examples
     ///
@@ -244,8 +255,21 @@ impl Batch {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn position(&self, object: &Object<'_>, offset: usize) -> Position {
-        let Origin { start, added, verbatim } = object.origin;
-        self.position_at(if verbatim { start + offset.saturating_sub(added) } else { start })
+        let Origin { start, added, verbatim, near } = object.origin;
+        self.position_from(near, if verbatim { start + offset.saturating_sub(added) } else { start })
+    }
+
+    /// The place of `at`, from that of a byte not after it.
+    fn position_from(&self, near: (usize, Position), at: usize) -> Position {
+        let at = at.clamp(near.0, self.len.max(near.0));
+        advance(near.1, &self.data()[near.0..at])
+    }
+
+    /// Brings a known place nearer to `at`, if it is far away.
+    fn approach(&self, near: &mut (usize, Position), at: usize) {
+        if at > near.0 + 4096 {
+            *near = (at, self.position_from(*near, at));
+        }
     }
 
     pub(crate) fn position_at(&self, at: usize) -> Position {
@@ -262,6 +286,8 @@ struct Expand<'a> {
     start: usize,
     /// The text is the batch's own.
     verbatim: bool,
+    /// A known place not far before.
+    near: (usize, Position),
 }
 
 impl Expand<'_> {
@@ -315,12 +341,15 @@ impl Expand<'_> {
         let added = header.map_or(0, |header| header.complete(text, self.item));
         let json = if added > 0 { &self.item[..] } else { text };
         let start = if self.verbatim { self.start + offset } else { self.start };
-        (self.each)(Item::Object(Object { json, origin: Origin { start, added, verbatim: self.verbatim } }));
+        self.batch.approach(&mut self.near, start);
+        let origin = Origin { start, added, verbatim: self.verbatim, near: self.near };
+        (self.each)(Item::Object(Object { json, origin }));
     }
 
     fn malformed(&mut self, message: &str, offset: usize) {
         let at = if self.verbatim { self.start + offset } else { self.start };
-        let position = self.batch.position_at(at);
+        self.batch.approach(&mut self.near, at);
+        let position = self.batch.position_from(self.near, at);
         (self.each)(Item::Malformed(Malformed { message: message.to_owned(), position }));
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Origin {
     pub(crate) added: usize,
     /// `json` is the input's own text, so that an offset in it is an offset in the batch.
     pub(crate) verbatim: bool,
+    /// A byte of the batch not far before, and its place: with many errors, lines aren't counted anew for each.
+    pub(crate) near: (usize, Position),
 }
 
 /// A place that holds no object, and why.

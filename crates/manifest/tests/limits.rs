@@ -143,3 +143,34 @@ fn large_yaml_is_never_held() {
     check_flat("apiVersion: v1\nitems:\n", &item, "kind: List\nmetadata: {}\n", 0, 3 << 20);
     check_flat("", &format!("---\n{}", item.replace("- api", "  api")), "", 0, 0);
 }
+
+/// What would take hours if anything were done again for each of very many.
+#[test]
+fn hostile_documents_take_no_longer_than_others() {
+    let lines = |line: &str, count: usize| line.repeat(count);
+    let anchors: String = (0..60_000).map(|n| format!("- &a{n} {{}}\n")).collect();
+    let tags: String = (0..60_000).map(|n| format!("%TAG !{n}! x\n")).collect();
+    for stream in [
+        lines("{} x\n", 200_000),
+        lines("[1]\n", 200_000),
+        lines("{\"a\":\"\n", 200_000),
+        lines("{\n", 200_000),
+        lines("---\n[\n", 200_000),
+        lines("[", 1 << 20),
+        lines("- ", 1 << 20),
+        lines("? ", 1 << 20),
+        lines("{a: ", 1 << 20),
+        lines("a: &a ", 1 << 20),
+        lines("x: y\n\n", 200_000),
+        lines("- \"a\n\n\n", 200_000),
+        format!("{anchors}{}", lines("- {<<: {}}\n", 60_000)),
+        format!("{tags}---\n{}", lines("- !1! x\n", 60_000)),
+        format!("kind: List\nitems:\n{}", lines("- 1\n", 600_000)),
+        format!("{{\"items\":[{}1],\"kind\":\"List\"}}", lines("1,", 300_000)),
+    ] {
+        let start = std::time::Instant::now();
+        drop(read_all(stream.as_bytes(), Limits::default()));
+        let beginning: String = stream.chars().take(20).collect();
+        assert!(start.elapsed().as_secs() < 20, "{beginning:?}… took {:?}", start.elapsed());
+    }
+}

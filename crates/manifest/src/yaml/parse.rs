@@ -5,6 +5,9 @@ use super::scan::{Kind, Memory as ScanMemory, Scanner, Text};
 
 type Result<T> = std::result::Result<T, YamlError>;
 
+/// Each tag is looked up among them all. Hardly a document has one.
+const MAX_TAG_DIRECTIVES: usize = 100;
+
 /// The tags that make a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
@@ -225,6 +228,9 @@ impl<'a> Parser<'a> {
                     let (handle, prefix) = (self.text(handle).to_vec(), self.text(prefix).to_vec());
                     if self.tags.iter().any(|(known, _)| *known == handle) {
                         return Self::error("found duplicate %TAG directive", at);
+                    }
+                    if self.tags.len() >= MAX_TAG_DIRECTIVES {
+                        return Self::error("found too many %TAG directives", at);
                     }
                     self.tags.push((handle, prefix));
                 }

@@ -22,6 +22,8 @@ pub(crate) struct Transcoder {
     frames: Vec<Frame>,
     keys: Vec<Key>,
     anchors: HashMap<Vec<u8>, Anchor>,
+    /// The anchors of complete collections whose JSON is a part of the output, in the order of their ends.
+    in_output: Vec<Vec<u8>>,
     /// JSON of anchored nodes that isn't in the output any more, and keys that are being put together.
     kept: Vec<u8>,
 }
@@ -33,6 +35,8 @@ struct Frame {
     /// Where in the output it begins.
     start: usize,
     anchor: Option<Vec<u8>>,
+    /// How many anchors of the output there were before it.
+    anchors: usize,
     /// How many nodes there were before it.
     nodes: u64,
 }
@@ -87,6 +91,7 @@ impl Transcoder {
         self.frames.clear();
         self.keys.clear();
         self.anchors.clear();
+        self.in_output.clear();
         self.kept.clear();
         let mut memory = mem::take(&mut self.parser);
         let mut parser = Parser::new(source, &mut memory);
@@ -197,7 +202,13 @@ impl Run<'_> {
         if let Some(name) = &anchor {
             self.transcoder.anchors.insert(name.clone(), Anchor::Open);
         }
-        self.transcoder.frames.push(Frame { kind, start: self.out.len(), anchor, nodes: self.nodes });
+        self.transcoder.frames.push(Frame {
+            kind,
+            start: self.out.len(),
+            anchor,
+            anchors: self.transcoder.in_output.len(),
+            nodes: self.nodes,
+        });
         self.nodes += 1;
         self.out.push(bracket);
         Ok(())
@@ -212,6 +223,7 @@ impl Run<'_> {
                 kept: false,
                 nodes: self.nodes - frame.nodes,
             };
+            self.transcoder.in_output.push(name.clone());
             self.transcoder.anchors.insert(name, anchor);
         }
         self.end(Role::Value);
@@ -378,11 +390,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Copies the JSON of the anchors in the output after `start`, which is to be written again.
+    /// Copies the JSON of the anchors inside of the current mapping, which is to be written again.
     fn keep_anchors(&mut self, start: usize) -> Result<()> {
-        let Transcoder { anchors, kept, .. } = &mut *self.transcoder;
-        for anchor in anchors.values_mut() {
-            if let Anchor::Done { text, kept: is_kept @ false, .. } = anchor
+        let Transcoder { anchors, in_output, kept, frames, .. } = &mut *self.transcoder;
+        // Those that came before the mapping aren't even looked at: there may be many, and many merges.
+        let before = frames.last().map_or(0, |frame| frame.anchors);
+        for name in in_output.drain(before.min(in_output.len())..) {
+            if let Some(Anchor::Done { text, kept: is_kept @ false, .. }) = anchors.get_mut(&name)
                 && text.start >= start
             {
                 let from = kept.len();
