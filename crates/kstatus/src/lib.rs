@@ -1,4 +1,4 @@
-//! One Kubernetes object in, one verdict out: is it done, has it failed, and why.
+#![doc = include_str!("../README.md")]
 
 mod aggregate;
 mod augment;
