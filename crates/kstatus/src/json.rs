@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use wide::u8x16;
+
 /// How deeply arrays and objects may be nested. Kubernetes' own objects stay below 30; the bound keeps a hostile
 /// document from costing memory.
 pub const MAX_DEPTH: usize = 1024;
@@ -453,6 +455,17 @@ fn special(text: u64) -> u64 {
 /// The first quote, backslash or control character at or after `at`, or the length of the bytes.
 #[inline(always)]
 pub(crate) fn find_special(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
+        let text = u8x16::new(*chunk);
+        let control = text.min(u8x16::splat(0x1f)).simd_eq(text);
+        let special = text.simd_eq(u8x16::splat(b'"')) | text.simd_eq(u8x16::splat(b'\\')) | control;
+        let marks = special.to_bitmask();
+        if marks != 0 {
+            return at + marks.trailing_zeros() as usize;
+        }
+        at += 16;
+    }
+    // The last bytes of the input.
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let marks = special(u64::from_le_bytes(*chunk));
         if marks != 0 {

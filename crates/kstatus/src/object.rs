@@ -16,7 +16,9 @@ macro_rules! fields {
         #[repr(u8)]
         pub(crate) enum Field { $($($field,)+)+ }
 
-        const FIELDS: usize = [$($($key,)+)+].len();
+        /// Every field with its key and parent.
+        const TABLE: &[(Field, &str, Parent)] = &[$($((Field::$field, $key, Parent::$parent),)+)+];
+        const FIELDS: usize = TABLE.len();
 
         impl Field {
             pub(crate) const fn key(self) -> &'static str {
@@ -29,16 +31,6 @@ macro_rules! fields {
         }
 
         impl Parent {
-            /// The field of this parent that the key names.
-            fn field(self, key: &[u8]) -> Option<Field> {
-                match self {
-                    $(Self::$parent => {
-                        $(if key == $key.as_bytes() { return Some(Field::$field); })+
-                        None
-                    })+
-                }
-            }
-
             const fn range(self) -> (usize, usize) {
                 match self {
                     $(Self::$parent => {
@@ -115,6 +107,48 @@ fields! {
         CurrentHealthy = "currentHealthy", DesiredHealthy = "desiredHealthy", CurrentMetrics = "currentMetrics",
         StatusHard = "hard", StatusUsed = "used", Certificate = "certificate", TypeChecking = "typeChecking",
         Allocation = "allocation", ReservedFor = "reservedFor", Devices = "devices";
+}
+
+/// Where to look for a field in [`TABLE`], by [`slot`] of its key: a number counted from 1, 0 for an empty slot. A slot
+/// that is taken moves the field on to the next.
+const SLOTS: [u8; 1024] = {
+    let mut slots = [0u8; 1024];
+    let mut at = 0;
+    while at < FIELDS {
+        let (_, key, parent) = TABLE[at];
+        let mut slot = slot(parent, key.as_bytes());
+        while slots[slot] != 0 {
+            slot = (slot + 1) % slots.len();
+        }
+        at += 1;
+        slots[slot] = at as u8;
+    }
+    slots
+};
+
+/// A number that differs for most keys that occur: made of the length and of three bytes.
+const fn slot(parent: Parent, key: &[u8]) -> usize {
+    if key.is_empty() {
+        return 0;
+    }
+    let (first, middle, last) = (key[0] as usize, key[key.len() / 2] as usize, key[key.len() - 1] as usize);
+    (parent as usize * 257 + key.len() * 67 + first * 31 + middle * 7 + last * 139) % 1024
+}
+
+impl Parent {
+    /// The field of this parent that the key names.
+    #[inline]
+    fn field(self, key: &[u8]) -> Option<Field> {
+        let mut slot = slot(self, key);
+        loop {
+            let at = usize::from(*SLOTS.get(slot)?).checked_sub(1)?;
+            let (field, known, parent) = TABLE.get(at)?;
+            if *parent as usize == self as usize && known.as_bytes() == key {
+                return Some(*field);
+            }
+            slot = (slot + 1) % SLOTS.len();
+        }
+    }
 }
 
 /// Where a field's value lies in the bytes. Empty: the field is absent (a JSON value has at least one byte).
@@ -559,6 +593,20 @@ fn field_named(parent: Parent, key: RawString<'_>) -> Option<Field> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_field_is_found_by_its_key() {
+        for (field, key, parent) in TABLE {
+            assert_eq!(parent.field(key.as_bytes()), Some(*field));
+            for other in [Parent::Top, Parent::Metadata, Parent::Spec, Parent::Status] {
+                let found = other.field(key.as_bytes());
+                assert!(found.is_none_or(|found| found.key() == *key && found.parent() == other));
+            }
+        }
+        for key in ["", "x", "zzNobodyReadsThis", "statuss"] {
+            assert_eq!(Parent::Top.field(key.as_bytes()), None);
+        }
+    }
 
     #[test]
     fn of_two_parents_the_last_counts_whole() {
