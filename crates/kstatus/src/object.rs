@@ -189,6 +189,18 @@ pub(crate) enum Member {
 const CONDITION_KEYS: [&str; 6] =
     ["type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"];
 
+fn member_named(key: &[u8]) -> Option<Member> {
+    Some(match key {
+        b"type" => Member::Type,
+        b"status" => Member::Status,
+        b"reason" => Member::Reason,
+        b"message" => Member::Message,
+        b"observedGeneration" => Member::ObservedGeneration,
+        b"lastTransitionTime" => Member::LastTransitionTime,
+        _ => return None,
+    })
+}
+
 type ConditionSpans = [Span; CONDITION_KEYS.len()];
 
 /// Hardly any object has more conditions; those beyond are looked for again when they are asked for.
@@ -570,16 +582,11 @@ fn read_condition(cursor: &mut Cursor<'_>, members: &mut ConditionSpans) -> Resu
     let mut first = true;
     while let Some(key) = cursor.next_key(first)? {
         first = false;
-        let slot = if key.escaped {
-            let key = key.text();
-            CONDITION_KEYS.iter().position(|known| *known == key)
-        } else {
-            CONDITION_KEYS.iter().position(|known| known.as_bytes() == key.inner)
-        };
+        let slot = if key.escaped { member_named(key.text().as_bytes()) } else { member_named(key.inner) };
         cursor.peek();
         let start = cursor.at;
         let value = cursor.skip()?;
-        if let Some(span) = slot.and_then(|at| members.get_mut(at)) {
+        if let Some(span) = slot.and_then(|member| members.get_mut(member as usize)) {
             *span = if value == b"null" { Span::default() } else { Span::new(start, cursor.at) };
         }
     }

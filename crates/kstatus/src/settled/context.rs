@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::cmp::Ordering;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
@@ -267,11 +266,11 @@ impl<'o> Condition<'o> {
         self.reason().is_some_and(|reason| reason.is(word))
     }
 
-    /// How the type compares with a word, byte by byte.
-    pub(super) fn compare_type(&self, word: &str) -> Ordering {
+    /// The first byte of the type.
+    pub(super) fn first_letter(&self) -> Option<u8> {
         match self.type_bytes {
-            Some(bytes) => bytes.cmp(word.as_bytes()),
-            None => (*self.type_text()).cmp(word),
+            Some(bytes) => bytes.first().copied(),
+            None => self.type_text().bytes().next(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What any object may say: the condition `Ready`, other conditions whose meaning is common, phase words.
 
 use super::context::{Condition, Context, Truth};
+use super::words::WordTable;
 use super::{Standard, member};
 use crate::node::{Kind, Shown};
 use crate::object::Field;
@@ -46,7 +47,7 @@ const WORK: Meaning = (Says::Working, Says::Nothing);
 
 /// The condition types whose meaning is common across controllers, sorted. A name that means different things to
 /// different controllers is left out: no verdict is better than a wrong one.
-const MEANINGS: &[(&str, Meaning)] = &[
+static MEANINGS: WordTable<Meaning> = WordTable::new(&[
     ("Accepted", ACCEPTANCE),
     ("Active", STATE),
     ("Admitted", CHECK),
@@ -116,11 +117,11 @@ const MEANINGS: &[(&str, Meaning)] = &[
     ("Valid", CHECK),
     ("Validated", CHECK),
     ("Verified", CHECK),
-];
+]);
 
 fn meaning(condition: &Condition<'_>) -> Option<Says> {
-    let at = MEANINGS.binary_search_by(|(known, _)| condition.compare_type(known).reverse()).ok()?;
-    let (_, (when_true, when_false)) = *MEANINGS.get(at)?;
+    let first = condition.first_letter()?;
+    let (when_true, when_false) = *MEANINGS.find(first, |known| condition.is_type(known))?;
     Some(match condition.truth {
         Truth::True => when_true,
         Truth::False => when_false,
@@ -254,7 +255,7 @@ enum Word {
 }
 
 /// Words in which controllers sum up a state, in lower case without separators, sorted.
-const WORDS: &[(&str, Word)] = &[
+static WORDS: WordTable<Word> = WordTable::new(&[
     ("active", Word::Done),
     ("applying", Word::Working),
     ("available", Word::Done),
@@ -325,7 +326,7 @@ const WORDS: &[(&str, Word)] = &[
     ("uptodate", Word::Done),
     ("waiting", Word::Working),
     ("yellow", Word::Working),
-];
+]);
 
 /// Kinds that do something once: for them `Running` is on the way.
 const TASK_ENDINGS: &[&str] =
@@ -359,8 +360,7 @@ fn from_words(context: &Context<'_, '_>, kind: &str) -> Option<Verdict> {
 
 fn word_says(word: &str, kind: &str) -> Option<(Status, Option<FailureClass>)> {
     let plain = || word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-    let at = WORDS.binary_search_by(|(known, _)| known.bytes().cmp(plain())).ok()?;
-    let (_, word) = WORDS.get(at)?;
+    let word = WORDS.find(plain().next()?, |known| known.bytes().eq(plain()))?;
     Some(match word {
         Word::Done => (Status::Current, None),
         Word::Working => (Status::InProgress, None),
@@ -408,8 +408,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_sorted() {
-        assert!(MEANINGS.is_sorted_by_key(|(type_, _)| type_));
-        assert!(WORDS.is_sorted_by_key(|(word, _)| word));
+    fn every_word_is_found() {
+        MEANINGS.assert_complete();
+        WORDS.assert_complete();
     }
 }

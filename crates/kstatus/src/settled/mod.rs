@@ -12,6 +12,7 @@ mod pod;
 mod scaling;
 mod statusless;
 mod storage;
+mod words;
 mod workloads;
 
 use crate::node::{Kind, Node};
