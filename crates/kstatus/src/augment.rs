@@ -137,7 +137,7 @@ fn as_upstream(object: &Object<'_>, options: &Options, now: &str) -> Result<Vec<
         let Some(status) = element.get("status").filter(|status| status.kind() == Kind::String) else {
             return Err("condition status does not have the expected type".to_owned());
         };
-        elements.push(updated(element, condition, status.is(condition.status), now));
+        elements.push(updated(element, condition, status.is(condition.status), None, now));
         present = true;
     }
     if let Some(condition) = condition.filter(|_| !present) {
@@ -183,7 +183,13 @@ fn as_settled(
             if decided || says_so {
                 elements.push(json_text(element));
             } else {
-                elements.push(updated(element, condition, is("status", condition.status), now));
+                elements.push(updated(
+                    element,
+                    condition,
+                    is("status", condition.status),
+                    verdict.generation,
+                    now,
+                ));
                 changed = true;
             }
         } else if is_stale(element, &verdict, is_evidence) {
@@ -210,7 +216,13 @@ fn is_stale(element: Node<'_>, verdict: &Verdict, is_evidence: bool) -> bool {
 }
 
 /// The element with the condition's words in place of its own.
-fn updated(element: Node<'_>, condition: &Condition<'_>, same_status: bool, now: &str) -> String {
+fn updated(
+    element: Node<'_>,
+    condition: &Condition<'_>,
+    same_status: bool,
+    generation: Option<i64>,
+    now: &str,
+) -> String {
     let mut news = vec![
         ("status", quoted(condition.status)),
         ("lastUpdateTime", quoted(now)),
@@ -219,6 +231,10 @@ fn updated(element: Node<'_>, condition: &Condition<'_>, same_status: bool, now:
     ];
     if !same_status {
         news.push(("lastTransitionTime", quoted(now)));
+    }
+    // A condition that names its generation speaks of this one from now on.
+    if let Some(generation) = generation.filter(|_| element.get("observedGeneration").is_some()) {
+        news.push(("observedGeneration", generation.to_string()));
     }
     let mut members: Vec<(String, String)> = Vec::new();
     for (key, value) in element.members() {

@@ -78,12 +78,16 @@ pub(crate) struct RawString<'a> {
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     pub(crate) at: usize,
+    /// How many containers were entered and not left yet.
+    level: usize,
+    /// For each level above the innermost, whether it is an object.
+    outer: [u64; MAX_DEPTH / 64],
     problem: Problem,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, problem: Problem::Eof }
+        Self { bytes, at: 0, level: 0, outer: [0; MAX_DEPTH / 64], problem: Problem::Eof }
     }
 
     #[cold]
@@ -264,8 +268,8 @@ impl<'a> Cursor<'a> {
     /// The position is a local here, and strings without escapes are stepped over in place: nearly all of the time
     /// that a verdict takes is spent in this loop.
     fn skip_container(&mut self) -> Result<()> {
-        let mut outer = [0u64; MAX_DEPTH / 64];
-        let mut depth = 0usize;
+        let outside = self.level;
+        let mut depth = outside;
         let mut in_object = false;
         let mut at = self.at;
         loop {
@@ -274,7 +278,7 @@ impl<'a> Cursor<'a> {
                 Some(b'"') => at = self.string_from(at)?,
                 Some(open @ (b'{' | b'[')) => {
                     let (word, bit) = (depth / 64, 1u64 << (depth % 64));
-                    let Some(level) = outer.get_mut(word) else {
+                    let Some(level) = self.outer.get_mut(word) else {
                         return Err(self.fail_at(at, Problem::TooDeep));
                     };
                     if in_object {
@@ -317,11 +321,11 @@ impl<'a> Cursor<'a> {
                 }
                 at += 1;
                 depth -= 1;
-                if depth == 0 {
+                if depth == outside {
                     self.at = at;
                     return Ok(());
                 }
-                let word = outer.get(depth / 64).copied().unwrap_or_default();
+                let word = self.outer.get(depth / 64).copied().unwrap_or_default();
                 in_object = word & (1u64 << (depth % 64)) != 0;
             }
         }
@@ -392,6 +396,7 @@ impl<'a> Cursor<'a> {
     /// Steps into an object: the position must be at its `{`.
     pub(crate) fn enter(&mut self) {
         self.at += 1;
+        self.level += 1;
     }
 
     /// The next key of the object that was entered, or none at its end. The value must be stepped over before the
@@ -401,6 +406,7 @@ impl<'a> Cursor<'a> {
         match self.peek() {
             Some(b'}') => {
                 self.at += 1;
+                self.level -= 1;
                 return Ok(None);
             }
             Some(b',') if !first => {
@@ -420,6 +426,7 @@ impl<'a> Cursor<'a> {
         match self.peek() {
             Some(b']') => {
                 self.at += 1;
+                self.level -= 1;
                 return Ok(false);
             }
             Some(b',') if !first => self.at += 1,

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::json::{Cursor, Invalid, RawString, SyntaxError};
-use crate::node::{Elements, Kind, Node};
+use crate::node::{Elements, Kind, Node, same};
 
 /// Declares the fields that rules read. One line a parent; the order of the variants groups a parent's fields.
 macro_rules! fields {
@@ -143,7 +143,7 @@ impl Parent {
         loop {
             let at = usize::from(*SLOTS.get(slot)?).checked_sub(1)?;
             let (field, known, parent) = TABLE.get(at)?;
-            if *parent as usize == self as usize && known.as_bytes() == key {
+            if *parent as usize == self as usize && same(known.as_bytes(), key) {
                 return Some(*field);
             }
             slot = (slot + 1) % SLOTS.len();
@@ -626,6 +626,19 @@ mod tests {
         assert_eq!(object.get(Field::Phase).and_then(Node::as_str).as_deref(), Some("x"));
         assert!(matches!(object.find(Field::Paused), Found::BadParent(_)));
         assert!(matches!(object.find(Field::Generation), Found::Absent));
+    }
+
+    #[test]
+    fn depth_is_bounded_wherever_it_is_reached() {
+        for path in [&["x"][..], &["status"], &["status", "x"], &["status", "conditions"], &["metadata", "x"]]
+        {
+            for (levels, fits) in [(crate::MAX_DEPTH, true), (crate::MAX_DEPTH + 1, false)] {
+                let open: String = path.iter().map(|key| format!("{{\"{key}\":")).collect();
+                let lists = levels - path.len();
+                let json = [open, "[".repeat(lists), "]".repeat(lists), "}".repeat(path.len())].concat();
+                assert_eq!(Object::parse(json.as_bytes()).is_ok(), fits, "{path:?} {levels}");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::node::{Kind, Node, Shown};
+use crate::node::{Kind, Node, Shown, same};
 use crate::object::{ConditionFields, Field, Found, Member, Object};
 use crate::options::Options;
 use crate::text::text;
@@ -245,7 +245,7 @@ impl<'o> Condition<'o> {
     #[inline]
     pub(super) fn is_type(&self, word: &str) -> bool {
         match self.type_bytes {
-            Some(bytes) => bytes == word.as_bytes(),
+            Some(bytes) => same(bytes, word.as_bytes()),
             None => self.fields.member(Member::Type).is_some_and(|type_| type_.is(word)),
         }
     }

@@ -9,7 +9,6 @@ use super::context::{
     Condition, Context, Truth, current, in_progress, path, recoverable, terminal, whole_number,
 };
 use super::member;
-use crate::duration::human;
 use crate::node::{Kind, Node, Shown};
 use crate::object::Field;
 use crate::text::text;
@@ -421,7 +420,6 @@ fn unschedulable(context: &Context<'_, '_>, condition: &Condition<'_>) -> Verdic
     let elapsed = since.and_then(|time| context.since(&time)).unwrap_or(SignedDuration::MAX);
     let message = condition.message_or(|| "no node takes the Pod".to_owned());
     if elapsed < context.options.schedule_grace {
-        let message = text!("{message} (for {})", human(elapsed));
         return in_progress("PodNotScheduled", message).failure(FailureClass::Scheduling, false);
     }
     let verdict = recoverable(FailureClass::Scheduling, "Unschedulable", message);
