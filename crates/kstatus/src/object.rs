@@ -454,20 +454,36 @@ impl<'a> Object<'a> {
     }
 
     /// API group and kind as upstream reads them: an `apiVersion` with more than one slash leaves both empty.
-    pub(crate) fn group_kind(&self) -> (Cow<'a, str>, Cow<'a, str>) {
-        let version = self.api_version().unwrap_or_default();
-        let Some(at) = version.find('/') else { return (Cow::Borrowed(""), self.kind().unwrap_or_default()) };
-        if version.rfind('/') != Some(at) {
-            return Default::default();
-        }
-        let group = match version {
-            Cow::Borrowed(version) => Cow::Borrowed(version.get(..at).unwrap_or_default()),
-            Cow::Owned(mut version) => {
-                version.truncate(at);
-                Cow::Owned(version)
+    ///
+    /// As bytes: they are compared with known names, and checking that they are UTF-8 would cost more than that.
+    pub(crate) fn group_kind(&self) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
+        let kind = || self.bytes_of(Field::ObjectKind);
+        let version = self.bytes_of(Field::ApiVersion);
+        let mut slashes = version.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let (first, second) = (slashes.next(), slashes.next());
+        match (first, second) {
+            (None, _) => (Cow::Borrowed(b""), kind()),
+            (Some(at), None) => {
+                let group = match version {
+                    Cow::Borrowed(version) => Cow::Borrowed(version.get(..at).unwrap_or_default()),
+                    Cow::Owned(mut version) => {
+                        version.truncate(at);
+                        Cow::Owned(version)
+                    }
+                };
+                (group, kind())
             }
-        };
-        (group, self.kind().unwrap_or_default())
+            (Some(_), Some(_)) => Default::default(),
+        }
+    }
+
+    /// The bytes of a string; empty where it is none.
+    fn bytes_of(&self, field: Field) -> Cow<'a, [u8]> {
+        let Some(node) = self.get(field) else { return Cow::Borrowed(b"") };
+        match node.plain() {
+            Some(bytes) => Cow::Borrowed(bytes),
+            None => Cow::Owned(node.as_str().unwrap_or_default().into_owned().into_bytes()),
+        }
     }
 }
 

@@ -35,17 +35,17 @@ pub(crate) fn compute(object: &Object<'_>, now: Timestamp) -> Result<Verdict> {
     }
     let (group, kind) = object.group_kind();
     let verdict = match key(&group, &kind) {
-        ("", "Secret" | "ConfigMap") | ("batch", "CronJob") => rule_current("Resource is always ready"),
-        ("", "Service") => service(object),
-        ("", "Pod") => pod(object, &conditions, now)?,
-        ("", "PersistentVolumeClaim") => persistent_volume_claim(object),
-        ("apps", "StatefulSet") => stateful_set(object),
-        ("apps" | "extensions", "DaemonSet") => daemon_set(object)?,
-        ("apps" | "extensions", "Deployment") => deployment(object, &conditions),
-        ("apps" | "extensions", "ReplicaSet") => replica_set(object, &conditions),
-        ("policy", "PodDisruptionBudget") => rule_current("AllowedDisruptions has been computed."),
-        ("batch", "Job") => job(object, &conditions),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => custom_resource_definition(&conditions),
+        (b"", b"Secret" | b"ConfigMap") | (b"batch", b"CronJob") => rule_current("Resource is always ready"),
+        (b"", b"Service") => service(object),
+        (b"", b"Pod") => pod(object, &conditions, now)?,
+        (b"", b"PersistentVolumeClaim") => persistent_volume_claim(object),
+        (b"apps", b"StatefulSet") => stateful_set(object),
+        (b"apps" | b"extensions", b"DaemonSet") => daemon_set(object)?,
+        (b"apps" | b"extensions", b"Deployment") => deployment(object, &conditions),
+        (b"apps" | b"extensions", b"ReplicaSet") => replica_set(object, &conditions),
+        (b"policy", b"PodDisruptionBudget") => rule_current("AllowedDisruptions has been computed."),
+        (b"batch", b"Job") => job(object, &conditions),
+        (b"apiextensions.k8s.io", b"CustomResourceDefinition") => custom_resource_definition(&conditions),
         _ => return Ok(ready_condition(&conditions)),
     };
     Ok(verdict)
@@ -53,8 +53,14 @@ pub(crate) fn compute(object: &Object<'_>, now: Timestamp) -> Result<Verdict> {
 
 /// Upstream looks rules up by `kind`, or `group/kind` outside the core group, joined: a core object whose kind is
 /// literally `apps/Deployment` finds the rule too.
-fn key<'k>(group: &'k str, kind: &'k str) -> (&'k str, &'k str) {
-    if group.is_empty() { kind.split_once('/').unwrap_or(("", kind)) } else { (group, kind) }
+fn key<'k>(group: &'k [u8], kind: &'k [u8]) -> (&'k [u8], &'k [u8]) {
+    if !group.is_empty() {
+        return (group, kind);
+    }
+    match kind.iter().position(|byte| *byte == b'/') {
+        Some(at) => (kind.get(..at).unwrap_or_default(), kind.get(at + 1..).unwrap_or_default()),
+        None => (group, kind),
+    }
 }
 
 fn current(basis: Basis, message: impl Into<Text>) -> Verdict {

@@ -138,7 +138,7 @@ fn is_pending(condition: &Condition<'_>) -> bool {
         .any(|word| condition.is_reason(word))
 }
 
-pub(super) fn verdict(context: &Context<'_, '_>, kind: &str) -> Verdict {
+pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
     if let Some(verdict) = from_conditions(context) {
         return verdict;
     }
@@ -332,7 +332,7 @@ static WORDS: WordTable<Word> = WordTable::new(&[
 const TASK_ENDINGS: &[&str] =
     &["Backup", "Build", "Job", "Migration", "Restore", "Run", "Snapshot", "Task", "Workflow"];
 
-fn from_words(context: &Context<'_, '_>, kind: &str) -> Option<Verdict> {
+fn from_words(context: &Context<'_, '_>, kind: &[u8]) -> Option<Verdict> {
     for field in [Field::Phase, Field::State, Field::StatusWord, Field::Health] {
         let Some(node) = context.object.get(field) else { continue };
         let word = match node.kind() {
@@ -358,14 +358,14 @@ fn from_words(context: &Context<'_, '_>, kind: &str) -> Option<Verdict> {
     None
 }
 
-fn word_says(word: &str, kind: &str) -> Option<(Status, Option<FailureClass>)> {
+fn word_says(word: &str, kind: &[u8]) -> Option<(Status, Option<FailureClass>)> {
     let plain = || word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
     let word = WORDS.find(plain().next()?, |known| known.bytes().eq(plain()))?;
     Some(match word {
         Word::Done => (Status::Current, None),
         Word::Working => (Status::InProgress, None),
         Word::Wrong => (Status::Failed, Some(FailureClass::Other)),
-        Word::Running if TASK_ENDINGS.iter().any(|ending| kind.ends_with(ending)) => {
+        Word::Running if TASK_ENDINGS.iter().any(|ending| kind.ends_with(ending.as_bytes())) => {
             (Status::InProgress, None)
         }
         Word::Running => (Status::Current, None),

@@ -20,13 +20,13 @@ const NAMESPACE_CONDITIONS: [&str; 5] = [
     "NamespaceContentRemaining",
 ];
 
-pub(super) fn deletion(context: &Context<'_, '_>, group: &str, kind: &str) -> Option<Verdict> {
+pub(super) fn deletion(context: &Context<'_, '_>, group: &[u8], kind: &[u8]) -> Option<Verdict> {
     let time = context.text(Field::DeletionTimestamp).filter(|time| !time.is_empty())?;
     let elapsed = context.since(&time);
     if elapsed.is_none() {
         context.note(".metadata.deletionTimestamp", text!("`{time}` is no RFC 3339 time"));
     }
-    let is_namespace = group.is_empty() && kind == "Namespace";
+    let is_namespace = group.is_empty() && kind == b"Namespace";
     if is_namespace && let Some(verdict) = namespace(context, elapsed) {
         return Some(verdict);
     }

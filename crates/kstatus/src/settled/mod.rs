@@ -36,62 +36,64 @@ pub(crate) enum Evidence {
 type Rule = fn(&Context<'_, '_>) -> Verdict;
 
 /// The rule for a kind; the version does not matter.
-fn rule(group: &str, kind: &str) -> Option<Rule> {
-    // By group first: comparing strings is what this costs.
+fn rule(group: &[u8], kind: &[u8]) -> Option<Rule> {
+    // By group first: comparing is what this costs.
     let rule: Rule = match group {
-        "" => match kind {
-            "Pod" => pod::pod,
-            "Service" => network::service,
-            "PersistentVolumeClaim" => storage::persistent_volume_claim,
-            "PersistentVolume" => storage::persistent_volume,
-            "Namespace" => cluster::namespace,
-            "Node" => cluster::node,
-            "ResourceQuota" => cluster::resource_quota,
-            "ReplicationController" => workloads::replica_set,
+        b"" => match kind {
+            b"Pod" => pod::pod,
+            b"Service" => network::service,
+            b"PersistentVolumeClaim" => storage::persistent_volume_claim,
+            b"PersistentVolume" => storage::persistent_volume,
+            b"Namespace" => cluster::namespace,
+            b"Node" => cluster::node,
+            b"ResourceQuota" => cluster::resource_quota,
+            b"ReplicationController" => workloads::replica_set,
             _ => return None,
         },
-        "apps" | "extensions" => match kind {
-            "Deployment" => workloads::deployment,
-            "ReplicaSet" => workloads::replica_set,
-            "DaemonSet" => workloads::daemon_set,
-            "StatefulSet" if group == "apps" => workloads::stateful_set,
-            "Ingress" if group == "extensions" => network::ingress,
+        b"apps" | b"extensions" => match kind {
+            b"Deployment" => workloads::deployment,
+            b"ReplicaSet" => workloads::replica_set,
+            b"DaemonSet" => workloads::daemon_set,
+            b"StatefulSet" if group == b"apps" => workloads::stateful_set,
+            b"Ingress" if group == b"extensions" => network::ingress,
             _ => return None,
         },
-        "batch" => match kind {
-            "Job" => workloads::job,
-            "CronJob" => workloads::cron_job,
+        b"batch" => match kind {
+            b"Job" => workloads::job,
+            b"CronJob" => workloads::cron_job,
             _ => return None,
         },
-        "snapshot.storage.k8s.io" | "groupsnapshot.storage.k8s.io" => match kind {
-            "VolumeSnapshot"
-            | "VolumeSnapshotContent"
-            | "VolumeGroupSnapshot"
-            | "VolumeGroupSnapshotContent" => storage::snapshot,
+        b"snapshot.storage.k8s.io" | b"groupsnapshot.storage.k8s.io" => match kind {
+            b"VolumeSnapshot"
+            | b"VolumeSnapshotContent"
+            | b"VolumeGroupSnapshot"
+            | b"VolumeGroupSnapshotContent" => storage::snapshot,
             _ => return None,
         },
-        "policy" if kind == "PodDisruptionBudget" => scaling::pod_disruption_budget,
-        "autoscaling" if kind == "HorizontalPodAutoscaler" => scaling::horizontal_pod_autoscaler,
-        "networking.k8s.io" if kind == "Ingress" => network::ingress,
-        "gateway.networking.k8s.io" if kind == "Gateway" => network::gateway,
-        "discovery.k8s.io" if kind == "EndpointSlice" => network::endpoint_slice,
-        "storage.k8s.io" if kind == "VolumeAttachment" => storage::volume_attachment,
-        "apiregistration.k8s.io" if kind == "APIService" => cluster::api_service,
-        "apiextensions.k8s.io" if kind == "CustomResourceDefinition" => cluster::custom_resource_definition,
-        "certificates.k8s.io" if kind == "CertificateSigningRequest" => cluster::certificate_signing_request,
-        "admissionregistration.k8s.io" if kind == "ValidatingAdmissionPolicy" => {
+        b"policy" if kind == b"PodDisruptionBudget" => scaling::pod_disruption_budget,
+        b"autoscaling" if kind == b"HorizontalPodAutoscaler" => scaling::horizontal_pod_autoscaler,
+        b"networking.k8s.io" if kind == b"Ingress" => network::ingress,
+        b"gateway.networking.k8s.io" if kind == b"Gateway" => network::gateway,
+        b"discovery.k8s.io" if kind == b"EndpointSlice" => network::endpoint_slice,
+        b"storage.k8s.io" if kind == b"VolumeAttachment" => storage::volume_attachment,
+        b"apiregistration.k8s.io" if kind == b"APIService" => cluster::api_service,
+        b"apiextensions.k8s.io" if kind == b"CustomResourceDefinition" => cluster::custom_resource_definition,
+        b"certificates.k8s.io" if kind == b"CertificateSigningRequest" => {
+            cluster::certificate_signing_request
+        }
+        b"admissionregistration.k8s.io" if kind == b"ValidatingAdmissionPolicy" => {
             cluster::validating_admission_policy
         }
-        "resource.k8s.io" if kind == "ResourceClaim" => cluster::resource_claim,
-        "coordination.k8s.io" if kind == "Lease" => cluster::lease,
-        "flowcontrol.apiserver.k8s.io" if kind == "FlowSchema" => cluster::flow_schema,
+        b"resource.k8s.io" if kind == b"ResourceClaim" => cluster::resource_claim,
+        b"coordination.k8s.io" if kind == b"Lease" => cluster::lease,
+        b"flowcontrol.apiserver.k8s.io" if kind == b"FlowSchema" => cluster::flow_schema,
         _ => return None,
     };
     Some(rule)
 }
 
 /// Whether this library knows the kind, rather than what any object may say.
-pub(crate) fn has_own_rule(group: &str, kind: &str) -> bool {
+pub(crate) fn has_own_rule(group: &[u8], kind: &[u8]) -> bool {
     rule(group, kind).is_some() || statusless::contains(group, kind)
 }
 
@@ -113,6 +115,7 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence) -> Verdict {
     if let (Some(latest), Some(observed)) = (context.generation, context.observed)
         && latest != observed
     {
+        let kind = context.object.kind().unwrap_or_default();
         return not_observed(text!(
             "{kind} generation is {latest}, but latest observed generation is {observed}"
         ));
@@ -131,7 +134,7 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence) -> Verdict {
 }
 
 /// What makes an object of Kubernetes: a kind, and an apiVersion of at most two parts.
-fn check_type(context: &Context<'_, '_>, kind: &str) {
+fn check_type(context: &Context<'_, '_>, kind: &[u8]) {
     if kind.is_empty() && context.text(Field::ObjectKind).is_none_or(|kind| kind.is_empty()) {
         context.unreadable(".kind", "missing: this is no Kubernetes object");
     }

@@ -48,10 +48,10 @@ const KINDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-pub(super) fn contains(group: &str, kind: &str) -> bool {
-    KINDS
-        .binary_search_by_key(&group, |(group, _)| group)
-        .is_ok_and(|at| KINDS.get(at).is_some_and(|(_, kinds)| kinds.contains(&kind)))
+pub(super) fn contains(group: &[u8], kind: &[u8]) -> bool {
+    KINDS.binary_search_by_key(&group, |(group, _)| group.as_bytes()).is_ok_and(|at| {
+        KINDS.get(at).is_some_and(|(_, kinds)| kinds.iter().any(|known| known.as_bytes() == kind))
+    })
 }
 
 pub(super) fn verdict(context: &Context<'_, '_>) -> Verdict {
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn groups_are_sorted() {
         assert!(KINDS.is_sorted_by_key(|(group, _)| group));
-        assert!(contains("", "ConfigMap") && contains("rbac.authorization.k8s.io", "Role"));
-        assert!(!contains("", "Pod") && !contains("example.com", "ConfigMap"));
+        assert!(contains(b"", b"ConfigMap") && contains(b"rbac.authorization.k8s.io", b"Role"));
+        assert!(!contains(b"", b"Pod") && !contains(b"example.com", b"ConfigMap"));
     }
 }
