@@ -106,7 +106,17 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether this is a string.
+    #[inline]
+    pub(crate) fn is_string(self) -> bool {
+        match self {
+            Self::Text(text) => text.first() == Some(&b'"'),
+            Self::Value(value) => value.is_string(),
+        }
+    }
+
     /// The bytes of a string that holds no escape.
+    #[inline]
     pub(crate) fn plain(self) -> Option<&'a [u8]> {
         match self {
             Self::Text(text) => inner(text).filter(|inner| !is_escaped(inner)),
@@ -278,10 +288,20 @@ fn plain_text(inner: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Whether a checked literal holds an escape: it has no other byte that is special.
+/// Whether the inside of a checked literal holds an escape. Most strings are short: two words that may overlap cover
+/// them without a loop.
 #[inline]
 fn is_escaped(inner: &[u8]) -> bool {
-    find_special(inner, 0) < inner.len()
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let has_backslash = |chunk: &[u8; 8]| {
+        let text = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(b'\\'));
+        text.wrapping_sub(ONES) & !text & (ONES << 7) != 0
+    };
+    match (inner.first_chunk::<8>(), inner.last_chunk::<8>()) {
+        (Some(first), Some(last)) if inner.len() <= 16 => has_backslash(first) | has_backslash(last),
+        (Some(_), _) => find_special(inner, 0) < inner.len(),
+        _ => inner.iter().fold(false, |found, byte| found | (*byte == b'\\')),
+    }
 }
 
 fn parse_int(text: &[u8]) -> Option<i64> {

@@ -379,7 +379,7 @@ impl<'o> Condition<'o> {
         }
         let (type_, status) = (fields.member(Member::Type), fields.member(Member::Status));
         for (key, node) in [(".type", type_), (".status", status)] {
-            if let Some(node) = node.filter(|node| node.kind() != Kind::String) {
+            if let Some(node) = node.filter(|node| !node.is_string()) {
                 context.wrong_type(at(key), "a string", node);
                 return None;
             }
