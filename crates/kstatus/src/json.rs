@@ -445,20 +445,6 @@ impl<'a> Cursor<'a> {
     }
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-
-/// A word whose lowest set bit lies in the first of eight bytes that ends a run of plain string text.
-///
-/// With bit 1 flipped, control characters and the quote are the bytes below 0x21 (`"` is 0x22, the space becomes
-/// 0x22 and `!` 0x23): one subtraction finds both. The subtractions borrow only from a marked byte upwards, so bits
-/// above the lowest one may be wrong: callers look at the lowest alone.
-#[inline(always)]
-fn special(text: u64) -> u64 {
-    let control_or_quote = (text ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
-    let backslash = (text ^ (ONES * u64::from(b'\\'))).wrapping_sub(ONES);
-    (control_or_quote | backslash) & !text & (ONES << 7)
-}
-
 /// The first quote, backslash or control character at or after `at`, or the length of the bytes.
 #[inline(always)]
 pub(crate) fn find_special(bytes: &[u8], mut at: usize) -> usize {
@@ -472,14 +458,7 @@ pub(crate) fn find_special(bytes: &[u8], mut at: usize) -> usize {
         }
         at += 16;
     }
-    // The last bytes of the input.
-    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let marks = special(u64::from_le_bytes(*chunk));
-        if marks != 0 {
-            return at + marks.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
+    // Fewer than sixteen bytes are left.
     while let Some(&byte) = bytes.get(at) {
         if byte == b'"' || byte == b'\\' || byte < 0x20 {
             break;
