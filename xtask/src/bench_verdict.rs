@@ -1,7 +1,6 @@
 //! How long a verdict takes, side by side with the decoder that every Go reader starts with.
 //!
-//! Rounds of all contestants alternate within one run, so that noise of the machine hits each of them. Our side pays
-//! for the counting of allocations throughout.
+//! Rounds of all contestants alternate within one run, so that noise of the machine hits each of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -234,20 +233,7 @@ fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -
     let all = cores();
 
     let mut measured = Measured::default();
-    for (options, allocations) in options.iter().zip(&mut measured.allocations) {
-        for (at, (object, value)) in objects.iter().zip(&values).enumerate() {
-            let mut verdict = None;
-            let counted = allocation_counter::measure(|| verdict = Some(kstatus::compute(object, options)));
-            let beyond = i64::try_from(counted.count_total)? - counted.count_current;
-            allocations.own += counted.count_current;
-            allocations.beyond += beyond;
-            if let Some(verdict) = verdict.filter(|_| beyond > 0) {
-                let sort = format!("{} {}", verdict.status, verdict.reason);
-                let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-                allocations.offenders.entry(sort).or_insert_with(|| format!("{beyond}, {kind}, object {at}"));
-            }
-        }
-    }
+    count_allocations(workload, &values, &options, &mut measured.allocations)?;
 
     for _ in 0..plan.rounds {
         if let Some(decoder) = &mut decoder {
@@ -278,6 +264,51 @@ fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -
         }
     }
     Ok(measured)
+}
+
+/// Has a program of its own count, whose allocator would slow the timings down.
+fn count_allocations(
+    workload: &Workload,
+    values: &[Value],
+    options: &[Options; 2],
+    allocations: &mut [Allocations; 2],
+) -> Outcome<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let now = options[0].now.to_string();
+    let mut counter = Command::new(cargo)
+        .args(["run", "--quiet", "--release", "--package", "xtask", "--bin", "count-allocations", "--", &now])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    // The program reads all of its input before it answers.
+    let mut input = counter.stdin.take().ok_or("the counting program has no standard input")?;
+    for object in &workload.objects {
+        input.write_all(&u32::try_from(object.len())?.to_le_bytes())?;
+        input.write_all(object)?;
+    }
+    drop(input);
+    let output = counter.wait_with_output()?;
+    let text = String::from_utf8(output.stdout)?;
+    if !output.status.success() || text.lines().count() != values.len() {
+        return Err("the counting program has not answered for all objects".into());
+    }
+    for (at, ((line, object), value)) in text.lines().zip(&workload.objects).zip(values).enumerate() {
+        let counts: Vec<i64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        for ((counts, options), allocations) in counts.chunks(2).zip(options).zip(allocations.iter_mut()) {
+            let &[own, beyond] = counts else {
+                return Err("the counting program's answer is not understood".into());
+            };
+            allocations.own += own;
+            allocations.beyond += beyond;
+            if beyond > 0 {
+                let verdict = kstatus::compute(object, options);
+                let sort = format!("{} {}", verdict.status, verdict.reason);
+                let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+                allocations.offenders.entry(sort).or_insert_with(|| format!("{beyond}, {kind}, object {at}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn both(rounds: &Rounds) -> String {

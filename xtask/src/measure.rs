@@ -38,17 +38,14 @@ impl Rounds {
 
 /// Does the work on every object, in whole passes, for at least the time asked for; returns nanoseconds per object.
 pub(crate) fn round<T, R>(objects: &[T], at_least: Duration, work: impl Fn(&T) -> R) -> f64 {
-    // Counting allocations is for another run: a timing must not carry its cost.
     let start = Instant::now();
     let mut passes = 0_u32;
-    allocation_counter::opt_out(|| {
-        while start.elapsed() < at_least || passes == 0 {
-            for object in objects {
-                black_box(work(black_box(object)));
-            }
-            passes += 1;
+    while start.elapsed() < at_least || passes == 0 {
+        for object in objects {
+            black_box(work(black_box(object)));
         }
-    });
+        passes += 1;
+    }
     nanos_per(start.elapsed(), f64::from(passes) * objects.len() as f64)
 }
 
@@ -65,14 +62,12 @@ pub(crate) fn round_on<T: Sync, R>(
             .map(|_| {
                 scope.spawn(|| {
                     let mut done = 0.0;
-                    allocation_counter::opt_out(|| {
-                        while start.elapsed() < at_least {
-                            for object in objects {
-                                black_box(work(black_box(object)));
-                            }
-                            done += objects.len() as f64;
+                    while start.elapsed() < at_least {
+                        for object in objects {
+                            black_box(work(black_box(object)));
                         }
-                    });
+                        done += objects.len() as f64;
+                    }
                     done
                 })
             })

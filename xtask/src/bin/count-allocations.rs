@@ -1,0 +1,37 @@
+//! Counts what a verdict allocates, for `cargo xtask bench verdict`.
+//!
+//! A program of its own, for a counting allocator costs more than the allocations it counts: timings must not carry it.
+//!
+//! Standard input holds objects, each behind its length (4 bytes, little-endian); the argument is the present time.
+//! For each object a line goes out: for the profile `kstatus`, then for `settled`, the allocations still alive when the
+//! verdict is returned (its own texts), and those beyond them.
+
+use std::error::Error;
+use std::io::{Read as _, Write as _, stdin, stdout};
+
+use kstatus::{Options, Profile};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let now = std::env::args().nth(1).ok_or("the present time is missing")?;
+    let now = now.parse().map_err(|error| format!("{now}: {error}"))?;
+    let mut input = Vec::new();
+    stdin().read_to_end(&mut input)?;
+    let mut rest = input.as_slice();
+    let mut output = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(u32::from_le_bytes(*length))?;
+        let (object, after) = after.split_at_checked(length).ok_or("the last object is cut off")?;
+        rest = after;
+        for profile in [Profile::Kstatus, Profile::Settled] {
+            let options = Options { profile, ..Options::new(now) };
+            let mut verdict = None;
+            let counted = allocation_counter::measure(|| verdict = Some(kstatus::compute(object, &options)));
+            drop(verdict);
+            let beyond = i64::try_from(counted.count_total)? - counted.count_current;
+            write!(output, "{} {beyond} ", counted.count_current)?;
+        }
+        writeln!(output)?;
+    }
+    stdout().write_all(&output)?;
+    Ok(())
+}
