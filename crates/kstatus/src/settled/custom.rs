@@ -254,78 +254,78 @@ enum Word {
     Unknown,
 }
 
-/// Words in which controllers sum up a state, in lower case without separators, sorted.
-static WORDS: WordTable<Word> = WordTable::new(&[
-    ("active", Word::Done),
-    ("applying", Word::Working),
-    ("available", Word::Done),
-    ("binding", Word::Working),
-    ("bound", Word::Done),
-    ("building", Word::Working),
-    ("complete", Word::Done),
-    ("completed", Word::Done),
-    ("configuring", Word::Working),
-    ("crashloopbackoff", Word::Wrong),
-    ("creating", Word::Working),
-    ("degraded", Word::Wrong),
-    ("deleting", Word::Working),
-    ("denied", Word::Wrong),
-    ("deployed", Word::Done),
-    ("deploying", Word::Working),
-    ("error", Word::Wrong),
-    ("errored", Word::Wrong),
-    ("established", Word::Done),
-    ("fail", Word::Wrong),
-    ("failed", Word::Wrong),
-    ("failing", Word::Wrong),
-    ("failure", Word::Wrong),
-    ("green", Word::Done),
-    ("healthy", Word::Done),
-    ("initializing", Word::Working),
-    ("inprogress", Word::Working),
-    ("installed", Word::Done),
-    ("installing", Word::Working),
-    ("invalid", Word::Wrong),
-    ("lost", Word::Wrong),
-    ("new", Word::Working),
-    ("notready", Word::Working),
-    ("ok", Word::Done),
-    ("online", Word::Done),
-    ("pending", Word::Working),
-    ("preparing", Word::Working),
-    ("processing", Word::Working),
-    ("progressing", Word::Working),
-    ("provisioned", Word::Done),
-    ("provisioning", Word::Working),
-    ("queued", Word::Working),
-    ("ready", Word::Done),
-    ("reconciled", Word::Done),
-    ("reconciling", Word::Working),
-    ("red", Word::Wrong),
-    ("rejected", Word::Wrong),
-    ("restarting", Word::Working),
-    ("running", Word::Running),
-    ("scaling", Word::Working),
-    ("scheduled", Word::Working),
-    ("scheduling", Word::Working),
-    ("stalled", Word::Wrong),
-    ("starting", Word::Working),
-    ("stopping", Word::Working),
-    ("submitted", Word::Working),
-    ("succeeded", Word::Done),
-    ("success", Word::Done),
-    ("successful", Word::Done),
-    ("synced", Word::Done),
-    ("syncing", Word::Working),
-    ("terminating", Word::Working),
-    ("unavailable", Word::Wrong),
-    ("unhealthy", Word::Wrong),
-    ("unknown", Word::Unknown),
-    ("updating", Word::Working),
-    ("upgrading", Word::Working),
-    ("uptodate", Word::Done),
-    ("waiting", Word::Working),
-    ("yellow", Word::Working),
+/// Words in which controllers sum up a state, in lower case without separators, sorted; with each the reason it gives.
+static WORDS: WordTable<(&str, Word)> = WordTable::new(&[
+    ("active", ("Active", Word::Done)),
+    ("applying", ("Applying", Word::Working)),
+    ("available", ("Available", Word::Done)),
+    ("binding", ("Binding", Word::Working)),
+    ("bound", ("Bound", Word::Done)),
+    ("building", ("Building", Word::Working)),
+    ("complete", ("Complete", Word::Done)),
+    ("completed", ("Completed", Word::Done)),
+    ("configuring", ("Configuring", Word::Working)),
+    ("crashloopbackoff", ("CrashLoopBackOff", Word::Wrong)),
+    ("creating", ("Creating", Word::Working)),
+    ("degraded", ("Degraded", Word::Wrong)),
+    ("deleting", ("Deleting", Word::Working)),
+    ("denied", ("Denied", Word::Wrong)),
+    ("deployed", ("Deployed", Word::Done)),
+    ("deploying", ("Deploying", Word::Working)),
+    ("error", ("Error", Word::Wrong)),
+    ("errored", ("Errored", Word::Wrong)),
+    ("established", ("Established", Word::Done)),
+    ("fail", ("Fail", Word::Wrong)),
+    ("failed", ("Failed", Word::Wrong)),
+    ("failing", ("Failing", Word::Wrong)),
+    ("failure", ("Failure", Word::Wrong)),
+    ("green", ("Green", Word::Done)),
+    ("healthy", ("Healthy", Word::Done)),
+    ("initializing", ("Initializing", Word::Working)),
+    ("inprogress", ("InProgress", Word::Working)),
+    ("installed", ("Installed", Word::Done)),
+    ("installing", ("Installing", Word::Working)),
+    ("invalid", ("Invalid", Word::Wrong)),
+    ("lost", ("Lost", Word::Wrong)),
+    ("new", ("New", Word::Working)),
+    ("notready", ("NotReady", Word::Working)),
+    ("ok", ("Ok", Word::Done)),
+    ("online", ("Online", Word::Done)),
+    ("pending", ("Pending", Word::Working)),
+    ("preparing", ("Preparing", Word::Working)),
+    ("processing", ("Processing", Word::Working)),
+    ("progressing", ("Progressing", Word::Working)),
+    ("provisioned", ("Provisioned", Word::Done)),
+    ("provisioning", ("Provisioning", Word::Working)),
+    ("queued", ("Queued", Word::Working)),
+    ("ready", ("Ready", Word::Done)),
+    ("reconciled", ("Reconciled", Word::Done)),
+    ("reconciling", ("Reconciling", Word::Working)),
+    ("red", ("Red", Word::Wrong)),
+    ("rejected", ("Rejected", Word::Wrong)),
+    ("restarting", ("Restarting", Word::Working)),
+    ("running", ("Running", Word::Running)),
+    ("scaling", ("Scaling", Word::Working)),
+    ("scheduled", ("Scheduled", Word::Working)),
+    ("scheduling", ("Scheduling", Word::Working)),
+    ("stalled", ("Stalled", Word::Wrong)),
+    ("starting", ("Starting", Word::Working)),
+    ("stopping", ("Stopping", Word::Working)),
+    ("submitted", ("Submitted", Word::Working)),
+    ("succeeded", ("Succeeded", Word::Done)),
+    ("success", ("Success", Word::Done)),
+    ("successful", ("Successful", Word::Done)),
+    ("synced", ("Synced", Word::Done)),
+    ("syncing", ("Syncing", Word::Working)),
+    ("terminating", ("Terminating", Word::Working)),
+    ("unavailable", ("Unavailable", Word::Wrong)),
+    ("unhealthy", ("Unhealthy", Word::Wrong)),
+    ("unknown", ("Unknown", Word::Unknown)),
+    ("updating", ("Updating", Word::Working)),
+    ("upgrading", ("Upgrading", Word::Working)),
+    ("uptodate", ("UpToDate", Word::Done)),
+    ("waiting", ("Waiting", Word::Working)),
+    ("yellow", ("Yellow", Word::Working)),
 ]);
 
 /// Kinds that do something once: for them `Running` is on the way.
@@ -342,14 +342,14 @@ fn from_words(context: &Context<'_, '_>, kind: &[u8]) -> Option<Verdict> {
             _ => None,
         };
         let Some(word) = word else { continue };
-        let Some((status, failure)) = word_says(&word, kind) else { continue };
+        let Some((reason, status, failure)) = word_says(&word, kind) else { continue };
         let detail =
             context.object.get(Field::StatusMessage).filter(|m| m.kind() == Kind::String && !m.is(""));
         let message = match detail {
             Some(detail) => text!("status.{} is {word}: {}", field.key(), Shown(detail)),
             None => ["status.", field.key(), " is ", &word].concat(),
         };
-        let mut verdict = Verdict::new(status, Basis::PhaseWord, camel_case(&word), message);
+        let mut verdict = Verdict::new(status, Basis::PhaseWord, reason, message);
         if let Some(class) = failure {
             verdict = verdict.failure(class, false);
         }
@@ -358,10 +358,10 @@ fn from_words(context: &Context<'_, '_>, kind: &[u8]) -> Option<Verdict> {
     None
 }
 
-fn word_says(word: &str, kind: &[u8]) -> Option<(Status, Option<FailureClass>)> {
+fn word_says(word: &str, kind: &[u8]) -> Option<(&'static str, Status, Option<FailureClass>)> {
     let plain = || word.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
-    let word = WORDS.find(plain().next()?, |known| known.bytes().eq(plain()))?;
-    Some(match word {
+    let (reason, word) = *WORDS.find(plain().next()?, |known| known.bytes().eq(plain()))?;
+    let (status, failure) = match word {
         Word::Done => (Status::Current, None),
         Word::Working => (Status::InProgress, None),
         Word::Wrong => (Status::Failed, Some(FailureClass::Other)),
@@ -370,24 +370,8 @@ fn word_says(word: &str, kind: &[u8]) -> Option<(Status, Option<FailureClass>)> 
         }
         Word::Running => (Status::Current, None),
         Word::Unknown => (Status::Unknown, None),
-    })
-}
-
-/// A word as a reason: letters and digits, each part of it with a capital.
-fn camel_case(word: &str) -> String {
-    let mut reason = String::with_capacity(word.len());
-    let mut starts = true;
-    for c in word.chars() {
-        if !c.is_ascii_alphanumeric() {
-            starts = true;
-        } else if starts {
-            reason.push(c.to_ascii_uppercase());
-            starts = false;
-        } else {
-            reason.push(c);
-        }
-    }
-    reason
+    };
+    Some((reason, status, failure))
 }
 
 fn no_signal(context: &Context<'_, '_>) -> Text {
