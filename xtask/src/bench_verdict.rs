@@ -276,7 +276,17 @@ fn count_allocations(
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let now = options[0].now.to_string();
     let mut counter = Command::new(cargo)
-        .args(["run", "--quiet", "--release", "--package", "xtask", "--bin", "count-allocations", "--", &now])
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "xtask",
+            "--example",
+            "count-allocations",
+            "--",
+            &now,
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;

@@ -1,6 +1,6 @@
 //! Counts what a verdict allocates, for `cargo xtask bench verdict`.
 //!
-//! A program of its own, for a counting allocator costs more than the allocations it counts: timings must not carry it.
+//! A program of its own (an example, so that `cargo run` still means the command line), for a counting allocator costs more than the allocations it counts: timings must not carry it.
 //!
 //! Standard input holds objects, each behind its length (4 bytes, little-endian); the argument is the present time.
 //! For each object a line goes out: for the profile `kstatus`, then for `settled`, the allocations still alive when the
