@@ -236,23 +236,18 @@ fn updated(
     if let Some(generation) = generation.filter(|_| element.get("observedGeneration").is_some()) {
         news.push(("observedGeneration", generation.to_string()));
     }
+    // A key that stands twice stays so, with the new value both times: looking for it would take long in a hostile map.
     let mut members: Vec<(String, String)> = Vec::new();
+    let mut missing = news.clone();
     for (key, value) in element.members() {
-        let position = members.iter().position(|(known, _)| *known == key);
+        missing.retain(|(new, _)| *new != key);
         let value = match news.iter().find(|(new, _)| *new == key) {
             Some((_, new)) => new.clone(),
             None => json_text(value),
         };
-        match position.and_then(|at| members.get_mut(at)) {
-            Some(member) => member.1 = value,
-            None => members.push((key.into_owned(), value)),
-        }
+        members.push((key.into_owned(), value));
     }
-    for (key, value) in news {
-        if !members.iter().any(|(known, _)| known == key) {
-            members.push((key.to_owned(), value));
-        }
-    }
+    members.extend(missing.into_iter().map(|(key, value)| (key.to_owned(), value)));
     object_text(members.iter().map(|(key, value)| (key.as_str(), value.as_str())))
 }
 

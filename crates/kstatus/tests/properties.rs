@@ -334,6 +334,38 @@ fn stale_conditions_are_cleared() {
     assert_eq!(lost["status"]["conditions"][0]["type"], "Stalled");
 }
 
+/// Lists and maps of many thousands cost time in proportion to their size, not to its square. Nothing is timed: were it
+/// the square, this test would take hours.
+#[test]
+fn large_lists_do_not_multiply() {
+    const MANY: usize = 50_000;
+    let names = |prefix: &str| (0..MANY).map(|i| (format!("{prefix}{i}"), json!("1"))).collect::<Map<_, _>>();
+    let list = |element: fn(usize) -> Value| Value::from((0..MANY).map(element).collect::<Vec<_>>());
+    let mut condition = names("x");
+    condition.extend([("type".to_owned(), json!("Reconciling")), ("status".to_owned(), json!("False"))]);
+    let objects = [
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": names("r")},
+            "status": {"hard": names("r"), "used": names("r")}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": {"readinessGates": list(|i| json!({"conditionType": format!("g{i}")}))},
+        "status": {"phase": "Running", "conditions": list(|i| if i == 0 {
+            json!({"type": "ContainersReady", "status": "True"})
+        } else {
+            json!({"type": format!("c{i}"), "status": "True"})
+        })}}),
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "spec": {"metrics": list(|i| json!({"resource": {"name": format!("m{i}"), "target": {}}}))},
+            "status": {"currentMetrics": list(|i| json!({"resource": {"name": format!("n{i}"), "current": {}}})),
+                "conditions": [{"type": "AbleToScale", "status": "True"}, {"type": "ScalingActive", "status": "False"}]}}),
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"phase": "Pending", "conditions": [condition]}}),
+    ];
+    for object in objects {
+        let options = options(Profile::Settled);
+        let bytes = serde_json::to_vec(&object).unwrap();
+        assert_eq!(compute(&bytes, &options), compute_value(&object, &options));
+        assert!(augment(&bytes, &options).is_ok());
+    }
+}
+
 /// A condition that is written anew speaks of the latest generation, whatever it spoke of before.
 #[test]
 fn a_rewritten_condition_does_not_lag() {

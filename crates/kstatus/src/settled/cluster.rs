@@ -62,19 +62,20 @@ pub(super) fn resource_quota(context: &Context<'_, '_>) -> Verdict {
         }
         return in_progress("NotObserved", "the quota's usage has not been computed yet");
     };
-    // In order of the names, which their order in the object does not change.
+    // As maps: in order of the names, whatever their order in the object, and quick to look into however many there are.
+    let limits: BTreeMap<_, _> = status.members().collect();
     let wanted: BTreeMap<_, _> = spec.into_iter().flat_map(Node::members).collect();
     for (resource, wanted) in wanted {
-        let observed = status.get(&resource);
+        let observed = limits.get(&resource).copied();
         if !observed.is_some_and(|observed| same_quantity(observed, wanted)) {
             return in_progress("NotObserved", text!("the limit of {resource} has not been taken over yet"));
         }
     }
     let mut used_up = String::new();
     if let Some(used) = context.map(Field::StatusUsed) {
-        let limits: BTreeMap<_, _> = status.members().collect();
+        let used: BTreeMap<_, _> = used.members().collect();
         for (resource, hard) in limits {
-            if used.get(&resource).and_then(quantity) >= quantity(hard) {
+            if used.get(&resource).copied().and_then(quantity) >= quantity(hard) {
                 let separator = if used_up.is_empty() { "" } else { ", " };
                 let _ = write!(used_up, "{separator}{resource}");
             }

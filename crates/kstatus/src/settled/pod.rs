@@ -482,7 +482,9 @@ fn unready_container(role: Role, status: Node<'_>) -> Verdict {
 /// The readiness gates whose condition is not True.
 fn readiness_gates(context: &Context<'_, '_>) -> String {
     let mut missing = String::new();
-    for gate in context.list(Field::ReadinessGates) {
+    // Each gate is looked for among the conditions: a bound keeps a hostile Pod from taking long.
+    const MOST: usize = 64;
+    for gate in context.list(Field::ReadinessGates).take(MOST) {
         let Some(type_) = member(gate, "conditionType") else { continue };
         if !context.conditions().iter().any(|c| c.is(&type_, Truth::True)) {
             push_name(&mut missing, &type_);

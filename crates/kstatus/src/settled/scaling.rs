@@ -150,7 +150,10 @@ fn missing_metrics(context: &Context<'_, '_>) -> String {
             .any(|current| current.kind == metric.kind && current.name == metric.name && current.has_value)
     };
     let mut missing = String::new();
-    for metric in context.list(Field::SpecMetrics).filter_map(|node| Metric::read(node, "target")) {
+    // Each metric is looked for among the current ones: a bound keeps a hostile object from taking long.
+    const MOST: usize = 64;
+    for metric in context.list(Field::SpecMetrics).take(MOST).filter_map(|node| Metric::read(node, "target"))
+    {
         if !has_value(&metric) {
             if !missing.is_empty() {
                 missing.push_str(", ");
