@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::node::{Kind, Node};
 use crate::object::{Field, Found, Object, ParseError};
 use crate::options::{Options, Profile};
-use crate::settled::{self, Evidence};
+use crate::settled::{self, CustomRule, Evidence};
 use crate::upstream;
 use crate::verdict::{Basis, Condition, RECONCILING, STALLED, Status, Verdict};
 
@@ -45,7 +45,25 @@ pub enum AugmentError {
 /// When the object cannot be read, or (profile `kstatus`) upstream's `Augment` fails.
 pub fn augment(json: &[u8], options: &Options) -> Result<Vec<u8>, AugmentError> {
     let object = Object::parse(json)?;
-    let Some(list) = amended(&object, options)? else { return Ok(json.to_vec()) };
+    augment_object(json, &object, options, None)
+}
+
+/// As [`augment`], where `rule` is asked first in the profile `settled`.
+///
+/// # Errors
+/// As [`augment`].
+pub fn augment_by(json: &[u8], options: &Options, rule: &dyn CustomRule) -> Result<Vec<u8>, AugmentError> {
+    let object = Object::parse(json)?;
+    augment_object(json, &object, options, Some(rule))
+}
+
+fn augment_object(
+    json: &[u8],
+    object: &Object<'_>,
+    options: &Options,
+    rule: Option<&dyn CustomRule>,
+) -> Result<Vec<u8>, AugmentError> {
+    let Some(list) = amended(object, options, rule)? else { return Ok(json.to_vec()) };
     let list = join(&list);
     // Where the list goes, and what stands around it there.
     let (start, end, before, after) = if let Some((start, end)) = object.span(Field::Conditions) {
@@ -88,7 +106,7 @@ pub fn augment(json: &[u8], options: &Options) -> Result<Vec<u8>, AugmentError> 
 /// # Errors
 /// As [`augment`]; the value stays as it is.
 pub fn augment_value(value: &mut Value, options: &Options) -> Result<(), AugmentError> {
-    let list = amended(&Object::from_value(value)?, options)?;
+    let list = amended(&Object::from_value(value)?, options, None)?;
     let Some(list) = list else { return Ok(()) };
     let list: Value =
         serde_json::from_str(&join(&list)).map_err(|error| AugmentError::Malformed(error.to_string()))?;
@@ -105,11 +123,15 @@ pub fn augment_value(value: &mut Value, options: &Options) -> Result<(), Augment
 }
 
 /// The new list, an element each; none where nothing is to be written.
-fn amended(object: &Object<'_>, options: &Options) -> Result<Option<Vec<String>>, AugmentError> {
+fn amended(
+    object: &Object<'_>,
+    options: &Options,
+    rule: Option<&dyn CustomRule>,
+) -> Result<Option<Vec<String>>, AugmentError> {
     let now = jiff::Timestamp::from_second(options.now.as_second()).unwrap_or(options.now).to_string();
     match options.profile {
         Profile::Kstatus => as_upstream(object, options, &now).map(Some).map_err(AugmentError::Malformed),
-        Profile::Settled => as_settled(object, options, &now),
+        Profile::Settled => as_settled(object, options, &now, rule),
     }
 }
 
@@ -155,10 +177,11 @@ fn as_settled(
     object: &Object<'_>,
     options: &Options,
     now: &str,
+    rule: Option<&dyn CustomRule>,
 ) -> Result<Option<Vec<String>>, AugmentError> {
     let (group, kind) = object.group_kind();
     let is_evidence = !settled::has_own_rule(&group, &kind);
-    let verdict = settled::compute(object, options, Evidence::WithoutEarlierVerdicts);
+    let verdict = settled::compute(object, options, Evidence::WithoutEarlierVerdicts, rule);
     if verdict.status == Status::Unknown && verdict.reason == "Malformed" {
         return Err(AugmentError::Malformed(verdict.message.into_owned()));
     }

@@ -15,10 +15,12 @@ mod upstream;
 mod verdict;
 
 pub use aggregate::{Counts, aggregate};
-pub use augment::{AugmentError, augment, augment_value};
+pub use augment::{AugmentError, augment, augment_by, augment_value};
 pub use json::MAX_DEPTH;
-pub use object::{Object, ParseError};
+pub use node::{Elements, Kind as NodeKind, Members, Node};
+pub use object::{ConditionElements, ConditionFields, Known, Member, Object, ParseError};
 pub use options::{Options, Profile};
+pub use settled::CustomRule;
 pub use verdict::{
     Basis, Condition, Failure, FailureClass, Problem, RECONCILING, STALLED, Status, Text, UnknownName,
     Verdict,
@@ -48,17 +50,27 @@ pub fn compute_value(value: &Value, options: &Options) -> Verdict {
 }
 
 impl Object<'_> {
+    /// The verdict on this object where `rule` is asked first. In the profile `kstatus` it is not: that is upstream to
+    /// the letter.
+    #[must_use]
+    pub fn verdict_by(&self, options: &Options, rule: &dyn CustomRule) -> Verdict {
+        match options.profile {
+            Profile::Settled => settled::compute(self, options, settled::Evidence::Whole, Some(rule)),
+            Profile::Kstatus => self.verdict(options),
+        }
+    }
+
     /// The verdict on this object.
     #[must_use]
     pub fn verdict(&self, options: &Options) -> Verdict {
         match options.profile {
-            Profile::Settled => settled::compute(self, options, settled::Evidence::Whole),
+            Profile::Settled => settled::compute(self, options, settled::Evidence::Whole, None),
             Profile::Kstatus => {
                 let mut verdict = upstream::compute(self, options.now)
                     .unwrap_or_else(|error| Verdict::malformed("", error));
-                verdict.generation = self.get(object::Field::Generation).and_then(node::Node::as_int);
+                verdict.generation = self.get(object::Field::Generation).and_then(Node::as_int);
                 verdict.observed_generation =
-                    self.get(object::Field::ObservedGeneration).and_then(node::Node::as_int);
+                    self.get(object::Field::ObservedGeneration).and_then(Node::as_int);
                 verdict
             }
         }

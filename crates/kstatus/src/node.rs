@@ -7,32 +7,51 @@ use serde_json::Value;
 
 use crate::json::{Cursor, RawString, find_special};
 
-/// A JSON value. Copying it copies a reference.
+/// A JSON value of an object, where it lies. Copying it copies a reference.
 ///
 /// Types are told apart as Go's decoder for Kubernetes objects does it: a number without fraction and exponent that
 /// fits 64 bits is an integer, any other a float.
+///
+/// ```
+/// use kstatus::Object;
+/// let object = Object::parse(br#"{"kind":"Widget","status":{"phase":"Up","ready":3}}"#)?;
+/// let status = object.root().get("status").unwrap();
+/// assert!(status.get("phase").unwrap().is("Up"));
+/// assert_eq!(status.get("ready").unwrap().as_int(), Some(3));
+/// # Ok::<(), kstatus::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Node<'a> {
-    /// The checked bytes of exactly one value.
+pub enum Node<'a> {
+    /// The checked bytes of exactly one value, as [`Object`](crate::Object) hands them out. What other bytes give is
+    /// not defined, but safe.
     Text(&'a [u8]),
     /// A value that somebody else has parsed.
     Value(&'a Value),
 }
 
+/// The type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// `null`
     Null,
+    /// `true` or `false`
     Bool,
+    /// A number that is a 64 bit integer.
     Int,
+    /// Any other number.
     Float,
+    /// A string.
     String,
+    /// An array.
     List,
+    /// An object.
     Map,
 }
 
 impl Kind {
     /// The word used in messages of this library.
-    pub(crate) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool => "a boolean",
@@ -46,7 +65,9 @@ impl Kind {
 }
 
 impl<'a> Node<'a> {
-    pub(crate) fn kind(self) -> Kind {
+    /// The type of this value.
+    #[must_use]
+    pub fn kind(self) -> Kind {
         match self {
             Self::Text(text) => match text.first() {
                 Some(b'"') => Kind::String,
@@ -74,18 +95,24 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub(crate) fn is_null(self) -> bool {
+    /// Whether this is `null`.
+    #[must_use]
+    pub fn is_null(self) -> bool {
         self.kind() == Kind::Null
     }
 
-    pub(crate) fn as_int(self) -> Option<i64> {
+    /// This value where it is an integer.
+    #[must_use]
+    pub fn as_int(self) -> Option<i64> {
         match self {
             Self::Text(text) => parse_int(text),
             Self::Value(value) => value.as_i64(),
         }
     }
 
-    pub(crate) fn as_float(self) -> Option<f64> {
+    /// This value where it is a number.
+    #[must_use]
+    pub fn as_float(self) -> Option<f64> {
         match self {
             Self::Text(text) => match self.kind() {
                 Kind::Int | Kind::Float => std::str::from_utf8(text).ok()?.parse().ok(),
@@ -95,7 +122,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub(crate) fn as_bool(self) -> Option<bool> {
+    /// This value where it is a boolean.
+    #[must_use]
+    pub fn as_bool(self) -> Option<bool> {
         match self {
             Self::Text(text) => match text.first() {
                 Some(b't') => Some(true),
@@ -108,7 +137,8 @@ impl<'a> Node<'a> {
 
     /// Whether this is a string.
     #[inline]
-    pub(crate) fn is_string(self) -> bool {
+    #[must_use]
+    pub fn is_string(self) -> bool {
         match self {
             Self::Text(text) => text.first() == Some(&b'"'),
             Self::Value(value) => value.is_string(),
@@ -117,14 +147,17 @@ impl<'a> Node<'a> {
 
     /// The bytes of a string that holds no escape.
     #[inline]
-    pub(crate) fn plain(self) -> Option<&'a [u8]> {
+    #[must_use]
+    pub fn plain(self) -> Option<&'a [u8]> {
         match self {
             Self::Text(text) => inner(text).filter(|inner| !is_escaped(inner)),
             Self::Value(value) => value.as_str().map(str::as_bytes),
         }
     }
 
-    pub(crate) fn as_str(self) -> Option<Cow<'a, str>> {
+    /// This value where it is a string; borrowed unless it holds an escape.
+    #[must_use]
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
         match self {
             Self::Text(text) => inner(text).map(unescape),
             Self::Value(value) => value.as_str().map(Cow::Borrowed),
@@ -132,7 +165,8 @@ impl<'a> Node<'a> {
     }
 
     /// Whether this is the string `word`, without copying it.
-    pub(crate) fn is(self, word: &str) -> bool {
+    #[must_use]
+    pub fn is(self, word: &str) -> bool {
         debug_assert!(!word.contains('\\'));
         match self {
             Self::Text(text) => match inner(text) {
@@ -146,36 +180,53 @@ impl<'a> Node<'a> {
     }
 
     /// The member `key` of a map; of several with the same key the last, as in Go.
-    pub(crate) fn get(self, key: &str) -> Option<Self> {
+    #[must_use]
+    pub fn get(self, key: &str) -> Option<Self> {
         match self {
-            Self::Text(_) => self.members().filter(|(k, _)| k == key).last().map(|(_, value)| value),
+            Self::Text(text) if text.first() == Some(&b'{') => {
+                let mut cursor = Cursor::new(text);
+                cursor.enter();
+                let (mut first, mut found) = (true, None);
+                // The bytes were checked when the object was read: an error cannot come up, it would end the map.
+                while let Ok(Some(name)) = cursor.next_key(first) {
+                    first = false;
+                    let Ok(value) = cursor.skip() else { break };
+                    if if name.escaped { name.text() == key } else { same(name.inner, key.as_bytes()) } {
+                        found = Some(Node::Text(value));
+                    }
+                }
+                found
+            }
+            Self::Text(_) => None,
             Self::Value(value) => value.get(key).map(Node::Value),
         }
     }
 
     /// The elements of a list; none for anything else.
-    pub(crate) fn elements(self) -> Elements<'a> {
+    #[must_use]
+    pub fn elements(self) -> Elements<'a> {
         match self {
             Self::Text(text) if text.first() == Some(&b'[') => {
                 let mut cursor = Cursor::new(text);
                 cursor.enter();
-                Elements::Text { cursor, first: true }
+                Elements(ElementsOf::Text { cursor, first: true })
             }
-            Self::Value(Value::Array(list)) => Elements::Value(list.iter()),
-            _ => Elements::Value([].iter()),
+            Self::Value(Value::Array(list)) => Elements(ElementsOf::Value(list.iter())),
+            _ => Elements(ElementsOf::Value([].iter())),
         }
     }
 
     /// The members of a map, in their order in the bytes; none for anything else. A key that stands twice comes twice.
-    pub(crate) fn members(self) -> Members<'a> {
+    #[must_use]
+    pub fn members(self) -> Members<'a> {
         match self {
             Self::Text(text) if text.first() == Some(&b'{') => {
                 let mut cursor = Cursor::new(text);
                 cursor.enter();
-                Members::Text { cursor, first: true }
+                Members(MembersOf::Text { cursor, first: true })
             }
-            Self::Value(Value::Object(map)) => Members::Value(Some(map.iter())),
-            _ => Members::Value(None),
+            Self::Value(Value::Object(map)) => Members(MembersOf::Value(Some(map.iter()))),
+            _ => Members(MembersOf::Value(None)),
         }
     }
 }
@@ -193,7 +244,12 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-pub(crate) enum Elements<'a> {
+/// The elements of a list.
+#[derive(Debug)]
+pub struct Elements<'a>(ElementsOf<'a>);
+
+#[derive(Debug)]
+enum ElementsOf<'a> {
     Text { cursor: Cursor<'a>, first: bool },
     Value(std::slice::Iter<'a, Value>),
 }
@@ -202,20 +258,25 @@ impl<'a> Iterator for Elements<'a> {
     type Item = Node<'a>;
 
     fn next(&mut self) -> Option<Node<'a>> {
-        match self {
-            Self::Text { cursor, first } => {
+        match &mut self.0 {
+            ElementsOf::Text { cursor, first } => {
                 // The bytes were checked when the object was read, so an error cannot come up; it would end the list.
                 if !cursor.next_element(std::mem::take(first)).ok()? {
                     return None;
                 }
                 cursor.skip().ok().map(Node::Text)
             }
-            Self::Value(list) => list.next().map(Node::Value),
+            ElementsOf::Value(list) => list.next().map(Node::Value),
         }
     }
 }
 
-pub(crate) enum Members<'a> {
+/// The members of a map.
+#[derive(Debug)]
+pub struct Members<'a>(MembersOf<'a>);
+
+#[derive(Debug)]
+enum MembersOf<'a> {
     Text { cursor: Cursor<'a>, first: bool },
     Value(Option<serde_json::map::Iter<'a>>),
 }
@@ -224,13 +285,13 @@ impl<'a> Iterator for Members<'a> {
     type Item = (Cow<'a, str>, Node<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Self::Text { cursor, first } => {
+        match &mut self.0 {
+            MembersOf::Text { cursor, first } => {
                 let key = cursor.next_key(std::mem::take(first)).ok().flatten()?;
                 let value = cursor.skip().ok()?;
                 Some((key.text(), Node::Text(value)))
             }
-            Self::Value(map) => {
+            MembersOf::Value(map) => {
                 let (key, value) = map.as_mut()?.next()?;
                 Some((Cow::Borrowed(key), Node::Value(value)))
             }

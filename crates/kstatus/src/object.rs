@@ -158,6 +158,26 @@ struct Span {
     end: u32,
 }
 
+/// A field whose place is noted while an object is read: looking it up costs nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known(Field);
+
+impl Known {
+    /// The field `key` of `metadata`, `spec` or `status`, or of the object itself (`parent` is empty); none where its
+    /// place is not noted.
+    #[must_use]
+    pub fn find(parent: &str, key: &str) -> Option<Self> {
+        let parent = match parent {
+            "" => Parent::Top,
+            "metadata" => Parent::Metadata,
+            "spec" => Parent::Spec,
+            "status" => Parent::Status,
+            _ => return None,
+        };
+        parent.field(key.as_bytes()).map(Self)
+    }
+}
+
 /// What a look at a path gave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found<'a> {
@@ -177,12 +197,18 @@ enum Source<'a> {
 
 /// The members of a condition that rules read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Member {
+pub enum Member {
+    /// `type`
     Type,
+    /// `status`
     Status,
+    /// `reason`
     Reason,
+    /// `message`
     Message,
+    /// `observedGeneration`
     ObservedGeneration,
+    /// `lastTransitionTime`
     LastTransitionTime,
 }
 
@@ -255,19 +281,26 @@ impl Span {
     }
 }
 
-/// An element of `status.conditions`.
+/// An element of `status.conditions`, or of another list of conditions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ConditionFields<'o> {
+pub struct ConditionFields<'o> {
     /// The element itself, of whatever type it is.
-    pub(crate) element: Node<'o>,
+    pub element: Node<'o>,
     /// Where its members lie in the object's bytes, if that was noted.
     noted: Option<(&'o [u8], &'o ConditionSpans)>,
 }
 
 impl<'o> ConditionFields<'o> {
+    /// An element of any list of conditions.
+    #[must_use]
+    pub fn of(element: Node<'o>) -> Self {
+        Self { element, noted: None }
+    }
+
     /// A member that is there and not null.
     #[inline]
-    pub(crate) fn member(&self, member: Member) -> Option<Node<'o>> {
+    #[must_use]
+    pub fn member(&self, member: Member) -> Option<Node<'o>> {
         match self.noted {
             Some((bytes, spans)) => spans.get(member as usize)?.of(bytes),
             None => {
@@ -431,8 +464,42 @@ impl<'a> Object<'a> {
         Some((span.start as usize, span.end as usize))
     }
 
+    /// The object itself.
+    #[must_use]
+    pub fn root(&self) -> Node<'a> {
+        match self.source {
+            Source::Text(bytes) => Node::Text(bytes.trim_ascii()),
+            Source::Value(value, _) => Node::Value(value),
+        }
+    }
+
+    /// The value of a field whose place was noted, null included.
+    ///
+    /// ```
+    /// use kstatus::{Known, Object};
+    /// let phase = Known::find("status", "phase").unwrap();
+    /// let object = Object::parse(br#"{"status":{"phase":"Up"}}"#)?;
+    /// assert!(object.known(phase).unwrap().is("Up"));
+    /// # Ok::<(), kstatus::ParseError>(())
+    /// ```
+    #[must_use]
+    pub fn known(&self, field: Known) -> Option<Node<'a>> {
+        self.get(field.0)
+    }
+
+    /// The API group and the kind, as far as they are text.
+    #[must_use]
+    pub fn type_names(&self) -> (Cow<'a, str>, Cow<'a, str>) {
+        let (group, kind) = self.group_kind();
+        let text = |bytes: Cow<'a, [u8]>| match bytes {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        };
+        (text(group), text(kind))
+    }
+
     /// The elements of `status.conditions`; none where it is no list.
-    pub(crate) fn conditions(&self) -> ConditionElements<'_, 'a> {
+    pub fn conditions(&self) -> ConditionElements<'_, 'a> {
         let (bytes, noted) = match self.source {
             Source::Text(bytes) => (bytes, self.spans.conditions_length.min(CONDITIONS)),
             Source::Value(..) => (&[][..], 0),
@@ -492,7 +559,8 @@ impl<'a> Object<'a> {
 }
 
 /// The conditions: first those that were noted, then those that must be looked for.
-pub(crate) struct ConditionElements<'o, 'a> {
+#[derive(Debug)]
+pub struct ConditionElements<'o, 'a> {
     bytes: &'a [u8],
     noted: std::slice::Iter<'o, (Span, ConditionSpans)>,
     rest: Option<std::iter::Skip<Elements<'a>>>,

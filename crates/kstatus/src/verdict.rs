@@ -101,8 +101,14 @@ wire_enum! {
         Generation = "generation",
         /// What this library knows about the kind.
         KindRule = "kind-rule",
-        /// A rule that the user or a rule pack gave.
+        /// An annotation on the object itself that says when it is done.
+        ObjectAnnotation = "object-annotation",
+        /// A rule that the user gave.
         CustomRule = "custom-rule",
+        /// An annotation on the CustomResourceDefinition of the object's kind.
+        CrdAnnotation = "crd-annotation",
+        /// A rule of the built-in pack.
+        RulePack = "rule-pack",
         /// The conditions `Reconciling` and `Stalled` that kstatus defines.
         StandardCondition = "standard-condition",
         /// The condition `Ready`.
@@ -207,8 +213,8 @@ impl Serialize for Problem {
 /// Whether one object is done, has failed, and why.
 ///
 /// Serialised as a map with the keys of the command line's JSON contract: `status`, `reason`, `message`, `basis`,
-/// `generation`, `observedGeneration`, `failureClass`, `terminal`, `conditions`, `problems`; the ones that say
-/// nothing are left out.
+/// `generation`, `observedGeneration`, `failureClass`, `terminal`, `blocking`, `conditions`, `problems`; the ones that
+/// say nothing are left out.
 ///
 /// ```
 /// use kstatus::{compute, Options, Status};
@@ -237,6 +243,8 @@ pub struct Verdict {
     pub failure: Option<Failure>,
     /// What is odd about the object.
     pub problems: Vec<Problem>,
+    /// False where an annotation asks that nobody waits for this object. The status is what it is all the same.
+    pub blocking: bool,
     /// The message of the condition where it is another than the verdict's: upstream's rule for a Deployment past
     /// its deadline.
     pub(crate) condition_message: Option<Text>,
@@ -248,12 +256,9 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 
 impl Verdict {
-    pub(crate) fn new(
-        status: Status,
-        basis: Basis,
-        reason: impl Into<Text>,
-        message: impl Into<Text>,
-    ) -> Self {
+    /// A verdict without generation, failure and problems.
+    #[must_use]
+    pub fn new(status: Status, basis: Basis, reason: impl Into<Text>, message: impl Into<Text>) -> Self {
         Self {
             status,
             reason: reason.into(),
@@ -263,11 +268,14 @@ impl Verdict {
             observed_generation: None,
             failure: None,
             problems: Vec::new(),
+            blocking: true,
             condition_message: None,
         }
     }
 
-    pub(crate) fn failure(mut self, class: FailureClass, terminal: bool) -> Self {
+    /// The same with a failure.
+    #[must_use]
+    pub fn failure(mut self, class: FailureClass, terminal: bool) -> Self {
         self.failure = Some(Failure { class, terminal });
         self
     }
@@ -310,6 +318,9 @@ impl Serialize for Verdict {
         if let Some(failure) = self.failure {
             map.serialize_entry("failureClass", &failure.class)?;
             map.serialize_entry("terminal", &failure.terminal)?;
+        }
+        if !self.blocking {
+            map.serialize_entry("blocking", &false)?;
         }
         map.serialize_entry("conditions", self.condition().as_slice())?;
         if !self.problems.is_empty() {

@@ -45,6 +45,38 @@ pub fn yaml_to_json(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// As [`yaml_to_json`]; `places` gets, for each node of the JSON in its order, the byte of `out` and the byte of `text`
+/// at which it begins. What a merge (`<<`) brings has the place of the mapping it is merged into.
+///
+/// ```
+/// let (mut json, mut places) = (Vec::new(), Vec::new());
+/// settled_manifest::yaml_to_json_with_places(b"a:\n  b: x", &mut json, &mut places)?;
+/// assert_eq!(json, br#"{"a":{"b":"x"}}"#);
+/// assert_eq!(places, [(0, 0), (1, 0), (5, 5), (6, 5), (10, 8)]);
+/// # Ok::<(), settled_manifest::Malformed>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`yaml_to_json`].
+pub fn yaml_to_json_with_places(
+    text: &[u8],
+    out: &mut Vec<u8>,
+    places: &mut Vec<(usize, usize)>,
+) -> Result<(), Malformed> {
+    let mut json = Vec::new();
+    let mut transcoder = Transcoder::default();
+    transcoder.places = Some(Vec::new());
+    transcoder.read(text, &mut json, Limits::default()).map_err(|error| Malformed {
+        message: error.message,
+        position: advance(Position { line: 1, column: 1 }, &text[..error.at.min(text.len())]),
+    })?;
+    let before = out.len();
+    places.extend(transcoder.places.into_iter().flatten().map(|(written, at)| (before + written, at)));
+    out.extend_from_slice(&json);
+    Ok(())
+}
+
 /// What is wrong with a document, and at which byte of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct YamlError {

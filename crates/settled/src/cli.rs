@@ -81,6 +81,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Status(StatusArgs),
     Augment(AugmentArgs),
+    Rules(RulesArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -142,6 +143,30 @@ pub(crate) struct AugmentArgs {
     /// Print no summary
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
+}
+
+/// Show, explain, test and import rules
+#[derive(Args, Debug)]
+pub(crate) struct RulesArgs {
+    #[command(subcommand)]
+    pub(crate) command: RulesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    Test(RulesTestArgs),
+}
+
+/// Run cases and show what differs
+#[derive(Args, Debug)]
+pub(crate) struct RulesTestArgs {
+    /// Files of cases, or folders with files that end in .test.yaml
+    #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// The time of cases that name none, such as 2026-11-21T12:00:00Z [default: the present]
+    #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
+    pub(crate) now: Option<Timestamp>,
 }
 
 /// Print the completion script of a shell

@@ -11,7 +11,7 @@ use kstatus::Options;
 use crate::cli::{Cli, Command, InputArgs, VerdictArgs};
 use crate::error::CommandError;
 use crate::pipeline::Settings;
-use crate::{augment, generate, output, status, style};
+use crate::{augment, generate, output, rules, status, style};
 
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
 const THREADS_MAX: usize = 16;
@@ -38,6 +38,7 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
     match &cli.command {
         Command::Status(args) => status::run(args),
         Command::Augment(args) => augment::run(args),
+        Command::Rules(args) => rules::run(args),
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),
     }

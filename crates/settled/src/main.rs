@@ -11,6 +11,7 @@ mod output;
 mod pipeline;
 mod render;
 mod row;
+mod rules;
 mod sort;
 mod status;
 mod style;

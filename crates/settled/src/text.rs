@@ -11,6 +11,18 @@ pub(crate) fn clean(text: &str) -> String {
     out
 }
 
+/// As [`clean`], where lines stay lines.
+pub(crate) fn clean_lines(text: &str) -> String {
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let indent = line.len() - line.trim_start_matches(' ').len();
+            [&" ".repeat(indent), &*clean(line)].concat()
+        })
+        .collect();
+    lines.join("\n")
+}
+
 /// Appends [`clean`] text.
 pub(crate) fn push_clean(out: &mut String, text: &str) {
     let text = text.trim();

@@ -83,7 +83,8 @@ impl<'o, 'a> Context<'o, 'a> {
         };
         verdict.generation = self.generation;
         verdict.observed_generation = self.observed;
-        verdict.problems = problems;
+        // A custom rule may have noted some of its own.
+        verdict.problems.splice(0..0, problems);
         verdict
     }
 

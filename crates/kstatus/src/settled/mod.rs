@@ -97,28 +97,64 @@ pub(crate) fn has_own_rule(group: &[u8], kind: &[u8]) -> bool {
     rule(group, kind).is_some() || statusless::contains(group, kind)
 }
 
+/// A rule from outside this library: it decides before what this library knows of the kind.
+///
+/// Methods get the object and the options of the caller, and none of them must panic. See the crate `settled-rules` for
+/// rules that users write.
+pub trait CustomRule {
+    /// Whether an object with a `deletionTimestamp` is Terminating before the rule is asked.
+    fn checks_deletion(&self) -> bool {
+        true
+    }
+
+    /// Whether an object whose latest generation was not observed is InProgress before [`decide`](Self::decide).
+    fn checks_generation(&self) -> bool {
+        true
+    }
+
+    /// Asked before the check of the generation: an object that is paused observes nothing.
+    fn suspended(&self, object: &Object<'_>, options: &Options) -> Option<Verdict>;
+
+    /// The verdict; none where the rule says nothing, and this library's own rules go on.
+    fn decide(&self, object: &Object<'_>, options: &Options) -> Option<Verdict>;
+}
+
 /// The verdict of the profile `settled`.
-pub(crate) fn compute(object: &Object<'_>, options: &Options, evidence: Evidence) -> Verdict {
+pub(crate) fn compute(
+    object: &Object<'_>,
+    options: &Options,
+    evidence: Evidence,
+    rule: Option<&dyn CustomRule>,
+) -> Verdict {
     let mut context = Context::new(object, options);
     context.generation = context.int(Field::Generation);
     context.observed = observed_generation(&context);
-    let verdict = decide(&context, evidence);
+    let verdict = decide(&context, evidence, rule);
     context.finish(verdict)
 }
 
-fn decide(context: &Context<'_, '_>, evidence: Evidence) -> Verdict {
+fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn CustomRule>) -> Verdict {
     let (group, kind) = context.object.group_kind();
     check_type(context, &kind);
-    if let Some(verdict) = deletion::deletion(context, &group, &kind) {
+    if custom.is_none_or(CustomRule::checks_deletion)
+        && let Some(verdict) = deletion::deletion(context, &group, &kind)
+    {
         return verdict;
     }
-    if let (Some(latest), Some(observed)) = (context.generation, context.observed)
+    if let Some(verdict) = custom.and_then(|rule| rule.suspended(context.object, context.options)) {
+        return verdict;
+    }
+    if custom.is_none_or(CustomRule::checks_generation)
+        && let (Some(latest), Some(observed)) = (context.generation, context.observed)
         && latest != observed
     {
         let kind = context.object.kind().unwrap_or_default();
         return not_observed(text!(
             "{kind} generation is {latest}, but latest observed generation is {observed}"
         ));
+    }
+    if let Some(verdict) = custom.and_then(|rule| rule.decide(context.object, context.options)) {
+        return verdict;
     }
     let is_statusless = || statusless::contains(&group, &kind);
     let Some(rule) = rule(&group, &kind).or_else(|| is_statusless().then_some(statusless::verdict as Rule))

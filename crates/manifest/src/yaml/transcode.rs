@@ -26,6 +26,8 @@ pub(crate) struct Transcoder {
     in_output: Vec<Vec<u8>>,
     /// JSON of anchored nodes that isn't in the output any more, and keys that are being put together.
     kept: Vec<u8>,
+    /// Where each node of the output begins, and where in the document it comes from, if somebody asked for it.
+    pub(crate) places: Option<Vec<(usize, usize)>>,
 }
 
 /// An array or object that isn't complete.
@@ -161,6 +163,14 @@ impl Run<'_> {
 
     /// Writes what stands before the next node, and says what it is.
     fn begin(&mut self, at: usize, scalar: bool) -> Result<Role> {
+        let role = self.separate(at, scalar)?;
+        if let Some(places) = &mut self.transcoder.places {
+            places.push((self.out.len(), at));
+        }
+        Ok(role)
+    }
+
+    fn separate(&mut self, at: usize, scalar: bool) -> Result<Role> {
         match self.transcoder.frames.last_mut().map(|frame| &mut frame.kind) {
             None => Ok(Role::Value),
             Some(FrameKind::Sequence { first }) => {
@@ -341,6 +351,11 @@ impl Run<'_> {
     fn merge(&mut self, start: usize) -> Result<()> {
         self.keep_anchors(start)?;
         let text = self.out.split_off(start);
+        if let Some(places) = &mut self.transcoder.places {
+            // What is written again has the place of the mapping.
+            let before = places.partition_point(|(written, _)| *written <= start);
+            places.truncate(before);
+        }
         self.copied += text.len();
         self.check_copied(0)?;
         let mut members: Vec<(&[u8], &[u8])> = Vec::new();

@@ -1,0 +1,73 @@
+//! The built-in pack: a file a group, read when the first object of the group is met.
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use crate::document::{LoadError, LoadErrors};
+use crate::load::{Loaded, load};
+use crate::set::Rule;
+
+/// Each group with the text of its file, in alphabetical order. `_.` stands for `*.`.
+static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
+
+static READ: LazyLock<Box<[OnceLock<Vec<Rule>>]>> =
+    LazyLock::new(|| FILES.iter().map(|_| OnceLock::new()).collect());
+
+fn file_name(group: &str) -> Arc<str> {
+    format!("builtin:{group}.yaml").into()
+}
+
+fn read(index: usize) -> &'static [Rule] {
+    let (Some((group, text)), Some(slot)) = (FILES.get(index), READ.get(index)) else { return &[] };
+    slot.get_or_init(|| {
+        let mut loaded = Loaded::default();
+        // A test reads them all: there are no errors.
+        load(&file_name(group), text, &mut loaded);
+        loaded.rules
+    })
+}
+
+fn of_file(name: &str) -> &'static [Rule] {
+    FILES.binary_search_by(|(known, _)| (*known).cmp(name)).map_or(&[], read)
+}
+
+/// The rules that may fit a group: those of its own file, then those for a suffix, the longest first.
+pub(crate) fn rules(group: &str) -> impl Iterator<Item = &'static Rule> {
+    let suffixes = group.match_indices('.').filter_map(move |(at, _)| group.get(at..));
+    let suffixes = suffixes.flat_map(|suffix| of_file(&["_", suffix].concat()));
+    of_file(group).iter().chain(suffixes)
+}
+
+/// All rules of the pack.
+pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
+    (0..FILES.len()).flat_map(read)
+}
+
+/// What is wrong with the pack: for tests.
+pub(crate) fn check() -> Result<usize, LoadErrors> {
+    let mut errors = Vec::new();
+    let mut count = 0;
+    for (group, text) in FILES {
+        let mut loaded = Loaded::default();
+        let file = file_name(group);
+        load(&file, text, &mut loaded);
+        errors.append(&mut loaded.errors);
+        for rule in &loaded.rules {
+            count += 1;
+            if let Err(wrong) = rule.check() {
+                errors.extend(wrong);
+            }
+            let wanted = group.replacen("_.", "*.", 1);
+            if rule.draft().matches.group.to_string() != wanted {
+                let message =
+                    format!("the rule is for {}, its file for {wanted}", rule.draft().matches.group);
+                errors.push(LoadError {
+                    file: file.to_string(),
+                    line: rule.draft().line,
+                    column: 1,
+                    message,
+                });
+            }
+        }
+    }
+    if errors.is_empty() { Ok(count) } else { Err(LoadErrors(errors)) }
+}

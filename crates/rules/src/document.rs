@@ -1,0 +1,248 @@
+//! YAML documents whose every value knows its line and column.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use kstatus::{Node, NodeKind, Object};
+
+/// Something in a file of rules that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {message}")]
+pub struct LoadError {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column in characters, counted from 1.
+    pub column: usize,
+    /// What is wrong, and what to write instead where that is known.
+    pub message: String,
+}
+
+/// Everything that is wrong with some files of rules. None of their rules is used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct LoadErrors(pub Vec<LoadError>);
+
+impl fmt::Display for LoadErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if index > 0 { "\n" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// One document of a file.
+#[derive(Debug)]
+pub(crate) struct Document<'f> {
+    file: &'f str,
+    text: &'f str,
+    /// The line of the file that the document begins on, counted from 0.
+    line: usize,
+    json: Vec<u8>,
+    places: Vec<(usize, usize)>,
+}
+
+/// The documents of a file; an error stands for one that is no YAML.
+pub(crate) fn documents<'f>(file: &'f str, text: &'f str) -> Vec<Result<Document<'f>, LoadError>> {
+    let mut documents = Vec::new();
+    let mut cut = |text: &'f str, line: usize| {
+        let (mut json, mut places) = (Vec::new(), Vec::new());
+        match settled_manifest::yaml_to_json_with_places(text.as_bytes(), &mut json, &mut places) {
+            Ok(()) if json.is_empty() || json == b"null" => {}
+            Ok(()) => documents.push(Ok(Document { file, text, line, json, places })),
+            Err(error) => documents.push(Err(LoadError {
+                file: file.to_owned(),
+                line: line + usize::try_from(error.position.line).unwrap_or_default(),
+                column: usize::try_from(error.position.column).unwrap_or_default(),
+                message: error.message,
+            })),
+        }
+    };
+    let (mut start, mut start_line, mut at) = (0, 0, 0);
+    for (line, content) in text.split_inclusive('\n').enumerate() {
+        let word = content.trim_end();
+        if word == "---" || word.starts_with("--- ") || word.starts_with("---\t") {
+            cut(text.get(start..at).unwrap_or_default(), start_line);
+            (start, start_line) = (at + 3, line);
+        }
+        at += content.len();
+    }
+    cut(text.get(start..).unwrap_or_default(), start_line);
+    documents
+}
+
+impl<'f> Document<'f> {
+    /// The root, and the JSON it was read from: an object's bytes.
+    pub(crate) fn root(&self) -> Item<'_, 'f> {
+        Item { document: self, node: Node::Text(self.json.trim_ascii()) }
+    }
+}
+
+/// A value of a document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<'d, 'f> {
+    document: &'d Document<'f>,
+    pub(crate) node: Node<'d>,
+}
+
+impl<'d, 'f> Item<'d, 'f> {
+    /// The JSON text.
+    pub(crate) fn json(&self) -> &'d [u8] {
+        match self.node {
+            Node::Text(text) => text,
+            Node::Value(_) => b"null",
+        }
+    }
+
+    /// The byte of the document's text at which this begins.
+    fn at(&self) -> usize {
+        let offset = self.json().as_ptr().addr().wrapping_sub(self.document.json.as_ptr().addr());
+        let places = &self.document.places;
+        let after = places.partition_point(|(written, _)| *written <= offset);
+        after.checked_sub(1).and_then(|index| places.get(index)).map_or(0, |(_, at)| *at)
+    }
+
+    /// An error at this value.
+    pub(crate) fn error(&self, message: impl Into<String>) -> LoadError {
+        self.error_at(self.at(), message)
+    }
+
+    fn error_at(&self, at: usize, message: impl Into<String>) -> LoadError {
+        let before = self.document.text.get(..at).unwrap_or(self.document.text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        LoadError {
+            file: self.document.file.to_owned(),
+            line: self.document.line + 1 + before.matches('\n').count(),
+            column: 1 + before.get(line_start..).unwrap_or_default().chars().count(),
+            message: message.into(),
+        }
+    }
+
+    /// This text with the place it comes from.
+    pub(crate) fn sourced(&self) -> Result<Sourced, LoadError> {
+        let text = self.text()?.into_owned();
+        let begin = self.error("");
+        let source = self.document.text.get(self.at()..).unwrap_or_default();
+        let mut sourced =
+            Sourced { text, file: begin.file, line: begin.line, column: begin.column, block: false };
+        match source.chars().next() {
+            Some('\'' | '"') => sourced.column += 1,
+            Some('|' | '>') => {
+                // A block: its lines stand below, indented.
+                let first = source.lines().skip(1).find(|line| !line.trim().is_empty()).unwrap_or_default();
+                sourced.block = true;
+                sourced.line += 1;
+                sourced.column = 1 + first.len() - first.trim_start().len();
+            }
+            _ => {}
+        }
+        Ok(sourced)
+    }
+
+    /// The line this value begins on, counted from 1.
+    pub(crate) fn line(&self) -> usize {
+        self.error("").line
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Self> {
+        let node = self.node.get(key).filter(|node| !node.is_null())?;
+        Some(Self { node, ..*self })
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = (Cow<'d, str>, Self)> + use<'d, 'f> {
+        let document = self.document;
+        self.node.members().map(move |(key, node)| (key, Item { document, node }))
+    }
+
+    pub(crate) fn elements(&self) -> impl Iterator<Item = Self> + use<'d, 'f> {
+        let document = self.document;
+        self.node.elements().map(move |node| Item { document, node })
+    }
+
+    fn expected(&self, what: &str) -> LoadError {
+        self.error(format!("expected {what}, found {}", self.node.kind().name()))
+    }
+
+    pub(crate) fn map(&self) -> Result<Self, LoadError> {
+        if self.node.kind() == NodeKind::Map { Ok(*self) } else { Err(self.expected("a map")) }
+    }
+
+    pub(crate) fn list(&self) -> Result<Vec<Self>, LoadError> {
+        if self.node.kind() == NodeKind::List {
+            Ok(self.elements().collect())
+        } else {
+            Err(self.expected("a list"))
+        }
+    }
+
+    /// A list, or one value that stands for a list of one.
+    pub(crate) fn one_or_many(&self) -> Vec<Self> {
+        if self.node.kind() == NodeKind::List { self.elements().collect() } else { vec![*self] }
+    }
+
+    pub(crate) fn text(&self) -> Result<Cow<'d, str>, LoadError> {
+        self.node.as_str().ok_or_else(|| {
+            let hint = match self.node.kind() {
+                NodeKind::Bool | NodeKind::Int | NodeKind::Float | NodeKind::Null => "; put it in quotes",
+                _ => "",
+            };
+            self.error(format!("expected text, found {}{hint}", self.node.kind().name()))
+        })
+    }
+
+    pub(crate) fn boolean(&self) -> Result<bool, LoadError> {
+        self.node.as_bool().ok_or_else(|| self.expected("true or false"))
+    }
+
+    /// That a map has no other keys than these.
+    pub(crate) fn only(&self, known: &[&str], errors: &mut Vec<LoadError>) {
+        for (key, value) in self.members() {
+            if !known.contains(&&*key) {
+                let near = known.iter().min_by_key(|known| crate::cel::functions::distance(known, &key));
+                let near = near.filter(|near| crate::cel::functions::distance(near, &key) <= 2);
+                let hint = near.map_or_else(
+                    || format!("; known are {}", known.join(", ")),
+                    |near| format!("; did you mean `{near}`?"),
+                );
+                errors.push(value.error(format!("unknown key `{key}`{hint}")));
+            }
+        }
+    }
+
+    /// The document as an object of Kubernetes.
+    pub(crate) fn object(&self) -> Result<Object<'d>, LoadError> {
+        Object::parse(self.json()).map_err(|error| self.error(error.to_string()))
+    }
+}
+
+/// A text with the place it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sourced {
+    pub(crate) text: String,
+    file: String,
+    line: usize,
+    column: usize,
+    /// Its lines stand in the file as they are.
+    block: bool,
+}
+
+impl Sourced {
+    /// A text that was made of one that came from the same place.
+    pub(crate) fn with(&self, text: String) -> Self {
+        Self { text, ..self.clone() }
+    }
+
+    /// An error at a byte of the text. Escapes and folded lines move what follows them: the place then is near.
+    pub(crate) fn error(&self, offset: usize, message: impl Into<String>) -> LoadError {
+        let before = self.text.get(..offset).unwrap_or(&self.text);
+        let (mut line, mut column) = (self.line, self.column);
+        if self.block {
+            line += before.matches('\n').count();
+            column += before.rsplit('\n').next().unwrap_or_default().chars().count();
+        } else {
+            column += before.chars().count();
+        }
+        LoadError { file: self.file.clone(), line, column, message: message.into() }
+    }
+}

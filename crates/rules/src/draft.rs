@@ -1,0 +1,205 @@
+//! A rule as it is written: its match and the text of its expressions, from whichever dialect.
+
+use kstatus::FailureClass;
+
+use crate::cel::program::Names;
+use crate::document::{Item, LoadError, Sourced};
+use crate::matching::Match;
+
+/// What a branch says when its expression is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Says {
+    Suspended,
+    Failed,
+    InProgress,
+    Current,
+}
+
+impl Says {
+    /// In the order in which branches of a pack are tried.
+    pub(crate) const ALL: [Self; 4] = [Self::Suspended, Self::Failed, Self::InProgress, Self::Current];
+
+    /// The key of a pack.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Suspended => "suspended",
+            Self::Failed => "failed",
+            Self::InProgress => "inProgress",
+            Self::Current => "current",
+        }
+    }
+
+    /// The reason of a branch that gives none.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Suspended => "Suspended",
+            Self::Failed => "Failed",
+            Self::InProgress => "InProgress",
+            Self::Current => "Current",
+        }
+    }
+}
+
+/// One branch as it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftBranch {
+    pub(crate) says: Says,
+    pub(crate) when: Sourced,
+    pub(crate) words: DraftWords,
+}
+
+/// Reason, message and failure of a branch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DraftWords {
+    pub(crate) from: Option<Box<str>>,
+    pub(crate) reason: Option<Sourced>,
+    pub(crate) message: Option<Sourced>,
+    pub(crate) class: Option<FailureClass>,
+    pub(crate) terminal: bool,
+}
+
+/// A rule as it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) matches: Match,
+    /// The line of its file, counted from 1.
+    pub(crate) line: usize,
+    pub(crate) checks_deletion: bool,
+    pub(crate) checks_generation: bool,
+    /// In the order in which they are tried.
+    pub(crate) branches: Vec<DraftBranch>,
+    pub(crate) otherwise: Option<DraftWords>,
+    pub(crate) names: Names,
+}
+
+impl Draft {
+    pub(crate) fn new(matches: Match, line: usize, names: Names) -> Self {
+        Self {
+            matches,
+            line,
+            checks_deletion: true,
+            checks_generation: true,
+            branches: Vec::new(),
+            otherwise: None,
+            names,
+        }
+    }
+
+    const KEYS: [&'static str; 7] =
+        ["match", "checks", "suspended", "failed", "inProgress", "current", "otherwise"];
+
+    /// A rule of a pack.
+    pub(crate) fn read(item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Option<Self> {
+        if let Err(error) = item.map() {
+            errors.push(error);
+            return None;
+        }
+        let Some(matches) = item.get("match") else {
+            errors.push(item.error("`match` is missing: the group and kind that the rule is for"));
+            return None;
+        };
+        item.only(&Self::KEYS, errors);
+        let matches = Match::read(matches, errors);
+        let body = Self::body(item, errors);
+        let mut draft = body?;
+        draft.matches = matches?;
+        Some(draft)
+    }
+
+    /// What a rule says, without its match.
+    pub(crate) fn body(item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Option<Self> {
+        let before = errors.len();
+        let mut draft = Self::new(Match::default(), item.line(), Names::Known);
+        if let Some(checks) = item.get("checks") {
+            checks.only(&["deletion", "generation"], errors);
+            for (key, slot) in
+                [("deletion", &mut draft.checks_deletion), ("generation", &mut draft.checks_generation)]
+            {
+                match checks.get(key).map(|item| item.boolean()) {
+                    Some(Ok(value)) => *slot = value,
+                    Some(Err(error)) => errors.push(error),
+                    None => {}
+                }
+            }
+        }
+        for says in Says::ALL {
+            for branch in item.get(says.key()).map(|item| item.one_or_many()).unwrap_or_default() {
+                draft.branches.extend(DraftBranch::read(says, branch, errors));
+            }
+        }
+        if let Some(otherwise) = item.get("otherwise") {
+            otherwise.only(&["reason", "message", "from", "class"], errors);
+            draft.otherwise = Some(DraftWords::read(otherwise, errors));
+        }
+        if draft.branches.is_empty() && errors.len() == before {
+            errors.push(item.error("the rule says nothing: give it `failed`, `inProgress` or `current`"));
+        }
+        (errors.len() == before).then_some(draft)
+    }
+}
+
+impl DraftBranch {
+    fn read(says: Says, item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Option<Self> {
+        use kstatus::NodeKind as K;
+        match item.node.kind() {
+            K::String => {
+                let when = item.sourced().map_err(|error| errors.push(error)).ok()?;
+                Some(Self { says, when, words: DraftWords::default() })
+            }
+            K::Map => {
+                item.only(&["when", "from", "reason", "message", "class", "terminal"], errors);
+                let words = DraftWords::read(item, errors);
+                if words.terminal && says != Says::Failed {
+                    errors.push(item.error("`terminal` is for `failed` only"));
+                }
+                let Some(when) = item.get("when") else {
+                    errors.push(item.error("`when` is missing: the expression that decides"));
+                    return None;
+                };
+                let when = when.sourced().map_err(|error| errors.push(error)).ok()?;
+                Some(Self { says, when, words })
+            }
+            kind => {
+                let hint =
+                    if kind == K::Bool { "; put an expression such as \"true\" in quotes" } else { "" };
+                errors.push(item.error(format!(
+                    "expected an expression or a map with `when`, found {}{hint}",
+                    kind.name()
+                )));
+                None
+            }
+        }
+    }
+}
+
+impl DraftWords {
+    fn read(item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Self {
+        let mut words = Self::default();
+        if let Some(from) = item.get("from") {
+            match from.text() {
+                Ok(text) => words.from = Some(Box::from(&*text)),
+                Err(error) => errors.push(error),
+            }
+        }
+        for (key, slot) in [("reason", &mut words.reason), ("message", &mut words.message)] {
+            match item.get(key).map(|item| item.sourced()) {
+                Some(Ok(text)) => *slot = Some(text),
+                Some(Err(error)) => errors.push(error),
+                None => {}
+            }
+        }
+        if let Some(class) = item.get("class") {
+            match class.text().map(|text| text.parse()) {
+                Ok(Ok(known)) => words.class = Some(known),
+                Ok(Err(error)) => errors.push(class.error(error.to_string())),
+                Err(error) => errors.push(error),
+            }
+        }
+        match item.get("terminal").map(|item| item.boolean()) {
+            Some(Ok(terminal)) => words.terminal = terminal,
+            Some(Err(error)) => errors.push(error),
+            None => {}
+        }
+        words
+    }
+}

@@ -1,0 +1,313 @@
+//! A compiled rule, and its word on an object.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use kstatus::{Basis, FailureClass, Member, Node, Object, Options, Problem, Status, Verdict};
+
+use crate::cel::eval::Scope;
+use crate::cel::fuel::{Fault, ROOM, STEPS};
+use crate::cel::paths::{Fields, Paths};
+use crate::cel::program::{CompileError, Names, Program};
+use crate::document::{LoadError, Sourced};
+use crate::draft::{Draft, DraftWords, Says};
+use crate::template::Template;
+
+/// A rule, ready to run.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    paths: Paths,
+    branches: Vec<Branch>,
+    otherwise: Option<Words>,
+    has_current: bool,
+    has_suspended: bool,
+}
+
+#[derive(Debug)]
+struct Branch {
+    says: Says,
+    /// The expression as it is written.
+    text: Box<str>,
+    when: Program,
+    words: Words,
+}
+
+#[derive(Debug)]
+struct Words {
+    from: Option<Box<str>>,
+    reason: Option<Template>,
+    message: Option<Template>,
+    class: Option<FailureClass>,
+    terminal: bool,
+}
+
+/// What became of one expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    True,
+    False,
+    /// It touched this field, which is not there.
+    Absent(String),
+    Error(String),
+}
+
+/// How a rule came to its word: for explanations and coverage.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trace {
+    /// The branches that were tried, in their order: index, key, expression, outcome.
+    pub(crate) tried: Vec<(usize, &'static str, String, Outcome)>,
+    /// What the expressions looked at and saw.
+    pub(crate) seen: Vec<(String, String)>,
+}
+
+impl Compiled {
+    pub(crate) fn compile(draft: &Draft) -> Result<Self, Vec<LoadError>> {
+        let mut paths = Paths::default();
+        let mut errors = Vec::new();
+        let mut branches = Vec::new();
+        for branch in &draft.branches {
+            let words = Words::compile(&branch.words, draft.names, &mut paths, &mut errors);
+            match Program::compile(&branch.when.text, draft.names, &mut paths) {
+                Ok(when) => {
+                    let text = branch.when.text.split_whitespace().collect::<Vec<_>>().join(" ").into();
+                    branches.push(Branch { says: branch.says, text, when, words });
+                }
+                Err(error) => errors.push(place(&branch.when, error)),
+            }
+        }
+        let otherwise =
+            draft.otherwise.as_ref().map(|words| Words::compile(words, draft.names, &mut paths, &mut errors));
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let has = |says| branches.iter().any(|branch: &Branch| branch.says == says);
+        let (has_current, has_suspended) = (has(Says::Current), has(Says::Suspended));
+        Ok(Self { paths, branches, otherwise, has_current, has_suspended })
+    }
+
+    pub(crate) fn has_suspended(&self) -> bool {
+        self.has_suspended
+    }
+
+    /// The fields of an object that the rule reads.
+    pub(crate) fn fields(&self) -> Vec<String> {
+        self.paths.leaves().collect()
+    }
+
+    /// How many branches there are, and the expression of each.
+    pub(crate) fn branches(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.branches.iter().map(|branch| (branch.says.key(), &*branch.text))
+    }
+
+    /// The first branch that holds, of those that are (or are not) `suspended`.
+    pub(crate) fn decide(
+        &self,
+        object: &Object<'_>,
+        options: &Options,
+        basis: Basis,
+        name: &dyn Fn() -> String,
+        suspended: bool,
+        trace: Option<&mut Trace>,
+    ) -> Option<Verdict> {
+        let mut scope = Scope::new(Fields::new(object, &self.paths), &self.paths, options.now);
+        if trace.is_some() {
+            scope.seen = Some(RefCell::default());
+        }
+        let mut tried = Vec::new();
+        let verdict = self.decide_in(&scope, basis, name, suspended, trace.is_some().then_some(&mut tried));
+        if let Some(trace) = trace {
+            trace.tried.extend(tried);
+            trace.seen.extend(scope.seen.take().map(RefCell::into_inner).unwrap_or_default());
+        }
+        verdict
+    }
+
+    fn decide_in<'e>(
+        &'e self,
+        scope: &'e Scope<'e>,
+        basis: Basis,
+        name: &dyn Fn() -> String,
+        suspended: bool,
+        mut tried: Option<&mut Vec<(usize, &'static str, String, Outcome)>>,
+    ) -> Option<Verdict> {
+        let mut problems = Vec::new();
+        for (index, branch) in self.branches.iter().enumerate() {
+            if (branch.says == Says::Suspended) != suspended {
+                continue;
+            }
+            let result = scope.evaluate(&branch.when);
+            let outcome = match &result {
+                Ok(value) => match value.as_bool() {
+                    Some(true) => Outcome::True,
+                    Some(false) => Outcome::False,
+                    None => Outcome::Error(format!("it gives {}, not true or false", value.type_name())),
+                },
+                Err(Fault::Absent(id)) => Outcome::Absent(branch.when.show(*id, &self.paths).to_string()),
+                Err(Fault::Error(error)) => Outcome::Error(error.to_string()),
+                Err(Fault::Steps) => Outcome::Error(format!("it needs more than {STEPS} steps")),
+                Err(Fault::Room) => Outcome::Error(format!("it needs more than {ROOM} bytes of memory")),
+            };
+            if let Some(tried) = &mut tried {
+                tried.push((index, branch.says.key(), branch.text.to_string(), outcome.clone()));
+            }
+            match outcome {
+                Outcome::True => {
+                    let mut verdict = self.says(branch, scope, basis);
+                    verdict.problems = problems;
+                    return Some(verdict);
+                }
+                Outcome::False | Outcome::Absent(_) => {}
+                Outcome::Error(error) => {
+                    let message = format!("rule {}, {}: {error}", name(), branch.says.key());
+                    if matches!(result, Err(fault) if fault.is_limit()) {
+                        return Some(Verdict::new(Status::Unknown, basis, "RuleFailed", message));
+                    }
+                    problems.push(Problem { path: Cow::Borrowed(""), message: message.into() });
+                }
+            }
+        }
+        if suspended || !self.has_current {
+            return None;
+        }
+        let mut verdict = self.not_yet(scope, basis);
+        verdict.problems = problems;
+        Some(verdict)
+    }
+
+    fn says<'e>(&'e self, branch: &'e Branch, scope: &'e Scope<'e>, basis: Basis) -> Verdict {
+        let status = match branch.says {
+            Says::Suspended | Says::Current => Status::Current,
+            Says::Failed => Status::Failed,
+            Says::InProgress => Status::InProgress,
+        };
+        let (reason, message) = branch.words.render(scope);
+        let reason = reason.unwrap_or(Cow::Borrowed(branch.says.word()));
+        let message = message.unwrap_or_else(|| branch.text.to_string());
+        let verdict = Verdict::new(status, basis, reason, message);
+        match (branch.says, branch.words.class) {
+            (Says::Failed, class) => {
+                verdict.failure(class.unwrap_or(FailureClass::Other), branch.words.terminal)
+            }
+            (Says::InProgress, Some(class)) => verdict.failure(class, false),
+            _ => verdict,
+        }
+    }
+
+    /// The verdict where no branch holds.
+    fn not_yet<'e>(&'e self, scope: &'e Scope<'e>, basis: Basis) -> Verdict {
+        if let Some(words) = &self.otherwise {
+            let (reason, message) = words.render(scope);
+            let reason = reason.unwrap_or(Cow::Borrowed("NotCurrent"));
+            let message =
+                message.unwrap_or_else(|| "the rule's condition for current does not hold yet".to_owned());
+            let verdict = Verdict::new(Status::InProgress, basis, reason, message);
+            return match words.class {
+                Some(class) => verdict.failure(class, false),
+                None => verdict,
+            };
+        }
+        let status = kstatus::Known::find("", "status").and_then(|known| scope.fields.object.known(known));
+        let has_status = status.is_some_and(|status| status.members().next().is_some());
+        if !has_status {
+            let message = "the controller has not reported a status yet";
+            return Verdict::new(Status::InProgress, basis, "NoStatus", message);
+        }
+        let current = self.branches.iter().find(|branch| branch.says == Says::Current);
+        let message = ["not yet: ", current.map_or("", |branch| &branch.text)].concat();
+        Verdict::new(Status::InProgress, basis, "NotCurrent", message)
+    }
+}
+
+impl Words {
+    fn compile(words: &DraftWords, names: Names, paths: &mut Paths, errors: &mut Vec<LoadError>) -> Self {
+        let mut template = |text: &Option<Sourced>| {
+            let text = text.as_ref()?;
+            Template::compile(&text.text, names, paths).map_err(|error| errors.push(place(text, error))).ok()
+        };
+        Self {
+            from: words.from.clone(),
+            reason: template(&words.reason),
+            message: template(&words.message),
+            class: words.class,
+            terminal: words.terminal,
+        }
+    }
+
+    /// Reason and message, as far as they are given and not empty.
+    fn render<'e>(&'e self, scope: &'e Scope<'e>) -> (Option<Cow<'static, str>>, Option<String>) {
+        let filled = |text: String| Some(text).filter(|text| !text.is_empty());
+        let mut reason = self.reason.as_ref().and_then(|template| filled(template.render(scope)));
+        let mut message = self.message.as_ref().and_then(|template| filled(template.render(scope)));
+        if let Some(type_) = &self.from {
+            let mut conditions = scope.fields.object.conditions();
+            let condition =
+                conditions.find(|condition| condition.member(Member::Type).is_some_and(|t| t.is(type_)));
+            if let Some(condition) = condition {
+                let text =
+                    |member| condition.member(member).and_then(Node::as_str).unwrap_or_default().into_owned();
+                if reason.is_none() {
+                    reason = filled(text(Member::Reason));
+                }
+                if message.is_none() {
+                    message = filled(text(Member::Message)).or_else(|| {
+                        let because =
+                            reason.as_deref().map_or(String::new(), |reason| [": ", reason].concat());
+                        Some(format!("condition {type_} is {}{because}", text(Member::Status)))
+                    });
+                }
+            }
+        }
+        (reason.and_then(camel_case).map(Cow::Owned), message)
+    }
+}
+
+/// A reason as the API demands it: one word. What is none becomes one: `not ready` is `NotReady`.
+fn camel_case(text: String) -> Option<String> {
+    const LONGEST: usize = 128;
+    let is_word = text.len() <= LONGEST
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b',' | b':'));
+    if is_word && text.starts_with(|c: char| c.is_ascii_uppercase()) {
+        return Some(text);
+    }
+    let mut word = String::new();
+    for part in text.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let mut chars = part.chars();
+        let Some(first) = chars.next() else { continue };
+        if word.is_empty() && !first.is_ascii_alphabetic() {
+            word.push_str("Reason");
+        }
+        word.push(first.to_ascii_uppercase());
+        word.push_str(chars.as_str());
+        if word.len() > LONGEST {
+            word.truncate(LONGEST);
+            break;
+        }
+    }
+    Some(word).filter(|word| !word.is_empty())
+}
+
+fn place(source: &Sourced, error: CompileError) -> LoadError {
+    source.error(error.at.unwrap_or(0), error.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_words() {
+        for (text, word) in [
+            ("AllUp", Some("AllUp")),
+            ("not ready", Some("NotReady")),
+            ("in-progress", Some("InProgress")),
+            ("ready", Some("Ready")),
+            ("404", Some("Reason404")),
+            ("Spec:Invalid", Some("Spec:Invalid")),
+            ("…", None),
+        ] {
+            assert_eq!(camel_case(text.to_owned()).as_deref(), word, "{text}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Rules in their order of precedence, and the verdict they give.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use kstatus::{Basis, CustomRule, Object, Options, Profile, Verdict};
+
+use crate::builtin;
+use crate::document::{LoadError, LoadErrors};
+use crate::draft::Draft;
+use crate::load::{Loaded, check_duplicates, load};
+use crate::matching::Group;
+use crate::rule::{Compiled, Trace};
+
+/// One rule of whatever origin. It is compiled when the first object is met that it fits.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    file: Arc<str>,
+    draft: Draft,
+    compiled: OnceLock<Result<Compiled, Vec<LoadError>>>,
+}
+
+impl Rule {
+    pub(crate) fn new(file: Arc<str>, draft: Draft) -> Self {
+        Self { file, draft, compiled: OnceLock::new() }
+    }
+
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
+    pub(crate) fn draft(&self) -> &Draft {
+        &self.draft
+    }
+
+    pub(crate) fn compiled(&self) -> Option<&Compiled> {
+        self.compiled.get_or_init(|| Compiled::compile(&self.draft)).as_ref().ok()
+    }
+
+    /// What is wrong with its expressions.
+    pub(crate) fn check(&self) -> Result<(), Vec<LoadError>> {
+        match self.compiled.get_or_init(|| Compiled::compile(&self.draft)) {
+            Ok(_) => Ok(()),
+            Err(errors) => Err(errors.clone()),
+        }
+    }
+
+    /// Where it stands, for people: `rules.yaml:12 example.com/Widget`.
+    pub(crate) fn name(&self) -> String {
+        format!("{}:{} {}", self.file, self.draft.line, self.draft.matches)
+    }
+
+    fn decide(
+        &self,
+        object: &Object<'_>,
+        options: &Options,
+        basis: Basis,
+        suspended: bool,
+        trace: Option<&mut Trace>,
+    ) -> Option<Verdict> {
+        self.compiled()?.decide(object, options, basis, &|| self.name(), suspended, trace)
+    }
+}
+
+/// Rules of one precedence.
+#[derive(Debug, Default)]
+struct Layer {
+    rules: Vec<Rule>,
+    exact: HashMap<Box<str>, Vec<usize>>,
+    suffixes: Vec<usize>,
+}
+
+impl Layer {
+    fn new(rules: Vec<Rule>) -> Self {
+        let mut layer = Self { rules, ..Self::default() };
+        for (index, rule) in layer.rules.iter().enumerate() {
+            match &rule.draft.matches.group {
+                Group::Exact(group) => layer.exact.entry(group.clone()).or_default().push(index),
+                Group::Suffix(_) => layer.suffixes.push(index),
+            }
+        }
+        layer
+    }
+
+    fn find(&self, group: &str, kind: &str, object: &Object<'_>) -> Option<&Rule> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let exact = self.exact.get(group).into_iter().flatten();
+        closest(exact.chain(&self.suffixes).filter_map(|index| self.rules.get(*index)), group, kind, object)
+    }
+}
+
+/// Of the rules that fit an object the one that describes it most closely.
+fn closest<'r>(
+    rules: impl Iterator<Item = &'r Rule>,
+    group: &str,
+    kind: &str,
+    object: &Object<'_>,
+) -> Option<&'r Rule> {
+    let fitting = rules.filter(|rule| {
+        let matches = &rule.draft.matches;
+        matches.fits_type(group, kind) && matches.fits_rest(object)
+    });
+    // Of equals the first: `max_by_key` would take the last.
+    fitting.fold(None, |best: Option<&Rule>, rule| match best {
+        Some(best) if best.draft.matches.closeness() >= rule.draft.matches.closeness() => Some(best),
+        _ => Some(rule),
+    })
+}
+
+/// Rules, and the verdicts they give.
+///
+/// Whoever decides first, decides: an annotation on the object, the user's rules, an annotation on the kind's
+/// CustomResourceDefinition, the built-in pack, and then what [`kstatus`] knows about the kind, or finds in the object.
+///
+/// ```
+/// use kstatus::{Options, Status};
+/// use settled_rules::RuleSet;
+/// let rules = RuleSet::builder()
+///     .add("widgets.yaml", "
+/// apiVersion: settled.dev/v1alpha1
+/// kind: RulePack
+/// rules:
+///   - match: {group: example.com, kind: Widget}
+///     failed: {when: status.phase == 'Broken', reason: Broken, message: '${status.message}'}
+///     current: status.phase == 'Up'
+/// ")?
+///     .build();
+/// let options = Options::new("2026-11-21T12:00:00Z".parse().unwrap());
+/// let verdict = rules.compute(br#"{"apiVersion":"example.com/v1","kind":"Widget",
+///     "status":{"phase":"Broken","message":"no disk"}}"#, &options);
+/// assert_eq!((verdict.status, &*verdict.message), (Status::Failed, "no disk"));
+/// # Ok::<(), settled_rules::LoadErrors>(())
+/// ```
+#[derive(Debug)]
+pub struct RuleSet {
+    user: Layer,
+    crd: Layer,
+    builtin: bool,
+    annotations: bool,
+    notes: Vec<LoadError>,
+}
+
+impl Default for RuleSet {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}
+
+/// Collects rules for a [`RuleSet`].
+#[derive(Debug)]
+pub struct Builder {
+    loaded: Loaded,
+    builtin: bool,
+    annotations: bool,
+}
+
+impl Builder {
+    /// Whether the built-in pack is used; it is unless told otherwise.
+    #[must_use]
+    pub fn builtin(mut self, builtin: bool) -> Self {
+        self.builtin = builtin;
+        self
+    }
+
+    /// Whether annotations of objects are rules; they are unless told otherwise.
+    #[must_use]
+    pub fn annotations(mut self, annotations: bool) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
+    /// Adds the rules of a file, of whatever dialect. All expressions are checked.
+    ///
+    /// # Errors
+    /// When something in it can't be read, with the place of each error.
+    pub fn add(mut self, file: &str, text: &str) -> Result<Self, LoadErrors> {
+        load(&file.into(), text, &mut self.loaded);
+        let Loaded { rules, crd_rules, errors, .. } = &mut self.loaded;
+        for rule in rules.iter().chain(&*crd_rules) {
+            if let Err(wrong) = rule.check() {
+                errors.extend(wrong);
+            }
+        }
+        check_duplicates(rules.iter(), errors);
+        check_duplicates(crd_rules.iter(), errors);
+        errors.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        errors.dedup();
+        if errors.is_empty() { Ok(self) } else { Err(LoadErrors(std::mem::take(errors))) }
+    }
+
+    /// The rules that were added.
+    #[must_use]
+    pub fn build(self) -> RuleSet {
+        let Loaded { rules, crd_rules, notes, .. } = self.loaded;
+        RuleSet {
+            user: Layer::new(rules),
+            crd: Layer::new(crd_rules),
+            builtin: self.builtin,
+            annotations: self.annotations,
+            notes,
+        }
+    }
+}
+
+impl RuleSet {
+    /// The built-in pack and annotations, to which rules may be added.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder { loaded: Loaded::default(), builtin: true, annotations: true }
+    }
+
+    /// What was passed over while loading, and why.
+    #[must_use]
+    pub fn notes(&self) -> &[LoadError] {
+        &self.notes
+    }
+
+    /// The verdict on the bytes of one JSON object; as [`kstatus::compute`], with these rules.
+    #[must_use]
+    pub fn compute(&self, json: &[u8], options: &Options) -> Verdict {
+        match Object::parse(json) {
+            Ok(object) => self.verdict(&object, options),
+            Err(_) => kstatus::compute(json, options),
+        }
+    }
+
+    /// The verdict on an object. In the profile `kstatus` there are no rules.
+    #[must_use]
+    pub fn verdict(&self, object: &Object<'_>, options: &Options) -> Verdict {
+        if options.profile == Profile::Kstatus {
+            return object.verdict(options);
+        }
+        let decider = self.decider(object);
+        object.verdict_by(options, &decider)
+    }
+
+    /// As [`verdict`](Self::verdict); `seen` gets each rule that was asked and how it came to its word.
+    pub(crate) fn verdict_traced(
+        &self,
+        object: &Object<'_>,
+        options: &Options,
+        seen: &mut dyn FnMut(&Rule, &Trace),
+    ) -> Verdict {
+        let decider = self.decider(object);
+        let traced = Traced { decider: &decider, traces: RefCell::default() };
+        let verdict = object.verdict_by(options, &traced);
+        for (rule, trace) in traced.traces.into_inner() {
+            seen(rule, &trace);
+        }
+        verdict
+    }
+
+    /// The rules that fit an object, for [`kstatus::augment_by`] and [`Object::verdict_by`].
+    #[must_use]
+    pub fn decider<'r>(&'r self, object: &Object<'_>) -> Decider<'r> {
+        let (group, kind) = object.type_names();
+        let user = self.user.find(&group, &kind, object).map(|rule| (Basis::CustomRule, rule));
+        let crd = self.crd.find(&group, &kind, object).map(|rule| (Basis::CrdAnnotation, rule));
+        let builtin =
+            if self.builtin { closest(builtin::rules(&group), &group, &kind, object) } else { None };
+        let builtin = builtin.map(|rule| (Basis::RulePack, rule));
+        Decider { rules: [user, crd, builtin] }
+    }
+}
+
+/// The rules that fit one object, in their order of precedence.
+#[derive(Debug)]
+pub struct Decider<'r> {
+    rules: [Option<(Basis, &'r Rule)>; 3],
+}
+
+impl<'r> Decider<'r> {
+    fn rules(&self) -> impl Iterator<Item = (Basis, &'r Rule)> + '_ {
+        self.rules.iter().flatten().copied()
+    }
+}
+
+impl CustomRule for Decider<'_> {
+    fn checks_deletion(&self) -> bool {
+        self.rules().next().is_none_or(|(_, rule)| rule.draft.checks_deletion)
+    }
+
+    fn checks_generation(&self) -> bool {
+        self.rules().next().is_none_or(|(_, rule)| rule.draft.checks_generation)
+    }
+
+    fn suspended(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
+        let mut rules = self.rules().filter(|(_, rule)| rule.compiled().is_some_and(Compiled::has_suspended));
+        rules.find_map(|(basis, rule)| rule.decide(object, options, basis, true, None))
+    }
+
+    fn decide(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
+        self.rules().find_map(|(basis, rule)| rule.decide(object, options, basis, false, None))
+    }
+}
+
+/// A [`Decider`] that writes down what happens.
+struct Traced<'d, 'r> {
+    decider: &'d Decider<'r>,
+    traces: RefCell<Vec<(&'r Rule, Trace)>>,
+}
+
+impl Traced<'_, '_> {
+    fn ask(&self, object: &Object<'_>, options: &Options, suspended: bool) -> Option<Verdict> {
+        self.decider.rules().find_map(|(basis, rule)| {
+            let mut trace = Trace::default();
+            let verdict = rule.decide(object, options, basis, suspended, Some(&mut trace));
+            self.traces.borrow_mut().push((rule, trace));
+            verdict
+        })
+    }
+}
+
+impl CustomRule for Traced<'_, '_> {
+    fn checks_deletion(&self) -> bool {
+        self.decider.checks_deletion()
+    }
+
+    fn checks_generation(&self) -> bool {
+        self.decider.checks_generation()
+    }
+
+    fn suspended(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
+        self.ask(object, options, true)
+    }
+
+    fn decide(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
+        self.ask(object, options, false)
+    }
+}

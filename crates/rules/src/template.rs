@@ -1,0 +1,110 @@
+//! Text with expressions in it: `Ready: ${status.ready}/${spec.replicas}`.
+
+use std::fmt::Write as _;
+
+use crate::cel::eval::Scope;
+use crate::cel::paths::Paths;
+use crate::cel::program::{CompileError, Names, Program};
+
+/// No longer text comes out: the limit of a condition's message.
+const MOST: usize = 32 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Template(Vec<Part>);
+
+#[derive(Debug)]
+enum Part {
+    Text(Box<str>),
+    Expression(Program),
+}
+
+impl Template {
+    pub(crate) fn compile(source: &str, names: Names, paths: &mut Paths) -> Result<Self, CompileError> {
+        let mut parts = Vec::new();
+        let (mut rest, mut at) = (source, 0);
+        while let Some(open) = rest.find("${") {
+            let (before, _) = rest.split_at(open);
+            // `$${` stands for `${`.
+            if let Some(before) = before.strip_suffix('$') {
+                parts.push(Part::Text([before, "${"].concat().into()));
+                (rest, at) = (rest.get(open + 2..).unwrap_or_default(), at + open + 2);
+                continue;
+            }
+            if !before.is_empty() {
+                parts.push(Part::Text(before.into()));
+            }
+            let inside = rest.get(open + 2..).unwrap_or_default();
+            let end = closing(inside).ok_or(CompileError {
+                message: "`${` without the `}` that ends it; write `$${` for the characters themselves"
+                    .to_owned(),
+                at: Some(at + open),
+            })?;
+            let expression = inside.get(..end).unwrap_or_default();
+            let begins = at + open + 2;
+            let program = Program::compile(expression, names, paths)
+                .map_err(|error| CompileError { at: Some(begins + error.at.unwrap_or(0)), ..error })?;
+            parts.push(Part::Expression(program));
+            (rest, at) = (inside.get(end + 1..).unwrap_or_default(), begins + end + 1);
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.into()));
+        }
+        Ok(Self(parts))
+    }
+
+    /// The text for an object; what is absent is left out.
+    pub(crate) fn render<'e>(&'e self, scope: &'e Scope<'e>) -> String {
+        let mut text = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Expression(program) => {
+                    if let Ok(value) = scope.evaluate(program) {
+                        let mut out = Bounded { text: &mut text };
+                        // It ends where the text is full.
+                        let _ = write!(out, "{value}");
+                    }
+                }
+            }
+        }
+        text.trim().to_owned()
+    }
+}
+
+/// Where the bracket closes, past nested ones and quotes.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0usize, None);
+    let mut chars = text.char_indices();
+    while let Some((at, char)) = chars.next() {
+        match (quote, char) {
+            (Some(_), '\\') => {
+                chars.next();
+            }
+            (Some(end), char) if char == end => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(char),
+            (None, '{') => depth += 1,
+            (None, '}') if depth == 0 => return Some(at),
+            (None, '}') => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+struct Bounded<'t> {
+    text: &'t mut String,
+}
+
+impl std::fmt::Write for Bounded<'_> {
+    fn write_str(&mut self, more: &str) -> std::fmt::Result {
+        let room = MOST.saturating_sub(self.text.len());
+        if more.len() <= room {
+            self.text.push_str(more);
+            return Ok(());
+        }
+        let end = (0..=room).rev().find(|at| more.is_char_boundary(*at)).unwrap_or(0);
+        self.text.push_str(more.get(..end).unwrap_or_default());
+        Err(std::fmt::Error)
+    }
+}
