@@ -54,12 +54,38 @@ pub(crate) fn read(path: &Path) -> Outcome<Vec<u8>> {
     Ok(bytes)
 }
 
+/// A real object with the health that its kind's published tests expect.
+pub(crate) struct Expected {
+    /// Group and kind.
+    pub(crate) kind: String,
+    /// The name of the case.
+    pub(crate) name: String,
+    /// A status of kstatus.
+    pub(crate) expect: String,
+    /// The health word it was made of.
+    pub(crate) argo: String,
+    pub(crate) object: Vec<u8>,
+}
+
 /// The real objects of the corpus, compact, or `None` where the corpus is not at hand.
 pub(crate) fn health_cases() -> Outcome<Option<Vec<Vec<u8>>>> {
+    Ok(expected_health()?.map(|cases| cases.into_iter().map(|case| case.object).collect()))
+}
+
+/// The real objects of the corpus with what is expected of them, or `None` where the corpus is not at hand.
+pub(crate) fn expected_health() -> Outcome<Option<Vec<Expected>>> {
     #[derive(Deserialize)]
     struct Case<'a> {
+        kind: String,
+        case: String,
+        expect: String,
+        argo: Argo,
         #[serde(borrow)]
         object: &'a RawValue,
+    }
+    #[derive(Deserialize)]
+    struct Argo {
+        status: String,
     }
 
     let path = shared().join("health-cases.jsonl");
@@ -70,7 +96,13 @@ pub(crate) fn health_cases() -> Outcome<Option<Vec<Vec<u8>>>> {
     let lines = text.split(|&b| b == b'\n').filter(|line| !line.is_empty());
     let objects = lines.map(|line| {
         let case: Case<'_> = serde_json::from_slice(line)?;
-        Ok(case.object.get().as_bytes().to_vec())
+        Ok(Expected {
+            kind: case.kind,
+            name: case.case,
+            expect: case.expect,
+            argo: case.argo.status,
+            object: case.object.get().as_bytes().to_vec(),
+        })
     });
     Ok(Some(objects.collect::<serde_json::Result<_>>()?))
 }

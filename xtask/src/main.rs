@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 
+mod accuracy;
 mod bench_status;
 mod bench_verdict;
 mod callgrind;
@@ -27,6 +28,9 @@ tasks
   conformance [SUITE…]        foreign oracles against ours; all suites unless named:
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
+  accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
+    --differences               also each case that differs
+    --markdown                  the table as docs/accuracy.md has it
   bench verdict               bytes to verdict, side by side with Go's decoder
     --smoke                     few, short rounds; only the allocations can fail
     --callgrind                 also count instructions, where valgrind is installed
@@ -65,6 +69,10 @@ fn run(words: &[&str]) -> Outcome<bool> {
         }
         ["conformance", "kstatus", files @ ..] => parity::run(files),
         ["conformance", "yaml"] => yaml_golden::run(),
+        ["accuracy", flags @ ..] => {
+            let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
+            accuracy::run(markdown, differences)
+        }
         ["bench", "verdict", flags @ ..] => {
             let [smoke, callgrind] = flagged(flags, ["--smoke", "--callgrind"])?;
             let met = bench_verdict::run(smoke)?;

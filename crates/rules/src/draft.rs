@@ -12,12 +12,15 @@ pub(crate) enum Says {
     Suspended,
     Failed,
     InProgress,
+    /// The controller itself says that it can't tell.
+    Unknown,
     Current,
 }
 
 impl Says {
     /// In the order in which branches of a pack are tried.
-    pub(crate) const ALL: [Self; 4] = [Self::Suspended, Self::Failed, Self::InProgress, Self::Current];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Suspended, Self::Failed, Self::InProgress, Self::Unknown, Self::Current];
 
     /// The key of a pack.
     pub(crate) fn key(self) -> &'static str {
@@ -25,6 +28,7 @@ impl Says {
             Self::Suspended => "suspended",
             Self::Failed => "failed",
             Self::InProgress => "inProgress",
+            Self::Unknown => "unknown",
             Self::Current => "current",
         }
     }
@@ -35,7 +39,36 @@ impl Says {
             Self::Suspended => "Suspended",
             Self::Failed => "Failed",
             Self::InProgress => "InProgress",
+            Self::Unknown => "Unknown",
             Self::Current => "Current",
+        }
+    }
+}
+
+/// Whether a check of the engine is made before the rule.
+#[derive(Clone, Debug)]
+pub(crate) enum Check {
+    On,
+    Off,
+    /// Where this expression is true.
+    When(Sourced),
+}
+
+impl Check {
+    fn read(item: Option<Item<'_, '_>>, errors: &mut Vec<LoadError>) -> Self {
+        let Some(item) = item else { return Self::On };
+        match item.node.as_bool() {
+            Some(true) => Self::On,
+            Some(false) => Self::Off,
+            None => match item.sourced() {
+                Ok(when) => Self::When(when),
+                Err(_) => {
+                    errors.push(
+                        item.error("expected true, false, or the expression for when the check is made"),
+                    );
+                    Self::On
+                }
+            },
         }
     }
 }
@@ -51,7 +84,8 @@ pub(crate) struct DraftBranch {
 /// Reason, message and failure of a branch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DraftWords {
-    pub(crate) from: Option<Box<str>>,
+    /// The type of a condition, or `${…}` around an expression that gives one.
+    pub(crate) from: Option<Sourced>,
     pub(crate) reason: Option<Sourced>,
     pub(crate) message: Option<Sourced>,
     pub(crate) class: Option<FailureClass>,
@@ -64,8 +98,8 @@ pub(crate) struct Draft {
     pub(crate) matches: Match,
     /// The line of its file, counted from 1.
     pub(crate) line: usize,
-    pub(crate) checks_deletion: bool,
-    pub(crate) checks_generation: bool,
+    pub(crate) checks_deletion: Check,
+    pub(crate) checks_generation: Check,
     /// In the order in which they are tried.
     pub(crate) branches: Vec<DraftBranch>,
     pub(crate) otherwise: Option<DraftWords>,
@@ -77,16 +111,16 @@ impl Draft {
         Self {
             matches,
             line,
-            checks_deletion: true,
-            checks_generation: true,
+            checks_deletion: Check::On,
+            checks_generation: Check::On,
             branches: Vec::new(),
             otherwise: None,
             names,
         }
     }
 
-    const KEYS: [&'static str; 7] =
-        ["match", "checks", "suspended", "failed", "inProgress", "current", "otherwise"];
+    const KEYS: [&'static str; 8] =
+        ["match", "checks", "suspended", "failed", "inProgress", "unknown", "current", "otherwise"];
 
     /// A rule of a pack.
     pub(crate) fn read(item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Option<Self> {
@@ -112,15 +146,8 @@ impl Draft {
         let mut draft = Self::new(Match::default(), item.line(), Names::Known);
         if let Some(checks) = item.get("checks") {
             checks.only(&["deletion", "generation"], errors);
-            for (key, slot) in
-                [("deletion", &mut draft.checks_deletion), ("generation", &mut draft.checks_generation)]
-            {
-                match checks.get(key).map(|item| item.boolean()) {
-                    Some(Ok(value)) => *slot = value,
-                    Some(Err(error)) => errors.push(error),
-                    None => {}
-                }
-            }
+            draft.checks_deletion = Check::read(checks.get("deletion"), errors);
+            draft.checks_generation = Check::read(checks.get("generation"), errors);
         }
         for says in Says::ALL {
             for branch in item.get(says.key()).map(|item| item.one_or_many()).unwrap_or_default() {
@@ -175,13 +202,9 @@ impl DraftBranch {
 impl DraftWords {
     fn read(item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Self {
         let mut words = Self::default();
-        if let Some(from) = item.get("from") {
-            match from.text() {
-                Ok(text) => words.from = Some(Box::from(&*text)),
-                Err(error) => errors.push(error),
-            }
-        }
-        for (key, slot) in [("reason", &mut words.reason), ("message", &mut words.message)] {
+        let slots =
+            [("from", &mut words.from), ("reason", &mut words.reason), ("message", &mut words.message)];
+        for (key, slot) in slots {
             match item.get(key).map(|item| item.sourced()) {
                 Some(Ok(text)) => *slot = Some(text),
                 Some(Err(error)) => errors.push(error),

@@ -3,14 +3,17 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use kstatus::{Basis, FailureClass, Member, Node, Object, Options, Problem, Status, Verdict};
+use kstatus::{
+    Basis, ConditionFields, FailureClass, Member, Node, Object, Options, Problem, Status, Verdict,
+};
 
 use crate::cel::eval::Scope;
 use crate::cel::fuel::{Fault, ROOM, STEPS};
 use crate::cel::paths::{Fields, Paths};
 use crate::cel::program::{CompileError, Names, Program};
+use crate::cel::value::Val;
 use crate::document::{LoadError, Sourced};
-use crate::draft::{Draft, DraftWords, Says};
+use crate::draft::{Check, Draft, DraftWords, Says};
 use crate::template::Template;
 
 /// A rule, ready to run.
@@ -21,6 +24,15 @@ pub(crate) struct Compiled {
     otherwise: Option<Words>,
     has_current: bool,
     has_suspended: bool,
+    checks_deletion: Checked,
+    checks_generation: Checked,
+}
+
+/// Whether a check of the engine is made.
+#[derive(Debug)]
+enum Checked {
+    Always(bool),
+    When(Program),
 }
 
 #[derive(Debug)]
@@ -34,11 +46,20 @@ struct Branch {
 
 #[derive(Debug)]
 struct Words {
-    from: Option<Box<str>>,
+    from: Option<From>,
     reason: Option<Template>,
     message: Option<Template>,
     class: Option<FailureClass>,
     terminal: bool,
+}
+
+/// The condition that gives reason and message.
+#[derive(Debug)]
+enum From {
+    /// Of `status.conditions`, by its type.
+    Type(Box<str>),
+    /// What an expression gives.
+    Expression(Program),
 }
 
 /// What became of one expression.
@@ -77,12 +98,58 @@ impl Compiled {
         }
         let otherwise =
             draft.otherwise.as_ref().map(|words| Words::compile(words, draft.names, &mut paths, &mut errors));
+        let mut checked = |check: &Check| match check {
+            Check::On => Checked::Always(true),
+            Check::Off => Checked::Always(false),
+            Check::When(when) => match Program::compile(&when.text, draft.names, &mut paths) {
+                Ok(program) => Checked::When(program),
+                Err(error) => {
+                    errors.push(place(when, error));
+                    Checked::Always(true)
+                }
+            },
+        };
+        let checks_deletion = checked(&draft.checks_deletion);
+        let checks_generation = checked(&draft.checks_generation);
         if !errors.is_empty() {
             return Err(errors);
         }
         let has = |says| branches.iter().any(|branch: &Branch| branch.says == says);
         let (has_current, has_suspended) = (has(Says::Current), has(Says::Suspended));
-        Ok(Self { paths, branches, otherwise, has_current, has_suspended })
+        Ok(Self {
+            paths,
+            branches,
+            otherwise,
+            has_current,
+            has_suspended,
+            checks_deletion,
+            checks_generation,
+        })
+    }
+
+    pub(crate) fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
+        self.checks(&self.checks_deletion, object, options)
+    }
+
+    pub(crate) fn checks_generation(&self, object: &Object<'_>, options: &Options) -> bool {
+        self.checks(&self.checks_generation, object, options)
+    }
+
+    /// An expression that can't be evaluated leaves the check on.
+    fn checks(&self, check: &Checked, object: &Object<'_>, options: &Options) -> bool {
+        match check {
+            Checked::Always(made) => *made,
+            Checked::When(program) => {
+                let scope = Scope::new(Fields::new(object, &self.paths), &self.paths, options.now);
+                let made = !matches!(scope.evaluate(program).map(|value| value.as_bool()), Ok(Some(false)));
+                made
+            }
+        }
+    }
+
+    /// Whether the rule has a word on every object.
+    pub(crate) fn has_current(&self) -> bool {
+        self.has_current
     }
 
     pub(crate) fn has_suspended(&self) -> bool {
@@ -179,6 +246,7 @@ impl Compiled {
             Says::Suspended | Says::Current => Status::Current,
             Says::Failed => Status::Failed,
             Says::InProgress => Status::InProgress,
+            Says::Unknown => Status::Unknown,
         };
         let (reason, message) = branch.words.render(scope);
         let reason = reason.unwrap_or(Cow::Borrowed(branch.says.word()));
@@ -195,37 +263,43 @@ impl Compiled {
 
     /// The verdict where no branch holds.
     fn not_yet<'e>(&'e self, scope: &'e Scope<'e>, basis: Basis) -> Verdict {
-        if let Some(words) = &self.otherwise {
-            let (reason, message) = words.render(scope);
-            let reason = reason.unwrap_or(Cow::Borrowed("NotCurrent"));
-            let message =
-                message.unwrap_or_else(|| "the rule's condition for current does not hold yet".to_owned());
-            let verdict = Verdict::new(Status::InProgress, basis, reason, message);
-            return match words.class {
-                Some(class) => verdict.failure(class, false),
-                None => verdict,
-            };
-        }
         let status = kstatus::Known::find("", "status").and_then(|known| scope.fields.object.known(known));
         let has_status = status.is_some_and(|status| status.members().next().is_some());
-        if !has_status {
+        let words = self.otherwise.as_ref();
+        let verdict = if has_status {
+            let (reason, message) = words.map(|words| words.render(scope)).unwrap_or_default();
+            let current = self.branches.iter().find(|branch| branch.says == Says::Current);
+            let not_yet = || ["not yet: ", current.map_or("", |branch| &branch.text)].concat();
+            let reason = reason.unwrap_or(Cow::Borrowed("NotCurrent"));
+            Verdict::new(Status::InProgress, basis, reason, message.unwrap_or_else(not_yet))
+        } else {
             let message = "the controller has not reported a status yet";
-            return Verdict::new(Status::InProgress, basis, "NoStatus", message);
+            Verdict::new(Status::InProgress, basis, "NoStatus", message)
+        };
+        match words.and_then(|words| words.class) {
+            Some(class) => verdict.failure(class, false),
+            None => verdict,
         }
-        let current = self.branches.iter().find(|branch| branch.says == Says::Current);
-        let message = ["not yet: ", current.map_or("", |branch| &branch.text)].concat();
-        Verdict::new(Status::InProgress, basis, "NotCurrent", message)
     }
 }
 
 impl Words {
     fn compile(words: &DraftWords, names: Names, paths: &mut Paths, errors: &mut Vec<LoadError>) -> Self {
+        let from = words.from.as_ref().and_then(|from| {
+            let expression = from.text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+            let Some(expression) = expression else { return Some(From::Type(from.text.as_str().into())) };
+            let program = Program::compile(expression, names, paths);
+            program
+                .map_err(|error| errors.push(from.error(2 + error.at.unwrap_or(0), error.message)))
+                .ok()
+                .map(From::Expression)
+        });
         let mut template = |text: &Option<Sourced>| {
             let text = text.as_ref()?;
             Template::compile(&text.text, names, paths).map_err(|error| errors.push(place(text, error))).ok()
         };
         Self {
-            from: words.from.clone(),
+            from,
             reason: template(&words.reason),
             message: template(&words.message),
             class: words.class,
@@ -238,23 +312,25 @@ impl Words {
         let filled = |text: String| Some(text).filter(|text| !text.is_empty());
         let mut reason = self.reason.as_ref().and_then(|template| filled(template.render(scope)));
         let mut message = self.message.as_ref().and_then(|template| filled(template.render(scope)));
-        if let Some(type_) = &self.from {
-            let mut conditions = scope.fields.object.conditions();
-            let condition =
-                conditions.find(|condition| condition.member(Member::Type).is_some_and(|t| t.is(type_)));
-            if let Some(condition) = condition {
-                let text =
-                    |member| condition.member(member).and_then(Node::as_str).unwrap_or_default().into_owned();
-                if reason.is_none() {
-                    reason = filled(text(Member::Reason));
-                }
-                if message.is_none() {
-                    message = filled(text(Member::Message)).or_else(|| {
-                        let because =
-                            reason.as_deref().map_or(String::new(), |reason| [": ", reason].concat());
-                        Some(format!("condition {type_} is {}{because}", text(Member::Status)))
-                    });
-                }
+        let condition = match &self.from {
+            None => None,
+            Some(From::Type(type_)) => scope.condition(type_),
+            Some(From::Expression(program)) => match scope.evaluate(program) {
+                Ok(Val::Node(element)) => Some(ConditionFields::of(element)),
+                _ => None,
+            },
+        };
+        if let Some(condition) = condition {
+            let text =
+                |member| condition.member(member).and_then(Node::as_str).unwrap_or_default().into_owned();
+            if reason.is_none() {
+                reason = filled(text(Member::Reason));
+            }
+            if message.is_none() {
+                message = filled(text(Member::Message)).or_else(|| {
+                    let because = reason.as_deref().map_or(String::new(), |reason| [": ", reason].concat());
+                    Some(format!("condition {} is {}{because}", text(Member::Type), text(Member::Status)))
+                });
             }
         }
         (reason.and_then(camel_case).map(Cow::Owned), message)

@@ -273,27 +273,36 @@ pub struct Decider<'r> {
 }
 
 impl<'r> Decider<'r> {
-    fn rules(&self) -> impl Iterator<Item = (Basis, &'r Rule)> + '_ {
-        self.rules.iter().flatten().copied()
+    fn first(&self) -> Option<&'r Compiled> {
+        self.rules.iter().flatten().next().and_then(|(_, rule)| rule.compiled())
+    }
+
+    /// Up to and with the first rule that always has a word: those behind it are never asked.
+    fn deciding(&self) -> impl Iterator<Item = (Basis, &'r Rule)> + '_ {
+        let mut over = false;
+        self.rules.iter().flatten().copied().take_while(move |(_, rule)| {
+            !std::mem::replace(&mut over, rule.compiled().is_some_and(Compiled::has_current))
+        })
     }
 }
 
 impl CustomRule for Decider<'_> {
-    fn checks_deletion(&self) -> bool {
-        self.rules().next().is_none_or(|(_, rule)| rule.draft.checks_deletion)
+    fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
+        self.first().is_none_or(|rule| rule.checks_deletion(object, options))
     }
 
-    fn checks_generation(&self) -> bool {
-        self.rules().next().is_none_or(|(_, rule)| rule.draft.checks_generation)
+    fn checks_generation(&self, object: &Object<'_>, options: &Options) -> bool {
+        self.first().is_none_or(|rule| rule.checks_generation(object, options))
     }
 
     fn suspended(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
-        let mut rules = self.rules().filter(|(_, rule)| rule.compiled().is_some_and(Compiled::has_suspended));
+        let mut rules =
+            self.deciding().filter(|(_, rule)| rule.compiled().is_some_and(Compiled::has_suspended));
         rules.find_map(|(basis, rule)| rule.decide(object, options, basis, true, None))
     }
 
     fn decide(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
-        self.rules().find_map(|(basis, rule)| rule.decide(object, options, basis, false, None))
+        self.deciding().find_map(|(basis, rule)| rule.decide(object, options, basis, false, None))
     }
 }
 
@@ -305,7 +314,7 @@ struct Traced<'d, 'r> {
 
 impl Traced<'_, '_> {
     fn ask(&self, object: &Object<'_>, options: &Options, suspended: bool) -> Option<Verdict> {
-        self.decider.rules().find_map(|(basis, rule)| {
+        self.decider.deciding().find_map(|(basis, rule)| {
             let mut trace = Trace::default();
             let verdict = rule.decide(object, options, basis, suspended, Some(&mut trace));
             self.traces.borrow_mut().push((rule, trace));
@@ -315,12 +324,12 @@ impl Traced<'_, '_> {
 }
 
 impl CustomRule for Traced<'_, '_> {
-    fn checks_deletion(&self) -> bool {
-        self.decider.checks_deletion()
+    fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
+        self.decider.checks_deletion(object, options)
     }
 
-    fn checks_generation(&self) -> bool {
-        self.decider.checks_generation()
+    fn checks_generation(&self, object: &Object<'_>, options: &Options) -> bool {
+        self.decider.checks_generation(object, options)
     }
 
     fn suspended(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {

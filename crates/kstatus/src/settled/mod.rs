@@ -102,13 +102,15 @@ pub(crate) fn has_own_rule(group: &[u8], kind: &[u8]) -> bool {
 /// Methods get the object and the options of the caller, and none of them must panic. See the crate `settled-rules` for
 /// rules that users write.
 pub trait CustomRule {
-    /// Whether an object with a `deletionTimestamp` is Terminating before the rule is asked.
-    fn checks_deletion(&self) -> bool {
+    /// Whether this object with a `deletionTimestamp` is Terminating before the rule is asked.
+    fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
+        let _ = (object, options);
         true
     }
 
-    /// Whether an object whose latest generation was not observed is InProgress before [`decide`](Self::decide).
-    fn checks_generation(&self) -> bool {
+    /// Whether this object whose latest generation was not observed is InProgress before [`decide`](Self::decide).
+    fn checks_generation(&self, object: &Object<'_>, options: &Options) -> bool {
+        let _ = (object, options);
         true
     }
 
@@ -136,17 +138,17 @@ pub(crate) fn compute(
 fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn CustomRule>) -> Verdict {
     let (group, kind) = context.object.group_kind();
     check_type(context, &kind);
-    if custom.is_none_or(CustomRule::checks_deletion)
-        && let Some(verdict) = deletion::deletion(context, &group, &kind)
+    if let Some(verdict) = deletion::deletion(context, &group, &kind)
+        && custom.is_none_or(|rule| rule.checks_deletion(context.object, context.options))
     {
         return verdict;
     }
     if let Some(verdict) = custom.and_then(|rule| rule.suspended(context.object, context.options)) {
         return verdict;
     }
-    if custom.is_none_or(CustomRule::checks_generation)
-        && let (Some(latest), Some(observed)) = (context.generation, context.observed)
+    if let (Some(latest), Some(observed)) = (context.generation, context.observed)
         && latest != observed
+        && custom.is_none_or(|rule| rule.checks_generation(context.object, context.options))
     {
         let kind = context.object.kind().unwrap_or_default();
         return not_observed(text!(

@@ -37,6 +37,18 @@ impl<'e> Scope<'e> {
         run.eval(program.root())
     }
 
+    /// A condition of `status.conditions`.
+    pub(crate) fn condition(&self, type_: &str) -> Option<ConditionFields<'e>> {
+        let mut conditions = self.fields.object.conditions();
+        // Most are compared without a copy.
+        let is_plain = !type_.contains('\\');
+        conditions.find(|condition| {
+            condition.member(Member::Type).is_some_and(|node| {
+                if is_plain { node.is(type_) } else { node.as_str().is_some_and(|text| text == type_) }
+            })
+        })
+    }
+
     fn note(&self, program: &Program, id: Id, value: &Result<Val<'_>, Fault>) {
         const MOST: usize = 100;
         let Some(seen) = &self.seen else { return };
@@ -611,19 +623,7 @@ impl<'e> Run<'e> {
 
     /// The condition of a type: of `status.conditions`, or of the list that the method is called on.
     fn condition(&mut self, target: Option<Id>, type_: &str) -> Result<Option<ConditionFields<'e>>> {
-        let is_it = |condition: &ConditionFields<'e>| {
-            condition
-                .member(Member::Type)
-                .is_some_and(|node| Val::Node(node).as_str().is_some_and(|text| text == type_))
-        };
-        let Some(target) = target else {
-            // Most conditions are compared without a copy.
-            if !type_.contains('\\') {
-                let mut conditions = self.scope.fields.object.conditions();
-                return Ok(conditions.find(|c| c.member(Member::Type).is_some_and(|node| node.is(type_))));
-            }
-            return Ok(self.scope.fields.object.conditions().find(is_it));
-        };
+        let Some(target) = target else { return Ok(self.scope.condition(type_)) };
         let list = match self.eval(target) {
             Err(Fault::Absent(_)) | Ok(Val::Optional(None)) => return Ok(None),
             Ok(Val::Optional(Some(list))) => (*list).clone(),
@@ -636,7 +636,8 @@ impl<'e> Run<'e> {
             self.fuel().step()?;
             if let Val::Node(element) = element {
                 let condition = ConditionFields::of(element);
-                if is_it(&condition) {
+                let found = condition.member(Member::Type).and_then(Node::as_str);
+                if found.is_some_and(|found| found == type_) {
                     return Ok(Some(condition));
                 }
             }

@@ -204,6 +204,11 @@ fn offset(source: &str, (line, column): (isize, isize)) -> Option<usize> {
 
 /// The parser's messages, in the words of this crate.
 fn tidy(message: &str) -> String {
+    if message == "invalid argument to has() macro" {
+        return "has() takes a field, such as has(status.phase) or has(self.status); for a key with other characters, \
+                write 'key' in map"
+            .to_owned();
+    }
     let message = message.strip_prefix("Syntax error: ").unwrap_or(message);
     // It lists every token that might follow.
     let short = message.split(" expecting ").next().unwrap_or(message);
