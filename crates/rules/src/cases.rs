@@ -43,6 +43,16 @@ pub struct CaseReport {
     pub warnings: Vec<String>,
 }
 
+impl CaseReport {
+    /// Adds what came of other cases.
+    pub fn merge(&mut self, other: Self) {
+        self.cases += other.cases;
+        self.failures.extend(other.failures);
+        self.errors.extend(other.errors);
+        self.warnings.extend(other.warnings);
+    }
+}
+
 /// How the branches of a rule fared over all cases.
 #[derive(Default)]
 struct Coverage {

@@ -7,6 +7,7 @@ mod cel;
 mod dialects;
 mod document;
 mod draft;
+mod inspect;
 mod load;
 mod matching;
 mod rule;
@@ -15,4 +16,5 @@ mod template;
 
 pub use cases::{CaseFailure, CaseReport, run_cases};
 pub use document::{LoadError, LoadErrors};
+pub use inspect::{AskedRule, Explanation, RuleInfo, Tried};
 pub use set::{Builder, Decider, RuleSet};

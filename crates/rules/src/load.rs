@@ -24,22 +24,23 @@ pub(crate) struct Loaded {
 
 /// Reads a file of whatever dialect.
 pub(crate) fn load(file: &Arc<str>, text: &str, loaded: &mut Loaded) {
+    let text: &Arc<str> = &text.into();
     if file.ends_with(".lua") {
         dialects::argo::script(file, text, loaded);
         return;
     }
     for document in documents(file, text) {
         match document {
-            Ok(document) => load_document(file, document.root(), loaded),
+            Ok(document) => load_document(file, text, document.root(), loaded),
             Err(error) => loaded.errors.push(error),
         }
     }
 }
 
-fn load_document(file: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loaded) {
+fn load_document(file: &Arc<str>, source: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loaded) {
     let text = |key: &str| item.get(key).and_then(|item| item.node.as_str()).unwrap_or_default();
     match (&*text("apiVersion"), &*text("kind")) {
-        (API_VERSION, "RulePack") => pack(file, item, loaded),
+        (API_VERSION, "RulePack") => pack(file, source, item, loaded),
         (API_VERSION, "RuleTest") => {}
         (version, kind @ ("RulePack" | "RuleTest")) => {
             let message =
@@ -47,7 +48,7 @@ fn load_document(file: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loaded) {
             loaded.errors.push(item.error(message));
         }
         _ => {
-            if !dialects::read(file, item, loaded) {
+            if !dialects::read(file, source, item, loaded) {
                 let message = format!(
                     "no rules: expected `apiVersion: {API_VERSION}, kind: RulePack`, or a manifest that another tool's \
                      rules stand in (see docs/rules.md)"
@@ -58,7 +59,7 @@ fn load_document(file: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loaded) {
     }
 }
 
-fn pack(file: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loaded) {
+fn pack(file: &Arc<str>, text: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loaded) {
     item.only(&["apiVersion", "kind", "metadata", "rules"], &mut loaded.errors);
     let Some(rules) = item.get("rules") else {
         loaded.errors.push(item.error("`rules` is missing: the list of rules"));
@@ -68,7 +69,7 @@ fn pack(file: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loaded) {
         Ok(rules) => {
             for rule in rules {
                 let draft = Draft::read(rule, &mut loaded.errors);
-                loaded.rules.extend(draft.map(|draft| Rule::new(Arc::clone(file), draft)));
+                loaded.rules.extend(draft.map(|draft| Rule::new(Arc::clone(file), Arc::clone(text), draft)));
             }
         }
         Err(error) => loaded.errors.push(error),

@@ -266,6 +266,9 @@ impl Compiled {
         let status = kstatus::Known::find("", "status").and_then(|known| scope.fields.object.known(known));
         let has_status = status.is_some_and(|status| status.members().next().is_some());
         let words = self.otherwise.as_ref();
+        if let Some(message) = scope.lagging() {
+            return Verdict::new(Status::InProgress, basis, "LatestGenerationNotObserved", message);
+        }
         let verdict = if has_status {
             let (reason, message) = words.map(|words| words.render(scope)).unwrap_or_default();
             let current = self.branches.iter().find(|branch| branch.says == Says::Current);
@@ -324,11 +327,19 @@ impl Words {
             let text =
                 |member| condition.member(member).and_then(Node::as_str).unwrap_or_default().into_owned();
             if reason.is_none() {
-                reason = filled(text(Member::Reason));
+                reason = filled(text(Member::Reason)).or_else(|| {
+                    // As this library's other rules have it: Ready, NotReady, ReadyUnknown.
+                    let type_ = filled(text(Member::Type))?;
+                    Some(match &*text(Member::Status) {
+                        "True" => type_,
+                        "False" => ["Not", &type_].concat(),
+                        _ => [&type_, "Unknown"].concat(),
+                    })
+                });
             }
             if message.is_none() {
                 message = filled(text(Member::Message)).or_else(|| {
-                    let because = reason.as_deref().map_or(String::new(), |reason| [": ", reason].concat());
+                    let because = filled(text(Member::Reason)).map_or(String::new(), |reason| [": ", &reason].concat());
                     Some(format!("condition {} is {}{because}", text(Member::Type), text(Member::Status)))
                 });
             }

@@ -17,13 +17,19 @@ use crate::rule::{Compiled, Trace};
 #[derive(Debug)]
 pub(crate) struct Rule {
     file: Arc<str>,
+    /// All of the file.
+    text: Arc<str>,
     draft: Draft,
     compiled: OnceLock<Result<Compiled, Vec<LoadError>>>,
 }
 
 impl Rule {
-    pub(crate) fn new(file: Arc<str>, draft: Draft) -> Self {
-        Self { file, draft, compiled: OnceLock::new() }
+    pub(crate) fn new(file: Arc<str>, text: Arc<str>, draft: Draft) -> Self {
+        Self { file, text, draft, compiled: OnceLock::new() }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     pub(crate) fn file(&self) -> &str {
@@ -235,6 +241,16 @@ impl RuleSet {
         }
         let decider = self.decider(object);
         object.verdict_by(options, &decider)
+    }
+
+    /// The rules that were added, in their order of precedence.
+    pub(crate) fn own_rules(&self) -> impl Iterator<Item = (Basis, &Rule)> {
+        let user = self.user.rules.iter().map(|rule| (Basis::CustomRule, rule));
+        user.chain(self.crd.rules.iter().map(|rule| (Basis::CrdAnnotation, rule)))
+    }
+
+    pub(crate) fn has_builtin(&self) -> bool {
+        self.builtin
     }
 
     /// As [`verdict`](Self::verdict); `seen` gets each rule that was asked and how it came to its word.

@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use kstatus::Options;
 use settled_manifest::{Batch, Malformed};
 
 use crate::cli::{AugmentArgs, AugmentOutput};
@@ -14,13 +13,13 @@ use crate::inputs::{self, Inputs};
 use crate::output::{self, Stdout, Stopped};
 use crate::pipeline::{self, Event, InputId, Syntax, Work};
 use crate::render::Envelope;
-use crate::row::{Identity, Reader};
+use crate::row::{Identity, Reader, Verdicts};
 use crate::style::Palette;
 use crate::text::{self, plural};
 
 pub(crate) fn run(args: &AugmentArgs) -> Result<ExitCode, CommandError> {
     let started = Instant::now();
-    let amend = Amend::new(command::options(&args.verdict), args.output);
+    let amend = Amend::new(command::verdicts(&args.verdict)?, args.output);
     let inputs = Inputs::new(&args.input, "augment")?;
     let mut writer = Writer { out: output::stdout(), envelope: None, input: None, document: 0 };
     let mut report = Report::default();
@@ -50,20 +49,20 @@ pub(crate) fn run(args: &AugmentArgs) -> Result<ExitCode, CommandError> {
 /// Amends objects, on any thread.
 #[derive(Debug)]
 struct Amend {
-    options: Options,
+    how: Verdicts,
     output: Option<AugmentOutput>,
     reader: Reader,
 }
 
 impl Amend {
-    fn new(options: Options, output: Option<AugmentOutput>) -> Self {
-        Self { options, output, reader: Reader::default() }
+    fn new(how: Verdicts, output: Option<AugmentOutput>) -> Self {
+        Self { how, output, reader: Reader::default() }
     }
 }
 
 impl Clone for Amend {
     fn clone(&self) -> Self {
-        Self::new(self.options.clone(), self.output)
+        Self::new(self.how.clone(), self.output)
     }
 }
 
@@ -92,7 +91,7 @@ impl Work for Amend {
     }
 
     fn work(&mut self, input: &InputId, batch: &Batch, objects: &mut Objects) {
-        let Self { options, output, reader } = self;
+        let Self { how, output, reader } = self;
         let Objects { bytes, marks } = objects;
         bytes.clear();
         marks.clear();
@@ -111,7 +110,7 @@ impl Work for Amend {
         reader.objects(batch, |found| {
             marks.push(match found {
                 Err(error) => Mark::Malformed(error),
-                Ok((object, json)) => match kstatus::augment(json, options) {
+                Ok((object, json)) => match how.rules.augment(json, &how.options) {
                     Ok(amended) => Mark::Written { end: write(&amended, bytes), changed: amended != json },
                     Err(error) => {
                         let why = format!("{}: {error}", Identity::of(object));

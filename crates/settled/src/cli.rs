@@ -62,6 +62,30 @@ Exit codes:
      not be amended: an object is then written as it was, a document that is
      no object is left out, and standard error names it";
 
+const RULES_HELP_AFTER: &str = "\
+Examples:
+  settled rules list cert-manager             what is known about a group
+  settled rules show cert-manager.io/Certificate
+                                              how it is decided
+  settled rules explain -f dump.yaml --name web
+                                              why the verdict is what it is
+  settled rules test rules/                   whether your own rules are right
+  settled rules import argocd-cm.yaml > pack.yaml
+                                              another tool's rules in CEL
+
+Who decides, in this order:
+  1  an annotation on the object (settled.dev/current and others)
+  2  your rules: --rules, SETTLED_RULES
+  3  an annotation on the CustomResourceDefinition, if --rules names it
+  4  the built-in rule pack
+  5  what the program knows of the kind, or finds in the object";
+
+const RULES_TEST_HELP_AFTER: &str = "\
+Exit codes:
+  0  all cases are as expected
+  1  a case is not (with --strict: or there is a warning)
+  2  something can't be read";
+
 /// Tell whether Kubernetes resources are done, and why when they are not
 ///
 /// Settled reads Kubernetes objects and gives a verdict on each: Current (done), InProgress, Failed, Terminating,
@@ -145,8 +169,9 @@ pub(crate) struct AugmentArgs {
     pub(crate) quiet: bool,
 }
 
-/// Show, explain, test and import rules
+/// Show, explain, test and import rules that say when a kind is done
 #[derive(Args, Debug)]
+#[command(after_help = RULES_HELP_AFTER)]
 pub(crate) struct RulesArgs {
     #[command(subcommand)]
     pub(crate) command: RulesCommand,
@@ -154,19 +179,83 @@ pub(crate) struct RulesArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesCommand {
+    List(RulesListArgs),
+    Show(RulesShowArgs),
+    Explain(RulesExplainArgs),
     Test(RulesTestArgs),
+    //IMPORT Import(RulesImportArgs),
 }
 
-/// Run cases and show what differs
+/// List all rules, and where each of them comes from
 #[derive(Args, Debug)]
+pub(crate) struct RulesListArgs {
+    /// Only rules whose group or kind contains this text
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: RulesOutput,
+}
+
+/// Show the rules for a kind as they are written, the one that counts first
+#[derive(Args, Debug)]
+pub(crate) struct RulesShowArgs {
+    /// The API group and the kind, such as cert-manager.io/Certificate
+    #[arg(value_name = "GROUP/KIND")]
+    pub(crate) kind: String,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// Explain verdicts: which expression decided, and the values that it saw
+#[derive(Args, Debug)]
+pub(crate) struct RulesExplainArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+
+    #[command(flatten)]
+    pub(crate) verdict: VerdictArgs,
+
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+/// Run cases, and show what differs from what they expect
+///
+/// A case is an object and the verdict that is expected of it. The cases of `x.test.yaml` are tried with the rules of
+/// `x.yaml` beside it, before all others. Warns of branches that no case reaches, and of expressions that in every case
+/// touch a field which is absent.
+#[derive(Args, Debug)]
+#[command(after_help = RULES_TEST_HELP_AFTER)]
 pub(crate) struct RulesTestArgs {
     /// Files of cases, or folders with files that end in .test.yaml
     #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
 
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+
     /// The time of cases that name none, such as 2026-11-21T12:00:00Z [default: the present]
     #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
     pub(crate) now: Option<Timestamp>,
+
+    /// Count warnings as failures
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// Translate another tool's rules into a rule pack, and say what can't be
+#[derive(Args, Debug)]
+pub(crate) struct RulesImportArgs {
+    /// The file: a manifest with Flux healthCheckExprs, an argocd-cm, a kapp Config, a CustomResourceDefinition, a
+    /// health.lua
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
 }
 
 /// Print the completion script of a shell
@@ -239,6 +328,29 @@ pub(crate) struct VerdictArgs {
     /// It decides how long a deletion lasts and whether a Pod's grace for scheduling has passed.
     #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
     pub(crate) now: Option<Timestamp>,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// Which rules there are besides what the program knows of kinds.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Rules")]
+pub(crate) struct RuleArgs {
+    /// Read rules from this file, or all of this folder (can be repeated) [env: SETTLED_RULES, separated by `:`]
+    ///
+    /// Rule packs, and the rules of other tools as they are: Flux healthCheckExprs, argocd-cm and health.lua, kapp
+    /// waitRules, CustomResourceDefinitions with annotations. See `settled rules --help`.
+    #[arg(long = "rules", value_name = "FILE|DIR", action = ArgAction::Append, value_hint = ValueHint::AnyPath)]
+    pub(crate) rule_files: Vec<PathBuf>,
+
+    /// Leave out the built-in rule pack
+    #[arg(long)]
+    pub(crate) no_builtin_rules: bool,
+
+    /// Leave annotations of objects aside that say when they are done, or that nobody waits for them
+    #[arg(long)]
+    pub(crate) no_annotations: bool,
 }
 
 /// Which objects are shown and count for the exit code.
@@ -289,6 +401,12 @@ pub(crate) enum AugmentOutput {
     Json,
     Jsonl,
     Yaml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RulesOutput {
+    Table,
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

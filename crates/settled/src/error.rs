@@ -14,6 +14,8 @@ pub(crate) struct CommandError {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
+    /// Each on a line of its own, such as the places of errors in a file.
+    details: Vec<String>,
     hints: Vec<String>,
 }
 
@@ -51,8 +53,19 @@ impl CommandError {
         error
     }
 
+    pub(crate) fn input_error(message: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
+        let mut error = Self::new(ErrorKind::Input, message);
+        error.source = Some(Box::new(source));
+        error
+    }
+
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None, hints: Vec::new() }
+        Self { kind, message: message.into(), source: None, details: Vec::new(), hints: Vec::new() }
+    }
+
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.details.push(detail.into());
+        self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -70,6 +83,9 @@ impl CommandError {
             source = error.source();
         }
         output::diagnose(&format!("{} {message}", palette.error("error:")));
+        for detail in &self.details {
+            output::diagnose(&format!("  {}", text::clean(detail)));
+        }
         for hint in &self.hints {
             output::diagnose(&format!("{} {}", palette.hint("hint:"), text::clean(hint)));
         }

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use kstatus::{Object, Options, Problem, Status, Verdict};
 use settled_manifest::{Batch, Item, Malformed, Scratch};
+use settled_rules::RuleSet;
 
 use crate::cli::Sort;
 
@@ -107,16 +109,23 @@ impl Reader {
     }
 }
 
+/// How verdicts are given.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdicts {
+    pub(crate) options: Options,
+    pub(crate) rules: Arc<RuleSet>,
+}
+
 /// Calls `each` with a verdict on all that is in the batch, in its order.
 pub(crate) fn verdicts(
     reader: &mut Reader,
     batch: &Batch,
-    options: &Options,
+    how: &Verdicts,
     mut each: impl FnMut(&Identity<'_>, &dyn Fn() -> Verdict),
 ) {
     reader.objects(batch, |found| match found {
-        Ok((object, _)) => each(&Identity::of(object), &|| object.verdict(options)),
-        Err(error) => each(&Identity::default(), &|| malformed(&error, options)),
+        Ok((object, _)) => each(&Identity::of(object), &|| how.rules.verdict(object, &how.options)),
+        Err(error) => each(&Identity::default(), &|| malformed(&error, &how.options)),
     });
 }
 

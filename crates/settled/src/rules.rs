@@ -1,37 +1,269 @@
-//! `settled rules`: what is known about kinds, and whether it is right.
+//! `settled rules`: what is known about kinds, why a verdict is what it is, and whether rules are right.
 
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use settled_rules::{CaseReport, RuleSet, run_cases};
+use kstatus::Basis;
+use serde_json::json;
+use settled_rules::{Builder, CaseReport, Explanation, RuleInfo, run_cases};
 
-use crate::cli::{RulesArgs, RulesCommand, RulesTestArgs};
+use crate::cli::{
+    RulesArgs, RulesCommand, RulesExplainArgs, RulesImportArgs, RulesListArgs, RulesOutput, RulesShowArgs, RulesTestArgs,
+};
+use crate::command;
 use crate::error::CommandError;
-use crate::output;
+use crate::filter::Filter;
+use crate::inputs::{self, Inputs};
+use crate::output::{self, Stopped};
+use crate::pipeline::{self, Event, InputId, Work};
+use crate::row::{Identity, Reader, Verdicts};
 use crate::style::Palette;
 use crate::text::{self, plural};
 
+/// No file of rules is larger.
+const MOST_BYTES: u64 = 16 << 20;
+
 pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, CommandError> {
     match &args.command {
+        RulesCommand::List(args) => list(args),
+        RulesCommand::Show(args) => show(args),
+        RulesCommand::Explain(args) => explain(args),
         RulesCommand::Test(args) => test(args),
+        //IMPORT RulesCommand::Import(args) => import_file(args),
     }
 }
 
-/// Runs cases: those of `x.test.yaml` with the rules of `x.yaml` beside it.
+/// Where a rule comes from, in a word.
+fn origin(rule: &RuleInfo) -> &'static str {
+    match rule.basis {
+        Basis::RulePack => "built-in",
+        Basis::CrdAnnotation => "crd",
+        _ => "user",
+    }
+}
+
+fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
+    let rules = command::rule_set(&args.rules)?;
+    let wanted = args.text.as_deref().unwrap_or_default().to_lowercase();
+    let has = |text: &str| text.to_lowercase().contains(&wanted);
+    let list: Vec<RuleInfo> = rules.list();
+    let list = list.into_iter().filter(|rule| has(&rule.group) || rule.kinds.iter().any(|kind| has(kind)));
+    let list: Vec<RuleInfo> = list.collect();
+    let mut text = String::new();
+    match args.output {
+        RulesOutput::Json => {
+            let values = list.iter().map(|rule| {
+                json!({
+                    "group": rule.group, "kinds": rule.kinds, "narrowed": rule.narrowed, "origin": origin(rule),
+                    "basis": rule.basis, "file": rule.file, "line": rule.line, "reads": rule.reads,
+                })
+            });
+            let values: Vec<_> = values.collect();
+            text = serde_json::to_string_pretty(&values).unwrap_or_default() + "\n";
+        }
+        RulesOutput::Table => {
+            let rows: Vec<[String; 4]> = list
+                .iter()
+                .flat_map(|rule| {
+                    rule.kinds.iter().map(|kind| {
+                        let narrowed = if rule.narrowed.is_empty() { String::new() } else { format!(" ({})", rule.narrowed) };
+                        let place = format!("{}:{}", rule.file, rule.line);
+                        [rule.group.clone(), format!("{kind}{narrowed}"), origin(rule).to_owned(), place]
+                    })
+                })
+                .collect();
+            columns(&["GROUP", "KIND", "ORIGIN", "SOURCE"], &rows, &mut text);
+        }
+    }
+    output::print(text.as_bytes())?;
+    if list.is_empty() {
+        return Err(CommandError::input(format!("no rule's group or kind contains `{wanted}`"))
+            .hint("kinds without a rule are judged by their conditions and phases"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Rows in aligned columns.
+fn columns<const N: usize>(head: &[&str; N], rows: &[[String; N]], out: &mut String) {
+    let palette = Palette::stdout();
+    let mut widths = head.map(str::len);
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(text::width(cell));
+        }
+    }
+    let mut line = |cells: [&str; N], is_head: bool| {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            let cell = text::clean(cell);
+            let space = " ".repeat(width.saturating_sub(text::width(&cell)) + 2);
+            line.push_str(&cell);
+            line.push_str(&space);
+        }
+        let line = line.trim_end();
+        out.push_str(&if is_head { palette.heading(line) } else { line.to_owned() });
+        out.push('\n');
+    };
+    line(*head, true);
+    for row in rows {
+        line(std::array::from_fn(|at| row[at].as_str()), false);
+    }
+}
+
+fn show(args: &RulesShowArgs) -> Result<ExitCode, CommandError> {
+    let Some((group, kind)) = args.kind.rsplit_once('/') else {
+        return Err(CommandError::usage(format!("`{}` is no group and kind", args.kind))
+            .hint("write the API group, a slash and the kind: cert-manager.io/Certificate; for the core group /Pod"));
+    };
+    let rules = command::rule_set(&args.rules)?;
+    let fitting: Vec<RuleInfo> = rules.list().into_iter().filter(|rule| rule.fits(group, kind)).collect();
+    let mut text = String::new();
+    for (index, rule) in fitting.iter().enumerate() {
+        let separator = if index > 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{separator}# {} rule, {}:{}", origin(rule), rule.file, rule.line);
+        let _ = writeln!(text, "{}", text::clean_lines(&rule.text));
+    }
+    output::print(text.as_bytes())?;
+    if fitting.is_empty() {
+        return Err(CommandError::input(format!("there is no rule for {}", args.kind)).hint(
+            "the kind is judged by what the program knows of it, or by its conditions and phase; docs/rules.md says how to \
+             write a rule",
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
+    let work = Explain {
+        how: command::verdicts(&args.verdict)?,
+        filter: Filter::new(&args.filter),
+        reader: Reader::default(),
+    };
+    let inputs = Inputs::new(&args.input, "rules explain")?;
+    let (mut objects, mut unreadable) = (0, 0);
+    let mut out = output::stdout();
+    let stopped = pipeline::run(inputs, command::settings(&args.input), &work, |event| match event {
+        Event::Output(_, texts) => {
+            for text in texts.drain(..) {
+                let separator = if objects > 0 { "\n" } else { "" };
+                write!(out, "{separator}{text}")?;
+                objects += 1;
+            }
+            Ok(())
+        }
+        Event::Unreadable(input, error) => {
+            unreadable += 1;
+            output::unreadable(&input.source, error);
+            Ok(())
+        }
+        Event::End => Ok(()),
+        Event::Idle => Ok(out.flush()?),
+    })?;
+    Stopped::forgive(stopped.and_then(|()| Ok(out.flush()?)))?;
+    if objects + unreadable == 0 {
+        return Err(inputs::nothing_found(&args.input));
+    }
+    Ok(ExitCode::from(if unreadable > 0 { 2 } else { 0 }))
+}
+
+/// Explains verdicts, on any thread.
+#[derive(Debug)]
+struct Explain {
+    how: Verdicts,
+    filter: Filter,
+    reader: Reader,
+}
+
+impl Clone for Explain {
+    fn clone(&self) -> Self {
+        Self { how: self.how.clone(), filter: self.filter.clone(), reader: Reader::default() }
+    }
+}
+
+impl Work for Explain {
+    type Output = Vec<String>;
+
+    fn size(texts: &Vec<String>) -> usize {
+        texts.iter().map(String::capacity).sum()
+    }
+
+    fn work(&mut self, _: &InputId, batch: &settled_manifest::Batch, texts: &mut Vec<String>) {
+        let Self { how, filter, reader } = self;
+        texts.clear();
+        reader.objects(batch, |found| match found {
+            Ok((object, _)) => {
+                let identity = Identity::of(object);
+                if filter.selects(&identity) {
+                    let explanation = how.rules.explain(object, &how.options);
+                    if filter.shows(&explanation.verdict) {
+                        texts.push(explanation_text(&identity, &explanation));
+                    }
+                }
+            }
+            Err(error) => texts.push(format!("{}\n", text::clean(&error.to_string()))),
+        });
+    }
+}
+
+/// What decided, and what it saw.
+fn explanation_text(identity: &Identity<'_>, explanation: &Explanation) -> String {
+    let palette = Palette::stdout();
+    let verdict = &explanation.verdict;
+    let mut out = String::new();
+    let namespace = identity.namespace.as_deref().map_or(String::new(), |namespace| format!(" in {}", text::clean(namespace)));
+    let status = palette.status(verdict.status, verdict.status.as_str());
+    let _ = writeln!(
+        out,
+        "{}{}: {status} {}: {}",
+        text::clean(&identity.to_string()),
+        namespace,
+        text::clean(&verdict.reason),
+        text::clean(&verdict.message)
+    );
+    let _ = writeln!(out, "  basis: {}", verdict.basis);
+    for problem in &verdict.problems {
+        let _ = writeln!(out, "  problem: {} {}", problem.path, text::clean(&problem.message));
+    }
+    if explanation.rules.is_empty() {
+        out.push_str("  no rule was asked\n");
+    }
+    for rule in &explanation.rules {
+        let _ = writeln!(out, "  rule {}", text::clean(&rule.name));
+        for tried in &rule.tried {
+            let mark = if tried.decided { "=>" } else { "  " };
+            let line = format!("{mark} {}: {}  [{}]", tried.branch, tried.expression, tried.outcome);
+            let _ = writeln!(out, "    {}", text::clean_lines(&line));
+        }
+        if !rule.seen.is_empty() {
+            out.push_str("    saw\n");
+        }
+        for (what, value) in &rule.seen {
+            const LONGEST: usize = 400;
+            let (value, _) = text::truncate(&text::clean(value), LONGEST);
+            let _ = writeln!(out, "      {} = {value}", text::clean(what));
+        }
+    }
+    out
+}
+
 fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
     let now = args.now.unwrap_or_else(Timestamp::now);
     let files = test_files(&args.paths)?;
+    if files.is_empty() {
+        return Err(CommandError::input("no files of cases found").hint("their names end in .test.yaml"));
+    }
     let mut total = CaseReport::default();
     for file in &files {
-        let text = read(file)?;
-        let mut builder = RuleSet::builder();
-        let beside = file.to_string_lossy().replace(".test.", ".");
-        let beside = PathBuf::from(beside);
+        let cases = read(file)?;
+        // The rules beside the cases come before all others.
+        let beside = PathBuf::from(file.to_string_lossy().replacen(".test.", ".", 1));
+        let mut builder = command::rules_builder(&args.rules)?;
         if beside != *file && beside.is_file() {
-            let rules = read(&beside)?;
-            builder = match builder.add(&beside.display().to_string(), &rules) {
+            builder = match builder.add(&beside.display().to_string(), &read(&beside)?) {
                 Ok(builder) => builder,
                 Err(errors) => {
                     total.errors.extend(errors.0);
@@ -39,15 +271,19 @@ fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
                 }
             };
         }
-        let report = run_cases(&builder.build(), &[(&file.display().to_string(), &text)], now);
-        total.cases += report.cases;
-        total.failures.extend(report.failures);
-        total.errors.extend(report.errors);
-        total.warnings.extend(report.warnings);
+        total.merge(run_cases(&builder.build(), &[(&file.display().to_string(), &cases)], now));
     }
-    let failures: Vec<String> =
-        total.failures.iter().map(|failure| text::clean_lines(&failure.to_string()) + "\n").collect();
-    output::print(failures.concat().as_bytes())?;
+    let palette = Palette::stdout();
+    let mut text = String::new();
+    for failure in &total.failures {
+        let _ = writeln!(text, "{}", text::clean(&failure.case));
+        for (field, expected, found) in &failure.differences {
+            let expected = format!("  - {field}: {}", text::clean(expected));
+            let found = format!("  + {field}: {}", text::clean(found));
+            let _ = writeln!(text, "{}\n{}", palette.removed(&expected), palette.added(&found));
+        }
+    }
+    output::print(text.as_bytes())?;
     let palette = Palette::stderr();
     for warning in &total.warnings {
         output::diagnose(&format!("{} {}", palette.hint("warning:"), text::clean(warning)));
@@ -55,49 +291,106 @@ fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
     for error in &total.errors {
         output::diagnose(&format!("{} {}", palette.error("error:"), text::clean(&error.to_string())));
     }
-    let failed = total.failures.len() as u64;
     output::diagnose(&format!(
         "{} in {}: {} failed, {}, {}",
         plural(total.cases as u64, "case"),
         plural(files.len() as u64, "file"),
-        failed,
+        total.failures.len(),
         plural(total.errors.len() as u64, "error"),
         plural(total.warnings.len() as u64, "warning"),
     ));
-    Ok(ExitCode::from(if !total.errors.is_empty() {
-        2
-    } else if failed > 0 {
-        1
-    } else {
-        0
+    let failed = !total.failures.is_empty() || (args.strict && !total.warnings.is_empty());
+    Ok(ExitCode::from(match (total.errors.is_empty(), failed) {
+        (false, _) => 2,
+        (true, true) => 1,
+        (true, false) => 0,
     }))
 }
 
-fn read(path: &Path) -> Result<String, CommandError> {
-    fs::read_to_string(path)
-        .map_err(|error| CommandError::input(format!("cannot read {}: {error}", path.display())))
+//IMPORT_FN
+/// Adds a file of rules; what is wrong with it is an error with all the places.
+pub(crate) fn add(builder: Builder, file: &Path) -> Result<Builder, CommandError> {
+    builder.add(&file.display().to_string(), &read(file)?).map_err(|errors| {
+        const MOST: usize = 20;
+        let mut error = CommandError::input(format!("{} can't be used as rules", file.display()));
+        for wrong in errors.0.iter().take(MOST) {
+            error = error.detail(wrong.to_string());
+        }
+        if errors.0.len() > MOST {
+            error = error.detail(format!("and {} more", errors.0.len() - MOST));
+        }
+        error
+    })
 }
 
-/// The files of cases that paths name, those of folders in sorted order.
+fn read(path: &Path) -> Result<String, CommandError> {
+    let unreadable = |error| CommandError::input_error(format!("cannot read {}", path.display()), error);
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if metadata.len() > MOST_BYTES {
+        return Err(CommandError::input(format!("{} is larger than 16 MiB", path.display())));
+    }
+    fs::read_to_string(path).map_err(unreadable)
+}
+
+/// The files of rules that paths name: of folders all YAML, JSON and Lua in them, cases excepted.
+pub(crate) fn files<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Result<Vec<PathBuf>, CommandError> {
+    let is_rules = |name: &str| {
+        let known = [".yaml", ".yml", ".json", ".lua"].iter().any(|extension| name.ends_with(extension));
+        known && !is_cases(name)
+    };
+    walk(paths, &is_rules)
+}
+
+fn is_cases(name: &str) -> bool {
+    [".test.yaml", ".test.yml", ".test.json"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// The files of cases that paths name.
 fn test_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
-    let mut files = Vec::new();
+    walk(paths.iter(), &is_cases)
+}
+
+/// Files as they are named, and those of folders that are wanted, in sorted order.
+fn walk<'p>(
+    paths: impl Iterator<Item = &'p PathBuf>,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<PathBuf>, CommandError> {
+    let mut found = Vec::new();
     for path in paths {
         if path.is_dir() {
-            let entries = fs::read_dir(path)
-                .map_err(|error| CommandError::input(format!("cannot read {}: {error}", path.display())))?;
-            let mut inside: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-            inside.sort();
-            for path in inside {
-                let name = path.to_string_lossy();
-                if path.is_dir() {
-                    files.extend(test_files(&[path])?);
-                } else if name.ends_with(".test.yaml") || name.ends_with(".test.yml") {
-                    files.push(path);
-                }
-            }
+            folder(path, is_wanted, &mut found, 0)?;
         } else {
-            files.push(path.clone());
+            found.push(path.clone());
         }
     }
-    Ok(files)
+    Ok(found)
+}
+
+fn folder(
+    path: &Path,
+    is_wanted: &dyn Fn(&str) -> bool,
+    found: &mut Vec<PathBuf>,
+    depth: usize,
+) -> Result<(), CommandError> {
+    const DEEPEST: usize = 32;
+    let unreadable = |error| CommandError::input_error(format!("cannot read {}", path.display()), error);
+    let mut inside = Vec::new();
+    for entry in fs::read_dir(path).map_err(unreadable)? {
+        inside.push(entry.map_err(unreadable)?.path());
+    }
+    inside.sort();
+    for path in inside {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        if path.is_dir() {
+            if depth < DEEPEST {
+                folder(&path, is_wanted, found, depth + 1)?;
+            }
+        } else if is_wanted(&name) {
+            found.push(path);
+        }
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use kstatus::{Options, Status};
+use kstatus::Status;
 use settled_manifest::Batch;
 
 use crate::cli::{Sort, StatusArgs, StatusOutput};
@@ -16,7 +16,7 @@ use crate::inputs::{self, Inputs};
 use crate::output::{self, Stdout, Stopped};
 use crate::pipeline::{self, Event, InputId, Work};
 use crate::render::{Envelope, Form, Measure, Table};
-use crate::row::{self, Reader};
+use crate::row::{self, Reader, Verdicts};
 use crate::sort::Sorter;
 use crate::style::Palette;
 use crate::text::{self, plural};
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     };
     let sort = args.sort.unwrap_or(if form == Form::Table { Sort::Status } else { Sort::None });
     let judge = Judge {
-        options: command::options(&args.verdict),
+        how: command::verdicts(&args.verdict)?,
         filter: Filter::new(&args.filter),
         form,
         sort,
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
 /// Gives verdicts, on any thread.
 #[derive(Debug)]
 struct Judge {
-    options: Options,
+    how: Verdicts,
     filter: Filter,
     form: Form,
     sort: Sort,
@@ -79,9 +79,9 @@ struct Judge {
 
 impl Clone for Judge {
     fn clone(&self) -> Self {
-        let Self { options, filter, form, sort, reader: _ } = self;
+        let Self { how, filter, form, sort, reader: _ } = self;
         Self {
-            options: options.clone(),
+            how: how.clone(),
             filter: filter.clone(),
             form: *form,
             sort: *sort,
@@ -109,6 +109,8 @@ enum Mark {
     Shown {
         status: Status,
         silent: bool,
+        /// Somebody waits for the object.
+        blocking: bool,
         key_end: usize,
         end: usize,
     },
@@ -122,12 +124,12 @@ impl Work for Judge {
     }
 
     fn work(&mut self, input: &InputId, batch: &Batch, rows: &mut Rows) {
-        let Self { options, filter, form, sort, reader } = self;
+        let Self { how, filter, form, sort, reader } = self;
         let Rows { bytes, marks, measure } = rows;
         bytes.clear();
         marks.clear();
         measure.clear();
-        row::verdicts(reader, batch, options, |identity, verdict| {
+        row::verdicts(reader, batch, how, |identity, verdict| {
             if !filter.selects(identity) {
                 return marks.push(Mark::Passed);
             }
@@ -140,7 +142,8 @@ impl Work for Judge {
             form.push_body(identity, &verdict, measure, bytes);
             // For a hint only.
             let silent = verdict.reason == "NoSignal";
-            marks.push(Mark::Shown { status: verdict.status, silent, key_end, end: bytes.len() });
+            let (status, blocking) = (verdict.status, verdict.blocking);
+            marks.push(Mark::Shown { status, silent, blocking, key_end, end: bytes.len() });
         });
     }
 }
@@ -198,8 +201,8 @@ impl Writer {
                     report.hidden += 1;
                     continue;
                 }
-                Mark::Shown { status, silent, key_end, end } => {
-                    report.count(status, silent);
+                Mark::Shown { status, silent, blocking, key_end, end } => {
+                    report.count(status, silent, blocking);
                     (key_end, end)
                 }
             };
@@ -259,6 +262,8 @@ fn width(asked: Option<usize>) -> Option<usize> {
 #[derive(Debug, Default)]
 struct Report {
     counts: [u64; Status::ALL.len()],
+    /// Of these, the ones that nobody waits for.
+    non_blocking: [u64; Status::ALL.len()],
     /// Objects in the input, asked about or not.
     read: u64,
     /// Objects that are only not shown because of their status.
@@ -270,8 +275,9 @@ struct Report {
 }
 
 impl Report {
-    fn count(&mut self, status: Status, silent: bool) {
+    fn count(&mut self, status: Status, silent: bool, blocking: bool) {
         self.counts[status as usize] += 1;
+        self.non_blocking[status as usize] += u64::from(!blocking);
         self.silent |= silent;
     }
 
@@ -283,6 +289,11 @@ impl Report {
         self.counts[status as usize] > 0
     }
 
+    /// How many objects in a status count for the exit code.
+    fn waited_for(&self, status: Status) -> u64 {
+        self.counts[status as usize] - self.non_blocking[status as usize]
+    }
+
     /// Nothing was asked about that is there; to call that settled would hide a mistake. Unless something can't be
     /// read, which was said already.
     fn nothing_to_judge(&self) -> bool {
@@ -292,9 +303,9 @@ impl Report {
     fn exit_code(&self) -> u8 {
         if self.unreadable > 0 {
             2
-        } else if self.has(Status::Failed) {
+        } else if self.waited_for(Status::Failed) > 0 {
             1
-        } else if self.shown() > self.counts[Status::Current as usize] {
+        } else if Status::ALL.iter().any(|status| *status != Status::Current && self.waited_for(*status) > 0) {
             3
         } else {
             0
@@ -328,6 +339,14 @@ impl Report {
         if self.silent {
             output::diagnose(&format!(
                 "{label} --assume-current takes objects without any sign of their state (NoSignal) for Current"
+            ));
+        }
+        let ignored: u64 = self.non_blocking.iter().sum();
+        let waiting = ignored - self.non_blocking[Status::Current as usize];
+        if waiting > 0 {
+            output::diagnose(&format!(
+                "{label} {} not counted for the exit code: annotations ask not to wait for them; --no-annotations counts them",
+                plural(waiting, "object")
             ));
         }
         if shortened {

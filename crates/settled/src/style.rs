@@ -57,6 +57,16 @@ impl Palette {
         self.paint(Style::new().bold(), text)
     }
 
+    /// What is missing, in a comparison.
+    pub(crate) fn removed(self, text: &str) -> String {
+        self.paint(AnsiColor::Red.on_default(), text)
+    }
+
+    /// What is there instead.
+    pub(crate) fn added(self, text: &str) -> String {
+        self.paint(AnsiColor::Green.on_default(), text)
+    }
+
     /// `text` in the colour of a status: the status itself, or a count of it.
     pub(crate) fn status(self, status: Status, text: &str) -> String {
         self.paint(status_style(status), text)

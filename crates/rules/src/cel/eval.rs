@@ -37,6 +37,16 @@ impl<'e> Scope<'e> {
         run.eval(program.root())
     }
 
+    /// What a condition says that speaks of an older generation, if there is one.
+    pub(crate) fn lagging(&self) -> Option<String> {
+        let latest = self.generation?;
+        self.fields.object.conditions().find_map(|condition| {
+            let observed = generation(condition.member(Member::ObservedGeneration)).filter(|observed| *observed < latest)?;
+            let type_ = condition.member(Member::Type).and_then(Node::as_str).unwrap_or_default();
+            Some(format!("condition {type_} was observed at generation {observed}, the latest is {latest}"))
+        })
+    }
+
     /// A condition of `status.conditions`.
     pub(crate) fn condition(&self, type_: &str) -> Option<ConditionFields<'e>> {
         let mut conditions = self.fields.object.conditions();
