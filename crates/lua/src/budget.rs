@@ -1,0 +1,76 @@
+//! What a run may still use, shared by the hook that counts instructions and the functions written in Rust.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use crate::{Error, Limits};
+
+/// A limit is reached. Which one is kept in the [`Budget`].
+pub(crate) struct Spent;
+
+/// Once a limit is reached, everything is refused until the next run.
+pub(crate) struct Budget {
+    limits: Cell<Limits>,
+    left: Cell<u64>,
+    started: Cell<Instant>,
+    reached: Cell<Option<Limit>>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Limit {
+    Instructions,
+    Memory,
+    Time,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Self {
+        Self {
+            limits: Cell::new(Limits::default()),
+            left: Cell::new(0),
+            started: Cell::new(Instant::now()),
+            reached: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn start(&self, limits: &Limits) {
+        self.limits.set(*limits);
+        self.left.set(limits.instructions);
+        self.started.set(Instant::now());
+        self.reached.set(None);
+    }
+
+    pub(crate) fn charge(&self, instructions: u64) -> Result<(), Spent> {
+        if self.reached.get().is_some() {
+            return Err(Spent);
+        }
+        match self.left.get().checked_sub(instructions) {
+            None => self.reach(Limit::Instructions),
+            Some(_) if self.started.get().elapsed() > self.limits.get().time => self.reach(Limit::Time),
+            Some(left) => self.left.set(left),
+        }
+        if self.reached.get().is_some() { Err(Spent) } else { Ok(()) }
+    }
+
+    /// The first limit that is reached is the one that counts.
+    pub(crate) fn reach(&self, limit: Limit) {
+        if self.reached.get().is_none() {
+            self.reached.set(Some(limit));
+        }
+    }
+
+    /// How large one string may become: it has to fit into the memory.
+    pub(crate) fn memory(&self) -> usize {
+        self.limits.get().memory
+    }
+
+    /// The error of the limit that was reached, if one was.
+    pub(crate) fn error(&self) -> Option<Error> {
+        let limits = self.limits.get();
+        self.reached.get().map(|limit| match limit {
+            Limit::Instructions => Error::Instructions { limit: limits.instructions },
+            Limit::Memory => Error::Memory { limit: limits.memory },
+            Limit::Time => Error::Time { limit: limits.time },
+        })
+    }
+}

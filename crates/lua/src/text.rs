@@ -1,0 +1,64 @@
+//! Text that leaves the crate: valid, and of bounded length.
+
+/// How many characters an error's text has at most.
+const LONGEST_ERROR: usize = 400;
+/// How many bytes a message has at most: as many as Kubernetes allows that of a condition.
+pub(crate) const LONGEST_MESSAGE: usize = 32 * 1024;
+/// What Lua shows of a chunk's name at most.
+const LONGEST_NAME: usize = 59;
+
+/// The first 400 characters.
+pub(crate) fn bounded(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_ERROR) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A script's message. What isn't UTF-8 is replaced.
+pub(crate) fn message(text: &[u8]) -> String {
+    if text.len() <= LONGEST_MESSAGE {
+        return String::from_utf8_lossy(text).into_owned();
+    }
+    // What the cut leaves of a character is dropped, not replaced.
+    let mut end = LONGEST_MESSAGE;
+    while end > LONGEST_MESSAGE - 4 && text[end] & 0b1100_0000 == 0b1000_0000 {
+        end -= 1;
+    }
+    format!("{}…", String::from_utf8_lossy(&text[..end]))
+}
+
+/// The name that Lua puts before the line in its errors.
+pub(crate) fn chunk_name(name: &str) -> String {
+    let mut shown = String::new();
+    for character in name.chars() {
+        let character = if character.is_control() { '_' } else { character };
+        if shown.len() + character.len_utf8() > LONGEST_NAME {
+            break;
+        }
+        shown.push(character);
+    }
+    shown
+}
+
+/// An error's text, and the line it begins with if that is one of the script's.
+pub(crate) fn located(text: &[u8], chunk: &str) -> (String, Option<u32>) {
+    // Long enough for the name, the line and all that is kept.
+    let text = &text[..text.len().min(8 * LONGEST_ERROR)];
+    let text = String::from_utf8_lossy(text);
+    if let Some((line, rest)) = strip_position(&text, chunk) {
+        return (bounded(rest), Some(line));
+    }
+    match strip_position(&text, PRELUDE) {
+        Some((_, rest)) => (bounded(rest), None),
+        None => (bounded(&text), None),
+    }
+}
+
+/// The name of what isn't the script's.
+pub(crate) const PRELUDE: &str = "[library]";
+
+fn strip_position<'t>(text: &'t str, chunk: &str) -> Option<(u32, &'t str)> {
+    let (line, rest) = text.strip_prefix(chunk)?.strip_prefix(':')?.split_once(':')?;
+    Some((line.parse().ok()?, rest.strip_prefix(' ').unwrap_or(rest)))
+}
