@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 
 mod accuracy;
+mod bench_rules;
 mod bench_status;
 mod bench_verdict;
 mod callgrind;
@@ -31,6 +32,8 @@ tasks
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
+  bench rules                 what a compiled rule costs, and the pack's load, and the same rule in Lua
+    --smoke                     few, short rounds; nothing fails
   bench verdict               bytes to verdict, side by side with Go's decoder
     --smoke                     few, short rounds; only the allocations can fail
     --callgrind                 also count instructions, where valgrind is installed
@@ -80,6 +83,10 @@ fn run(words: &[&str]) -> Outcome<bool> {
                 callgrind::run()?;
             }
             Ok(met)
+        }
+        ["bench", "rules", flags @ ..] => {
+            let [smoke] = flagged(flags, ["--smoke"])?;
+            bench_rules::run(smoke)
         }
         ["bench", "status", flags @ ..] => {
             let [smoke] = flagged(flags, ["--smoke"])?;

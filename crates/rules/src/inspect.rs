@@ -71,7 +71,8 @@ fn snippet(text: &str, line: usize) -> String {
     let belongs = |line: &&str| line.trim().is_empty() || indent(line) > dash;
     let after = lines.iter().skip(at + 1).take_while(|line| belongs(line)).count();
     let body = lines.get(at - before..=at + after).unwrap_or_default();
-    let body: Vec<&str> = body.iter().map(|line| line.get(dash.min(indent(line))..).unwrap_or_default()).collect();
+    let body: Vec<&str> =
+        body.iter().map(|line| line.get(dash.min(indent(line))..).unwrap_or_default()).collect();
     body.join("\n").trim_end().to_owned()
 }
 
@@ -112,7 +113,8 @@ impl RuleSet {
     /// All rules, in their order of precedence and then by group.
     #[must_use]
     pub fn list(&self) -> Vec<RuleInfo> {
-        let mut list: Vec<RuleInfo> = self.own_rules().map(|(basis, rule)| RuleInfo::new(basis, rule)).collect();
+        let mut list: Vec<RuleInfo> =
+            self.own_rules().map(|(basis, rule)| RuleInfo::new(basis, rule)).collect();
         if self.has_builtin() {
             list.extend(builtin::all().map(|rule| RuleInfo::new(Basis::RulePack, rule)));
         }

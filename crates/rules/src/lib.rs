@@ -1,5 +1,4 @@
-//! Rules that say when a kind is done.
-#![allow(dead_code)]
+#![doc = include_str!("../README.md")]
 
 mod builtin;
 mod cases;
@@ -15,6 +14,13 @@ mod set;
 mod template;
 
 pub use cases::{CaseFailure, CaseReport, run_cases};
+pub use dialects::import::{Import, import};
 pub use document::{LoadError, LoadErrors};
 pub use inspect::{AskedRule, Explanation, RuleInfo, Tried};
 pub use set::{Builder, Decider, RuleSet};
+
+/// Whether all of the built-in pack is sound, and how many rules it has: for the tests of this crate.
+#[doc(hidden)]
+pub fn check_builtin() -> Result<usize, LoadErrors> {
+    builtin::check()
+}

@@ -339,7 +339,8 @@ impl Words {
             }
             if message.is_none() {
                 message = filled(text(Member::Message)).or_else(|| {
-                    let because = filled(text(Member::Reason)).map_or(String::new(), |reason| [": ", &reason].concat());
+                    let because =
+                        filled(text(Member::Reason)).map_or(String::new(), |reason| [": ", &reason].concat());
                     Some(format!("condition {} is {}{because}", text(Member::Type), text(Member::Status)))
                 });
             }

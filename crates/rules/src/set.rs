@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use kstatus::{Basis, CustomRule, Object, Options, Profile, Verdict};
 
 use crate::builtin;
+use crate::dialects::annotations::{Annotated, Cache, Found};
+use crate::dialects::lua::Script;
 use crate::document::{LoadError, LoadErrors};
 use crate::draft::Draft;
 use crate::load::{Loaded, check_duplicates, load};
@@ -19,13 +21,29 @@ pub(crate) struct Rule {
     file: Arc<str>,
     /// All of the file.
     text: Arc<str>,
+    /// Of a script only the match, the line and the checks.
     draft: Draft,
-    compiled: OnceLock<Result<Compiled, Vec<LoadError>>>,
+    body: Body,
+}
+
+/// What a rule runs.
+#[derive(Debug)]
+enum Body {
+    Cel(OnceLock<Result<Box<Compiled>, Vec<LoadError>>>),
+    Lua(Script),
 }
 
 impl Rule {
     pub(crate) fn new(file: Arc<str>, text: Arc<str>, draft: Draft) -> Self {
-        Self { file, text, draft, compiled: OnceLock::new() }
+        Self { file, text, draft, body: Body::Cel(OnceLock::new()) }
+    }
+
+    pub(crate) fn lua(file: Arc<str>, text: Arc<str>, draft: Draft, script: Script) -> Self {
+        Self { file, text, draft, body: Body::Lua(script) }
+    }
+
+    pub(crate) fn is_lua(&self) -> bool {
+        matches!(self.body, Body::Lua(_))
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -40,21 +58,43 @@ impl Rule {
         &self.draft
     }
 
+    fn compile(&self) -> Result<Box<Compiled>, Vec<LoadError>> {
+        Compiled::compile(&self.draft).map(Box::new)
+    }
+
+    /// None for a script, and where an expression is wrong.
     pub(crate) fn compiled(&self) -> Option<&Compiled> {
-        self.compiled.get_or_init(|| Compiled::compile(&self.draft)).as_ref().ok()
+        let Body::Cel(compiled) = &self.body else { return None };
+        compiled.get_or_init(|| self.compile()).as_deref().ok()
     }
 
     /// What is wrong with its expressions.
     pub(crate) fn check(&self) -> Result<(), Vec<LoadError>> {
-        match self.compiled.get_or_init(|| Compiled::compile(&self.draft)) {
-            Ok(_) => Ok(()),
-            Err(errors) => Err(errors.clone()),
+        match &self.body {
+            Body::Cel(compiled) => match compiled.get_or_init(|| self.compile()) {
+                Ok(_) => Ok(()),
+                Err(errors) => Err(errors.clone()),
+            },
+            Body::Lua(script) => script.check().map_err(|error| vec![error]),
         }
+    }
+
+    /// Whether it always has a word.
+    fn always_decides(&self) -> bool {
+        self.is_lua() || self.compiled().is_some_and(Compiled::has_current)
+    }
+
+    fn has_suspended(&self) -> bool {
+        self.compiled().is_some_and(Compiled::has_suspended)
     }
 
     /// Where it stands, for people: `rules.yaml:12 example.com/Widget`.
     pub(crate) fn name(&self) -> String {
-        format!("{}:{} {}", self.file, self.draft.line, self.draft.matches)
+        // An annotation has no line, and is for its object only.
+        match self.draft.line {
+            0 => self.file.to_string(),
+            line => format!("{}:{line} {}", self.file, self.draft.matches),
+        }
     }
 
     fn decide(
@@ -65,7 +105,16 @@ impl Rule {
         suspended: bool,
         trace: Option<&mut Trace>,
     ) -> Option<Verdict> {
-        self.compiled()?.decide(object, options, basis, &|| self.name(), suspended, trace)
+        match &self.body {
+            Body::Cel(_) => {
+                self.compiled()?.decide(object, options, basis, &|| self.name(), suspended, trace)
+            }
+            #[cfg(feature = "lua")]
+            Body::Lua(script) => (!suspended).then(|| script.verdict(object, options, basis, &|| self.name())),
+            // It was refused when it was loaded.
+            #[cfg(not(feature = "lua"))]
+            Body::Lua(_) => None,
+        }
     }
 }
 
@@ -145,7 +194,8 @@ pub struct RuleSet {
     user: Layer,
     crd: Layer,
     builtin: bool,
-    annotations: bool,
+    /// None where annotations of objects are no rules.
+    annotations: Option<Cache>,
     notes: Vec<LoadError>,
 }
 
@@ -205,7 +255,7 @@ impl Builder {
             user: Layer::new(rules),
             crd: Layer::new(crd_rules),
             builtin: self.builtin,
-            annotations: self.annotations,
+            annotations: self.annotations.then(Cache::default),
             notes,
         }
     }
@@ -240,7 +290,7 @@ impl RuleSet {
             return object.verdict(options);
         }
         let decider = self.decider(object);
-        object.verdict_by(options, &decider)
+        decider.finish(object.verdict_by(options, &decider))
     }
 
     /// The rules that were added, in their order of precedence.
@@ -266,7 +316,7 @@ impl RuleSet {
         for (rule, trace) in traced.traces.into_inner() {
             seen(rule, &trace);
         }
-        verdict
+        decider.finish(verdict)
     }
 
     /// The rules that fit an object, for [`kstatus::augment_by`] and [`Object::verdict_by`].
@@ -278,42 +328,73 @@ impl RuleSet {
         let builtin =
             if self.builtin { closest(builtin::rules(&group), &group, &kind, object) } else { None };
         let builtin = builtin.map(|rule| (Basis::RulePack, rule));
-        Decider { rules: [user, crd, builtin] }
+        let (mut annotated, mut ignored) = (None, false);
+        if let Some(cache) = &self.annotations {
+            let found = Found::on(object);
+            (annotated, ignored) = (cache.get(&found), found.ignored);
+        }
+        Decider { annotated, ignored, rules: [user, crd, builtin] }
     }
 }
 
 /// The rules that fit one object, in their order of precedence.
 #[derive(Debug)]
 pub struct Decider<'r> {
+    annotated: Option<Arc<Annotated>>,
+    /// An annotation asks that nobody waits for the object.
+    ignored: bool,
     rules: [Option<(Basis, &'r Rule)>; 3],
 }
 
-impl<'r> Decider<'r> {
-    fn first(&self) -> Option<&'r Compiled> {
-        self.rules.iter().flatten().next().and_then(|(_, rule)| rule.compiled())
+impl Decider<'_> {
+    fn annotation(&self) -> Option<&Rule> {
+        self.annotated.as_ref()?.rule.as_ref()
+    }
+
+    /// The rule whose checks count. An annotation has none, so those of its kind hold; a script's are only its own.
+    fn checks(&self) -> Option<&Compiled> {
+        let is_annotated = self.annotation().is_some();
+        let mut rules = self.rules.iter().flatten().filter(|(_, rule)| !(is_annotated && rule.is_lua()));
+        rules.next().and_then(|(_, rule)| rule.compiled())
     }
 
     /// Up to and with the first rule that always has a word: those behind it are never asked.
-    fn deciding(&self) -> impl Iterator<Item = (Basis, &'r Rule)> + '_ {
+    fn deciding(&self) -> impl Iterator<Item = (Basis, &Rule)> {
+        let annotation = self.annotation().map(|rule| (Basis::ObjectAnnotation, rule));
         let mut over = false;
-        self.rules.iter().flatten().copied().take_while(move |(_, rule)| {
-            !std::mem::replace(&mut over, rule.compiled().is_some_and(Compiled::has_current))
-        })
+        annotation
+            .into_iter()
+            .chain(self.rules.iter().flatten().copied())
+            .take_while(move |(_, rule)| !std::mem::replace(&mut over, rule.always_decides()))
+    }
+
+    /// What annotations add to a verdict.
+    fn finish(&self, mut verdict: Verdict) -> Verdict {
+        verdict.blocking &= !self.ignored;
+        if let Some(annotated) = &self.annotated {
+            verdict.problems.extend_from_slice(&annotated.problems);
+        }
+        verdict
     }
 }
 
 impl CustomRule for Decider<'_> {
     fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
-        self.first().is_none_or(|rule| rule.checks_deletion(object, options))
+        self.checks().is_none_or(|rule| rule.checks_deletion(object, options))
     }
 
     fn checks_generation(&self, object: &Object<'_>, options: &Options) -> bool {
-        self.first().is_none_or(|rule| rule.checks_generation(object, options))
+        match self.checks() {
+            Some(rule) => rule.checks_generation(object, options),
+            // Scripts compare generations themselves.
+            None => {
+                self.annotation().is_some() || !self.rules.iter().flatten().any(|(_, rule)| rule.is_lua())
+            }
+        }
     }
 
     fn suspended(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
-        let mut rules =
-            self.deciding().filter(|(_, rule)| rule.compiled().is_some_and(Compiled::has_suspended));
+        let mut rules = self.deciding().filter(|(_, rule)| rule.has_suspended());
         rules.find_map(|(basis, rule)| rule.decide(object, options, basis, true, None))
     }
 
@@ -323,12 +404,12 @@ impl CustomRule for Decider<'_> {
 }
 
 /// A [`Decider`] that writes down what happens.
-struct Traced<'d, 'r> {
-    decider: &'d Decider<'r>,
-    traces: RefCell<Vec<(&'r Rule, Trace)>>,
+struct Traced<'d> {
+    decider: &'d Decider<'d>,
+    traces: RefCell<Vec<(&'d Rule, Trace)>>,
 }
 
-impl Traced<'_, '_> {
+impl Traced<'_> {
     fn ask(&self, object: &Object<'_>, options: &Options, suspended: bool) -> Option<Verdict> {
         self.decider.deciding().find_map(|(basis, rule)| {
             let mut trace = Trace::default();
@@ -339,7 +420,7 @@ impl Traced<'_, '_> {
     }
 }
 
-impl CustomRule for Traced<'_, '_> {
+impl CustomRule for Traced<'_> {
     fn checks_deletion(&self, object: &Object<'_>, options: &Options) -> bool {
         self.decider.checks_deletion(object, options)
     }

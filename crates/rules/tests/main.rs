@@ -1,1 +1,3 @@
+//! Tests of the crate from outside.
 
+mod dialects;

@@ -183,7 +183,7 @@ pub(crate) enum RulesCommand {
     Show(RulesShowArgs),
     Explain(RulesExplainArgs),
     Test(RulesTestArgs),
-    //IMPORT Import(RulesImportArgs),
+    Import(RulesImportArgs),
 }
 
 /// List all rules, and where each of them comes from

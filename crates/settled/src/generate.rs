@@ -28,7 +28,8 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, CommandError> {
         None => output::print(&page(command)?)?,
         Some(dir) => {
             fs::create_dir_all(dir).map_err(|error| cannot_write(dir, error))?;
-            for command in std::iter::once(&command).chain(command.get_subcommands()).cloned() {
+            for command in with_subcommands(&command) {
+                let command = command.clone();
                 // The name with dashes: `settled-status`.
                 let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
                 let path = dir.join(format!("{name}.1"));
@@ -37,6 +38,12 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, CommandError> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A command, and all below it.
+fn with_subcommands(command: &clap::Command) -> Vec<&clap::Command> {
+    let below = command.get_subcommands().flat_map(with_subcommands);
+    std::iter::once(command).chain(below).collect()
 }
 
 /// A command's page. What its help says at the end becomes sections whose lines stay as they are.

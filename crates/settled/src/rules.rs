@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use kstatus::Basis;
 use serde_json::json;
-use settled_rules::{Builder, CaseReport, Explanation, RuleInfo, run_cases};
+use settled_rules::{Builder, CaseReport, Explanation, RuleInfo, import, run_cases};
 
 use crate::cli::{
     RulesArgs, RulesCommand, RulesExplainArgs, RulesImportArgs, RulesListArgs, RulesOutput, RulesShowArgs, RulesTestArgs,
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, CommandError> {
         RulesCommand::Show(args) => show(args),
         RulesCommand::Explain(args) => explain(args),
         RulesCommand::Test(args) => test(args),
-        //IMPORT RulesCommand::Import(args) => import_file(args),
+        RulesCommand::Import(args) => import_file(args),
     }
 }
 
@@ -79,11 +79,11 @@ fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
             columns(&["GROUP", "KIND", "ORIGIN", "SOURCE"], &rows, &mut text);
         }
     }
-    output::print(text.as_bytes())?;
     if list.is_empty() {
         return Err(CommandError::input(format!("no rule's group or kind contains `{wanted}`"))
             .hint("kinds without a rule are judged by their conditions and phases"));
     }
+    output::print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -307,7 +307,17 @@ fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
     }))
 }
 
-//IMPORT_FN
+fn import_file(args: &RulesImportArgs) -> Result<ExitCode, CommandError> {
+    let name = args.file.display().to_string();
+    let imported = import(&name, &read(&args.file)?);
+    output::print(imported.yaml.as_bytes())?;
+    let palette = Palette::stderr();
+    for note in &imported.notes {
+        output::diagnose(&format!("{} {}", palette.hint("not translated:"), text::clean(&note.to_string())));
+    }
+    Ok(ExitCode::from(if imported.notes.is_empty() { 0 } else { 1 }))
+}
+
 /// Adds a file of rules; what is wrong with it is an error with all the places.
 pub(crate) fn add(builder: Builder, file: &Path) -> Result<Builder, CommandError> {
     builder.add(&file.display().to_string(), &read(file)?).map_err(|errors| {

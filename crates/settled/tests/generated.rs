@@ -27,6 +27,12 @@ fn manual_pages_are_there_for_all_commands() {
     settled-augment.1
     settled-completions.1
     settled-man.1
+    settled-rules-explain.1
+    settled-rules-import.1
+    settled-rules-list.1
+    settled-rules-show.1
+    settled-rules-test.1
+    settled-rules.1
     settled-status.1
     settled.1
     ");

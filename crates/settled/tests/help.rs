@@ -11,6 +11,12 @@ fn help() {
         ("settled-status", "status --help"),
         ("settled-status-short", "status -h"),
         ("settled-augment", "augment --help"),
+        ("settled-rules", "rules --help"),
+        ("settled-rules-list", "rules list --help"),
+        ("settled-rules-show", "rules show --help"),
+        ("settled-rules-explain", "rules explain -h"),
+        ("settled-rules-test", "rules test --help"),
+        ("settled-rules-import", "rules import --help"),
         ("settled-completions", "completions --help"),
         ("settled-man", "man --help"),
     ] {

@@ -8,6 +8,7 @@ mod filters;
 mod generated;
 mod help;
 mod inputs;
+mod rules;
 mod support;
 mod table;
 mod verdicts;

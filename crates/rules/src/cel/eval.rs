@@ -41,7 +41,8 @@ impl<'e> Scope<'e> {
     pub(crate) fn lagging(&self) -> Option<String> {
         let latest = self.generation?;
         self.fields.object.conditions().find_map(|condition| {
-            let observed = generation(condition.member(Member::ObservedGeneration)).filter(|observed| *observed < latest)?;
+            let observed = generation(condition.member(Member::ObservedGeneration))
+                .filter(|observed| *observed < latest)?;
             let type_ = condition.member(Member::Type).and_then(Node::as_str).unwrap_or_default();
             Some(format!("condition {type_} was observed at generation {observed}, the latest is {latest}"))
         })

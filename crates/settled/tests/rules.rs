@@ -1,0 +1,295 @@
+//! `settled rules`, and rules of the user's in other commands.
+
+use insta::assert_snapshot;
+
+use crate::support::{Folder, settled, status};
+
+const PACK: &str = "\
+apiVersion: settled.dev/v1alpha1
+kind: RulePack
+rules:
+  # The phase says it all.
+  - match: {group: example.com, kind: Widget}
+    failed: {when: status.phase == 'Broken', reason: Broken, message: \"${status.message}\"}
+    current: status.phase == 'Up'
+";
+
+const WIDGETS: &str = "\
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: a}
+status: {phase: Broken, message: no disk}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: b}
+status: {phase: Up}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: c}
+";
+
+#[test]
+fn the_users_rules_decide() {
+    let folder = Folder::new(&[("pack.yaml", PACK), ("widgets.yaml", WIDGETS)]);
+    let run = || status("-f widgets.yaml --rules pack.yaml -o wide").dir(&folder);
+    assert_snapshot!(run().transcript(), @"
+    exit code: 1
+    --- stdout ---
+    STATUS      OBJECT    REASON    BASIS        CLASS  SOURCE          MESSAGE
+    Failed      Widget/a  Broken    custom-rule  other  widgets.yaml#0  no disk
+    InProgress  Widget/c  NoStatus  custom-rule         widgets.yaml#2  the controller has not reported a status yet
+    Current     Widget/b  Current   custom-rule         widgets.yaml#1  status.phase == 'Up'
+    --- stderr ---
+    3 objects: 1 Failed, 1 InProgress, 1 Current (1 file, [TIME])
+    ");
+    let run = || status("-f widgets.yaml -o wide").env("SETTLED_RULES", "pack.yaml").dir(&folder);
+    assert_snapshot!(run().code(), @"1");
+}
+
+#[test]
+fn wrong_rules_are_named_with_their_places() {
+    let folder = Folder::new(&[(
+        "pack.yaml",
+        "apiVersion: settled.dev/v1alpha1\nkind: RulePack\nrules:\n- match: {group: example.com, kind: Widget}\n  \
+         curent: status.phase == 'Up'\n- match: {group: example.com}\n  current: status.phase ==\n- match: {group: a.io, kind: B}\n  \
+         current: isTru('Ready')\n",
+    )]);
+    assert_snapshot!(status("-f x.yaml --rules pack.yaml").dir(&folder).transcript(), @r#"
+    exit code: 2
+    --- stderr ---
+    error: pack.yaml can't be used as rules
+      pack.yaml:4:3: the rule says nothing: give it `failed`, `inProgress` or `current`
+      pack.yaml:5:11: unknown key `curent`; did you mean `current`?
+      pack.yaml:6:10: `kind` is missing; write `kind: "*"` for all kinds of the group
+      pack.yaml:9:12: unknown function `isTru`; did you mean `isTrue`?
+    "#);
+    assert_snapshot!(status("-f x.yaml --rules gone.yaml").dir(&folder).transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: cannot read gone.yaml: No such file or directory
+    ");
+    assert_snapshot!(status("-f x.yaml --rules pack.yaml --profile kstatus").dir(&folder).transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: --rules has no effect in the profile `kstatus`, which is upstream to the letter
+    hint: leave out --profile kstatus
+    ");
+}
+
+#[test]
+fn rules_are_listed_with_where_they_come_from() {
+    let folder = Folder::new(&[("pack.yaml", PACK)]);
+    assert_snapshot!(settled("rules list widget --rules pack.yaml").dir(&folder).transcript(), @"
+    exit code: 0
+    --- stdout ---
+    GROUP        KIND    ORIGIN  SOURCE
+    example.com  Widget  user    pack.yaml:5
+    ");
+    assert_snapshot!(settled("rules list widget -o json --rules pack.yaml").dir(&folder).transcript(), @r#"
+    exit code: 0
+    --- stdout ---
+    [
+      {
+        "basis": "custom-rule",
+        "file": "pack.yaml",
+        "group": "example.com",
+        "kinds": [
+          "Widget"
+        ],
+        "line": 5,
+        "narrowed": "",
+        "origin": "user",
+        "reads": [
+          "status.message",
+          "status.phase"
+        ]
+      }
+    ]
+    "#);
+    assert_snapshot!(settled("rules list nobody-has-this").transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: no rule's group or kind contains `nobody-has-this`
+    hint: kinds without a rule are judged by their conditions and phases
+    ");
+}
+
+#[test]
+fn rules_are_shown_as_they_are_written() {
+    let folder = Folder::new(&[("pack.yaml", PACK)]);
+    assert_snapshot!(settled("rules show example.com/Widget --rules pack.yaml").dir(&folder).transcript(), @r#"
+    exit code: 0
+    --- stdout ---
+    # user rule, pack.yaml:5
+    # The phase says it all.
+    - match: {group: example.com, kind: Widget}
+      failed: {when: status.phase == 'Broken', reason: Broken, message: "${status.message}"}
+      current: status.phase == 'Up'
+    "#);
+    assert_snapshot!(settled("rules show example.com/Gadget").transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: there is no rule for example.com/Gadget
+    hint: the kind is judged by what the program knows of it, or by its conditions and phase; docs/rules.md says how to write a rule
+    ");
+    assert_snapshot!(settled("rules show Gadget").transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: `Gadget` is no group and kind
+    hint: write the API group, a slash and the kind: cert-manager.io/Certificate; for the core group /Pod
+    ");
+}
+
+#[test]
+fn an_explanation_names_what_decided_and_what_it_saw() {
+    let folder = Folder::new(&[("pack.yaml", PACK), ("widgets.yaml", WIDGETS)]);
+    let run = settled("rules explain -f widgets.yaml --rules pack.yaml").dir(&folder);
+    assert_snapshot!(run.transcript(), @"
+    exit code: 0
+    --- stdout ---
+    Widget/a: Failed Broken: no disk
+      basis: custom-rule
+      rule pack.yaml:5 example.com/Widget
+        => failed: status.phase == 'Broken'  [true]
+        saw
+          status.phase = 'Broken'
+          status.message = 'no disk'
+
+    Widget/b: Current Current: status.phase == 'Up'
+      basis: custom-rule
+      rule pack.yaml:5 example.com/Widget
+           failed: status.phase == 'Broken'  [false]
+        => current: status.phase == 'Up'  [true]
+        saw
+          status.phase = 'Up'
+
+    Widget/c: InProgress NoStatus: the controller has not reported a status yet
+      basis: custom-rule
+      rule pack.yaml:5 example.com/Widget
+           failed: status.phase == 'Broken'  [false: status.phase is absent]
+           current: status.phase == 'Up'  [false: status.phase is absent]
+        saw
+          status.phase = absent
+    ");
+}
+
+#[test]
+fn cases_are_run_and_their_differences_shown() {
+    let cases = |phase: &str| {
+        format!(
+            "apiVersion: settled.dev/v1alpha1\nkind: RuleTest\ncases:\n- name: up\n  object: {{apiVersion: example.com/v1, kind: \
+             Widget, status: {{phase: {phase}}}}}\n  expect: {{status: Current}}\n"
+        )
+    };
+    let folder = Folder::new(&[("pack.yaml", PACK), ("pack.test.yaml", &cases("Up"))]);
+    assert_snapshot!(settled("rules test").dir(&folder).transcript(), @"
+    exit code: 0
+    --- stderr ---
+    warning: ./pack.yaml:5: no case reaches failed: status.phase == 'Broken'
+    1 case in 1 file: 0 failed, 0 errors, 1 warning
+    ");
+    assert_snapshot!(settled("rules test --strict").dir(&folder).code(), @"1");
+    folder.write("pack.test.yaml", &cases("Down"));
+    assert_snapshot!(settled("rules test pack.test.yaml").dir(&folder).transcript(), @"
+    exit code: 1
+    --- stdout ---
+    pack.test.yaml:4: up
+      - status: Current
+      + status: InProgress
+      - reason: (any)
+      + reason: NotCurrent
+      - message: (any)
+      + message: not yet: status.phase == 'Up'
+      - basis: (any)
+      + basis: custom-rule
+    --- stderr ---
+    warning: pack.yaml:5: no case reaches failed: status.phase == 'Broken'
+    warning: pack.yaml:5: no case reaches current: status.phase == 'Up'
+    1 case in 1 file: 1 failed, 0 errors, 2 warnings
+    ");
+    folder.write("pack.test.yaml", "apiVersion: settled.dev/v1alpha1\nkind: RuleTest\ncases:\n- nam: up\n");
+    assert_snapshot!(settled("rules test").dir(&folder).transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: ./pack.test.yaml:4:8: unknown key `nam`; did you mean `name`?
+    error: ./pack.test.yaml:4:3: `object` is missing
+    1 case in 1 file: 0 failed, 2 errors, 0 warnings
+    ");
+    assert_snapshot!(settled("rules test nowhere").dir(&folder).transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: cannot read nowhere: No such file or directory
+    ");
+}
+
+#[test]
+fn the_example_rules_are_right() {
+    assert_snapshot!(settled("rules test docs/rules --strict").transcript(), @"
+    exit code: 0
+    --- stderr ---
+    7 cases in 1 file: 0 failed, 0 errors, 0 warnings
+    ");
+}
+
+#[test]
+fn annotations_say_when_an_object_is_done_and_who_waits() {
+    let objects = "\
+apiVersion: example.com/v1
+kind: Gadget
+metadata: {name: a, annotations: {settled.dev/current: status.ok == true}}
+status: {ok: true}
+---
+apiVersion: example.com/v1
+kind: Gadget
+metadata: {name: b, annotations: {settled.dev/ignore: 'true'}}
+status: {phase: Failed}
+";
+    let folder = Folder::new(&[("objects.yaml", objects)]);
+    assert_snapshot!(status("-f objects.yaml -o wide").dir(&folder).transcript(), @"
+    exit code: 0
+    --- stdout ---
+    STATUS   OBJECT    REASON   BASIS              CLASS  SOURCE          MESSAGE
+    Failed   Gadget/b  Failed   phase-word         other  objects.yaml#1  status.phase is Failed
+    Current  Gadget/a  Current  object-annotation         objects.yaml#0  status.ok == true
+    --- stderr ---
+    2 objects: 1 Failed, 1 Current (1 file, [TIME])
+    hint: 1 object not counted for the exit code: annotations ask not to wait for them; --no-annotations counts them
+    ");
+    assert_snapshot!(status("-f objects.yaml --no-annotations").dir(&folder).transcript(), @"
+    exit code: 1
+    --- stdout ---
+    STATUS   OBJECT    REASON    MESSAGE
+    Failed   Gadget/b  Failed    status.phase is Failed
+    Unknown  Gadget/a  NoSignal  the status holds neither a condition nor a phase that is understood
+    --- stderr ---
+    2 objects: 1 Failed, 1 Unknown (1 file, [TIME])
+    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    ");
+}
+
+#[test]
+fn a_hostile_rule_ends_and_costs_nothing_else() {
+    let pack = "\
+apiVersion: settled.dev/v1alpha1
+kind: RulePack
+rules:
+  - match: {group: example.com, kind: Widget}
+    current: lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))
+";
+    let folder = Folder::new(&[("pack.yaml", pack), ("widgets.yaml", WIDGETS)]);
+    let objects = [WIDGETS, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\n"].concat();
+    folder.write("widgets.yaml", &objects);
+    assert_snapshot!(status("-f widgets.yaml --rules pack.yaml").dir(&folder).transcript(), @"
+    exit code: 3
+    --- stdout ---
+    STATUS   OBJECT       REASON        MESSAGE
+    Unknown  Widget/a     RuleFailed    rule pack.yaml:4 example.com/Widget, current: it needs more than 100000 steps
+    Unknown  Widget/b     RuleFailed    rule pack.yaml:4 example.com/Widget, current: it needs more than 100000 steps
+    Unknown  Widget/c     RuleFailed    rule pack.yaml:4 example.com/Widget, current: it needs more than 100000 steps
+    Current  ConfigMap/d  NoStatusKind  ConfigMap has no status to wait for
+    --- stderr ---
+    4 objects: 3 Unknown, 1 Current (1 file, [TIME])
+    ");
+}

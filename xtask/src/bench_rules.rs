@@ -1,0 +1,277 @@
+//! What rules cost: a verdict by a compiled rule, the pack's load on a command's start, and the same rule in Lua.
+
+use std::hint::black_box;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use kstatus::{Basis, Object, Options};
+use settled_lua::{HealthStatus, Limits, Script};
+use settled_rules::RuleSet;
+
+use crate::measure::{Rounds, Table, figure};
+use crate::{Outcome, corpora};
+
+const NOW: &str = "2026-07-31T00:00:00Z";
+
+/// The most that the median verdict by a compiled rule may take, in microseconds.
+const RULE_BAR: f64 = 5.0;
+/// The most that the built-in pack may add to a command's start, in milliseconds.
+const START_BAR: f64 = 2.0;
+
+/// The same rule in both languages, with objects of each outcome.
+struct Pair {
+    name: &'static str,
+    cel: &'static str,
+    lua: &'static str,
+    objects: [&'static str; 3],
+}
+
+const PAIRS: &[Pair] = &[
+    Pair {
+        name: "condition",
+        cel: "failed: {when: isFalse('Ready'), from: Ready}\n    current: {when: isTrue('Ready'), from: Ready}",
+        lua: r#"
+            local hs = { status = "Progressing", message = "waiting" }
+            if obj.status ~= nil and obj.status.conditions ~= nil then
+              for i, condition in ipairs(obj.status.conditions) do
+                if condition.type == "Ready" then
+                  if condition.status == "False" then
+                    hs.status = "Degraded"
+                    hs.message = condition.message
+                  elseif condition.status == "True" then
+                    hs.status = "Healthy"
+                    hs.message = condition.message
+                  end
+                end
+              end
+            end
+            return hs"#,
+        objects: [
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"a","generation":3,"labels":{"app":"a","tier":"web"},"annotations":{"note":"some text of a usual length"}},"spec":{"replicas":3,"template":{"image":"registry.example.com/a:1.2.3","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]}},"status":{"observedGeneration":3,"conditions":[{"type":"Synced","status":"True","reason":"Ok","message":"synced","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Ready","status":"True","reason":"AllUp","message":"all is up","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#,
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"b","generation":3,"labels":{"app":"b","tier":"web"},"annotations":{"note":"some text of a usual length"}},"spec":{"replicas":3,"template":{"image":"registry.example.com/b:1.2.3","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]}},"status":{"observedGeneration":3,"conditions":[{"type":"Synced","status":"True","reason":"Ok","message":"synced","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Ready","status":"False","reason":"Down","message":"the disk is full","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#,
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"c","generation":3,"labels":{"app":"c","tier":"web"}},"spec":{"replicas":3},"status":{}}"#,
+        ],
+    },
+    Pair {
+        name: "phase",
+        cel: "failed: {when: \"status.phase in ['Failed', 'Error']\", message: \"${status.message}\"}\n    current: status.phase in ['Running', 'Ready']",
+        lua: r#"
+            if obj.status ~= nil and obj.status.phase ~= nil then
+              local phase = obj.status.phase
+              if phase == "Failed" or phase == "Error" then
+                return { status = "Degraded", message = obj.status.message }
+              end
+              if phase == "Running" or phase == "Ready" then
+                return { status = "Healthy", message = phase }
+              end
+            end
+            return { status = "Progressing", message = "waiting" }"#,
+        objects: [
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"a","generation":1},"spec":{"size":3,"storage":{"class":"fast","size":"10Gi"}},"status":{"phase":"Running","message":"fine","nodes":["a","b","c"]}}"#,
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"b","generation":1},"spec":{"size":3,"storage":{"class":"fast","size":"10Gi"}},"status":{"phase":"Error","message":"no quorum","nodes":["a","b","c"]}}"#,
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"c","generation":1},"spec":{"size":3,"storage":{"class":"fast","size":"10Gi"}},"status":{"phase":"Creating","nodes":[]}}"#,
+        ],
+    },
+    Pair {
+        name: "counters",
+        cel: "failed: isTrue('Degraded')\n    inProgress: {when: \"!atLeast(status.updatedReplicas, spec.replicas)\", message: \"Updated: ${ratio(status.updatedReplicas, spec.replicas)}\"}\n    current: atLeast(status.readyReplicas, spec.replicas)",
+        lua: r#"
+            local wanted = obj.spec.replicas or 1
+            local status = obj.status or {}
+            for i, condition in ipairs(status.conditions or {}) do
+              if condition.type == "Degraded" and condition.status == "True" then
+                return { status = "Degraded", message = condition.message }
+              end
+            end
+            if (status.updatedReplicas or 0) < wanted then
+              return { status = "Progressing", message = "Updated: " .. (status.updatedReplicas or 0) .. "/" .. wanted }
+            end
+            if (status.readyReplicas or 0) >= wanted then
+              return { status = "Healthy", message = "ready" }
+            end
+            return { status = "Progressing", message = "waiting" }"#,
+        objects: [
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"a","generation":1},"spec":{"replicas":3,"selector":{"app":"a"}},"status":{"replicas":3,"updatedReplicas":3,"readyReplicas":3,"conditions":[{"type":"Degraded","status":"False","reason":"Ok","message":""}]}}"#,
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"b","generation":1},"spec":{"replicas":3,"selector":{"app":"b"}},"status":{"replicas":3,"updatedReplicas":1,"readyReplicas":3,"conditions":[{"type":"Degraded","status":"False","reason":"Ok","message":""}]}}"#,
+            r#"{"apiVersion":"example.com/v1","kind":"T","metadata":{"name":"c","generation":1},"spec":{"replicas":3,"selector":{"app":"c"}},"status":{"replicas":3,"updatedReplicas":3,"readyReplicas":2,"conditions":[{"type":"Degraded","status":"True","reason":"Disk","message":"the disk is full"}]}}"#,
+        ],
+    },
+];
+
+/// Prints all tables; false where a bar is missed. A smoke run is short, and misses nothing.
+pub(crate) fn run(smoke: bool) -> Outcome<bool> {
+    let options = Options::new(NOW.parse().map_err(|error| format!("{NOW}: {error}"))?);
+    // First of all: what was compiled once stays so.
+    first_verdicts(&options)?;
+    let rules_met = on_corpus(smoke, &options)?;
+    let start_met = start(smoke)?;
+    beside_lua(smoke, &options)?;
+    Ok(smoke || (rules_met && start_met))
+}
+
+/// Nanoseconds of one call, from rounds of many.
+fn nanos(calls: u32, rounds: usize, mut work: impl FnMut()) -> f64 {
+    let mut all = Rounds::default();
+    for _ in 0..rounds {
+        let start = Instant::now();
+        for _ in 0..calls {
+            work();
+        }
+        all.push(start.elapsed().as_nanos() as f64 / f64::from(calls));
+    }
+    all.median()
+}
+
+/// The first verdict on each kind: its group's file is read and its rule compiled.
+fn first_verdicts(options: &Options) -> Outcome<()> {
+    println!("## First verdict on a kind: its file is read, its rule compiled\n");
+    let Some(cases) = corpora::expected_health()? else {
+        println!("SKIPPED: the corpus is not at hand (../shared/corpora/health-cases.jsonl)\n");
+        return Ok(());
+    };
+    let rules = RuleSet::default();
+    let mut seen = std::collections::HashSet::new();
+    let mut micros = Vec::new();
+    for case in cases.iter().filter(|case| seen.insert(&case.kind)) {
+        let start = Instant::now();
+        black_box(rules.compute(&case.object, options));
+        micros.push(start.elapsed().as_nanos() as f64 / 1000.0);
+    }
+    let first = micros.first().copied().unwrap_or(f64::NAN);
+    let total: f64 = micros.iter().sum();
+    micros.sort_by(f64::total_cmp);
+    let median = micros.get(micros.len() / 2).copied().unwrap_or(f64::NAN);
+    let mut table = Table::new(["µs", "first kind", "median kind", "all"]);
+    table.row([format!("{} kinds", micros.len()), figure(first), figure(median), figure(total)]);
+    table.print();
+    println!();
+    Ok(())
+}
+
+/// The verdict on each object that was read already, by its rule.
+fn on_corpus(smoke: bool, options: &Options) -> Outcome<bool> {
+    println!("## Verdict on an object that is read, by a compiled rule\n");
+    let Some(objects) = corpora::health_cases()? else {
+        println!("SKIPPED: the corpus is not at hand (../shared/corpora/health-cases.jsonl)\n");
+        return Ok(true);
+    };
+    let rules = RuleSet::default();
+    let (calls, rounds) = if smoke { (20, 1) } else { (200, 7) };
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for json in &objects {
+        let object = Object::parse(json)?;
+        if rules.verdict(&object, options).basis != Basis::RulePack {
+            continue;
+        }
+        with.push(nanos(calls, rounds, || drop(black_box(rules.verdict(black_box(&object), options)))));
+        without.push(nanos(calls, rounds, || drop(black_box(black_box(&object).verdict(options)))));
+    }
+    let mut table = Table::new(["µs per object", "median", "p95", "max"]);
+    let mut row = |name: &str, values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        let at = |share: f64| values.get(((values.len() - 1) as f64 * share) as usize).copied().unwrap_or(f64::NAN) / 1000.0;
+        table.row([name.to_owned(), figure(at(0.5)), figure(at(0.95)), figure(at(1.0))]);
+        at(0.5)
+    };
+    let median = row(&format!("by rule, {} objects", with.len()), &mut with);
+    row("the same without rules", &mut without);
+    table.print();
+    let met = median <= RULE_BAR;
+    println!("\nmedian at most {RULE_BAR} µs: {}\n", if met { "yes" } else { "NO" });
+    Ok(met)
+}
+
+/// What the pack adds to the start of a command, where no kind of it is met and where one is.
+fn start(smoke: bool) -> Outcome<bool> {
+    println!("## Start of a command\n");
+    let binary = corpora::root().join("target/release/settled");
+    if !binary.exists() {
+        println!("SKIPPED: no target/release/settled; build it with: cargo build --release\n");
+        return Ok(true);
+    }
+    let folder = std::env::temp_dir().join(format!("settled-bench-rules-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let objects = [
+        ("no kind of the pack", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
+        (
+            "one kind of the pack",
+            "apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: a}\n\
+             status: {conditions: [{type: Ready, status: 'True'}]}\n",
+        ),
+    ];
+    let mut table = Table::new(["ms per command", "with the pack", "without", "added"]);
+    let mut loading = f64::NAN;
+    for (name, text) in objects {
+        let file = folder.join("object.yaml");
+        std::fs::write(&file, text)?;
+        let time = |flags: &[&str]| -> Outcome<f64> {
+            let start = Instant::now();
+            let mut command = Command::new(&binary);
+            command.args(["status", "-q", "--threads", "1", "-f"]).arg(&file).args(flags);
+            command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+            Ok(start.elapsed().as_secs_f64() * 1000.0)
+        };
+        let (mut with, mut without) = (Rounds::default(), Rounds::default());
+        for _ in 0..if smoke { 5 } else { 101 } {
+            with.push(time(&[])?);
+            without.push(time(&["--no-builtin-rules"])?);
+        }
+        let added = with.median() - without.median();
+        if loading.is_nan() {
+            loading = added;
+        }
+        table.row([name.to_owned(), figure(with.median()), figure(without.median()), figure(added)]);
+    }
+    std::fs::remove_dir_all(&folder)?;
+    table.print();
+    let met = loading < START_BAR;
+    println!("\nloading the pack adds less than {START_BAR} ms: {}\n", if met { "yes" } else { "NO" });
+    Ok(met)
+}
+
+/// Bytes to verdict, the same rule in CEL and in Lua.
+fn beside_lua(smoke: bool, options: &Options) -> Outcome<()> {
+    println!("## Bytes to verdict, beside the same rule in Lua\n");
+    let (calls, rounds) = if smoke { (200, 1) } else { (5000, 9) };
+    let mut table = Table::new(["rule", "CEL µs", "Lua µs", "Lua / CEL"]);
+    for pair in PAIRS {
+        let pack = format!(
+            "apiVersion: settled.dev/v1alpha1\nkind: RulePack\nrules:\n  - match: {{group: example.com, kind: T}}\n    {}\n",
+            pair.cel
+        );
+        let rules = RuleSet::builder().builtin(false).add("bench.yaml", &pack)?.build();
+        let script = Script::new(pair.name, pair.lua)?;
+        let limits = Limits::default();
+        for object in pair.objects {
+            let status = rules.compute(object.as_bytes(), options).status.to_string();
+            let health = match script.run(object.as_bytes(), &limits)?.status {
+                HealthStatus::Healthy | HealthStatus::Suspended => "Current",
+                HealthStatus::Progressing => "InProgress",
+                HealthStatus::Degraded => "Failed",
+                HealthStatus::Missing | HealthStatus::Unknown => "Unknown",
+            };
+            if status != health {
+                return Err(format!("{}: CEL says {status}, Lua {health}: {object}", pair.name).into());
+            }
+        }
+        let (mut cel, mut lua) = (Rounds::default(), Rounds::default());
+        for _ in 0..rounds {
+            let each = |work: &dyn Fn(&[u8])| {
+                let start = Instant::now();
+                for _ in 0..calls {
+                    for object in pair.objects {
+                        work(black_box(object.as_bytes()));
+                    }
+                }
+                start.elapsed().as_nanos() as f64 / f64::from(calls) / pair.objects.len() as f64
+            };
+            cel.push(each(&|object| drop(black_box(rules.compute(object, options)))));
+            lua.push(each(&|object| drop(black_box(script.run(object, &limits)))));
+        }
+        let (cel, lua) = (cel.median() / 1000.0, lua.median() / 1000.0);
+        table.row([pair.name.to_owned(), figure(cel), figure(lua), figure(lua / cel)]);
+    }
+    table.print();
+    println!();
+    Ok(())
+}
