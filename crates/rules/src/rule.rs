@@ -264,7 +264,7 @@ impl Compiled {
     /// The verdict where no branch holds.
     fn not_yet<'e>(&'e self, scope: &'e Scope<'e>, basis: Basis) -> Verdict {
         let status = kstatus::Known::find("", "status").and_then(|known| scope.fields.object.known(known));
-        let has_status = status.is_some_and(|status| status.members().next().is_some());
+        let has_status = status.is_some_and(says_something);
         let words = self.otherwise.as_ref();
         if let Some(message) = scope.lagging() {
             return Verdict::new(Status::InProgress, basis, "LatestGenerationNotObserved", message);
@@ -284,6 +284,17 @@ impl Compiled {
             None => verdict,
         }
     }
+}
+
+/// Whether a status holds more than the conditions that stand for an earlier verdict.
+fn says_something(status: Node<'_>) -> bool {
+    status.members().any(|(key, value)| {
+        let is_verdict = |condition: Node<'_>| {
+            let type_ = condition.get("type");
+            type_.is_some_and(|type_| type_.is(kstatus::RECONCILING) || type_.is(kstatus::STALLED))
+        };
+        key != "conditions" || !value.elements().all(is_verdict)
+    })
 }
 
 impl Words {

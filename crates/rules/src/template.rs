@@ -56,15 +56,17 @@ impl Template {
     pub(crate) fn render<'e>(&'e self, scope: &'e Scope<'e>) -> String {
         let mut text = String::new();
         for part in &self.0 {
-            match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Expression(program) => {
-                    if let Ok(value) = scope.evaluate(program) {
-                        let mut out = Bounded { text: &mut text };
-                        // It ends where the text is full.
-                        let _ = write!(out, "{value}");
-                    }
-                }
+            let mut out = Bounded { text: &mut text };
+            let written = match part {
+                Part::Text(part) => out.write_str(part),
+                Part::Expression(program) => match scope.evaluate(program) {
+                    Ok(value) => write!(out, "{value}"),
+                    Err(_) => Ok(()),
+                },
+            };
+            // The text is full.
+            if written.is_err() {
+                break;
             }
         }
         text.trim().to_owned()

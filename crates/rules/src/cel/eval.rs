@@ -6,9 +6,10 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 use kstatus::{ConditionFields, Known, Member, Node, NodeKind};
+use kube_cel::cel;
 
 use super::fuel::{Fault, Fuel};
-use super::functions::{Native, call_library, pattern};
+use super::functions::{Native, Pattern, call_library};
 use super::paths::{Fields, Paths};
 use super::program::{Arithmetic, Compare, Id, Literal, Op, Program, Quantifier};
 use super::value::{Quoted, Val};
@@ -19,6 +20,8 @@ pub(crate) struct Scope<'e> {
     paths: &'e Paths,
     pub(crate) now: Timestamp,
     generation: Option<i64>,
+    /// The steps it takes to go over the conditions.
+    conditions: usize,
     pub(crate) fuel: Fuel,
     /// What expressions looked at and saw, if somebody wants to know.
     pub(crate) seen: Option<RefCell<Vec<(String, String)>>>,
@@ -28,7 +31,10 @@ impl<'e> Scope<'e> {
     pub(crate) fn new(fields: Fields<'e>, paths: &'e Paths, now: Timestamp) -> Self {
         let generation =
             generation(Known::find("metadata", "generation").and_then(|known| fields.object.known(known)));
-        Self { fields, paths, now, generation, fuel: Fuel::new(), seen: None }
+        let conditions =
+            Known::find("status", "conditions").and_then(|known| fields.object.known(known));
+        let conditions = conditions.map_or(0, |node| Val::Node(node).cost());
+        Self { fields, paths, now, generation, conditions, fuel: Fuel::new(), seen: None }
     }
 
     /// The value of an expression.
@@ -117,7 +123,13 @@ impl<'e> Run<'e> {
                 self.scope.note(self.program, id, &value);
                 value
             }
-            Op::Local(local) => self.locals.get(*local).cloned().ok_or(Fault::Absent(id)),
+            Op::Local(local) => {
+                let value = self.locals.get(*local).ok_or(Fault::Absent(id))?;
+                if let Val::Text(Cow::Owned(_)) = value {
+                    self.fuel().steps(value.cost())?;
+                }
+                Ok(value.clone())
+            }
             Op::Select { of, key } => {
                 let of = self.eval(*of)?;
                 self.member(&of, key, id)
@@ -157,8 +169,9 @@ impl<'e> Run<'e> {
             }
             Op::Not(a) => self.boolean(*a).map(|value| Val::Bool(!value)),
             Op::Negate(a) => {
-                let value = self.eval(*a)?.plain();
-                match value {
+                let value = self.eval(*a)?;
+                self.fuel().steps(value.cost())?;
+                match value.plain() {
                     Val::Int(value) => value
                         .checked_neg()
                         .map(Val::Int)
@@ -181,8 +194,9 @@ impl<'e> Run<'e> {
                 self.compare(*compare, &a, &b).map(Val::Bool)
             }
             Op::Arithmetic(operator, a, b) => {
-                let (a, b) = (self.eval(*a)?.plain(), self.eval(*b)?.plain());
-                self.arithmetic(*operator, a, b)
+                let (a, b) = (self.eval(*a)?, self.eval(*b)?);
+                self.fuel().steps(a.cost() + b.cost())?;
+                self.arithmetic(*operator, a.plain(), b.plain())
             }
             Op::In(a, b) => {
                 let (a, b) = (self.eval(*a)?, self.eval(*b)?);
@@ -228,9 +242,10 @@ impl<'e> Run<'e> {
             }
             Op::Matches { of, pattern } => {
                 let value = self.eval(*of)?;
+                self.fuel().steps(value.cost())?;
                 let text = value.as_str().ok_or_else(|| no_overload("`matches`", &[&value]))?;
-                self.fuel().steps(text.len() / 16)?;
-                Ok(Val::Bool(pattern.is_match(&text)))
+                self.fuel().steps(pattern.steps(&text))?;
+                Ok(Val::Bool(pattern.regex.is_match(&text)))
             }
             Op::Library { name, args, call } => {
                 let args: Result<Vec<_>> = args.iter().map(|arg| self.eval(*arg)).collect();
@@ -264,6 +279,7 @@ impl<'e> Run<'e> {
 
     /// A member of a map; null is absent.
     fn member(&mut self, of: &Val<'e>, key: &str, id: Id) -> Result<Val<'e>> {
+        self.fuel().steps(of.cost())?;
         let found = match of {
             Val::Node(node) if node.kind() == NodeKind::Map => node.get(key).map(Val::Node),
             Val::Map(map) => {
@@ -285,8 +301,8 @@ impl<'e> Run<'e> {
             let Some(value) = value.clone() else { return Ok(Val::Optional(None)) };
             return self.optional(|run| run.index(&value, key, id));
         }
+        self.fuel().steps(of.cost() + key.cost())?;
         let found = if of.is_map() {
-            self.fuel().steps(of.size().unwrap_or_default() / 16)?;
             of.member(&key.clone().plain())
         } else if of.is_list() {
             let Some(at) = key.as_int() else { return Err(no_overload("index", &[of, key])) };
@@ -314,7 +330,15 @@ impl<'e> Run<'e> {
             Compare::Unequal => return a.equals(b, self.fuel()).map(|equal| !equal),
             _ => {}
         }
-        let order = a.compare(b).ok_or_else(|| no_overload("order", &[a, b]))?;
+        self.fuel().steps(a.cost() + b.cost())?;
+        let Some(order) = a.compare(b) else {
+            // NaN is neither less nor greater.
+            let is_nan = |value: &Val<'_>| matches!(value, Val::Float(value) if value.is_nan());
+            if (is_nan(a) || is_nan(b)) && a.is_number() && b.is_number() {
+                return Ok(false);
+            }
+            return Err(no_overload("order", &[a, b]));
+        };
         Ok(match compare {
             Compare::Less => order.is_lt(),
             Compare::LessOrEqual => order.is_le(),
@@ -378,8 +402,9 @@ impl<'e> Run<'e> {
     }
 
     fn contains(&self, value: &Val<'e>, container: &Val<'e>) -> Result<bool> {
+        self.fuel().steps(container.cost())?;
         if container.is_map() {
-            self.fuel().steps(container.size().unwrap_or_default() / 16)?;
+            self.fuel().steps(value.cost())?;
             return Ok(container.member(&value.clone().plain()).is_some());
         }
         let Some(elements) = container.iterate() else {
@@ -403,6 +428,7 @@ impl<'e> Run<'e> {
         body: Id,
     ) -> Result<Val<'e>> {
         let range = self.eval(range)?;
+        self.fuel().steps(range.cost())?;
         let Some(elements) = range.iterate() else {
             return Err(Fault::error(format!("can't go over {}", range.type_name())));
         };
@@ -504,6 +530,7 @@ impl<'e> Run<'e> {
             }
             _ => {
                 let value = self.first(first, id)?;
+                self.fuel().steps(value.cost())?;
                 self.fuel().steps(value.as_str().map_or(0, |text| text.len() / 64))?;
                 let args = if target.is_some() { args } else { args.get(1..).unwrap_or_default() };
                 self.standard(id, function, value, args)
@@ -532,8 +559,11 @@ impl<'e> Run<'e> {
             }
             N::Matches => {
                 let (text, source) = (text(&value)?, self.argument(args)?);
-                self.fuel().steps(2000 + text.len() / 16)?;
-                Val::Bool(pattern(&source).map_err(Fault::error)?.is_match(&text))
+                // It may take a while to compile.
+                self.fuel().steps(2000)?;
+                let pattern = Pattern::new(&source).map_err(Fault::error)?;
+                self.fuel().steps(pattern.steps(&text))?;
+                Val::Bool(pattern.regex.is_match(&text))
             }
             N::LowerAscii => {
                 let text = text(&value)?;
@@ -554,6 +584,9 @@ impl<'e> Run<'e> {
                 Val::Text(Cow::Owned(joined))
             }
             N::String => match value.plain() {
+                Val::Foreign(cel::Value::Timestamp(time)) => {
+                    Val::Text(Cow::Owned(time.to_utc().to_rfc3339().replace("+00:00", "Z")))
+                }
                 Val::Foreign(value) => {
                     let call = super::functions::library("string", None, false, 1);
                     return call_library("string", &call, &[Val::Foreign(value)], self.fuel());
@@ -572,7 +605,8 @@ impl<'e> Run<'e> {
                     Val::Int(text.parse().map_err(|_| Fault::error("int: the text is no integer"))?)
                 }
                 // Towards zero, as in CEL.
-                Val::Float(value) if value.is_finite() && value.abs() < 9.2e18 => Val::Int(value as i64),
+                Val::Float(value) if value.abs() < 9_223_372_036_854_775_808.0 => Val::Int(value as i64),
+                Val::Foreign(cel::Value::Timestamp(time)) => Val::Int(time.timestamp()),
                 Val::Foreign(value) => {
                     let call = super::functions::library("int", None, false, 1);
                     return call_library("int", &call, &[Val::Foreign(value)], self.fuel());
@@ -619,6 +653,7 @@ impl<'e> Run<'e> {
     /// The argument that must be text.
     fn argument(&mut self, args: &[Id]) -> Result<Cow<'e, str>> {
         let value = self.first(args.first().copied(), 0)?;
+        self.fuel().steps(value.cost())?;
         value.as_str().ok_or_else(|| Fault::error(format!("expected text, found {}", value.type_name())))
     }
 
@@ -634,12 +669,17 @@ impl<'e> Run<'e> {
 
     /// The condition of a type: of `status.conditions`, or of the list that the method is called on.
     fn condition(&mut self, target: Option<Id>, type_: &str) -> Result<Option<ConditionFields<'e>>> {
-        let Some(target) = target else { return Ok(self.scope.condition(type_)) };
+        let Some(target) = target else {
+            self.fuel().steps(self.scope.conditions)?;
+            return Ok(self.scope.condition(type_));
+        };
         let list = match self.eval(target) {
             Err(Fault::Absent(_)) | Ok(Val::Optional(None)) => return Ok(None),
             Ok(Val::Optional(Some(list))) => (*list).clone(),
             list => list?,
         };
+        // To go over the list, and to look into each element.
+        self.fuel().steps(2 * list.cost())?;
         let Some(elements) = list.iterate().filter(|_| list.is_list()) else {
             return Err(no_overload("conditions", &[&list]));
         };
@@ -665,6 +705,8 @@ impl<'e> Run<'e> {
     }
 
     fn of_condition(&self, id: Id, function: Native, found: Option<ConditionFields<'e>>) -> Result<Val<'e>> {
+        // Its status and its generation are looked for in it.
+        self.fuel().steps(2 * found.as_ref().map_or(0, |found| Val::Node(found.element).cost()))?;
         let text = |member| {
             let text = found.as_ref().and_then(|condition| condition.member(member)).and_then(Node::as_str);
             Val::Text(text.unwrap_or_default())

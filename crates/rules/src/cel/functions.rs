@@ -208,15 +208,36 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
 }
 
 /// A pattern of `matches`, of bounded size.
-pub(crate) fn pattern(pattern: &str) -> Result<regex::Regex, String> {
-    regex::RegexBuilder::new(pattern).size_limit(256 * 1024).build().map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "the pattern is too large".to_owned(),
-        error => {
-            // The last line of the report says what is wrong; the others draw it.
-            let text = error.to_string();
-            text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
-        }
-    })
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    pub(crate) regex: regex::Regex,
+    is_large: bool,
+}
+
+impl Pattern {
+    pub(crate) fn new(pattern: &str) -> Result<Self, String> {
+        const SMALL: usize = 16 * 1024;
+        const LARGE: usize = 128 * 1024;
+        let build = |limit| regex::RegexBuilder::new(pattern).size_limit(limit).build();
+        let (built, is_large) = match build(SMALL) {
+            Err(regex::Error::CompiledTooBig(_)) => (build(LARGE), true),
+            built => (built, false),
+        };
+        let regex = built.map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => "the pattern is too large".to_owned(),
+            error => {
+                // The last line of the report says what is wrong; the others draw it.
+                let text = error.to_string();
+                text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+            }
+        })?;
+        Ok(Self { regex, is_large })
+    }
+
+    /// The steps of matching a text. At worst a byte takes as long as the pattern is large.
+    pub(crate) fn steps(&self, text: &str) -> usize {
+        if self.is_large { text.len().saturating_mul(4) } else { text.len() / 2 }
+    }
 }
 
 /// The names that a call of a library uses for what it is given.
@@ -290,6 +311,7 @@ fn check_args(name: &str, args: &[Val<'_>], fuel: &Fuel) -> Result<(), Fault> {
     }
     let (mut longest, mut second) = (0, 0);
     for arg in args {
+        fuel.steps(arg.cost())?;
         let size = match arg.as_str() {
             Some(text) => text.len(),
             None if arg.is_list() || arg.is_map() => {
@@ -321,8 +343,25 @@ fn check_args(name: &str, args: &[Val<'_>], fuel: &Fuel) -> Result<(), Fault> {
             let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or_default();
             if digits > 3 { too_large("a precision of more than 3 digits") } else { Ok(()) }
         }
-        // A pattern may take a while to compile.
-        "find" | "findAll" => fuel.steps(2000),
+        "sum" => {
+            // The library wraps around, or panics in a debug build.
+            let (mut ints, mut uints) = (Some(0i64), Some(0u64));
+            for value in args.first().and_then(Val::iterate).into_iter().flatten() {
+                match value.plain() {
+                    Val::Int(value) => ints = ints.and_then(|sum| sum.checked_add(value)),
+                    Val::Uint(value) => uints = uints.and_then(|sum| sum.checked_add(value)),
+                    _ => {}
+                }
+            }
+            if ints.is_none() || uints.is_none() { too_large("the sum is too large") } else { Ok(()) }
+        }
+        "find" | "findAll" => {
+            // A pattern may take a while to compile. The library bounds it much less.
+            fuel.steps(2000)?;
+            let source = args.get(1).and_then(Val::as_str).unwrap_or_default();
+            let pattern = Pattern::new(&source).map_err(|error| Fault::error(format!("{name}: {error}")))?;
+            fuel.steps(pattern.steps(&args.first().and_then(Val::as_str).unwrap_or_default()))
+        }
         _ => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::CallExpr;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use kube_cel::cel::parser::Parser;
 
-use super::functions::{Function, Native, library};
+use super::functions::{Function, Native, Pattern, library};
 use super::paths::Paths;
 
 /// No longer expression is read.
@@ -18,6 +18,9 @@ pub(crate) const MAX_LENGTH: usize = 4096;
 /// No deeper nesting of brackets is read, and no more operators.
 const MAX_BRACKETS: usize = 32;
 const MAX_OPERATORS: usize = 400;
+/// Each `a ? b : c` in the last place of another one is as deep as a bracket. The parser gives up at 96 levels of both,
+/// and in a debug build with a panic.
+const MAX_CHOICES: usize = 60;
 /// No deeper tree is run.
 const MAX_TREE: usize = 120;
 
@@ -115,7 +118,7 @@ pub(crate) enum Op {
     /// A literal pattern, compiled once.
     Matches {
         of: Id,
-        pattern: Box<regex::Regex>,
+        pattern: Box<Pattern>,
     },
     /// A call of a library: with variables `a0`, `a1` and so on for what it is given.
     Library {
@@ -215,7 +218,8 @@ fn tidy(message: &str) -> String {
     short.replace("'<EOF>'", "the end of the expression").replace("<EOF>", "the end of the expression")
 }
 
-/// Bounds what the parser gets to see: it recurses.
+/// Bounds what the parser gets to see: it recurses. Where texts and comments begin and end must be told exactly, else
+/// brackets could hide in them.
 fn check_size(source: &str) -> Result<(), CompileError> {
     if source.len() > MAX_LENGTH {
         return Err(CompileError::new(format!("the expression is longer than {MAX_LENGTH} bytes")));
@@ -223,48 +227,125 @@ fn check_size(source: &str) -> Result<(), CompileError> {
     if source.trim().is_empty() {
         return Err(CompileError::new("the expression is empty"));
     }
-    let (mut brackets, mut operators) = (0usize, 0);
-    let mut quote: Option<char> = None;
-    let mut last = ' ';
-    let mut chars = source.char_indices();
-    while let Some((at, char)) = chars.next() {
-        let wrong = |message: &str| Err(CompileError { message: message.to_owned(), at: Some(at) });
-        if let Some(end) = quote {
-            match char {
-                '\\' => {
-                    chars.next();
-                }
-                char if char == end => quote = None,
-                _ => {}
-            }
-            continue;
-        }
+    let (mut open, mut operators, mut choices) = (Vec::new(), 0, 0);
+    // The character just before, white space apart.
+    let mut last = None;
+    let mut at = 0;
+    while let Some(char) = source.get(at..).and_then(|rest| rest.chars().next()) {
+        let wrong = |message: String| Err(CompileError { message, at: Some(at) });
+        let rest = source.get(at..).unwrap_or_default();
+        let mut length = char.len_utf8();
         match char {
-            '\'' | '"' => quote = Some(char),
+            '\'' | '"' => length = text_length(source, at)?,
+            '/' if rest.starts_with("//") => length = rest.find('\n').unwrap_or(rest.len()),
             '(' | '[' | '{' => {
-                brackets += 1;
-                if brackets > MAX_BRACKETS {
-                    return wrong("brackets are nested deeper than 32 levels");
+                open.push((char, at));
+                if open.len() > MAX_BRACKETS {
+                    return wrong("brackets are nested deeper than 32 levels".to_owned());
                 }
             }
-            ')' | ']' | '}' => brackets = brackets.saturating_sub(1),
-            '.' | '+' | '-' | '*' | '/' | '%' | '<' | '>' | '=' | '!' | '&' | '|' | '?' | ':' => {
-                operators += 1;
-                if operators > MAX_OPERATORS {
-                    return wrong("the expression has more than 400 operators");
-                }
-                // The parser reads two of them as one.
-                if (char == '!' && last == '!') || (char == '-' && last == '-') {
-                    return wrong("write `!` and `-` once: two of them cancel out");
+            ')' | ']' | '}' => {
+                let wanted = match open.pop() {
+                    Some(('(', _)) => ')',
+                    Some(('[', _)) => ']',
+                    Some(_) => '}',
+                    None => return wrong(format!("`{char}` without a bracket that it closes")),
+                };
+                if char != wanted {
+                    return wrong(format!("expected `{wanted}`, found `{char}`"));
                 }
             }
             _ => {}
         }
+        // A chain of indexes or of `in` is as deep a tree as one of other operators.
+        let is_in = rest.strip_prefix("in").is_some_and(|after| !after.starts_with(is_of_word));
+        if is_in || matches!(char, '[' | '.' | '+' | '-' | '*' | '/' | '%' | '<' | '>' | '=' | '!' | '&' | '|' | '?' | ':') {
+            operators += 1;
+            if operators > MAX_OPERATORS {
+                return wrong(format!("the expression has more than {MAX_OPERATORS} operators"));
+            }
+        }
+        // `a.?b`, `a[?0]`, `[?a, ?b]` and `{?'a': b}` are no choices.
+        if char == '?' && !matches!(last, Some('.' | '[' | ',' | '{')) {
+            choices += 1;
+            if choices > MAX_CHOICES {
+                return wrong(format!("the expression has more than {MAX_CHOICES} choices `a ? b : c`"));
+            }
+        }
+        // The parser reads two of them as one.
+        if matches!(char, '!' | '-') && last == Some(char) {
+            return wrong("write `!` and `-` once: two of them cancel out".to_owned());
+        }
         if !char.is_whitespace() {
-            last = char;
+            last = Some(char);
+        }
+        at += length;
+    }
+    match open.pop() {
+        None => Ok(()),
+        Some((bracket, at)) => {
+            Err(CompileError { message: format!("`{bracket}` without the bracket that closes it"), at: Some(at) })
         }
     }
-    Ok(())
+}
+
+fn is_of_word(char: char) -> bool {
+    char.is_ascii_alphanumeric() || char == '_'
+}
+
+/// The bytes that a literal text occupies, from its quote on. What the lexer would not take is an error: it would go
+/// on somewhere inside of the text.
+fn text_length(source: &str, at: usize) -> Result<usize, CompileError> {
+    let (before, rest) = source.split_at(at);
+    let wrong = |message: String, at: usize| Err(CompileError { message, at: Some(at) });
+    let word = before.len() - before.trim_end_matches(is_of_word).len();
+    let prefix = before.get(at - word..).unwrap_or_default().to_ascii_lowercase();
+    let is_raw = match &*prefix {
+        "" | "b" => false,
+        "r" | "br" => true,
+        _ => return wrong("an operator is missing before this text".to_owned(), at),
+    };
+    let quote = rest.get(..1).unwrap_or_default();
+    let triple = quote.repeat(3);
+    let (end, is_block) = if rest.starts_with(&triple) { (&*triple, true) } else { (quote, false) };
+    let mut length = end.len();
+    loop {
+        let inside = rest.get(length..).unwrap_or_default();
+        if inside.starts_with(end) {
+            return Ok(length + end.len());
+        }
+        let Some(char) = inside.chars().next().filter(|char| is_block || !matches!(char, '\n' | '\r')) else {
+            return wrong(format!("the text is not ended: `{end}` is missing"), at);
+        };
+        length += match char {
+            '\\' if !is_raw => match escape_length(inside) {
+                Some(length) => length,
+                None => {
+                    let shown: String = inside.chars().take(2).collect();
+                    let message = format!("there is no escape `{shown}`; write `\\{shown}`, or r'...' for the whole text");
+                    return wrong(message, at + length);
+                }
+            },
+            char => char.len_utf8(),
+        };
+    }
+}
+
+/// The bytes of the escape that a text begins with.
+fn escape_length(text: &str) -> Option<usize> {
+    let escape = text.as_bytes();
+    let digits = |count: usize, is_digit: fn(&u8) -> bool| {
+        let digits = escape.get(2..2 + count).filter(|digits| digits.iter().all(is_digit));
+        digits.map(|_| 2 + count)
+    };
+    match escape.get(1)? {
+        b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'"' | b'\'' | b'\\' | b'?' | b'`' => Some(2),
+        b'x' | b'X' => digits(2, u8::is_ascii_hexdigit),
+        b'u' => digits(4, u8::is_ascii_hexdigit),
+        b'U' => digits(8, u8::is_ascii_hexdigit),
+        b'0'..=b'3' => digits(2, |digit| matches!(digit, b'0'..=b'7')),
+        _ => None,
+    }
 }
 
 struct Lowering<'p> {
@@ -464,7 +545,7 @@ impl Lowering<'_> {
             (function, target, call.args.as_slice())
             && let Expr::Literal(LiteralValue::String(pattern)) = &pattern.expr
         {
-            let pattern = super::functions::pattern(pattern.inner()).map_err(CompileError::new)?;
+            let pattern = Pattern::new(pattern.inner()).map_err(CompileError::new)?;
             return Ok(Op::Matches { of: self.lower(of)?, pattern: Box::new(pattern) });
         }
         let mut args = Vec::with_capacity(count);
@@ -475,6 +556,10 @@ impl Lowering<'_> {
             Function::Native(function, _) => {
                 let target = is_method.then(|| args.remove(0));
                 Op::Native { function, target, args }
+            }
+            // `cel` takes the name of a time zone and leaves it out of account.
+            Function::Library if name.starts_with("get") && count > 1 => {
+                return Err(CompileError::new(format!("`{name}` takes no time zone: times are in UTC")));
             }
             Function::Library => {
                 let space = call.target.as_deref().filter(|_| !is_method);
@@ -612,7 +697,7 @@ impl fmt::Display for Shown<'_> {
                 list(f, &mut args.iter().copied())?;
                 f.write_str(")")
             }
-            Op::Matches { of, pattern } => write!(f, "{}.matches('{}')", show(*of), pattern.as_str()),
+            Op::Matches { of, pattern } => write!(f, "{}.matches('{}')", show(*of), pattern.regex.as_str()),
             Op::Library { name, args, .. } => {
                 write!(f, "{name}(")?;
                 list(f, &mut args.iter().copied())?;

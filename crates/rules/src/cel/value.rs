@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use kstatus::{Node, NodeKind};
 use kube_cel::cel;
+use serde_json::Value;
 
 use super::fuel::{Fault, Fuel};
 
@@ -105,6 +106,25 @@ impl<'a> Val<'a> {
         }
     }
 
+    /// How many steps it takes to go over the value: an object's values are looked for in its bytes, each time.
+    pub(crate) fn cost(&self) -> usize {
+        const BYTES: usize = 256;
+        const MEMBERS: usize = 16;
+        match self {
+            Self::Node(Node::Text(text)) => text.len() / BYTES,
+            Self::Node(Node::Value(value)) => match value {
+                Value::String(text) => text.len() / BYTES,
+                Value::Array(list) => list.len() / MEMBERS,
+                Value::Object(map) => map.len() / MEMBERS,
+                _ => 0,
+            },
+            Self::Text(text) => text.len() / BYTES,
+            Self::List(list) => list.len() / MEMBERS,
+            Self::Map(map) => map.len() / MEMBERS,
+            _ => 0,
+        }
+    }
+
     /// How many elements, members or characters; none for what has no size.
     pub(crate) fn size(&self) -> Option<usize> {
         Some(match self {
@@ -141,6 +161,7 @@ impl<'a> Val<'a> {
         match (self, other) {
             (Self::Node(node), Self::Text(text)) | (Self::Text(text), Self::Node(node)) => {
                 if node.is_string() && !text.contains('\\') {
+                    fuel.steps(self.cost() + other.cost())?;
                     return Ok(node.is(text));
                 }
             }
@@ -150,7 +171,8 @@ impl<'a> Val<'a> {
     }
 
     fn equals_at(&self, other: &Self, fuel: &Fuel, depth: usize) -> Result<bool, Fault> {
-        fuel.step()?;
+        let cost = self.cost() + other.cost();
+        fuel.steps(1 + cost)?;
         if depth > DEEP {
             return Err(Fault::error("values nested deeper than 64 levels can't be compared"));
         }
@@ -179,11 +201,10 @@ impl<'a> Val<'a> {
                     return Ok(false);
                 }
                 for key in a.iterate().into_iter().flatten() {
-                    fuel.step()?;
+                    fuel.steps(1 + cost)?;
                     let (Some(mine), Some(other)) = (a.member(&key), b.member(&key)) else {
                         return Ok(false);
                     };
-                    fuel.steps(a.size().unwrap_or_default() / 16)?;
                     if !mine.equals_at(&other, fuel, depth + 1)? {
                         return Ok(false);
                     }
@@ -192,6 +213,10 @@ impl<'a> Val<'a> {
             }
             (a, b) => a.compare(&b) == Some(Ordering::Equal),
         })
+    }
+
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self.type_name(), "int" | "uint" | "double")
     }
 
     pub(crate) fn is_list(&self) -> bool {
@@ -247,6 +272,7 @@ impl<'a> Val<'a> {
 
     fn foreign_at(&self, fuel: &Fuel, depth: usize) -> Result<cel::Value, Fault> {
         fuel.allocate(32)?;
+        fuel.steps(self.cost())?;
         if depth > DEEP {
             return Err(Fault::error("values nested deeper than 64 levels can't be handed to this function"));
         }
@@ -277,6 +303,7 @@ impl<'a> Val<'a> {
                         return Err(Fault::error("this function takes maps with text as keys only"));
                     };
                     fuel.allocate(name.len())?;
+                    fuel.steps(value.cost())?;
                     map.insert(name.into_owned(), member.foreign_at(fuel, depth + 1)?);
                 }
                 map.into()
