@@ -16,6 +16,9 @@ use crate::document::{LoadError, Sourced};
 use crate::draft::{Check, Draft, DraftWords, Says};
 use crate::template::Template;
 
+/// The reason where the controller has not reported a status yet.
+const NO_STATUS: &str = "NoStatus";
+
 /// A rule, ready to run.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -277,7 +280,7 @@ impl Compiled {
             Verdict::new(Status::InProgress, basis, reason, message.unwrap_or_else(not_yet))
         } else {
             let message = "the controller has not reported a status yet";
-            Verdict::new(Status::InProgress, basis, "NoStatus", message)
+            Verdict::new(Status::InProgress, basis, NO_STATUS, message)
         };
         match words.and_then(|words| words.class) {
             Some(class) => verdict.failure(class, false),
@@ -286,15 +289,11 @@ impl Compiled {
     }
 }
 
-/// Whether a status holds more than the conditions that stand for an earlier verdict.
+/// Whether a status holds more than the condition that `augment` writes where there is none.
 fn says_something(status: Node<'_>) -> bool {
-    status.members().any(|(key, value)| {
-        let is_verdict = |condition: Node<'_>| {
-            let type_ = condition.get("type");
-            type_.is_some_and(|type_| type_.is(kstatus::RECONCILING) || type_.is(kstatus::STALLED))
-        };
-        key != "conditions" || !value.elements().all(is_verdict)
-    })
+    let is = |node: Node<'_>, key: &str, word: &str| node.get(key).is_some_and(|value| value.is(word));
+    let is_ours = |condition| is(condition, "type", kstatus::RECONCILING) && is(condition, "reason", NO_STATUS);
+    status.members().any(|(key, value)| key != "conditions" || !value.elements().all(is_ours))
 }
 
 impl Words {

@@ -12,6 +12,7 @@ pub(crate) struct Script {
     file: Arc<str>,
     /// The line of the file that it begins on, counted from 1.
     line: usize,
+    #[cfg(feature = "lua")]
     source: Box<str>,
     #[cfg(feature = "lua")]
     compiled: std::sync::OnceLock<Result<settled_lua::Script, LoadError>>,
@@ -22,6 +23,7 @@ impl Script {
         Self {
             file,
             line,
+            #[cfg(feature = "lua")]
             source: source.into(),
             #[cfg(feature = "lua")]
             compiled: std::sync::OnceLock::new(),
