@@ -37,7 +37,7 @@ pub(crate) fn run(markdown: bool, differences: bool) -> Outcome<bool> {
     };
     let rules = RuleSet::default();
     let options = Options::new(NOW.parse().map_err(|error| format!("{NOW}: {error}"))?);
-    let upstream = Options { profile: Profile::Kstatus, ..options.clone() };
+    let upstream = Options { profile: Profile::Kstatus, ..options };
     let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     let mut total = Kind::default();
     let mut differing = Vec::new();

@@ -169,7 +169,9 @@ fn on_corpus(smoke: bool, options: &Options) -> Outcome<bool> {
     let mut table = Table::new(["µs per object", "median", "p95", "max"]);
     let mut row = |name: &str, values: &mut Vec<f64>| {
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| values.get(((values.len() - 1) as f64 * share) as usize).copied().unwrap_or(f64::NAN) / 1000.0;
+        let at = |share: f64| {
+            values.get(((values.len() - 1) as f64 * share) as usize).copied().unwrap_or(f64::NAN) / 1000.0
+        };
         table.row([name.to_owned(), figure(at(0.5)), figure(at(0.95)), figure(at(1.0))]);
         at(0.5)
     };

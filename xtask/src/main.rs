@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 
 mod accuracy;
+mod argo;
 mod bench_rules;
 mod bench_status;
 mod bench_verdict;
@@ -29,6 +30,7 @@ tasks
   conformance [SUITE…]        foreign oracles against ours; all suites unless named:
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
+    argo                        Argo CD's health checks in our sandbox against their published tests
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
@@ -67,11 +69,13 @@ fn run(words: &[&str]) -> Outcome<bool> {
         }
         ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
         ["conformance"] => {
-            let kstatus = parity::run(&[])?;
-            Ok(yaml_golden::run()? && kstatus)
+            // All of them, whatever the first ones say.
+            let [kstatus, yaml, argo] = [parity::run(&[])?, yaml_golden::run()?, argo::run()?];
+            Ok(kstatus && yaml && argo)
         }
         ["conformance", "kstatus", files @ ..] => parity::run(files),
         ["conformance", "yaml"] => yaml_golden::run(),
+        ["conformance", "argo"] => argo::run(),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)

@@ -1,4 +1,5 @@
-//! Foreign oracles: Go programs of ours around others' libraries, built once into a cache outside the repository.
+//! Foreign oracles: Go programs of ours around others' libraries, built once into a cache outside the repository, and the
+//! files of others' modules, which Go keeps in its own.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use serde::Deserialize;
+
 use crate::{Outcome, corpora, process};
 
 /// An oracle, or why there is none here.
 pub(crate) enum Oracle {
-    /// The built program.
+    /// The built program, or the module's folder.
     Ready(PathBuf),
-    /// It can't be built on this machine. Only where `CI` is not `true`: there it is an error.
+    /// It can't be had on this machine. Only where `CI` is not `true`: there it is an error.
     Skipped(String),
 }
 
@@ -34,11 +37,7 @@ pub(crate) fn cache() -> Outcome<PathBuf> {
 pub(crate) fn build(name: &str) -> Outcome<Oracle> {
     let module = corpora::root().join("conformance").join(name);
     let Some(go) = process::find("go") else {
-        let reason = format!("conformance/{name} needs Go, and no `go` is in PATH");
-        if std::env::var("CI").is_ok_and(|value| value == "true") {
-            return Err(reason.into());
-        }
-        return Ok(Oracle::Skipped(reason));
+        return missing(format!("conformance/{name} needs Go, and no `go` is in PATH"));
     };
 
     let mut hasher = DefaultHasher::new();
@@ -68,6 +67,69 @@ pub(crate) fn build(name: &str) -> Outcome<Oracle> {
     fs::rename(&unfinished, &program)?;
     println!("built in {:.0} s", start.elapsed().as_secs_f64());
     Ok(Oracle::Ready(program))
+}
+
+/// What a module of others' has to be.
+pub(crate) struct Module {
+    pub(crate) path: &'static str,
+    pub(crate) version: &'static str,
+    /// The checksum as `go.sum` has it: nobody else's text is run.
+    pub(crate) sum: &'static str,
+}
+
+/// The folder of a Go module's files, downloaded into Go's own cache unless it is there. Nothing of it is built.
+pub(crate) fn download(module: &Module) -> Outcome<Oracle> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "PascalCase", default)]
+    struct Downloaded {
+        dir: Option<PathBuf>,
+        sum: String,
+        error: String,
+    }
+
+    let Module { path, version, sum } = module;
+    let name = format!("{path}@{version}");
+    let Some(go) = process::find("go") else {
+        return missing(format!("{name} needs Go, and no `go` is in PATH"));
+    };
+    // A module of its own, which needs nothing: so nothing else is downloaded.
+    let folder = cache()?.join(format!("{}-{version}", path.replace('/', "-")));
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("go.mod"), "module settled.dev/throwaway\n")?;
+    let mut command = Command::new(&go);
+    command.current_dir(&folder);
+    // Nothing is built: no newer Go is fetched, whatever the module asks for.
+    command.env("GOFLAGS", "-mod=mod").env("GOTOOLCHAIN", "local").env("GOWORK", "off");
+    let output = process::started(command.args(["mod", "download", "-json", &name]).output(), &command)?;
+    let answer: Downloaded = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    if answer.sum.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = if answer.error.is_empty() { said.trim() } else { answer.error.trim() };
+        return missing(format!("{name} can't be downloaded: {why}"));
+    }
+    if answer.sum != *sum {
+        return Err(format!("{name} has the checksum {}, expected {sum}", answer.sum).into());
+    }
+    // A Go that is older than the module asks for unpacks it and then refuses to name the folder.
+    let unpacked = match answer.dir {
+        Some(folder) => folder,
+        None => {
+            let output = Command::new(&go).args(["env", "GOMODCACHE"]).output()?;
+            Path::new(String::from_utf8(output.stdout)?.trim()).join(&name)
+        }
+    };
+    if unpacked.is_dir() {
+        return Ok(Oracle::Ready(unpacked));
+    }
+    missing(format!("{name} isn't unpacked: {}", answer.error.trim()))
+}
+
+/// An oracle that can't be had here: an error where `CI` is `true`.
+fn missing(reason: String) -> Outcome<Oracle> {
+    if std::env::var("CI").is_ok_and(|value| value == "true") {
+        return Err(reason.into());
+    }
+    Ok(Oracle::Skipped(reason))
 }
 
 /// Hashes the names and contents of a folder's files, sorted, so that the hash depends on nothing else.

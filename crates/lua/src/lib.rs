@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod budget;
+mod goto;
 mod json;
 mod pattern;
 mod strings;
@@ -26,6 +27,15 @@ struct Source {
     /// The name as Lua shows it.
     chunk: String,
     text: String,
+    /// The text without `goto`, if there is one in it.
+    lowered: Option<String>,
+}
+
+impl Source {
+    /// What is compiled.
+    fn compiled_text(&self) -> &str {
+        self.lowered.as_deref().unwrap_or(&self.text)
+    }
 }
 
 impl Script {
@@ -48,13 +58,14 @@ impl Script {
             return Err(Error::Source { what: "byte code instead of text".to_owned() });
         }
         if jumps(source) > MAX_JUMPS {
-            return Err(Error::Source { what: format!("of more than {MAX_JUMPS} jumps") });
+            return Err(too_many_jumps());
         }
         let script = Source {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             name: name.to_owned(),
             chunk: text::chunk_name(name),
             text: source.to_owned(),
+            lowered: goto::lower(source)?,
         };
         vm::with(|vm| vm.compile(&script).map(drop))?;
         Ok(Self(Arc::new(script)))
@@ -65,7 +76,8 @@ impl Script {
     /// # Errors
     ///
     /// [`Error::Runtime`] if the script fails, [`Error::Instructions`], [`Error::Memory`] and [`Error::Time`] if it uses
-    /// too much, [`Error::Result`] if it returns no health, [`Error::Object`] if the JSON isn't an object.
+    /// too much, [`Error::Nothing`] if it returns nil, [`Error::Result`] if what it returns is no health, [`Error::Object`]
+    /// if the JSON isn't an object.
     pub fn run(&self, object: &[u8], limits: &Limits) -> Result<Health, Error> {
         self.run_at(object, 0, limits)
     }
@@ -90,13 +102,17 @@ impl Script {
     }
 }
 
-/// How many `and`, `or`, `elseif` and `break` a script may have. Lua's parser keeps the jumps that they become in lists
-/// that it walks for every new one: with as many as fit into the source, it takes seconds.
+/// How many `and`, `or`, `elseif`, `break` and `goto` a script may have. Lua's parser keeps the jumps that they become in
+/// lists that it walks for every new one: with as many as fit into the source, it takes seconds.
 const MAX_JUMPS: usize = 5000;
 
 fn jumps(source: &str) -> usize {
     let words = source.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
-    words.filter(|word| matches!(*word, "and" | "or" | "elseif" | "break")).count()
+    words.filter(|word| matches!(*word, "and" | "or" | "elseif" | "break" | "goto")).count()
+}
+
+fn too_many_jumps() -> Error {
+    Error::Source { what: format!("of more than {MAX_JUMPS} jumps") }
 }
 
 impl fmt::Debug for Script {
@@ -230,6 +246,9 @@ pub enum Error {
         /// What it returned.
         what: String,
     },
+    /// The script returned nil: it has no word on this object. To Argo CD that is no health at all, and no failure.
+    #[error("script returned nil: no health")]
+    Nothing,
     /// The object can't be read.
     #[error("object is unreadable: {what}")]
     Object {

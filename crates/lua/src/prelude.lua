@@ -3,7 +3,7 @@
 -- libraries hold, and of those a script only sees empty tables that look into them, made anew for every run.
 
 local rust = ...
-local error, select, tonumber, type = error, select, tonumber, type
+local error, select, tonumber, tostring, type = error, select, tonumber, tostring, type
 local rawget, rawset, pcall, xpcall = rawget, rawset, pcall, xpcall
 local setfenv, setmetatable = setfenv, setmetatable
 local floor, huge = math.floor, math.huge
@@ -262,6 +262,15 @@ function clock.date(format, time)
   return (strings.gsub(format, "%%(.)", letters))
 end
 
+-- Argo CD's interpreter gives the libraries by name as well. Kept for the time of a run.
+local loaded = {}
+
+function base.require(name)
+  local library = loaded[name]
+  if library == nil then error("module '" .. tostring(name) .. "' not found", 2) end
+  return library
+end
+
 local strings_view = { __index = strings, __metatable = false }
 local tables_view = { __index = tables, __metatable = false }
 local maths_view = { __index = maths, __metatable = false }
@@ -276,6 +285,7 @@ local nothing = {}
 
 local function finish(script, ok, result)
   setfenv(script, nothing)
+  loaded.string, loaded.table, loaded.math, loaded.os = nil, nil, nil, nil
   if not ok then
     tripped(result)
     return false, result
@@ -295,6 +305,7 @@ return function(script, object, time)
     os = setmetatable({}, clock_view),
   }
   globals._G = globals
+  loaded.string, loaded.table, loaded.math, loaded.os = globals.string, globals.table, globals.math, globals.os
   setfenv(script, setmetatable(globals, globals_view))
   return finish(script, pcall(script))
 end

@@ -85,7 +85,7 @@ impl Vm {
         self.limit_memory(COMPILE_MEMORY)?;
         let function = self
             .lua
-            .load(&*script.text)
+            .load(script.compiled_text())
             .set_name(format!("={}", script.chunk))
             .set_mode(ChunkMode::Text)
             .into_function();
@@ -102,7 +102,7 @@ impl Vm {
     }
 
     fn keep(&mut self, script: &Source, function: Function) {
-        let bytes = script.text.len();
+        let bytes = script.compiled_text().len();
         while self.scripts.len() >= KEPT_SCRIPTS || self.kept_bytes + bytes > KEPT_BYTES {
             let oldest = self.scripts.iter().min_by_key(|(_, kept)| kept.used).map(|(&id, _)| id);
             let Some(dropped) = oldest.and_then(|id| self.scripts.remove(&id)) else {
@@ -204,11 +204,10 @@ fn health(status: &Value, message: &Value) -> Result<Health, Error> {
 
 fn no_table(kind: &Value) -> Error {
     let kind = kind.as_string().map(LuaString::to_string_lossy).unwrap_or_default();
-    let what = match kind.as_str() {
-        "nil" => "nil: no health".to_owned(),
-        kind => format!("a {kind} instead of a table"),
-    };
-    Error::Result { what }
+    match kind.as_str() {
+        "nil" => Error::Nothing,
+        kind => Error::Result { what: format!("a {kind} instead of a table") },
+    }
 }
 
 fn runtime(why: &Value, script: &Source) -> Error {

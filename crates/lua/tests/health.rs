@@ -223,7 +223,29 @@ fn errors() {
         ("return {\n status = = 1 }", "syntax error on line 2: unexpected symbol near '='"),
         ("if x then", "syntax error on line 1: 'end' expected near '<eof>'"),
         ("\n\n$", "syntax error on line 3: unexpected symbol near '$'"),
-        ("goto done", "syntax error on line 1: '=' expected near 'done'"),
+        ("\ngoto done", "syntax error on line 2: no visible label 'done' for goto"),
+        (
+            "local f = function() goto done end ::done::",
+            "syntax error on line 1: no visible label 'done' for goto",
+        ),
+        ("do ::done:: end goto done", "syntax error on line 1: no visible label 'done' for goto"),
+        ("::a:: ::a:: goto a", "syntax error on line 1: label 'a' is there twice"),
+        (
+            "::again::\ngoto again",
+            "syntax error on line 2: goto 'again' jumps backwards, which is not supported: use a loop",
+        ),
+        ("goto a local x ::a:: x = 1", "syntax error on line 1: goto 'a' jumps into the scope of a local"),
+        (
+            "repeat goto a local x ::a:: until x",
+            "syntax error on line 1: goto 'a' jumps into the scope of a local",
+        ),
+        (
+            "while x do\nrepeat goto next until y ::next:: end",
+            "syntax error on line 2: goto jumps out of 'repeat', which is not supported",
+        ),
+        ("goto a break ::a::", "syntax error on line 1: no loop to break near 'end'"),
+        ("require('io')", "script failed on line 1: module 'io' not found"),
+        ("require()", "script failed on line 1: module 'nil' not found"),
         (
             "\nreturn obj.status.phase",
             "script failed on line 2: attempt to index field 'status' (a nil value)",
@@ -386,11 +408,90 @@ fn library() {
             "local t = setmetatable({}, { __index = function(_, k) return k .. '!' end, __call = function() return 'called' end, __tostring = function() return 'shown' end }) say(t.x, t(), t)",
             "x! called shown",
         ),
+        ("say(require('os').time(), require('string') == string, require 'math'.floor(1.5))", "0 true 1"),
         ("local n = 0 for k in next, { a = 1, b = 2 } do n = n + 1 end say(n)", "2"),
     ];
     for (statements, expected) in cases {
         assert_eq!(said(statements), expected, "{statements}");
     }
+}
+
+/// `goto` as Argo CD's interpreter has it.
+#[test]
+fn jumps() {
+    let cases = [
+        // To the next round.
+        ("for i = 1, 4 do if i % 2 == 0 then goto continue end say(i) ::continue:: end", "1 3"),
+        ("for i = 1, 3 do if i == 2 then goto continue end local x = i say(x) ::continue:: end", "1 3"),
+        ("local i = 0 while i < 4 do i = i + 1 if i == 2 then goto next end say(i) ::next:: end", "1 3 4"),
+        ("local i = 0 repeat i = i + 1 if i == 2 then goto next end say(i) ::next:: until i == 3", "1 3"),
+        ("for i = 1, 3 do goto a say('never') ::a:: end say('end')", "end"),
+        // Beside a break, which leaves the loop that it always left.
+        (
+            "for i = 1, 9 do if i == 2 then goto continue end if i == 4 then break end say(i) ::continue:: end say('.')",
+            "1 3 .",
+        ),
+        ("for i = 1, 9 do if i > 1 then do break end end if i then goto c end ::c:: say(i) end", "1"),
+        (
+            "for i = 1, 3 do for j = 1, 9 do if j == i then goto c end if j == 3 then break end say(i .. j) ::c:: end end",
+            "12 21 31 32 34 35 36 37 38 39",
+        ),
+        // Out of several loops.
+        (
+            "for i = 1, 3 do for j = 1, 3 do if j == 2 then goto done end say(i .. j) end end ::done:: say('.')",
+            "11 .",
+        ),
+        (
+            "for i = 1, 3 do for j = 1, 3 do if j == 2 then goto next end say(i .. j) end say('x') ::next:: end",
+            "11 21 31",
+        ),
+        (
+            "for i = 1, 2 do for j = 1, 2 do for k = 1, 2 do if k == 2 then goto next end say(i .. j .. k) end end ::next:: end",
+            "111 211",
+        ),
+        (
+            "for i = 1, 3 do while true do if i == 2 then goto out end break end say(i) end ::out:: say('.')",
+            "1 .",
+        ),
+        // Labels of one name in blocks of their own, and two in one block.
+        (
+            "for i = 1, 2 do if i == 1 then goto c end say(i) ::c:: end for i = 1, 2 do if i == 2 then goto c end say(i) ::c:: end",
+            "2 1",
+        ),
+        ("local function f(x) if x then goto a end say('b') ::a:: say('a') end f(true) f(false)", "a b a"),
+        (
+            "for i = 1, 3 do if i == 1 then goto a end if i == 2 then goto b end say('-') ::a:: say('a') ::b:: say('b' .. i) end",
+            "a b1 b2 - a b3",
+        ),
+        (
+            "for i = 1, 4 do if i == 1 then goto b end if i == 2 then goto a end if i == 4 then break end say('-') ::a:: say('a') ::b:: say('b' .. i) end",
+            "b1 a b2 - a b3",
+        ),
+        ("for i = 1, 3 do if i == 1 then goto a else goto b end ::a:: ::b:: end say('.')", "."),
+        ("do if true then goto a end say('never') ::a:: end say('.') ::unused::", "."),
+        ("if false then elseif true then goto a say(1) ::a:: say(2) else say(3) end", "2"),
+        // What a jump returns from.
+        ("local function f() for i = 1, 3 do if i < 3 then goto c end return i ::c:: end end say(f())", "3"),
+        // Labels that nothing jumps to.
+        (
+            "::a:: say(1) ::b:: (function() say(2) end)() for i = 1, 2 do ::c:: say(i) break ::d:: end ::e::",
+            "1 2 1",
+        ),
+        // Where it is no jump.
+        ("local goto = 1 goto = 2 say(goto)", "2"),
+        ("say('goto a') --[[ goto a ]] say([==[::goto a]]::]==]) -- goto a", "goto a ::goto a]]::"),
+        (
+            "say('it\\'s', \"\\\"goto a\") for i = 1, 2 do if i == 1 then goto c end say(i) ::c:: end",
+            "it's \"goto a 2",
+        ),
+        ("say('é') for i = 1, 2 do if i == 1 then goto c end say('ü') ::c:: end", "é ü"),
+    ];
+    for (statements, expected) in cases {
+        assert_eq!(said(statements), expected, "{statements}");
+    }
+    // Lines stay what they are.
+    let why = run("for i = 1, 2 do\nif i == 1 then goto c end\nerror('x')\n::c::\nend", "{}").unwrap_err();
+    assert_eq!(why.to_string(), "script failed on line 3: x");
 }
 
 /// The clock is the caller's, and UTC.
@@ -412,7 +513,9 @@ fn time() {
         let script = Script::new("time", &source).unwrap();
         assert_eq!(script.run_at(b"{}", 1_700_000_000, &LIMITS).unwrap().message, shown, "{expression}");
     }
-    for wrong in ["os.time('x')", "os.time({ year = 1 })", "os.date(1, 'x')", "os.date('%c', 1e300)", "os.date(true)"] {
+    for wrong in
+        ["os.time('x')", "os.time({ year = 1 })", "os.date(1, 'x')", "os.date('%c', 1e300)", "os.date(true)"]
+    {
         let script = Script::new("time", &format!("{wrong} return {{ status = 'Healthy' }}")).unwrap();
         assert!(matches!(script.run_at(b"{}", 0, &LIMITS), Err(Error::Runtime { .. })), "{wrong}");
     }

@@ -284,6 +284,17 @@ fn slow_syntax() {
         (format!("x = {}1", "(1)or".repeat(40_000)), true),
         (format!("while 1 do {} end", "if a then break end ".repeat(12_000)), true),
         (format!("if a then {} end", "elseif a then ".repeat(18_000)), true),
+        (format!("while 1 do {} ::c:: end", "if a then goto c end ".repeat(12_000)), true),
+        // Every break leaves every loop that is made for a label.
+        (
+            format!(
+                "while 1 do {} {} end",
+                (0..1_000).map(|n| format!("goto l{n} break ")).collect::<String>(),
+                (0..1_000).map(|n| format!("::l{n}:: ")).collect::<String>()
+            ),
+            true,
+        ),
+        (format!("while 1 do {} ::c:: end", "if a then goto c end ".repeat(4_900)), false),
         (format!("x = {}1", "a or ".repeat(4_900)), false),
         (format!("x = {{{}}}", "1,".repeat(120_000)), false),
         ("f()".repeat(80_000), false),

@@ -219,7 +219,7 @@ fn field(verdict: &Verdict, key: &str) -> String {
         "reason" => verdict.reason.to_string(),
         "message" => verdict.message.to_string(),
         "basis" => verdict.basis.to_string(),
-        "class" => verdict.failure.map_or("none".to_owned(), |failure| failure.class.to_string()),
+        "class" => verdict.failure.map_or_else(|| "none".to_owned(), |failure| failure.class.to_string()),
         "terminal" => verdict.failure.is_some_and(|failure| failure.terminal).to_string(),
         "blocking" => verdict.blocking.to_string(),
         _ => String::new(),

@@ -124,20 +124,11 @@ impl<'d, 'f> Item<'d, 'f> {
         let text = self.text()?.into_owned();
         let begin = self.error("");
         let source = self.document.text.get(self.at()..).unwrap_or_default();
-        let mut sourced =
-            Sourced { text, file: begin.file, line: begin.line, column: begin.column, block: false };
-        match source.chars().next() {
-            Some('\'' | '"') => sourced.column += 1,
-            Some('|' | '>') => {
-                // A block: its lines stand below, indented.
-                let first = source.lines().skip(1).find(|line| !line.trim().is_empty()).unwrap_or_default();
-                sourced.block = true;
-                sourced.line += 1;
-                sourced.column = 1 + first.len() - first.trim_start().len();
-            }
-            _ => {}
+        if text.is_empty() && source.starts_with('!') {
+            return Err(self.error("put this in quotes: YAML takes a word that starts with `!` for a tag"));
         }
-        Ok(sourced)
+        let turns = turns(source, &text, begin.line, begin.column);
+        Ok(Sourced { text, file: begin.file, line: begin.line, column: begin.column, turns })
     }
 
     /// The line this value begins on, counted from 1.
@@ -223,8 +214,8 @@ pub(crate) struct Sourced {
     file: String,
     line: usize,
     column: usize,
-    /// Its lines stand in the file as they are.
-    block: bool,
+    /// From which of its bytes on it goes on at which line and column: after a quote, a line break, an escape.
+    turns: Vec<(usize, usize, usize)>,
 }
 
 impl Sourced {
@@ -233,16 +224,132 @@ impl Sourced {
         Self { text, ..self.clone() }
     }
 
-    /// An error at a byte of the text. Escapes and folded lines move what follows them: the place then is near.
+    /// An error at a byte of the text.
     pub(crate) fn error(&self, offset: usize, message: impl Into<String>) -> LoadError {
-        let before = self.text.get(..offset).unwrap_or(&self.text);
-        let (mut line, mut column) = (self.line, self.column);
-        if self.block {
-            line += before.matches('\n').count();
-            column += before.rsplit('\n').next().unwrap_or_default().chars().count();
-        } else {
-            column += before.chars().count();
+        let after = self.turns.partition_point(|(from, ..)| *from <= offset);
+        let turn = after.checked_sub(1).and_then(|index| self.turns.get(index));
+        let (from, line, column) = turn.copied().unwrap_or((0, self.line, self.column));
+        let between = self.text.get(from..offset.min(self.text.len())).unwrap_or_default();
+        LoadError {
+            file: self.file.clone(),
+            line,
+            column: column + between.chars().count(),
+            message: message.into(),
         }
-        LoadError { file: self.file.clone(), line, column, message: message.into() }
     }
+}
+
+/// A place in a file, and what follows there.
+struct Reader<'f> {
+    rest: &'f str,
+    line: usize,
+    column: usize,
+}
+
+impl Reader<'_> {
+    /// Goes over so many characters.
+    fn skip(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some(char) = self.rest.chars().next() else { return };
+            self.rest = self.rest.get(char.len_utf8()..).unwrap_or_default();
+            if char == '\n' {
+                (self.line, self.column) = (self.line + 1, 1);
+            } else {
+                self.column += 1;
+            }
+        }
+    }
+
+    fn skip_while(&mut self, wanted: impl Fn(char) -> bool) {
+        self.skip(self.rest.chars().take_while(|char| wanted(*char)).count());
+    }
+
+    /// Goes over the end of a line, and over so many spaces on the next one. Whether there is one here.
+    fn skip_break(&mut self, indent: usize) -> bool {
+        let count = if self.rest.starts_with("\r\n") { 2 } else { 1 };
+        let is_break = count == 2 || self.rest.starts_with('\n');
+        if is_break {
+            self.skip(count);
+            self.skip(self.rest.chars().take(indent).take_while(|char| *char == ' ').count());
+        }
+        is_break
+    }
+}
+
+/// Where a scalar's text turns: it is gone over together with the source. Where they don't fit together, what follows
+/// is taken as it stands.
+fn turns(source: &str, text: &str, line: usize, column: usize) -> Vec<(usize, usize, usize)> {
+    let mut reader = Reader { rest: source, line, column };
+    let mut turns = Vec::new();
+    let style = source.chars().next().unwrap_or(' ');
+    let is_block = matches!(style, '|' | '>');
+    let mut indent = 0;
+    match style {
+        '\'' | '"' => reader.skip(1),
+        '|' | '>' => {
+            reader.skip_while(|char| char != '\n');
+            // An indicator of the indentation leaves some of it to the text.
+            let leading = |text: &str| {
+                let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                first.len() - first.trim_start_matches(' ').len()
+            };
+            indent = leading(reader.rest).saturating_sub(leading(text));
+            reader.skip_break(indent);
+        }
+        _ if source.starts_with(text) => return turns,
+        _ => {}
+    }
+    turns.push((0, reader.line, reader.column));
+    let mut chars = text.char_indices().peekable();
+    while let Some(&(at, char)) = chars.peek() {
+        let mut turn = |reader: &Reader<'_>, at| turns.push((at, reader.line, reader.column));
+        let is_break = matches!(char, ' ' | '\n');
+        let spaces = reader.rest.trim_start_matches([' ', '\t']);
+        if is_block && (reader.rest.starts_with(['\n', '\r'])) {
+            // A folded line break is a space, or fewer breaks than there are in the source.
+            reader.skip_break(indent);
+            if is_break {
+                chars.next();
+            }
+            turn(&reader, at + usize::from(is_break));
+        } else if !is_block && spaces.starts_with(['\n', '\r']) {
+            reader.skip_while(char::is_whitespace);
+            let mut next = at;
+            while let Some((at, _)) = chars.next_if(|(_, next)| *next == char && is_break) {
+                next = at + 1;
+                if char == ' ' {
+                    break;
+                }
+            }
+            turn(&reader, next);
+            if next == at && !is_break {
+                continue;
+            }
+        } else if style == '"' && reader.rest.starts_with('\\') {
+            match reader.rest.chars().nth(1) {
+                Some('\n' | '\r') => {
+                    reader.skip(1);
+                    reader.skip_while(char::is_whitespace);
+                    turn(&reader, at);
+                    continue;
+                }
+                Some('x') => reader.skip(4),
+                Some('u') => reader.skip(6),
+                Some('U') => reader.skip(10),
+                _ => reader.skip(2),
+            }
+            chars.next();
+            turn(&reader, at + char.len_utf8());
+        } else if style == '\'' && reader.rest.starts_with("''") {
+            reader.skip(2);
+            chars.next();
+            turn(&reader, at + 1);
+        } else if reader.rest.starts_with(char) {
+            reader.skip(1);
+            chars.next();
+        } else {
+            break;
+        }
+    }
+    turns
 }

@@ -145,6 +145,7 @@ impl Draft {
         let before = errors.len();
         let mut draft = Self::new(Match::default(), item.line(), Names::Known);
         if let Some(checks) = item.get("checks") {
+            errors.extend(checks.map().err());
             checks.only(&["deletion", "generation"], errors);
             draft.checks_deletion = Check::read(checks.get("deletion"), errors);
             draft.checks_generation = Check::read(checks.get("generation"), errors);
@@ -155,6 +156,7 @@ impl Draft {
             }
         }
         if let Some(otherwise) = item.get("otherwise") {
+            errors.extend(otherwise.map().err());
             otherwise.only(&["reason", "message", "from", "class"], errors);
             draft.otherwise = Some(DraftWords::read(otherwise, errors));
         }

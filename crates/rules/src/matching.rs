@@ -111,8 +111,13 @@ impl Match {
         if let Some(version) = item.get("version") {
             matches.versions = texts_of(version, errors);
         }
-        matches.name = item.get("name").and_then(|item| texts_of(item, errors).pop());
-        matches.namespace = item.get("namespace").and_then(|item| texts_of(item, errors).pop());
+        for (key, slot) in [("name", &mut matches.name), ("namespace", &mut matches.namespace)] {
+            match item.get(key).map(|item| item.text()) {
+                Some(Ok(text)) => *slot = Some(Box::from(&*text)),
+                Some(Err(error)) => errors.push(error),
+                None => {}
+            }
+        }
         if let Some(labels) = item.get("labels") {
             match labels.map() {
                 Ok(labels) => {

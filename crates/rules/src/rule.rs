@@ -65,6 +65,30 @@ enum From {
     Expression(Program),
 }
 
+/// A condition that gives the words.
+enum Given<'e> {
+    Condition(ConditionFields<'e>),
+    Map(Val<'e>),
+}
+
+impl<'e> Given<'e> {
+    fn text(&self, member: Member) -> Option<Cow<'e, str>> {
+        match self {
+            Self::Condition(condition) => condition.member(member).and_then(Node::as_str),
+            Self::Map(map) => {
+                let key = match member {
+                    Member::Type => "type",
+                    Member::Status => "status",
+                    Member::Reason => "reason",
+                    Member::Message => "message",
+                    _ => return None,
+                };
+                map.member(&Val::text(key)).and_then(|value| value.as_str())
+            }
+        }
+    }
+}
+
 /// What became of one expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -144,8 +168,8 @@ impl Compiled {
             Checked::Always(made) => *made,
             Checked::When(program) => {
                 let scope = Scope::new(Fields::new(object, &self.paths), &self.paths, options.now);
-                let made = !matches!(scope.evaluate(program).map(|value| value.as_bool()), Ok(Some(false)));
-                made
+
+                !matches!(scope.evaluate(program).map(|value| value.as_bool()), Ok(Some(false)))
             }
         }
     }
@@ -252,7 +276,7 @@ impl Compiled {
             Says::Unknown => Status::Unknown,
         };
         let (reason, message) = branch.words.render(scope);
-        let reason = reason.unwrap_or(Cow::Borrowed(branch.says.word()));
+        let reason = reason.unwrap_or_else(|| Cow::Borrowed(branch.says.word()));
         let message = message.unwrap_or_else(|| branch.text.to_string());
         let verdict = Verdict::new(status, basis, reason, message);
         match (branch.says, branch.words.class) {
@@ -292,7 +316,8 @@ impl Compiled {
 /// Whether a status holds more than the condition that `augment` writes where there is none.
 fn says_something(status: Node<'_>) -> bool {
     let is = |node: Node<'_>, key: &str, word: &str| node.get(key).is_some_and(|value| value.is(word));
-    let is_ours = |condition| is(condition, "type", kstatus::RECONCILING) && is(condition, "reason", NO_STATUS);
+    let is_ours =
+        |condition| is(condition, "type", kstatus::RECONCILING) && is(condition, "reason", NO_STATUS);
     status.members().any(|(key, value)| key != "conditions" || !value.elements().all(is_ours))
 }
 
@@ -327,15 +352,16 @@ impl Words {
         let mut message = self.message.as_ref().and_then(|template| filled(template.render(scope)));
         let condition = match &self.from {
             None => None,
-            Some(From::Type(type_)) => scope.condition(type_),
+            Some(From::Type(type_)) => scope.condition(type_).map(Given::Condition),
             Some(From::Expression(program)) => match scope.evaluate(program) {
-                Ok(Val::Node(element)) => Some(ConditionFields::of(element)),
+                Ok(Val::Node(element)) => Some(Given::Condition(ConditionFields::of(element))),
+                // What `worst` says of a condition that is not there.
+                Ok(map @ Val::Map(_)) => Some(Given::Map(map)),
                 _ => None,
             },
         };
         if let Some(condition) = condition {
-            let text =
-                |member| condition.member(member).and_then(Node::as_str).unwrap_or_default().into_owned();
+            let text = |member| condition.text(member).unwrap_or_default().into_owned();
             if reason.is_none() {
                 reason = filled(text(Member::Reason)).or_else(|| {
                     // As this library's other rules have it: Ready, NotReady, ReadyUnknown.

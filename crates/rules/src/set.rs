@@ -79,9 +79,10 @@ impl Rule {
         }
     }
 
-    /// Whether it always has a word.
-    fn always_decides(&self) -> bool {
-        self.is_lua() || self.compiled().is_some_and(Compiled::has_current)
+    /// Whether it always has a word. A script may say nothing of an object, but whether that is suspended is its
+    /// business alone.
+    fn always_decides(&self, suspended: bool) -> bool {
+        if self.is_lua() { suspended } else { self.compiled().is_some_and(Compiled::has_current) }
     }
 
     fn has_suspended(&self) -> bool {
@@ -110,7 +111,9 @@ impl Rule {
                 self.compiled()?.decide(object, options, basis, &|| self.name(), suspended, trace)
             }
             #[cfg(feature = "lua")]
-            Body::Lua(script) => (!suspended).then(|| script.verdict(object, options, basis, &|| self.name())),
+            Body::Lua(_) if suspended => None,
+            #[cfg(feature = "lua")]
+            Body::Lua(script) => script.verdict(object, options, basis, &|| self.name()),
             // It was refused when it was loaded.
             #[cfg(not(feature = "lua"))]
             Body::Lua(_) => None,
@@ -359,13 +362,13 @@ impl Decider<'_> {
     }
 
     /// Up to and with the first rule that always has a word: those behind it are never asked.
-    fn deciding(&self) -> impl Iterator<Item = (Basis, &Rule)> {
+    fn deciding(&self, suspended: bool) -> impl Iterator<Item = (Basis, &Rule)> {
         let annotation = self.annotation().map(|rule| (Basis::ObjectAnnotation, rule));
         let mut over = false;
         annotation
             .into_iter()
             .chain(self.rules.iter().flatten().copied())
-            .take_while(move |(_, rule)| !std::mem::replace(&mut over, rule.always_decides()))
+            .take_while(move |(_, rule)| !std::mem::replace(&mut over, rule.always_decides(suspended)))
     }
 
     /// What annotations add to a verdict.
@@ -394,12 +397,12 @@ impl CustomRule for Decider<'_> {
     }
 
     fn suspended(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
-        let mut rules = self.deciding().filter(|(_, rule)| rule.has_suspended());
+        let mut rules = self.deciding(true).filter(|(_, rule)| rule.has_suspended());
         rules.find_map(|(basis, rule)| rule.decide(object, options, basis, true, None))
     }
 
     fn decide(&self, object: &Object<'_>, options: &Options) -> Option<Verdict> {
-        self.deciding().find_map(|(basis, rule)| rule.decide(object, options, basis, false, None))
+        self.deciding(false).find_map(|(basis, rule)| rule.decide(object, options, basis, false, None))
     }
 }
 
@@ -411,7 +414,7 @@ struct Traced<'d> {
 
 impl Traced<'_> {
     fn ask(&self, object: &Object<'_>, options: &Options, suspended: bool) -> Option<Verdict> {
-        self.decider.deciding().find_map(|(basis, rule)| {
+        self.decider.deciding(suspended).find_map(|(basis, rule)| {
             let mut trace = Trace::default();
             let verdict = rule.decide(object, options, basis, suspended, Some(&mut trace));
             self.traces.borrow_mut().push((rule, trace));

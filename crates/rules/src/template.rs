@@ -34,7 +34,7 @@ impl Template {
                 parts.push(Part::Text(before.into()));
             }
             let inside = rest.get(open + 2..).unwrap_or_default();
-            let end = closing(inside).ok_or(CompileError {
+            let end = closing(inside).ok_or_else(|| CompileError {
                 message: "`${` without the `}` that ends it; write `$${` for the characters themselves"
                     .to_owned(),
                 at: Some(at + open),

@@ -155,6 +155,8 @@ fn files_of_lua_are_named_after_their_kind() {
         ("resource_customizations/Claim/health.lua", "", "Claim", true),
         ("rules/example.com_Widget.lua", "example.com", "Widget", true),
         ("Claim.lua", "", "Claim", true),
+        // Small letters are a kind's where the folder above is a group's.
+        ("acid.zalan.do/postgresql/health.lua", "acid.zalan.do", "postgresql", true),
     ] {
         let rules = add(RuleSet::builder(), file, script).build();
         let version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
@@ -162,7 +164,7 @@ fn files_of_lua_are_named_after_their_kind() {
         let verdict = rules.compute(object.as_bytes(), &now());
         assert_eq!(verdict.reason == "Suspended", fits, "{file}: {verdict:?}");
     }
-    for file in ["health.lua", "widget.lua", "a_b_c.lua", "example.com/widget/health.lua", "_/_/health.lua"] {
+    for file in ["health.lua", "widget.lua", "a_b_c.lua", "rules/widget/health.lua", "_/_/health.lua"] {
         let errors = RuleSet::builder().add(file, script).unwrap_err().to_string();
         assert!(errors.contains("name the file"), "{errors}");
     }

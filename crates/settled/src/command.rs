@@ -71,8 +71,10 @@ fn options(args: &VerdictArgs) -> Options {
 /// How verdicts are to be given, as the arguments say.
 pub(crate) fn verdicts(args: &VerdictArgs) -> Result<Verdicts, CommandError> {
     if args.profile == Profile::Kstatus && !args.rules.rule_files.is_empty() {
-        return Err(CommandError::usage("--rules has no effect in the profile `kstatus`, which is upstream to the letter")
-            .hint("leave out --profile kstatus"));
+        return Err(CommandError::usage(
+            "--rules has no effect in the profile `kstatus`, which is upstream to the letter",
+        )
+        .hint("leave out --profile kstatus"));
     }
     let rules = rule_set(&args.rules)?;
     Ok(Verdicts { options: options(args), rules: Arc::new(rules) })
@@ -87,7 +89,8 @@ pub(crate) fn rule_set(args: &RuleArgs) -> Result<RuleSet, CommandError> {
 pub(crate) fn rules_builder(args: &RuleArgs) -> Result<Builder, CommandError> {
     let mut builder = RuleSet::builder().builtin(!args.no_builtin_rules).annotations(!args.no_annotations);
     let paths = std::env::var_os("SETTLED_RULES").unwrap_or_default();
-    let paths: Vec<PathBuf> = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect();
+    let paths: Vec<PathBuf> =
+        std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect();
     for file in rules::files(paths.iter().chain(&args.rule_files))? {
         builder = rules::add(builder, &file)?;
     }

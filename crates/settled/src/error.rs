@@ -53,7 +53,10 @@ impl CommandError {
         error
     }
 
-    pub(crate) fn input_error(message: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn input_error(
+        message: impl Into<String>,
+        source: impl Error + Send + Sync + 'static,
+    ) -> Self {
         let mut error = Self::new(ErrorKind::Input, message);
         error.source = Some(Box::new(source));
         error

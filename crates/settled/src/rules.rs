@@ -12,7 +12,8 @@ use serde_json::json;
 use settled_rules::{Builder, CaseReport, Explanation, RuleInfo, import, run_cases};
 
 use crate::cli::{
-    RulesArgs, RulesCommand, RulesExplainArgs, RulesImportArgs, RulesListArgs, RulesOutput, RulesShowArgs, RulesTestArgs,
+    RulesArgs, RulesCommand, RulesExplainArgs, RulesImportArgs, RulesListArgs, RulesOutput, RulesShowArgs,
+    RulesTestArgs,
 };
 use crate::command;
 use crate::error::CommandError;
@@ -70,7 +71,11 @@ fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
                 .iter()
                 .flat_map(|rule| {
                     rule.kinds.iter().map(|kind| {
-                        let narrowed = if rule.narrowed.is_empty() { String::new() } else { format!(" ({})", rule.narrowed) };
+                        let narrowed = if rule.narrowed.is_empty() {
+                            String::new()
+                        } else {
+                            format!(" ({})", rule.narrowed)
+                        };
                         let place = format!("{}:{}", rule.file, rule.line);
                         [rule.group.clone(), format!("{kind}{narrowed}"), origin(rule).to_owned(), place]
                     })
@@ -116,8 +121,9 @@ fn columns<const N: usize>(head: &[&str; N], rows: &[[String; N]], out: &mut Str
 
 fn show(args: &RulesShowArgs) -> Result<ExitCode, CommandError> {
     let Some((group, kind)) = args.kind.rsplit_once('/') else {
-        return Err(CommandError::usage(format!("`{}` is no group and kind", args.kind))
-            .hint("write the API group, a slash and the kind: cert-manager.io/Certificate; for the core group /Pod"));
+        return Err(CommandError::usage(format!("`{}` is no group and kind", args.kind)).hint(
+            "write the API group, a slash and the kind: cert-manager.io/Certificate; for the core group /Pod",
+        ));
     };
     let rules = command::rule_set(&args.rules)?;
     let fitting: Vec<RuleInfo> = rules.list().into_iter().filter(|rule| rule.fits(group, kind)).collect();
@@ -214,7 +220,10 @@ fn explanation_text(identity: &Identity<'_>, explanation: &Explanation) -> Strin
     let palette = Palette::stdout();
     let verdict = &explanation.verdict;
     let mut out = String::new();
-    let namespace = identity.namespace.as_deref().map_or(String::new(), |namespace| format!(" in {}", text::clean(namespace)));
+    let namespace = identity
+        .namespace
+        .as_deref()
+        .map_or(String::new(), |namespace| format!(" in {}", text::clean(namespace)));
     let status = palette.status(verdict.status, verdict.status.as_str());
     let _ = writeln!(
         out,

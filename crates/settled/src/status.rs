@@ -80,13 +80,7 @@ struct Judge {
 impl Clone for Judge {
     fn clone(&self) -> Self {
         let Self { how, filter, form, sort, reader: _ } = self;
-        Self {
-            how: how.clone(),
-            filter: filter.clone(),
-            form: *form,
-            sort: *sort,
-            reader: Reader::default(),
-        }
+        Self { how: how.clone(), filter: filter.clone(), form: *form, sort: *sort, reader: Reader::default() }
     }
 }
 
@@ -305,7 +299,8 @@ impl Report {
             2
         } else if self.waited_for(Status::Failed) > 0 {
             1
-        } else if Status::ALL.iter().any(|status| *status != Status::Current && self.waited_for(*status) > 0) {
+        } else if Status::ALL.iter().any(|status| *status != Status::Current && self.waited_for(*status) > 0)
+        {
             3
         } else {
             0

@@ -31,8 +31,7 @@ impl<'e> Scope<'e> {
     pub(crate) fn new(fields: Fields<'e>, paths: &'e Paths, now: Timestamp) -> Self {
         let generation =
             generation(Known::find("metadata", "generation").and_then(|known| fields.object.known(known)));
-        let conditions =
-            Known::find("status", "conditions").and_then(|known| fields.object.known(known));
+        let conditions = Known::find("status", "conditions").and_then(|known| fields.object.known(known));
         let conditions = conditions.map_or(0, |node| Val::Node(node).cost());
         Self { fields, paths, now, generation, conditions, fuel: Fuel::new(), seen: None }
     }
@@ -133,6 +132,11 @@ impl<'e> Run<'e> {
             Op::Select { of, key } => {
                 let of = self.eval(*of)?;
                 self.member(&of, key, id)
+            }
+            Op::HasPath(path) => {
+                let value = Ok(Val::Bool(self.scope.fields.get(*path).is_some()));
+                self.scope.note(self.program, id, &value);
+                value
             }
             Op::Has { of, key } => {
                 let value = match self.eval(*of) {
@@ -307,7 +311,6 @@ impl<'e> Run<'e> {
         } else if of.is_list() {
             let Some(at) = key.as_int() else { return Err(no_overload("index", &[of, key])) };
             let Ok(at) = usize::try_from(at) else { return Err(Fault::Absent(id)) };
-            self.fuel().steps(at / 16)?;
             of.iterate().and_then(|mut elements| elements.nth(at))
         } else {
             return Err(no_overload("index", &[of, key]));
@@ -474,7 +477,7 @@ impl<'e> Run<'e> {
     fn native(&mut self, id: Id, function: Native, target: Option<Id>, args: &[Id]) -> Result<Val<'e>> {
         use Native as N;
         let wrong = |value: &Val<'_>| no_overload(&format!("`{}`", function.name()), &[value]);
-        let first = target.or(args.first().copied());
+        let first = target.or_else(|| args.first().copied());
         match function {
             N::Default => {
                 let [value, fallback] = args else { return Err(Fault::Absent(id)) };
@@ -586,6 +589,10 @@ impl<'e> Run<'e> {
             N::String => match value.plain() {
                 Val::Foreign(cel::Value::Timestamp(time)) => {
                     Val::Text(Cow::Owned(time.to_utc().to_rfc3339().replace("+00:00", "Z")))
+                }
+                Val::Foreign(cel::Value::Duration(time)) => {
+                    let seconds = time.num_seconds() as f64 + f64::from(time.subsec_nanos()) / 1e9;
+                    Val::Text(Cow::Owned(format!("{seconds}s")))
                 }
                 Val::Foreign(value) => {
                     let call = super::functions::library("string", None, false, 1);

@@ -159,9 +159,11 @@ impl Function {
     /// A function whose name differs in little.
     pub(crate) fn near(name: &str) -> Option<&'static str> {
         let names = NATIVE.iter().map(|(name, ..)| *name).chain(LIBRARY.iter().copied());
+        // Of a short name little is left where two letters are others.
+        let most = 2.min(name.len().div_ceil(3));
         names
             .map(|known| (distance(known, name), known))
-            .filter(|(d, _)| *d <= 2)
+            .filter(|(d, _)| *d <= most)
             .min()
             .map(|(_, known)| known)
     }
@@ -170,21 +172,20 @@ impl Function {
 impl Native {
     /// Whether it belongs to rules rather than to CEL: an explanation names what it gave.
     pub(crate) fn is_of_rules(self) -> bool {
-        use Native as N;
         matches!(
             self,
-            N::IsTrue
-                | N::IsFalse
-                | N::IsUnknown
-                | N::Condition
-                | N::ReasonOf
-                | N::MessageOf
-                | N::Lags
-                | N::Worst
-                | N::Observed
-                | N::AtLeast
-                | N::Ratio
-                | N::SecondsSince
+            Self::IsTrue
+                | Self::IsFalse
+                | Self::IsUnknown
+                | Self::Condition
+                | Self::ReasonOf
+                | Self::MessageOf
+                | Self::Lags
+                | Self::Worst
+                | Self::Observed
+                | Self::AtLeast
+                | Self::Ratio
+                | Self::SecondsSince
         )
     }
 
@@ -343,6 +344,14 @@ fn check_args(name: &str, args: &[Val<'_>], fuel: &Fuel) -> Result<(), Fault> {
             let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or_default();
             if digits > 3 { too_large("a precision of more than 3 digits") } else { Ok(()) }
         }
+        "quantity" | "isQuantity" => {
+            let text = args.first().and_then(Val::as_str).unwrap_or_default();
+            if is_in_range(&text) {
+                Ok(())
+            } else {
+                too_large("the number is too large, or finer than a billionth")
+            }
+        }
         "sum" => {
             // The library wraps around, or panics in a debug build.
             let (mut ints, mut uints) = (Some(0i64), Some(0u64));
@@ -364,6 +373,42 @@ fn check_args(name: &str, args: &[Val<'_>], fuel: &Fuel) -> Result<(), Fault> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the library can compare and add a quantity: in 128 bits, which it does not check.
+fn is_in_range(quantity: &str) -> bool {
+    const FINEST: i32 = -9;
+    const LARGEST: i32 = 26;
+    let number = quantity.trim_start_matches(['+', '-']);
+    let (digits, suffix) =
+        number.split_at(number.find(|char: char| !matches!(char, '0'..='9' | '.')).unwrap_or(number.len()));
+    let count = |text: &str| i32::try_from(text.len()).unwrap_or(i32::MAX / 2);
+    let fraction = digits.split_once('.').map_or(0, |(_, fraction)| count(fraction));
+    let (scale, more) = match suffix {
+        "n" => (-9, 0),
+        "u" => (-6, 0),
+        "m" => (-3, 0),
+        "k" => (3, 0),
+        "M" => (6, 0),
+        "G" => (9, 0),
+        "T" => (12, 0),
+        "P" => (15, 0),
+        "E" => (18, 0),
+        "Ki" => (0, 4),
+        "Mi" => (0, 7),
+        "Gi" => (0, 10),
+        "Ti" => (0, 13),
+        "Pi" => (0, 16),
+        "Ei" => (0, 19),
+        suffix => match suffix.strip_prefix(['e', 'E']) {
+            // What is no number is the library's to refuse.
+            Some(exponent) if count(exponent) > 5 => return false,
+            Some(exponent) => (exponent.parse().unwrap_or(0), 0),
+            None => (0, 0),
+        },
+    };
+    let finest = scale - fraction;
+    finest >= FINEST && count(digits) + more + finest <= LARGEST
 }
 
 /// Takes what a value occupies from the room that is left.

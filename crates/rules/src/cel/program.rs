@@ -7,7 +7,7 @@
 use std::fmt;
 
 use kube_cel::cel::common::ast::CallExpr;
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
 use kube_cel::cel::parser::Parser;
 
 use super::functions::{Function, Native, Pattern, library};
@@ -77,6 +77,8 @@ pub(crate) enum Op {
         of: Id,
         key: Box<str>,
     },
+    /// Whether a field of the object is there.
+    HasPath(u32),
     Has {
         of: Id,
         key: Box<str>,
@@ -170,6 +172,7 @@ impl Program {
             CompileError { message: tidy(&error.msg), at: offset(source, error.pos) }
         })?;
         let mut lowering = Lowering {
+            source,
             ops: Vec::new(),
             names,
             paths,
@@ -229,7 +232,8 @@ fn check_size(source: &str) -> Result<(), CompileError> {
     }
     let (mut open, mut operators, mut choices) = (Vec::new(), 0, 0);
     // The character just before, white space apart.
-    let mut last = None;
+    let mut last: Option<char> = None;
+    let mut after_sign = false;
     let mut at = 0;
     while let Some(char) = source.get(at..).and_then(|rest| rest.chars().next()) {
         let wrong = |message: String| Err(CompileError { message, at: Some(at) });
@@ -259,7 +263,12 @@ fn check_size(source: &str) -> Result<(), CompileError> {
         }
         // A chain of indexes or of `in` is as deep a tree as one of other operators.
         let is_in = rest.strip_prefix("in").is_some_and(|after| !after.starts_with(is_of_word));
-        if is_in || matches!(char, '[' | '.' | '+' | '-' | '*' | '/' | '%' | '<' | '>' | '=' | '!' | '&' | '|' | '?' | ':') {
+        if is_in
+            || matches!(
+                char,
+                '[' | '.' | '+' | '-' | '*' | '/' | '%' | '<' | '>' | '=' | '!' | '&' | '|' | '?' | ':'
+            )
+        {
             operators += 1;
             if operators > MAX_OPERATORS {
                 return wrong(format!("the expression has more than {MAX_OPERATORS} operators"));
@@ -272,21 +281,28 @@ fn check_size(source: &str) -> Result<(), CompileError> {
                 return wrong(format!("the expression has more than {MAX_CHOICES} choices `a ? b : c`"));
             }
         }
-        // The parser reads two of them as one.
-        if matches!(char, '!' | '-') && last == Some(char) {
+        // The parser reads two of them as one; but `2 - -1` is a difference.
+        let is_sign = matches!(char, '!' | '-') && !last.is_some_and(ends_value);
+        if is_sign && after_sign && last == Some(char) {
             return wrong("write `!` and `-` once: two of them cancel out".to_owned());
         }
         if !char.is_whitespace() {
-            last = Some(char);
+            (last, after_sign) = (Some(char), is_sign);
         }
         at += length;
     }
     match open.pop() {
         None => Ok(()),
-        Some((bracket, at)) => {
-            Err(CompileError { message: format!("`{bracket}` without the bracket that closes it"), at: Some(at) })
-        }
+        Some((bracket, at)) => Err(CompileError {
+            message: format!("`{bracket}` without the bracket that closes it"),
+            at: Some(at),
+        }),
     }
+}
+
+/// Whether a value may end with this character.
+fn ends_value(char: char) -> bool {
+    is_of_word(char) || matches!(char, ')' | ']' | '}' | '\'' | '"' | '`')
 }
 
 fn is_of_word(char: char) -> bool {
@@ -322,7 +338,9 @@ fn text_length(source: &str, at: usize) -> Result<usize, CompileError> {
                 Some(length) => length,
                 None => {
                     let shown: String = inside.chars().take(2).collect();
-                    let message = format!("there is no escape `{shown}`; write `\\{shown}`, or r'...' for the whole text");
+                    let message = format!(
+                        "there is no escape `{shown}`; write `\\{shown}`, or r'...' for the whole text"
+                    );
                     return wrong(message, at + length);
                 }
             },
@@ -349,6 +367,7 @@ fn escape_length(text: &str) -> Option<usize> {
 }
 
 struct Lowering<'p> {
+    source: &'p str,
     ops: Vec<Op>,
     names: Names,
     paths: &'p mut Paths,
@@ -376,12 +395,13 @@ impl Lowering<'_> {
             Expr::Literal(literal) => Op::Literal(literal_of(literal)?),
             Expr::Ident(name) => self.name(name)?,
             Expr::Select(select) => {
-                let path = self.path(tree);
+                let path = self.path_of(select);
                 match (path, select.test) {
                     (Some(path), false) => Op::Path(path),
-                    (_, test) => {
+                    (Some(path), true) => Op::HasPath(path),
+                    (None, test) => {
                         let of = self.lower(&select.operand)?;
-                        let key = select.field.as_str().into();
+                        let key = field_name(&select.field).into();
                         if test { Op::Has { of, key } } else { Op::Select { of, key } }
                     }
                 }
@@ -434,9 +454,18 @@ impl Lowering<'_> {
             return Ok(Op::Literal(Literal::Text(name.into())));
         }
         let known = KNOWN.join(", ");
-        Err(CompileError::new(format!(
-            "unknown name `{name}`; known are self, {known}; write `self.{name}` for another field of the object"
-        )))
+        Err(self.wrong(
+            name,
+            format!(
+                "unknown name `{name}`; known are self, {known}; write `self.{name}` for another field of the object"
+            ),
+        ))
+    }
+
+    /// An error at a name. The tree does not say where it stands: the first time that it is written is near.
+    fn wrong(&self, name: &str, message: String) -> CompileError {
+        let name = name.rsplit('.').next().unwrap_or(name);
+        CompileError { message, at: find_word(self.source, name) }
     }
 
     fn is_field(&self, name: &str) -> bool {
@@ -449,15 +478,17 @@ impl Lowering<'_> {
             Expr::Ident(name) if self.local(name).is_none() && name != "self" && self.is_field(name) => {
                 Some(self.paths.add(None, name))
             }
-            Expr::Select(select) if !select.test => {
-                let parent = match &select.operand.expr {
-                    Expr::Ident(name) if name == "self" && self.local(name).is_none() => None,
-                    _ => Some(self.path(&select.operand)?),
-                };
-                Some(self.paths.add(parent, &select.field))
-            }
+            Expr::Select(select) if !select.test => self.path_of(select),
             _ => None,
         }
+    }
+
+    fn path_of(&mut self, select: &SelectExpr) -> Option<u32> {
+        let parent = match &select.operand.expr {
+            Expr::Ident(name) if name == "self" && self.local(name).is_none() => None,
+            _ => Some(self.path(&select.operand)?),
+        };
+        Some(self.paths.add(parent, field_name(&select.field)))
     }
 
     fn call(&mut self, call: &CallExpr) -> Result<Op, CompileError> {
@@ -484,7 +515,7 @@ impl Lowering<'_> {
                     operators::OPT_SELECT,
                     [a, IdedExpr { expr: Expr::Literal(LiteralValue::String(key)), .. }],
                 ) => {
-                    return Ok(Op::OptSelect { of: self.lower(a)?, key: key.inner().into() });
+                    return Ok(Op::OptSelect { of: self.lower(a)?, key: field_name(key.inner()).into() });
                 }
                 (_, [a, b]) => {
                     let compare = match name {
@@ -525,21 +556,31 @@ impl Lowering<'_> {
             }
             _ => None,
         };
-        let name = space.as_deref().unwrap_or(call.func_name.strip_prefix('.').unwrap_or(&call.func_name));
+        let name =
+            space.as_deref().unwrap_or_else(|| call.func_name.strip_prefix('.').unwrap_or(&call.func_name));
         let is_method = call.target.is_some() && space.is_none();
         let target = match &call.target {
             Some(target) if is_method => Some(target.as_ref()),
             _ => None,
         };
+        let usage = match name {
+            "all" | "exists" | "exists_one" | "existsOne" | "filter" => "list.{}(x, condition)",
+            "map" => "list.map(x, value) or list.map(x, condition, value)",
+            "has" => "has(field)",
+            _ => "",
+        };
+        if !usage.is_empty() {
+            return Err(self.wrong(name, format!("`{name}` is written {}", usage.replace("{}", name))));
+        }
         let Some(function) = Function::find(name) else {
             let near = Function::near(name).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return Err(CompileError::new(format!("unknown function `{name}`{near}")));
+            return Err(self.wrong(name, format!("unknown function `{name}`{near}")));
         };
         let count = call.args.len() + usize::from(is_method);
         if let Function::Native(_, shape) = function
             && !shape.fits(is_method, call.args.len())
         {
-            return Err(CompileError::new(format!("`{name}` is written {}", shape.usage)));
+            return Err(self.wrong(name, format!("`{name}` is written {}", shape.usage)));
         }
         if let (Function::Native(Native::Matches, _), Some(of), [pattern]) =
             (function, target, call.args.as_slice())
@@ -559,7 +600,7 @@ impl Lowering<'_> {
             }
             // `cel` takes the name of a time zone and leaves it out of account.
             Function::Library if name.starts_with("get") && count > 1 => {
-                return Err(CompileError::new(format!("`{name}` takes no time zone: times are in UTC")));
+                return Err(self.wrong(name, format!("`{name}` takes no time zone: times are in UTC")));
             }
             Function::Library => {
                 let space = call.target.as_deref().filter(|_| !is_method);
@@ -612,6 +653,28 @@ impl Lowering<'_> {
     }
 }
 
+/// Where a word stands in an expression for the first time, texts apart.
+fn find_word(source: &str, word: &str) -> Option<usize> {
+    let mut at = 0;
+    while let Some(char) = source.get(at..).and_then(|rest| rest.chars().next()) {
+        let rest = source.get(at..).unwrap_or_default();
+        let begins = !source.get(..at).unwrap_or_default().ends_with(is_of_word);
+        if begins && rest.strip_prefix(word).is_some_and(|after| !after.starts_with(is_of_word)) {
+            return Some(at);
+        }
+        at += match char {
+            '\'' | '"' => text_length(source, at).unwrap_or(1),
+            char => char.len_utf8(),
+        };
+    }
+    None
+}
+
+/// A name in backquotes is one with characters that names don't have: spec.`a-b`.
+fn field_name(name: &str) -> &str {
+    name.strip_prefix('`').and_then(|name| name.strip_suffix('`')).unwrap_or(name)
+}
+
 fn literal_of(literal: &LiteralValue) -> Result<Literal, CompileError> {
     Ok(match literal {
         LiteralValue::Boolean(value) => Literal::Bool(*value.inner()),
@@ -651,6 +714,7 @@ impl fmt::Display for Shown<'_> {
             Op::Path(path) => self.paths.show(*path).fmt(f),
             Op::Local(local) => f.write_str(self.program.local_names.get(*local).map_or("?", |name| name)),
             Op::Select { of, key } => write!(f, "{}.{key}", show(*of)),
+            Op::HasPath(path) => write!(f, "has({})", self.paths.show(*path)),
             Op::Has { of, key } => write!(f, "has({}.{key})", show(*of)),
             Op::OptSelect { of, key } => write!(f, "{}.?{key}", show(*of)),
             Op::Index { of, key } => write!(f, "{}[{}]", show(*of), show(*key)),

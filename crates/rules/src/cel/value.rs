@@ -28,9 +28,9 @@ pub(crate) enum Val<'a> {
     Uint(u64),
     Float(f64),
     Text(Cow<'a, str>),
-    List(Rc<Vec<Val<'a>>>),
-    Map(Rc<Vec<(Val<'a>, Val<'a>)>>),
-    Optional(Option<Rc<Val<'a>>>),
+    List(Rc<Vec<Self>>),
+    Map(Rc<Vec<(Self, Self)>>),
+    Optional(Option<Rc<Self>>),
     /// A type of the Kubernetes libraries: a quantity, a time, an address.
     Foreign(cel::Value),
 }
@@ -158,14 +158,12 @@ impl<'a> Val<'a> {
     /// Equality as CEL has it: numbers of different types compare by value, all else of different types is unequal.
     pub(crate) fn equals(&self, other: &Self, fuel: &Fuel) -> Result<bool, Fault> {
         // The common case without a copy of the text.
-        match (self, other) {
-            (Self::Node(node), Self::Text(text)) | (Self::Text(text), Self::Node(node)) => {
-                if node.is_string() && !text.contains('\\') {
-                    fuel.steps(self.cost() + other.cost())?;
-                    return Ok(node.is(text));
-                }
-            }
-            _ => {}
+        if let (Self::Node(node), Self::Text(text)) | (Self::Text(text), Self::Node(node)) = (self, other)
+            && node.is_string()
+            && !text.contains('\\')
+        {
+            fuel.steps(self.cost() + other.cost())?;
+            return Ok(node.is(text));
         }
         self.equals_at(other, fuel, 0)
     }
@@ -329,6 +327,11 @@ impl<'a> Val<'a> {
                 for (key, value) in map.map.iter() {
                     members.push((Val::native(cel::Value::from(key))?, Val::native(value.clone())?));
                 }
+                // The library's maps have an order that differs from run to run.
+                members.sort_by(|(a, _), (b, _)| {
+                    let types = a.type_name().cmp(b.type_name());
+                    types.then_with(|| a.compare(b).unwrap_or(Ordering::Equal))
+                });
                 Val::Map(Rc::new(members))
             }
             cel::Value::Function(..) => return None,

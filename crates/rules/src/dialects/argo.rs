@@ -7,7 +7,8 @@
 //! - in the resource ArgoCD of the operator, under `spec.resourceHealthChecks`;
 //! - in files of their own: `<group>/<Kind>/health.lua`, where `_` is the wildcard, or `<group>_<Kind>.lua`.
 //!
-//! The scripts compare generations themselves, so the engine does not.
+//! The scripts compare generations themselves, so the engine does not. One that returns nil has no word on the object:
+//! whoever is asked next decides, as in Argo CD. `useOpenLibs` changes nothing: the libraries are always there.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -100,7 +101,8 @@ pub(crate) fn script(file: &Arc<str>, text: &Arc<str>, loaded: &mut Loaded) {
         column: 1,
         message: format!("{message}: name the file `<group>/<Kind>/health.lua` or `<group>_<Kind>.lua`"),
     };
-    if kind != "*" && !kind.starts_with(|c: char| c.is_ascii_uppercase()) {
+    // A kind in small letters is rare, and what most folders are named like: its group has to look like one.
+    if kind != "*" && !kind.starts_with(|c: char| c.is_ascii_uppercase()) && !group.contains('.') {
         loaded.errors.push(wrong("the script is for no kind"));
         return;
     }
@@ -155,4 +157,25 @@ fn matches(group: &str, kind: &str) -> Option<Match> {
 fn rule(file: &Arc<str>, text: &Arc<str>, matches: Match, line: usize, first: usize, source: &str) -> Rule {
     let draft = Draft { checks_generation: Check::Off, ..Draft::new(matches, line, Names::Known) };
     Rule::lua(Arc::clone(file), Arc::clone(text), draft, Script::new(Arc::clone(file), first, source))
+}
+
+#[cfg(all(test, feature = "lua"))]
+mod tests {
+    use kstatus::Options;
+
+    use crate::RuleSet;
+
+    #[test]
+    fn nil_is_no_word() {
+        let script = "if obj.status.phase == 'Up' then return { status = 'Suspended' } end";
+        let rules = RuleSet::builder().add("example.com_Widget.lua", script).unwrap().build();
+        let options = Options::new("2026-11-21T12:00:00Z".parse().unwrap());
+        for (phase, expected) in [("Up", "Suspended [custom-rule]"), ("Running", "Running [phase-word]")] {
+            let object = format!(
+                "{{\"apiVersion\":\"example.com/v1\",\"kind\":\"Widget\",\"status\":{{\"phase\":\"{phase}\"}}}}"
+            );
+            let verdict = rules.compute(object.as_bytes(), &options);
+            assert_eq!(format!("{} [{}]", verdict.reason, verdict.basis), expected);
+        }
+    }
 }

@@ -68,14 +68,14 @@ mod run {
             self.compiled().map(drop).map_err(Clone::clone)
         }
 
-        /// Its word on an object. A script that fails says Unknown: it spoils nothing else.
+        /// Its word on an object, if it has one: nil is none. A script that fails says Unknown: it spoils nothing else.
         pub(crate) fn verdict(
             &self,
             object: &Object<'_>,
             options: &Options,
             basis: Basis,
             name: &dyn Fn() -> String,
-        ) -> Verdict {
+        ) -> Option<Verdict> {
             let now = options.now.as_second();
             let failed = |error: &dyn std::fmt::Display| {
                 let message = format!("rule {}: {error}", name());
@@ -83,19 +83,20 @@ mod run {
             };
             let script = match self.compiled() {
                 Ok(script) => script,
-                Err(error) => return failed(error),
+                Err(error) => return Some(failed(error)),
             };
             let limits = Limits::default();
             let health = match object.root() {
                 Node::Text(json) => script.run_at(json, now, &limits),
                 Node::Value(value) => match serde_json::to_vec(value) {
                     Ok(json) => script.run_at(&json, now, &limits),
-                    Err(error) => return failed(&error),
+                    Err(error) => return Some(failed(&error)),
                 },
             };
             let health = match health {
                 Ok(health) => health,
-                Err(error) => return failed(&error),
+                Err(Error::Nothing) => return None,
+                Err(error) => return Some(failed(&error)),
             };
             let (status, what) = match health.status {
                 HealthStatus::Healthy => (Status::Current, "the health check says Healthy"),
@@ -107,10 +108,10 @@ mod run {
             };
             let message = if health.message.is_empty() { what.to_owned() } else { health.message };
             let verdict = Verdict::new(status, basis, health.status.as_str(), message);
-            match status {
+            Some(match status {
                 Status::Failed => verdict.failure(FailureClass::Other, false),
                 _ => verdict,
-            }
+            })
         }
     }
 }
