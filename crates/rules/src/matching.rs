@@ -145,15 +145,13 @@ impl Match {
     }
 
     /// How closely this describes an object that it fits: what is compared first comes first.
-    pub(crate) fn closeness(&self) -> (usize, usize, bool) {
-        let narrow = usize::from(self.name.is_some()) * 8
-            + usize::from(self.namespace.is_some()) * 4
-            + usize::from(!self.labels.is_empty()) * 2
-            + usize::from(!self.versions.is_empty());
+    pub(crate) fn closeness(&self) -> impl Ord + use<> {
         let group = match &self.group {
             Group::Exact(_) => usize::MAX,
             Group::Suffix(suffix) => suffix.len(),
         };
+        let narrow =
+            (self.name.is_some(), self.namespace.is_some(), self.labels.len(), !self.versions.is_empty());
         (narrow, group, self.kinds.is_some())
     }
 
