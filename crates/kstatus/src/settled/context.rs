@@ -83,8 +83,12 @@ impl<'o, 'a> Context<'o, 'a> {
         };
         verdict.generation = self.generation;
         verdict.observed_generation = self.observed;
-        // A custom rule may have noted some of its own.
-        verdict.problems.splice(0..0, problems);
+        if verdict.problems.is_empty() {
+            verdict.problems = problems;
+        } else {
+            // A custom rule has noted some of its own.
+            verdict.problems.splice(0..0, problems);
+        }
         verdict
     }
 
