@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 
 mod accuracy;
+mod apply;
 mod argo;
 mod bench_rules;
 mod bench_status;
@@ -30,6 +31,7 @@ tasks
   conformance [SUITE…]        foreign oracles against ours; all suites unless named:
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
+    managed-fields              server-side apply against structured-merge-diff and apimachinery
     argo                        Argo CD's health checks in our sandbox against their published tests
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
@@ -70,12 +72,14 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
         ["conformance"] => {
             // All of them, whatever the first ones say.
-            let [kstatus, yaml, argo] = [parity::run(&[])?, yaml_golden::run()?, argo::run()?];
-            Ok(kstatus && yaml && argo)
+            let [kstatus, yaml, argo, apply] =
+                [parity::run(&[])?, yaml_golden::run()?, argo::run()?, apply::run()?];
+            Ok(kstatus && yaml && argo && apply)
         }
         ["conformance", "kstatus", files @ ..] => parity::run(files),
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
+        ["conformance", "managed-fields"] => apply::run(),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)

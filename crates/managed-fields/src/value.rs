@@ -1,0 +1,364 @@
+//! What two JSON values are to each other, and how Go prints them.
+//!
+//! An integer and a float are equal if they are the same number. `serde_json` has a third kind, integers beyond
+//! `i64`; Go reads those as floats.
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
+
+pub(crate) enum Numeric {
+    Int(i64),
+    Float(f64),
+}
+
+pub(crate) fn numeric(number: &Number) -> Numeric {
+    match number.as_i64() {
+        Some(int) => Numeric::Int(int),
+        None => Numeric::Float(number.as_f64().unwrap_or(f64::NAN)),
+    }
+}
+
+fn compare_floats(left: f64, right: f64) -> Ordering {
+    left.partial_cmp(&right).unwrap_or(Ordering::Equal)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Go compares an integer with a float as floats, too")]
+fn compare_numbers(left: &Number, right: &Number) -> Ordering {
+    match (numeric(left), numeric(right)) {
+        (Numeric::Int(left), Numeric::Int(right)) => left.cmp(&right),
+        (Numeric::Int(left), Numeric::Float(right)) => compare_floats(left as f64, right),
+        (Numeric::Float(left), Numeric::Int(right)) => compare_floats(left, right as f64),
+        (Numeric::Float(left), Numeric::Float(right)) => compare_floats(left, right),
+    }
+}
+
+/// The order of values: numbers, strings, booleans, lists, maps, null.
+pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => compare_numbers(left, right),
+        (Value::String(left), Value::String(right)) => left.cmp(right),
+        (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+        (Value::Array(left), Value::Array(right)) => {
+            for (left, right) in left.iter().zip(right) {
+                match compare(left, right) {
+                    Ordering::Equal => {}
+                    other => return other,
+                }
+            }
+            left.len().cmp(&right.len())
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let mut left: Vec<_> = left.iter().collect();
+            let mut right: Vec<_> = right.iter().collect();
+            left.sort_by_key(|(name, _)| *name);
+            right.sort_by_key(|(name, _)| *name);
+            for ((left_name, left), (right_name, right)) in left.iter().zip(&right) {
+                // The map that lacks a name which the other has is the greater one.
+                match left_name.cmp(right_name).then_with(|| compare(left, right)) {
+                    Ordering::Equal => {}
+                    other => return other,
+                }
+            }
+            left.len().cmp(&right.len())
+        }
+        _ => rank(left).cmp(&rank(right)),
+    }
+}
+
+fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Number(_) => 0,
+        Value::String(_) => 1,
+        Value::Bool(_) => 2,
+        Value::Array(_) => 3,
+        Value::Object(_) => 4,
+        Value::Null => 5,
+    }
+}
+
+/// Whether two values are the same, `1` and `1.0` included.
+pub(crate) fn equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => compare_numbers(left, right).is_eq(),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left.iter().all(|(name, left)| right.get(name).is_some_and(|right| equal(left, right)))
+        }
+        _ => left == right,
+    }
+}
+
+/// A value as it stands in the text of a path: `"text"`, `1`, `true`.
+pub(crate) fn to_text(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(_) => push(out, value),
+        Value::Number(number) => push_go_number(number, out),
+        Value::String(text) => push_quoted(text, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                to_text(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                out.push_str(name);
+                out.push('=');
+                to_text(field, out);
+            }
+        }
+    }
+}
+
+fn push(out: &mut String, text: &impl std::fmt::Display) {
+    // Writing to a string can't fail.
+    let _ = write!(out, "{text}");
+}
+
+/// A float as Go's `%v` prints it: `%g` with the shortest digits.
+fn push_go_float(float: f64, out: &mut String) {
+    let size = float.abs();
+    if size != 0.0 && !(1e-4..1e21).contains(&size) {
+        push_exponent(float, out);
+    } else {
+        push(out, &float);
+    }
+}
+
+/// A float with its exponent as Go writes it: signed, of at least two digits.
+fn push_exponent(float: f64, out: &mut String) {
+    let scientific = format!("{float:e}");
+    match scientific.split_once('e') {
+        Some((digits, exponent)) => {
+            let sign = if exponent.starts_with('-') { '-' } else { '+' };
+            push(out, &format_args!("{digits}e{sign}{:0>2}", exponent.trim_start_matches('-')));
+        }
+        None => out.push_str(&scientific),
+    }
+}
+
+fn push_go_number(number: &Number, out: &mut String) {
+    match numeric(number) {
+        Numeric::Int(int) => push(out, &int),
+        Numeric::Float(float) => push_go_float(float, out),
+    }
+}
+
+/// A text in quotes as Go's `%q` prints it.
+pub(crate) fn push_quoted(text: &str, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            control if (control as u32) < 0x20 || control as u32 == 0x7f => {
+                push(out, &format_args!("\\x{:02x}", control as u32));
+            }
+            control if (0x80..0xa0).contains(&(control as u32)) || control == '\u{ad}' => {
+                push(out, &format_args!("\\u{:04x}", control as u32));
+            }
+            space if space != ' ' && space.is_whitespace() => {
+                push(out, &format_args!("\\u{:04x}", space as u32));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
+
+/// [`push_quoted`] into a string of its own.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    push_quoted(text, &mut out);
+    out
+}
+
+/// A value as Go's `%v` prints it.
+pub(crate) fn go_plain(value: &Value) -> String {
+    fn plain(value: &Value, out: &mut String) {
+        match value {
+            Value::Null => out.push_str("<nil>"),
+            Value::Bool(_) => push(out, value),
+            Value::Number(number) => push_go_number(number, out),
+            Value::String(text) => out.push_str(text),
+            Value::Array(items) => {
+                out.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        out.push(' ');
+                    }
+                    plain(item, out);
+                }
+                out.push(']');
+            }
+            Value::Object(fields) => {
+                out.push_str("map[");
+                for (index, (name, field)) in fields.iter().enumerate() {
+                    if index > 0 {
+                        out.push(' ');
+                    }
+                    out.push_str(name);
+                    out.push(':');
+                    plain(field, out);
+                }
+                out.push(']');
+            }
+        }
+    }
+    let mut out = String::new();
+    plain(value, &mut out);
+    out
+}
+
+/// A value as Go's `%#v` prints it.
+pub(crate) fn go_syntax(value: &Value) -> String {
+    fn syntax(value: &Value, out: &mut String) {
+        match value {
+            Value::Null => out.push_str("interface {}(nil)"),
+            Value::Bool(_) => push(out, value),
+            Value::Number(number) => push_go_number(number, out),
+            Value::String(text) => push_quoted(text, out),
+            Value::Array(items) => {
+                out.push_str("[]interface {}{");
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        out.push_str(", ");
+                    }
+                    syntax(item, out);
+                }
+                out.push('}');
+            }
+            Value::Object(fields) => {
+                out.push_str("map[string]interface {}{");
+                for (index, (name, field)) in fields.iter().enumerate() {
+                    if index > 0 {
+                        out.push_str(", ");
+                    }
+                    push_quoted(name, out);
+                    out.push(':');
+                    syntax(field, out);
+                }
+                out.push('}');
+            }
+        }
+    }
+    let mut out = String::new();
+    syntax(value, &mut out);
+    out
+}
+
+/// The name of the type that Go has for a value.
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) => match numeric(number) {
+            Numeric::Int(_) => "int64",
+            Numeric::Float(_) => "float64",
+        },
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// Two writers of JSON that differ in details.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Names within a path element.
+    Name,
+    /// Values within a path element: with `<`, `>`, `&` and two separators escaped.
+    Value,
+    /// Go's standard library.
+    Go,
+}
+
+/// A value as JSON, names in order.
+pub(crate) fn to_json(value: &Value, style: Style, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(_) => push(out, value),
+        Value::Number(number) => match numeric(number) {
+            Numeric::Int(int) => push(out, &int),
+            Numeric::Float(float) => push_json_float(float, style, out),
+        },
+        Value::String(text) => push_json_string(text, style, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                to_json(item, style, out);
+            }
+            out.push(']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            out.push('{');
+            for (index, (name, field)) in fields.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                push_json_string(name, style, out);
+                out.push(':');
+                to_json(field, style, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn push_json_float(float: f64, style: Style, out: &mut String) {
+    let size = float.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        push(out, &float);
+        return;
+    }
+    let mut text = String::new();
+    push_exponent(float, &mut text);
+    if style == Style::Go {
+        text = text.replace("e-0", "e-");
+    }
+    out.push_str(&text);
+}
+
+/// A JSON string.
+pub(crate) fn push_json_string(text: &str, style: Style, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' if style == Style::Go => out.push_str("\\b"),
+            '\u{c}' if style == Style::Go => out.push_str("\\f"),
+            control if (control as u32) < 0x20 => push(out, &format_args!("\\u{:04x}", control as u32)),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if style != Style::Name => {
+                push(out, &format_args!("\\u{:04x}", character as u32));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
