@@ -1,0 +1,193 @@
+//! What can go wrong.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::entry::Entry;
+use crate::key::Revision;
+
+/// A key can't be one.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Nothing was given.
+    #[error("the {part} is empty")]
+    Empty {
+        /// What is empty.
+        part: &'static str,
+    },
+    /// Too much was given.
+    #[error("the {part} has {size} bytes; at most {limit} are allowed")]
+    TooLong {
+        /// What is too long.
+        part: &'static str,
+        /// Its size in bytes.
+        size: usize,
+        /// The largest size.
+        limit: usize,
+    },
+    /// A character would break the order of the keys.
+    #[error("the {part} holds {character:?}, which is not allowed in it")]
+    Character {
+        /// What holds it.
+        part: &'static str,
+        /// The character.
+        character: char,
+    },
+}
+
+/// Why a write was not acknowledged.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The object isn't what the write expected. Nothing was written.
+    #[error("the object is at {}", at(.current))]
+    Conflict {
+        /// The object as it is now, or nothing.
+        current: Option<Arc<Entry>>,
+    },
+    /// The value is larger than [`Limits::value_bytes`](crate::Limits::value_bytes). Nothing was written.
+    #[error("the value has {size} bytes; at most {limit} are allowed")]
+    TooLarge {
+        /// Its size in bytes.
+        size: usize,
+        /// The largest size.
+        limit: usize,
+    },
+    /// All objects together would be larger than [`Limits::live_bytes`](crate::Limits::live_bytes). Nothing was written.
+    #[error("the objects would have {size} bytes together; at most {limit} are allowed: delete some")]
+    Full {
+        /// The size that all objects would have.
+        size: usize,
+        /// The largest size.
+        limit: usize,
+    },
+    /// Too many writes are waiting. Nothing was written; try again later.
+    #[error("{waiting} writes are waiting already: try again later")]
+    Busy {
+        /// How many are waiting.
+        waiting: usize,
+    },
+    /// The backend did not store the write. It may yet turn out to have been stored; it then appears to readers and
+    /// watchers as if it had been acknowledged.
+    #[error("the write could not be stored")]
+    Backend(#[source] Arc<BackendError>),
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Stopped,
+}
+
+fn at(current: &Option<Arc<Entry>>) -> String {
+    current.as_ref().map_or_else(
+        || "no revision: it does not exist".to_owned(),
+        |entry| format!("revision {}", entry.mod_revision()),
+    )
+}
+
+/// Why a revision can't be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It is older than the history window.
+    #[error(
+        "revision {requested} is compacted; the oldest one that is kept is {compact_revision}: list again"
+    )]
+    Compacted {
+        /// What was asked for.
+        requested: Revision,
+        /// The oldest revision there is.
+        compact_revision: Revision,
+    },
+    /// It doesn't exist yet.
+    #[error("revision {requested} is in the future; the current one is {current_revision}")]
+    Future {
+        /// What was asked for.
+        requested: Revision,
+        /// The newest revision there is.
+        current_revision: Revision,
+    },
+}
+
+/// Why a watch ends or can't begin.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// The revision can't be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The watcher fell behind by more than its queue holds.
+    #[error("the watcher fell behind by more than {events} events or {bytes} bytes: list again")]
+    Slow {
+        /// How many events its queue holds.
+        events: usize,
+        /// How many bytes its queue holds.
+        bytes: usize,
+    },
+    /// There are as many watchers as [`Limits::watchers`](crate::Limits::watchers) allows.
+    #[error("there are {limit} watchers already")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Stopped,
+}
+
+/// What a backend complains about.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// Another process, or another store of this one, has the directory open.
+    #[error(
+        "{path} is in use by {holder}: stop that process or choose another directory",
+        path = path.display()
+    )]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// Who holds it, as far as is known.
+        holder: String,
+    },
+    /// What is stored isn't what was written.
+    #[error("{path} is corrupt ({what}): restore the directory from a backup, or move the file away to start empty",
+        path = path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A newer version of this program wrote the file.
+    #[error("{path} has format {found}; this version reads up to {known}: use the version that wrote it",
+        path = path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest format that is known.
+        known: u32,
+    },
+    /// There is no space left.
+    #[error("no space is left for {path}: free some; reads go on meanwhile", path = path.display())]
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Reading or writing failed otherwise.
+    #[error("{action} {path} failed", path = path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}

@@ -1,0 +1,58 @@
+#![doc = include_str!("../README.md")]
+
+mod backend;
+mod completion;
+mod disk;
+mod entry;
+mod error;
+mod key;
+mod map;
+mod mvcc;
+mod record;
+mod store;
+mod watch;
+
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+
+pub use backend::Backend;
+pub use backend::Batch;
+pub use backend::Loaded;
+pub use backend::Mark;
+pub use backend::Memory;
+pub use backend::Record;
+pub use completion::Pending;
+pub use disk::Disk;
+pub use disk::Durability;
+pub use entry::Entry;
+pub use entry::Event;
+pub use entry::Expect;
+pub use entry::Write;
+pub use error::BackendError;
+pub use error::KeyError;
+pub use error::ReadError;
+pub use error::WatchError;
+pub use error::WriteError;
+pub use key::Key;
+pub use key::Resource;
+pub use key::Revision;
+pub use key::Scope;
+pub use mvcc::Applied;
+pub use mvcc::At;
+pub use mvcc::Limits;
+pub use mvcc::Mvcc;
+pub use mvcc::Outcome;
+pub use mvcc::Page;
+pub use mvcc::Prepared;
+pub use mvcc::Snapshot;
+pub use mvcc::Stats;
+pub use store::Options;
+pub use store::QueueStats;
+pub use store::Store;
+pub use watch::Watch;
+
+/// What a lock guards is whole between calls; a thread that panicked elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

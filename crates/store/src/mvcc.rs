@@ -1,0 +1,798 @@
+//! The heart: objects, history and watchers in memory. It has no clock, no thread and no file.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::backend::Batch;
+use crate::backend::Mark;
+use crate::backend::Record;
+use crate::entry::Entry;
+use crate::entry::Event;
+use crate::entry::Expect;
+use crate::entry::Write;
+use crate::error::ReadError;
+use crate::error::WatchError;
+use crate::error::WriteError;
+use crate::key::Key;
+use crate::key::Resource;
+use crate::key::Revision;
+use crate::key::Scope;
+use crate::lock;
+use crate::map::Map;
+use crate::watch::Published;
+use crate::watch::Queue;
+use crate::watch::Watch;
+use crate::watch::Watchers;
+
+/// The bounds of everything that could grow.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The largest value, in bytes.
+    pub value_bytes: usize,
+    /// The largest sum of all keys and values, in bytes. Writes that would exceed it fail; deletions go on.
+    pub live_bytes: usize,
+    /// How many events the history window holds.
+    pub history_events: usize,
+    /// How many bytes the events of the history window refer to.
+    pub history_bytes: usize,
+    /// How long events stay in the history window.
+    pub history_age: Duration,
+    /// How many events wait for a watcher before it is closed.
+    pub watch_events: usize,
+    /// How many bytes the events that wait for a watcher refer to before it is closed.
+    pub watch_bytes: usize,
+    /// How many watchers there may be.
+    pub watchers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            value_bytes: 3 << 20,
+            live_bytes: 4 << 30,
+            history_events: 100_000,
+            history_bytes: 64 << 20,
+            history_age: Duration::from_secs(5 * 60),
+            watch_events: 1024,
+            watch_bytes: 32 << 20,
+            watchers: 100_000,
+        }
+    }
+}
+
+/// Which state is to be read.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum At {
+    /// The current one.
+    #[default]
+    Latest,
+    /// The current one, if it is not older than this revision.
+    AtLeast(Revision),
+    /// The one of exactly this revision.
+    Exactly(Revision),
+}
+
+/// What the store counts. All but the gauges only grow.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The newest revision.
+    pub current_revision: Revision,
+    /// The oldest revision that can be read.
+    pub compact_revision: Revision,
+    /// Gauge: how many objects there are.
+    pub objects: usize,
+    /// Gauge: how many bytes their keys and values have.
+    pub live_bytes: usize,
+    /// Gauge: how many events the history window holds.
+    pub history_events: usize,
+    /// Gauge: how many bytes they refer to.
+    pub history_bytes: usize,
+    /// Gauge: how many watchers there are. Those that were dropped count until they are noticed.
+    pub watchers: usize,
+    /// How many writes were applied.
+    pub written: u64,
+    /// How many writes were conflicts.
+    pub conflicts: u64,
+    /// How many writes were refused because of a limit.
+    pub refused: u64,
+    /// How many watchers were closed because they were slow.
+    pub watchers_closed: u64,
+    /// How many watchers were refused because there were too many.
+    pub watchers_refused: u64,
+    /// How many events left the history window.
+    pub events_compacted: u64,
+}
+
+/// What became of a write: the event that it caused, or why there is none.
+pub type Outcome = Result<Arc<Event>, WriteError>;
+
+/// Writes that were decided and are not applied yet. Their [batch](Prepared::batch) is stored between the two.
+#[derive(Debug)]
+pub struct Prepared {
+    outcomes: Vec<Outcome>,
+    discard: Vec<Revision>,
+    mark: Mark,
+    live_bytes: usize,
+    written: usize,
+}
+
+impl Prepared {
+    /// What has to be stored before the writes may be applied.
+    #[must_use]
+    pub fn batch(&self) -> Batch {
+        let records = self.outcomes.iter().flatten().map(|event| record(event)).collect();
+        Batch { records, discard: self.discard.clone(), mark: self.mark }
+    }
+
+    /// Is there nothing to store?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.written == 0 && self.discard.is_empty()
+    }
+
+    /// Is anything written?
+    pub(crate) fn has_writes(&self) -> bool {
+        self.written > 0
+    }
+
+    /// The last revision after the writes.
+    #[must_use]
+    pub fn last(&self) -> Revision {
+        self.mark.last
+    }
+}
+
+/// What applying writes gave.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// What became of each write, in the order in which they were prepared.
+    pub outcomes: Vec<Outcome>,
+    /// The tasks that wait for the events. They are to be woken, best after all locks are free.
+    pub wakers: Vec<Waker>,
+}
+
+/// All objects, the history window and the watchers, in memory.
+///
+/// Writes are prepared (decided and given a revision), stored by the caller, and applied. Nothing of a write is visible
+/// before it is applied.
+///
+/// ```
+/// use settled_store::{At, Key, Limits, Mvcc, Resource, Scope, Write};
+///
+/// let mut store = Mvcc::new(Limits::default());
+/// let configmaps = Resource::new("configmaps")?;
+/// let mut watch = store.watch(&configmaps, &Scope::All, None)?;
+///
+/// let key = Key::new(&configmaps, "shop", "prices")?;
+/// let prepared = store.prepare([Write::create(key.clone(), *b"1"), Write::create(key, *b"2")], 0);
+/// let applied = store.apply(prepared);
+/// assert!(applied.outcomes[0].is_ok() && applied.outcomes[1].is_err());
+///
+/// assert_eq!(store.snapshot(&configmaps, At::Latest)?.len(&Scope::All), 1);
+/// assert_eq!(watch.try_recv()?.map(|event| event.revision()), Some(store.current_revision()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Mvcc {
+    limits: Limits,
+    current: Revision,
+    compact: Revision,
+    /// The last revision that was given out. It differs from the current one after writes that could not be stored.
+    assigned: Revision,
+    published: Arc<AtomicU64>,
+    tables: HashMap<Resource, Table>,
+    history: VecDeque<Arc<Event>>,
+    /// Records that nobody needs any more but the backend still has.
+    discard: VecDeque<Revision>,
+    remembered: Remembered,
+    /// The last deletion that was replayed without what it deleted.
+    orphan: Revision,
+    stats: Stats,
+}
+
+/// One resource.
+#[derive(Default)]
+struct Table {
+    map: Map,
+    /// The part of the history that is about the resource.
+    history: VecDeque<Arc<Event>>,
+    watchers: Watchers,
+}
+
+impl Table {
+    fn is_unused(&self) -> bool {
+        self.history.is_empty() && self.map.len() == 0 && self.watchers.is_empty()
+    }
+}
+
+/// Old snapshots. They have a lock of their own, because they are made without that of the store.
+pub(crate) type Remembered = Arc<Mutex<VecDeque<Snapshot>>>;
+
+/// How many old snapshots are remembered, because the next page may be read from them.
+const REMEMBERED: usize = 32;
+/// A snapshot is remembered if so many events had to be undone.
+const REMEMBER_FROM: usize = 64;
+/// How many records a batch discards at most. A write makes at most two superfluous, so the backend catches up.
+const DISCARDS: usize = 1024;
+
+impl Mvcc {
+    /// An empty store.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            current: Revision(0),
+            compact: Revision(0),
+            assigned: Revision(0),
+            published: Arc::default(),
+            tables: HashMap::new(),
+            history: VecDeque::new(),
+            discard: VecDeque::new(),
+            remembered: Remembered::default(),
+            orphan: Revision(0),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The newest revision.
+    #[must_use]
+    pub fn current_revision(&self) -> Revision {
+        self.current
+    }
+
+    /// The oldest revision that can be read and watched from.
+    #[must_use]
+    pub fn compact_revision(&self) -> Revision {
+        self.compact
+    }
+
+    /// What the store counts.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            current_revision: self.current,
+            compact_revision: self.compact,
+            history_events: self.history.len(),
+            ..self.stats
+        }
+    }
+
+    /// Takes a record that was stored before, or that another store wrote. Records come in the order of their revisions;
+    /// [`Mvcc::replayed`] follows the last one.
+    ///
+    /// # Errors
+    ///
+    /// The record does not fit to those before it.
+    pub fn replay(&mut self, record: Record) -> Result<(), String> {
+        if record.revision <= self.current {
+            return Err(format!("revision {} follows {}", record.revision, self.current));
+        }
+        if record.create_revision > record.revision {
+            return Err(format!("revision {} was created by {}", record.revision, record.create_revision));
+        }
+        let previous = self.get(&record.key);
+        if let Some(previous) = &previous
+            && record.create_revision != previous.create_revision
+        {
+            return Err(format!("revision {} does not continue {}", record.revision, previous.mod_revision));
+        }
+        if previous.is_none() && record.value.is_none() {
+            // What it deleted has been discarded; it is discarded itself with the next batch.
+            self.discard.push_back(record.revision);
+            self.orphan = record.revision;
+            self.current = record.revision;
+            return Ok(());
+        }
+        let key = previous.as_ref().map_or_else(|| self.intern(&record.key), |entry| entry.key.clone());
+        let entry = record.value.map(|value| {
+            let attachment = OnceLock::new();
+            Arc::new(Entry {
+                key: key.clone(),
+                value,
+                create_revision: record.create_revision,
+                mod_revision: record.revision,
+                attachment,
+            })
+        });
+        let size = |entry: &Option<Arc<Entry>>| entry.as_ref().map_or(0, |e| key.len() + e.value.len());
+        self.stats.live_bytes = self.stats.live_bytes + size(&entry) - size(&previous);
+        let event = Arc::new(Event {
+            revision: record.revision,
+            time: record.time,
+            key,
+            entry,
+            previous,
+            attachment: OnceLock::new(),
+        });
+        let mut published = Published::default();
+        self.push(&[event], &mut published);
+        self.bound();
+        Ok(())
+    }
+
+    /// Sets the state after the last record that was replayed.
+    ///
+    /// # Errors
+    ///
+    /// The mark does not fit to the records: some are missing.
+    pub fn replayed(&mut self, mark: Mark) -> Result<(), String> {
+        if mark.last < self.current || mark.compact > mark.last {
+            return Err(format!("the last revision is {}, but there is {}", mark.last, self.current));
+        }
+        if mark.objects != self.stats.objects as u64 {
+            return Err(format!("{} objects were written, {} are there", mark.objects, self.stats.objects));
+        }
+        self.compact(mark.compact.min(self.current));
+        // Only what was compacted may lack what it changed.
+        let torn = self.history.iter().find(|event| match (&event.entry, &event.previous) {
+            (Some(entry), None) => entry.create_revision != event.revision,
+            _ => false,
+        });
+        if let Some(revision) =
+            torn.map(|event| event.revision).or_else(|| (self.orphan > mark.compact).then_some(self.orphan))
+        {
+            return Err(format!("what revision {revision} changed is missing"));
+        }
+        // Revisions without a record: they were discarded, or lost.
+        self.current = mark.last;
+        self.assigned = mark.last;
+        self.compact = self.compact.max(mark.compact);
+        self.published.store(self.current.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Decides writes as if they came one after the other, at this time (in milliseconds, by a clock of the caller's
+    /// choice). Either [`Mvcc::apply`] or [`Mvcc::abandon`] must follow, before the next writes are prepared.
+    #[must_use]
+    pub fn prepare(&self, writes: impl IntoIterator<Item = Write>, now: u64) -> Prepared {
+        let time = self.history.back().map_or(now, |event| event.time.max(now));
+        let mut overlay: HashMap<Key, Option<Arc<Entry>>> = HashMap::new();
+        let mut live_bytes = self.stats.live_bytes;
+        let mut objects = self.stats.objects as u64;
+        let mut last = self.assigned;
+        let mut written = 0;
+        let outcomes = writes
+            .into_iter()
+            .map(|write| {
+                let previous = overlay.get(&write.key).cloned().unwrap_or_else(|| self.get(&write.key));
+                let conflict = match write.expect {
+                    // Deleting needs something to delete.
+                    Expect::Any => write.value.is_none() && previous.is_none(),
+                    Expect::Absent => write.value.is_none() || previous.is_some(),
+                    Expect::Revision(revision) => previous.as_ref().map(|e| e.mod_revision) != Some(revision),
+                };
+                if conflict {
+                    return Err(WriteError::Conflict { current: previous });
+                }
+                let key_size = write.key.len();
+                let before = previous.as_ref().map_or(0, |entry| key_size + entry.value.len());
+                let after = write.value.as_ref().map_or(0, |value| key_size + value.len());
+                if let Some(value) = &write.value
+                    && value.len() > self.limits.value_bytes
+                {
+                    let limit = self.limits.value_bytes;
+                    return Err(WriteError::TooLarge { size: value.len(), limit });
+                }
+                let size = live_bytes - before + after;
+                if after > before && size > self.limits.live_bytes {
+                    return Err(WriteError::Full { size, limit: self.limits.live_bytes });
+                }
+                live_bytes = size;
+                objects = objects + u64::from(write.value.is_some()) - u64::from(previous.is_some());
+                last.0 += 1;
+                written += 1;
+                let key =
+                    previous.as_ref().map_or_else(|| self.intern(&write.key), |entry| entry.key.clone());
+                let entry = write.value.map(|value| {
+                    Arc::new(Entry {
+                        key: key.clone(),
+                        value,
+                        create_revision: previous.as_ref().map_or(last, |entry| entry.create_revision),
+                        mod_revision: last,
+                        attachment: write.attachment.map_or_else(OnceLock::new, OnceLock::from),
+                    })
+                });
+                overlay.insert(key.clone(), entry.clone());
+                let attachment = OnceLock::new();
+                Ok(Arc::new(Event { revision: last, time, key, entry, previous, attachment }))
+            })
+            .collect();
+        // Without a write, the mark stays at a revision that was published.
+        let last = if written == 0 { self.current } else { last };
+        let discard = self.discard.iter().take(DISCARDS + 2 * written).copied().collect();
+        let mark = Mark { last, compact: self.compact, objects };
+        Prepared { outcomes, discard, mark, live_bytes, written }
+    }
+
+    /// Makes prepared writes visible and hands them to the watchers.
+    pub fn apply(&mut self, prepared: Prepared) -> Applied {
+        self.discard.drain(..prepared.discard.len().min(self.discard.len()));
+        for outcome in &prepared.outcomes {
+            match outcome {
+                Ok(_) => self.stats.written += 1,
+                Err(WriteError::Conflict { .. }) => self.stats.conflicts += 1,
+                Err(_) => self.stats.refused += 1,
+            }
+        }
+        let events: Vec<_> = prepared.outcomes.iter().flatten().cloned().collect();
+        let mut published = Published::default();
+        self.stats.live_bytes = prepared.live_bytes;
+        self.push(&events, &mut published);
+        self.assigned = self.assigned.max(prepared.mark.last);
+        self.published.store(self.current.0, Ordering::Release);
+        self.stats.watchers -= published.left;
+        self.stats.watchers_closed += published.slow as u64;
+        self.bound();
+        Applied { outcomes: prepared.outcomes, wakers: published.wakers }
+    }
+
+    /// Forgets prepared writes that were not stored. Their revisions are not used again.
+    pub fn abandon(&mut self, prepared: Prepared) {
+        self.assigned = self.assigned.max(prepared.mark.last);
+    }
+
+    /// Lets history grow old, and notices which watchers are gone. To be called now and then.
+    pub fn advance(&mut self, now: u64) {
+        self.advance_history(now);
+        self.drop_stale();
+        let mut left = 0;
+        self.tables.retain(|_, table| {
+            left += table.watchers.prune();
+            !table.is_unused()
+        });
+        self.stats.watchers -= left;
+    }
+
+    /// Lets history grow old. This takes no time if there is nothing to forget.
+    pub(crate) fn advance_history(&mut self, now: u64) {
+        let age = u64::try_from(self.limits.history_age.as_millis()).unwrap_or(u64::MAX);
+        while self.history.front().is_some_and(|event| event.time.saturating_add(age) < now) {
+            self.forget();
+        }
+    }
+
+    /// Forgets the history up to a revision, which can still be read. Later ones than the current are taken as that.
+    pub fn compact(&mut self, revision: Revision) {
+        while self.history.front().is_some_and(|event| event.revision <= revision) {
+            self.forget();
+        }
+        self.compact = self.compact.max(revision.min(self.current));
+        self.drop_stale();
+    }
+
+    /// One object as it is now.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.tables.get(key.resource())?.map.get(key.path()).cloned()
+    }
+
+    /// The objects of a resource at one revision. It stays as it is whatever is written.
+    ///
+    /// # Errors
+    ///
+    /// The revision is compacted or in the future.
+    pub fn snapshot(&self, resource: &Resource, at: At) -> Result<Snapshot, ReadError> {
+        Ok(self.plan(resource, at)?.snapshot())
+    }
+
+    /// What is needed to make a snapshot without the lock.
+    pub(crate) fn plan(&self, resource: &Resource, at: At) -> Result<Plan, ReadError> {
+        let revision = match at {
+            At::Latest => self.current,
+            At::AtLeast(requested) | At::Exactly(requested) if requested > self.current => {
+                return Err(ReadError::Future { requested, current_revision: self.current });
+            }
+            At::AtLeast(_) => self.current,
+            At::Exactly(requested) if requested < self.compact => {
+                return Err(ReadError::Compacted { requested, compact_revision: self.compact });
+            }
+            At::Exactly(requested) => requested,
+        };
+        let plan = |map: Map, undo| {
+            let snapshot = Snapshot { resource: resource.clone(), revision, map };
+            Plan { snapshot, undo, remembered: self.remembered.clone() }
+        };
+        let Some(table) = self.tables.get(resource) else {
+            return Ok(plan(Map::default(), Vec::new()));
+        };
+        let start = table.history.partition_point(|event| event.revision <= revision);
+        let undo = table.history.range(start..);
+        if undo.len() >= REMEMBER_FROM {
+            let remembered = lock(&self.remembered);
+            if let Some(snapshot) =
+                remembered.iter().find(|s| s.revision == revision && s.resource == *resource)
+            {
+                return Ok(plan(snapshot.map.clone(), Vec::new()));
+            }
+        }
+        Ok(plan(table.map.clone(), undo.cloned().collect()))
+    }
+
+    /// Watches a scope of a resource from after a revision; from now on if none is given. A revision in the future is
+    /// waited for.
+    ///
+    /// # Errors
+    ///
+    /// The revision is compacted, or there are too many watchers.
+    pub fn watch(
+        &mut self,
+        resource: &Resource,
+        scope: &Scope,
+        after: Option<Revision>,
+    ) -> Result<Watch, WatchError> {
+        let from = after.unwrap_or(self.current);
+        if from < self.compact {
+            return Err(ReadError::Compacted { requested: from, compact_revision: self.compact }.into());
+        }
+        if self.stats.watchers >= self.limits.watchers {
+            let left: usize = self.tables.values_mut().map(|table| table.watchers.prune()).sum();
+            self.stats.watchers -= left;
+            if self.stats.watchers >= self.limits.watchers {
+                self.stats.watchers_refused += 1;
+                return Err(WatchError::TooMany { limit: self.limits.watchers });
+            }
+        }
+        let table = self.tables.entry(resource.clone()).or_default();
+        let start = table.history.partition_point(|event| event.revision <= from);
+        let backlog = table.history.range(start..).filter(|event| scope.holds(&event.key)).cloned();
+        let backlog = backlog.collect();
+        let queue = Queue::new(from, self.limits.watch_events, self.limits.watch_bytes);
+        let left = table.watchers.add(scope, queue.clone());
+        self.stats.watchers = self.stats.watchers + 1 - left;
+        Ok(Watch::new(backlog, queue, from, self.published.clone()))
+    }
+
+    /// The current objects, and all that happens to them after.
+    ///
+    /// # Errors
+    ///
+    /// There are too many watchers.
+    pub fn snapshot_and_watch(
+        &mut self,
+        resource: &Resource,
+        scope: &Scope,
+    ) -> Result<(Snapshot, Watch), WatchError> {
+        let snapshot = self.snapshot(resource, At::Latest)?;
+        let watch = self.watch(resource, scope, Some(snapshot.revision))?;
+        Ok((snapshot, watch))
+    }
+
+    /// Ends all watches, after what is in their queues.
+    pub fn stop(&mut self) -> Applied {
+        let mut applied = Applied::default();
+        for table in self.tables.values_mut() {
+            table.watchers.stop(&mut applied.wakers);
+        }
+        applied
+    }
+
+    /// The key with the text of the resource that the store has already.
+    fn intern(&self, key: &Key) -> Key {
+        match self.tables.get_key_value(key.resource()) {
+            Some((resource, _)) => key.with_resource(resource),
+            None => key.clone(),
+        }
+    }
+
+    fn push(&mut self, events: &[Arc<Event>], published: &mut Published) {
+        let mut by_table: HashMap<&Resource, Vec<Arc<Event>>> = HashMap::new();
+        for event in events {
+            if !self.tables.contains_key(event.key.resource()) {
+                self.tables.insert(event.key.resource().clone(), Table::default());
+            }
+            let Some(table) = self.tables.get_mut(event.key.resource()) else { continue };
+            match &event.entry {
+                Some(entry) => table.map.insert(entry.clone()),
+                None => table.map.remove(event.key.path()),
+            };
+            if event.previous.is_none() {
+                self.stats.objects += 1;
+            }
+            if event.entry.is_none() {
+                self.stats.objects -= 1;
+            }
+            table.history.push_back(event.clone());
+            self.history.push_back(event.clone());
+            self.stats.history_bytes += event.size();
+            self.current = event.revision;
+            by_table.entry(event.key.resource()).or_default().push(event.clone());
+        }
+        for (resource, events) in by_table {
+            if let Some(table) = self.tables.get_mut(resource) {
+                table.watchers.publish(&events, published);
+            }
+        }
+    }
+
+    /// Forgets what is too much for the history window.
+    fn bound(&mut self) {
+        while self.history.len() > self.limits.history_events
+            || self.stats.history_bytes > self.limits.history_bytes
+        {
+            self.forget();
+        }
+    }
+
+    /// Forgets the oldest event.
+    fn forget(&mut self) {
+        let Some(event) = self.history.pop_front() else { return };
+        self.compact = event.revision;
+        self.stats.history_bytes -= event.size();
+        self.stats.events_compacted += 1;
+        self.discard.extend(event.previous.as_ref().map(|entry| entry.mod_revision));
+        if event.entry.is_none() {
+            self.discard.push_back(event.revision);
+        }
+        if let Some(table) = self.tables.get_mut(event.key.resource()) {
+            table.history.pop_front();
+            if table.is_unused() {
+                self.tables.remove(event.key.resource());
+            }
+        }
+    }
+
+    fn drop_stale(&self) {
+        lock(&self.remembered).retain(|snapshot| snapshot.revision >= self.compact);
+    }
+}
+
+impl fmt::Debug for Mvcc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mvcc").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+fn record(event: &Event) -> Record {
+    let before = event.entry.as_ref().or(event.previous.as_ref());
+    Record {
+        revision: event.revision,
+        create_revision: before.map_or(event.revision, |entry| entry.create_revision),
+        time: event.time,
+        key: event.key.clone(),
+        value: event.entry.as_ref().map(|entry| entry.value.clone()),
+    }
+}
+
+/// A snapshot, and what has to be undone in it. That needs no lock.
+pub(crate) struct Plan {
+    snapshot: Snapshot,
+    undo: Vec<Arc<Event>>,
+    remembered: Remembered,
+}
+
+impl Plan {
+    pub(crate) fn snapshot(self) -> Snapshot {
+        let Self { mut snapshot, undo, remembered } = self;
+        for event in undo.iter().rev() {
+            match &event.previous {
+                Some(entry) => snapshot.map.insert(entry.clone()),
+                None => snapshot.map.remove(event.key.path()),
+            };
+        }
+        if undo.len() >= REMEMBER_FROM {
+            let mut remembered = lock(&remembered);
+            if remembered.len() >= REMEMBERED {
+                remembered.pop_front();
+            }
+            remembered.push_back(snapshot.clone());
+        }
+        snapshot
+    }
+}
+
+/// The objects of one resource at one revision.
+#[derive(Clone)]
+pub struct Snapshot {
+    resource: Resource,
+    revision: Revision,
+    map: Map,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The objects, in the order of their paths.
+    pub entries: Vec<Arc<Entry>>,
+    /// Where the next page starts. Nothing: this was the last one.
+    pub next: Option<String>,
+    /// How many objects come after the page.
+    pub remaining: usize,
+}
+
+impl Snapshot {
+    /// The revision. It is that of the store, whether or not the resource was written at it.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The resource.
+    #[must_use]
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Entry>> {
+        self.map.get(&crate::key::join(namespace, name))
+    }
+
+    /// How many objects of a scope there are. They are not walked.
+    #[must_use]
+    pub fn len(&self, scope: &Scope) -> usize {
+        let (start, end) = scope.paths();
+        self.end_rank(end.as_deref()) - self.map.rank(&start)
+    }
+
+    /// Is there no object at all?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.map.len() == 0
+    }
+
+    /// The objects of a scope, in the order of their paths.
+    pub fn iter(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
+        let (start, end) = scope.paths();
+        self.map
+            .iter_from(&start)
+            .take_while(move |entry| end.as_deref().is_none_or(|end| entry.key.path() < end))
+    }
+
+    /// The objects of a scope whose [path](Key::path) is not before `start`, at most `limit` of them (0: all).
+    ///
+    /// ```
+    /// use settled_store::{At, Key, Limits, Mvcc, Resource, Scope, Write};
+    ///
+    /// let mut store = Mvcc::new(Limits::default());
+    /// let nodes = Resource::new("nodes")?;
+    /// for name in ["a", "b", "c"] {
+    ///     let prepared = store.prepare([Write::create(Key::new(&nodes, "", name)?, *b"{}")], 0);
+    ///     store.apply(prepared);
+    /// }
+    /// let snapshot = store.snapshot(&nodes, At::Latest)?;
+    /// let page = snapshot.page(&Scope::All, "", 2);
+    /// assert_eq!((page.entries.len(), page.remaining), (2, 1));
+    /// let page = snapshot.page(&Scope::All, &page.next.ok_or("there is more")?, 2);
+    /// assert_eq!((page.entries[0].key().name(), page.next), ("c", None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn page(&self, scope: &Scope, start: &str, limit: usize) -> Page {
+        let (first, end) = scope.paths();
+        let start = start.max(&first);
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        let entries: Vec<_> = self
+            .map
+            .iter_from(start)
+            .take_while(|entry| end.as_deref().is_none_or(|end| entry.key.path() < end))
+            .take(limit)
+            .cloned()
+            .collect();
+        let available = self.end_rank(end.as_deref()).saturating_sub(self.map.rank(start));
+        let remaining = available.saturating_sub(entries.len());
+        let last = entries.last().filter(|_| remaining > 0);
+        // No path lies between one and the same with a NUL.
+        let next = last.map(|entry| format!("{}\0", entry.key.path()));
+        Page { entries, next, remaining }
+    }
+
+    fn end_rank(&self, end: Option<&str>) -> usize {
+        end.map_or_else(|| self.map.len(), |end| self.map.rank(end))
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{} ({} objects)", self.resource.as_str(), self.revision, self.map.len())
+    }
+}

@@ -1,0 +1,568 @@
+//! The skin: a thread that writes, and locks for those who read.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::RwLock;
+use std::sync::RwLockReadGuard;
+use std::sync::RwLockWriteGuard;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use crate::backend::Backend;
+use crate::backend::Loaded;
+use crate::backend::Memory;
+use crate::completion::Completer;
+use crate::completion::Pending;
+use crate::entry::Entry;
+use crate::entry::Write;
+use crate::error::BackendError;
+use crate::error::ReadError;
+use crate::error::WatchError;
+use crate::error::WriteError;
+use crate::key::Key;
+use crate::key::Resource;
+use crate::key::Revision;
+use crate::key::Scope;
+use crate::lock;
+use crate::mvcc::Applied;
+use crate::mvcc::At;
+use crate::mvcc::Limits;
+use crate::mvcc::Mvcc;
+use crate::mvcc::Outcome;
+use crate::mvcc::Prepared;
+use crate::mvcc::Snapshot;
+use crate::mvcc::Stats;
+use crate::watch::Watch;
+
+/// How a [`Store`] works.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// The bounds of what is kept.
+    pub limits: Limits,
+    /// How many writes are stored at once. It is never more than half of [`Limits::watch_events`].
+    pub batch_writes: usize,
+    /// How many bytes are stored at once, unless a single write has more.
+    pub batch_bytes: usize,
+    /// How many writes may wait.
+    pub waiting_writes: usize,
+    /// How many bytes may wait.
+    pub waiting_bytes: usize,
+    /// How many may wait for revisions.
+    pub waiting_readers: usize,
+    /// How often history is looked at while nothing is written.
+    pub tick: Duration,
+    /// The time, in milliseconds. It is stored with the writes, so it should mean the same after a restart.
+    pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            batch_writes: 256,
+            batch_bytes: 8 << 20,
+            waiting_writes: 4096,
+            waiting_bytes: 64 << 20,
+            waiting_readers: 100_000,
+            tick: Duration::from_secs(1),
+            clock: Arc::new(|| {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// A store that many threads and tasks share. Copies are the same store; it is closed when the last one is dropped.
+///
+/// ```
+/// use settled_store::{At, Key, Options, Resource, Scope, Store, Write};
+///
+/// let store = Store::memory(Options::default());
+/// let configmaps = Resource::new("configmaps")?;
+/// let (snapshot, mut watch) = store.snapshot_and_watch(&configmaps, &Scope::All)?;
+/// assert!(snapshot.is_empty());
+///
+/// // In a task: `store.write(...).await`.
+/// let key = Key::new(&configmaps, "shop", "prices")?;
+/// let created = store.write(Write::create(key.clone(), *b"1")).wait()?;
+/// let updated = store.write(Write::update(key.clone(), created.revision(), *b"2")).wait()?;
+/// assert!(store.write(Write::update(key.clone(), created.revision(), *b"3")).wait().is_err());
+///
+/// assert_eq!(watch.blocking_recv()?.revision(), created.revision());
+/// assert_eq!(watch.blocking_recv()?.revision(), updated.revision());
+/// assert_eq!(&**store.get(&key).ok_or("it was put")?.value(), b"2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Store(Arc<Owner>);
+
+struct Owner {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    mvcc: RwLock<Mvcc>,
+    inbox: Mutex<Inbox>,
+    ready: Condvar,
+    waiting: Mutex<BTreeMap<Revision, Vec<Completer<Reached>>>>,
+    counters: Counters,
+    options: Options,
+}
+
+#[derive(Default)]
+struct Counters {
+    busy: AtomicU64,
+    batches: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// What the queues count. All but the gauges only grow.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// Gauge: how many writes wait.
+    pub waiting_writes: usize,
+    /// How many writes were refused because too many waited.
+    pub busy: u64,
+    /// How many batches were stored.
+    pub batches: u64,
+    /// How many batches could not be stored.
+    pub failed_batches: u64,
+}
+
+#[derive(Default)]
+struct Inbox {
+    writes: VecDeque<Waiting>,
+    bytes: usize,
+    shrink: Vec<Completer<Stored>>,
+    stopping: bool,
+}
+
+/// What the thread does next.
+struct Work {
+    writes: Vec<Waiting>,
+    shrink: Vec<Completer<Stored>>,
+    end: bool,
+}
+
+type Waiting = (Write, Completer<Outcome>);
+type Reached = Result<Revision, WatchError>;
+type Stored = Result<(), WriteError>;
+
+impl Store {
+    /// An empty store that keeps nothing.
+    #[must_use]
+    pub fn memory(options: Options) -> Self {
+        Self::start(Mvcc::new(options.limits.clone()), Box::<Memory>::default(), options)
+    }
+
+    /// Opens what a backend keeps.
+    ///
+    /// # Errors
+    ///
+    /// The backend can't be read or is damaged.
+    pub fn open(mut backend: Box<dyn Backend>, options: Options) -> Result<Self, BackendError> {
+        let mut mvcc = Mvcc::new(options.limits.clone());
+        backend.load(&mut |loaded| match loaded {
+            Loaded::Record(record) => mvcc.replay(record),
+            Loaded::Mark(mark) => mvcc.replayed(mark),
+        })?;
+        mvcc.advance((options.clock)());
+        Ok(Self::start(mvcc, backend, options))
+    }
+
+    fn start(mvcc: Mvcc, backend: Box<dyn Backend>, mut options: Options) -> Self {
+        // Or else one batch would close a watcher that keeps up.
+        options.batch_writes = options.batch_writes.min(options.limits.watch_events / 2).max(1);
+        let shared = Arc::new(Shared {
+            mvcc: RwLock::new(mvcc),
+            inbox: Mutex::default(),
+            ready: Condvar::new(),
+            waiting: Mutex::default(),
+            counters: Counters::default(),
+            options,
+        });
+        let sequencer = Sequencer { shared: shared.clone(), backend, unresolved: None, broken: false };
+        let thread = thread::Builder::new().name("store".to_owned()).spawn(move || sequencer.run()).ok();
+        if thread.is_none() {
+            shared.stop();
+        }
+        Self(Arc::new(Owner { shared, thread: Mutex::new(thread) }))
+    }
+
+    /// Writes. The answer is the event that the write caused, once it is stored and visible.
+    pub fn write(&self, write: Write) -> Pending<Outcome> {
+        let shared = &self.0.shared;
+        let size = write.size();
+        let mut inbox = lock(&shared.inbox);
+        if inbox.stopping {
+            return Pending::ready(Err(WriteError::Stopped));
+        }
+        let options = &shared.options;
+        let full = inbox.bytes + size > options.waiting_bytes && !inbox.writes.is_empty();
+        if full || inbox.writes.len() >= options.waiting_writes {
+            shared.counters.busy.fetch_add(1, Ordering::Relaxed);
+            return Pending::ready(Err(WriteError::Busy { waiting: inbox.writes.len() }));
+        }
+        let (completer, pending) = Completer::new(|| Err(WriteError::Stopped));
+        inbox.bytes += size;
+        inbox.writes.push_back((write, completer));
+        drop(inbox);
+        shared.ready.notify_one();
+        pending
+    }
+
+    /// One object as it is now.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.0.shared.read().get(key)
+    }
+
+    /// One object, and the revision of the store at which it was so.
+    #[must_use]
+    pub fn get_at(&self, key: &Key) -> (Option<Arc<Entry>>, Revision) {
+        let mvcc = self.0.shared.read();
+        (mvcc.get(key), mvcc.current_revision())
+    }
+
+    /// The objects of a resource at one revision.
+    ///
+    /// # Errors
+    ///
+    /// The revision is compacted or in the future; [`Store::wait_for`] waits for it.
+    pub fn snapshot(&self, resource: &Resource, at: At) -> Result<Snapshot, ReadError> {
+        let plan = self.0.shared.read().plan(resource, at)?;
+        Ok(plan.snapshot())
+    }
+
+    /// Watches a scope of a resource from after a revision; from now on if none is given. A revision in the future is
+    /// waited for.
+    ///
+    /// # Errors
+    ///
+    /// The revision is compacted, there are too many watchers, or the store is closed.
+    pub fn watch(
+        &self,
+        resource: &Resource,
+        scope: &Scope,
+        after: Option<Revision>,
+    ) -> Result<Watch, WatchError> {
+        let mut mvcc = self.0.shared.write();
+        self.0.shared.check_open()?;
+        mvcc.watch(resource, scope, after)
+    }
+
+    /// The current objects, and all that happens to them after: nothing is missing between the two.
+    ///
+    /// # Errors
+    ///
+    /// There are too many watchers, or the store is closed.
+    pub fn snapshot_and_watch(
+        &self,
+        resource: &Resource,
+        scope: &Scope,
+    ) -> Result<(Snapshot, Watch), WatchError> {
+        let mut mvcc = self.0.shared.write();
+        self.0.shared.check_open()?;
+        mvcc.snapshot_and_watch(resource, scope)
+    }
+
+    /// Waits until the store has reached a revision. The caller decides for how long.
+    pub fn wait_for(&self, revision: Revision) -> Pending<Result<Revision, WatchError>> {
+        let shared = &self.0.shared;
+        let mut waiting = lock(&shared.waiting);
+        let current = shared.read().current_revision();
+        if current >= revision {
+            return Pending::ready(Ok(current));
+        }
+        if let Err(error) = shared.check_open() {
+            return Pending::ready(Err(error));
+        }
+        let limit = shared.options.waiting_readers;
+        if waiting.values().map(Vec::len).sum::<usize>() >= limit {
+            return Pending::ready(Err(WatchError::TooMany { limit }));
+        }
+        let (completer, pending) = Completer::new(|| Err(WatchError::Stopped));
+        let others = waiting.entry(revision).or_default();
+        others.retain(|other| !other.is_unwanted());
+        others.push(completer);
+        pending
+    }
+
+    /// The newest revision. A write that was acknowledged is never newer.
+    #[must_use]
+    pub fn current_revision(&self) -> Revision {
+        self.0.shared.read().current_revision()
+    }
+
+    /// The oldest revision that can be read and watched from.
+    #[must_use]
+    pub fn compact_revision(&self) -> Revision {
+        self.0.shared.read().compact_revision()
+    }
+
+    /// Forgets the history up to a revision, which can still be read.
+    pub fn compact(&self, revision: Revision) {
+        self.0.shared.write().compact(revision);
+    }
+
+    /// Makes the backend give unused space back. Writes wait meanwhile.
+    pub fn shrink(&self) -> Pending<Result<(), WriteError>> {
+        let (completer, pending) = Completer::new(|| Err(WriteError::Stopped));
+        let mut inbox = lock(&self.0.shared.inbox);
+        if !inbox.stopping {
+            inbox.shrink.push(completer);
+            self.0.shared.ready.notify_one();
+        }
+        pending
+    }
+
+    /// What the store counts.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.0.shared.read().stats()
+    }
+
+    /// What the queues count.
+    #[must_use]
+    pub fn queue_stats(&self) -> QueueStats {
+        let Shared { inbox, counters, .. } = &*self.0.shared;
+        QueueStats {
+            waiting_writes: lock(inbox).writes.len(),
+            busy: counters.busy.load(Ordering::Relaxed),
+            batches: counters.batches.load(Ordering::Relaxed),
+            failed_batches: counters.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Writes what waits, ends all watches and closes the backend. Reads go on.
+    pub fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl Owner {
+    fn close(&self) {
+        lock(&self.shared.inbox).stopping = true;
+        self.shared.ready.notify_one();
+        let thread = lock(&self.thread).take();
+        // A task that the thread wakes may hold the last copy.
+        if let Some(thread) = thread.filter(|handle| handle.thread().id() != thread::current().id()) {
+            // If it panicked, its end has told everybody already.
+            let _ = thread.join().is_ok();
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn read(&self) -> RwLockReadGuard<'_, Mvcc> {
+        self.mvcc.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Mvcc> {
+        self.mvcc.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_open(&self) -> Result<(), WatchError> {
+        if lock(&self.inbox).stopping { Err(WatchError::Stopped) } else { Ok(()) }
+    }
+
+    /// Takes the next writes, or nothing after a while. At the end there are none left.
+    fn take(&self) -> Work {
+        let inbox = lock(&self.inbox);
+        let idle = |inbox: &mut Inbox| inbox.writes.is_empty() && inbox.shrink.is_empty() && !inbox.stopping;
+        let (mut inbox, _) = self
+            .ready
+            .wait_timeout_while(inbox, self.options.tick, idle)
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = 0;
+        let fits = |(write, _): &&Waiting| {
+            bytes += write.size();
+            bytes <= self.options.batch_bytes
+        };
+        let count = inbox.writes.iter().take(self.options.batch_writes).take_while(fits).count();
+        let count = count.max(1).min(inbox.writes.len());
+        let writes: Vec<_> = inbox.writes.drain(..count).collect();
+        inbox.bytes -= writes.iter().map(|(write, _)| write.size()).sum::<usize>();
+        let shrink = std::mem::take(&mut inbox.shrink);
+        let end = inbox.stopping && inbox.writes.is_empty();
+        Work { writes, shrink, end }
+    }
+
+    /// Tells those who wait for revisions.
+    fn announce(&self, current: Revision) {
+        let reached = {
+            let mut waiting = lock(&self.waiting);
+            let later = waiting.split_off(&Revision(current.0.saturating_add(1)));
+            std::mem::replace(&mut *waiting, later)
+        };
+        for completer in reached.into_values().flatten() {
+            completer.complete(Ok(current));
+        }
+    }
+
+    fn stop(&self) {
+        let waiting = {
+            let mut inbox = lock(&self.inbox);
+            inbox.stopping = true;
+            inbox.bytes = 0;
+            (std::mem::take(&mut inbox.writes), std::mem::take(&mut inbox.shrink))
+        };
+        // Their answers go out without the lock.
+        drop(waiting);
+        let applied = self.write().stop();
+        for waker in applied.wakers {
+            waker.wake();
+        }
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
+        drop(waiting);
+    }
+}
+
+/// The one thread that writes.
+struct Sequencer {
+    shared: Arc<Shared>,
+    backend: Box<dyn Backend>,
+    /// A batch of which it isn't known yet whether it is stored.
+    unresolved: Option<Prepared>,
+    /// The backend has failed and has not recovered.
+    broken: bool,
+}
+
+impl Drop for Sequencer {
+    fn drop(&mut self) {
+        // Whatever ended the thread: nobody waits for ever.
+        self.shared.stop();
+    }
+}
+
+impl Sequencer {
+    fn run(mut self) {
+        loop {
+            let Work { writes, shrink, end } = self.shared.take();
+            if writes.is_empty() {
+                self.tick();
+            } else {
+                self.process(writes);
+            }
+            for completer in shrink {
+                let result = self.backend.shrink().map_err(|e| WriteError::Backend(Arc::new(e)));
+                self.broken |= result.is_err();
+                completer.complete(result);
+            }
+            if end {
+                break;
+            }
+        }
+        if !self.broken {
+            // There is nobody left to tell. The next start takes it for an unclean one.
+            let _ = self.backend.close().is_ok();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        (self.shared.options.clock)()
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        self.shared.write().advance(now);
+        self.process(Vec::new());
+        if !self.broken {
+            self.broken = self.backend.flush().is_err();
+        }
+    }
+
+    fn process(&mut self, writes: Vec<Waiting>) {
+        let (writes, completers): (Vec<_>, Vec<_>) = writes.into_iter().unzip();
+        if self.broken
+            && let Err(error) = self.recover()
+        {
+            return fail(completers, error);
+        }
+        let now = self.now();
+        self.shared.write().advance_history(now);
+        let prepared = self.shared.read().prepare(writes, now);
+        if prepared.is_empty() {
+            return self.apply(prepared, completers);
+        }
+        match self.backend.append(&prepared.batch()) {
+            Ok(()) => {
+                self.shared.counters.batches.fetch_add(1, Ordering::Relaxed);
+                self.apply(prepared, completers);
+            }
+            Err(error) => {
+                self.shared.counters.failed.fetch_add(1, Ordering::Relaxed);
+                self.unresolved = Some(prepared);
+                // It may have been stored after all. Those who wait are told that it could not be, and find out.
+                let recovered = self.recover();
+                self.broken = recovered.is_err();
+                fail(completers, Arc::new(error));
+            }
+        }
+    }
+
+    /// Makes the backend work again, and finds out what became of the last batch.
+    fn recover(&mut self) -> Result<(), Arc<BackendError>> {
+        let last = self.backend.recover().map_err(Arc::new)?;
+        self.broken = false;
+        match self.unresolved.take() {
+            Some(prepared) if prepared.has_writes() && last >= prepared.last() => {
+                self.apply(prepared, Vec::new());
+            }
+            Some(prepared) => self.shared.write().abandon(prepared),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn apply(&self, prepared: Prepared, completers: Vec<Completer<Outcome>>) {
+        let (Applied { outcomes, wakers }, current) = {
+            let mut mvcc = self.shared.write();
+            (mvcc.apply(prepared), mvcc.current_revision())
+        };
+        for (completer, outcome) in completers.into_iter().zip(outcomes) {
+            completer.complete(outcome);
+        }
+        self.shared.announce(current);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+}
+
+fn fail(completers: Vec<Completer<Outcome>>, error: Arc<BackendError>) {
+    for completer in completers {
+        completer.complete(Err(WriteError::Backend(error.clone())));
+    }
+}

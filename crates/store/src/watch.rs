@@ -1,0 +1,331 @@
+//! Watchers and their queues.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::task::Context;
+use std::task::Poll;
+use std::task::Waker;
+
+use crate::entry::Event;
+use crate::error::WatchError;
+use crate::key::Revision;
+use crate::key::Scope;
+use crate::key::join;
+use crate::lock;
+
+/// The events of a scope, each exactly once, in the order of their revisions.
+///
+/// What happened before the watch began and was still in the history window is handed out first; what happens later
+/// goes through a queue of bounded size. A watcher that lets it overflow gets [`WatchError::Slow`] instead of a gap.
+/// Dropping the watch ends it.
+pub struct Watch {
+    backlog: VecDeque<Arc<Event>>,
+    queue: Arc<Queue>,
+    from: Revision,
+    published: Arc<AtomicU64>,
+}
+
+impl Watch {
+    pub(crate) fn new(
+        backlog: VecDeque<Arc<Event>>,
+        queue: Arc<Queue>,
+        from: Revision,
+        published: Arc<AtomicU64>,
+    ) -> Self {
+        Self { backlog, queue, from, published }
+    }
+
+    /// The next event, or nothing if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// The watcher was too slow, or the store is closed. It stays so.
+    pub fn try_recv(&mut self) -> Result<Option<Arc<Event>>, WatchError> {
+        let mut state = lock(&self.queue.state);
+        if let Some(WatchError::Slow { .. }) = state.closed {
+            self.backlog.clear();
+        }
+        if let Some(event) = self.backlog.pop_front() {
+            return Ok(Some(event));
+        }
+        state.pop()
+    }
+
+    /// Waits for the next event and blocks the thread meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Watch::try_recv`].
+    pub fn blocking_recv(&mut self) -> Result<Arc<Event>, WatchError> {
+        loop {
+            if let Some(event) = self.try_recv()? {
+                return Ok(event);
+            }
+            let mut state = lock(&self.queue.state);
+            while state.events.is_empty() && state.closed.is_none() {
+                state = self.queue.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Waits for the next event.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Watch::try_recv`].
+    pub async fn recv(&mut self) -> Result<Arc<Event>, WatchError> {
+        poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// Asks for the next event, as a stream would be asked.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Watch::try_recv`].
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<Arc<Event>, WatchError>> {
+        if let Some(event) = self.try_recv().transpose() {
+            return Poll::Ready(event);
+        }
+        let mut state = lock(&self.queue.state);
+        match state.pop().transpose() {
+            Some(event) => Poll::Ready(event),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// How far the watcher has got: every event up to this revision has been handed out. Nothing while events wait for
+    /// it. This is the revision for bookmarks; it grows although nothing happens in the scope.
+    #[must_use]
+    pub fn progress(&self) -> Option<Revision> {
+        // Read first: events are in the queue before their revision is published.
+        let published = Revision(self.published.load(Ordering::Acquire));
+        let state = lock(&self.queue.state);
+        let done = self.backlog.is_empty() && state.events.is_empty() && state.closed.is_none();
+        (done && published >= self.from).then_some(published)
+    }
+
+    /// The revision after which the watch began.
+    #[must_use]
+    pub fn from(&self) -> Revision {
+        self.from
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut state = lock(&self.queue.state);
+        state.gone = true;
+        let events = std::mem::take(&mut state.events);
+        let waker = state.waker.take();
+        // They may be the last of their kind, and what their end runs does not belong under the lock.
+        drop(state);
+        drop((events, waker));
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+/// What lies between the store and one watcher.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    ready: Condvar,
+    from: Revision,
+    bound_events: usize,
+    bound_bytes: usize,
+}
+
+struct State {
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+    closed: Option<WatchError>,
+    /// The watcher was dropped.
+    gone: bool,
+    waker: Option<Waker>,
+}
+
+impl State {
+    fn pop(&mut self) -> Result<Option<Arc<Event>>, WatchError> {
+        match self.events.pop_front() {
+            Some(event) => {
+                self.bytes -= event.size();
+                Ok(Some(event))
+            }
+            None => self.closed.clone().map_or(Ok(None), Err),
+        }
+    }
+}
+
+/// What became of an event that was pushed.
+pub(crate) enum Pushed {
+    Taken,
+    /// The watcher does not want any more.
+    Gone,
+    /// The watcher was too slow, just now.
+    Slow,
+}
+
+impl Queue {
+    pub(crate) fn new(from: Revision, bound_events: usize, bound_bytes: usize) -> Arc<Self> {
+        let state = State { events: VecDeque::new(), bytes: 0, closed: None, gone: false, waker: None };
+        Arc::new(Self { state: Mutex::new(state), ready: Condvar::new(), from, bound_events, bound_bytes })
+    }
+
+    fn push(&self, events: &[Arc<Event>], wakers: &mut Vec<Waker>) -> Pushed {
+        let mut state = lock(&self.state);
+        if state.gone || state.closed.is_some() {
+            return Pushed::Gone;
+        }
+        let mut pushed = Pushed::Taken;
+        for event in events {
+            if event.revision <= self.from {
+                continue;
+            }
+            let size = event.size();
+            // An empty queue takes an event of any size: no single write closes a watcher that keeps up.
+            let overflow = state.bytes + size > self.bound_bytes && !state.events.is_empty();
+            if state.events.len() >= self.bound_events || overflow {
+                state.events = VecDeque::new();
+                state.bytes = 0;
+                state.closed = Some(WatchError::Slow { events: self.bound_events, bytes: self.bound_bytes });
+                pushed = Pushed::Slow;
+                break;
+            }
+            state.bytes += size;
+            state.events.push_back(event.clone());
+        }
+        if !state.events.is_empty() || state.closed.is_some() {
+            wakers.extend(state.waker.take());
+            self.ready.notify_all();
+        }
+        pushed
+    }
+
+    fn gone(&self) -> bool {
+        let state = lock(&self.state);
+        state.gone || state.closed.is_some()
+    }
+
+    fn stop(&self, wakers: &mut Vec<Waker>) {
+        let mut state = lock(&self.state);
+        state.closed.get_or_insert(WatchError::Stopped);
+        wakers.extend(state.waker.take());
+        self.ready.notify_all();
+    }
+}
+
+/// The watchers of one resource, found by what they watch.
+#[derive(Default)]
+pub(crate) struct Watchers {
+    all: Vec<Arc<Queue>>,
+    namespaces: HashMap<String, Vec<Arc<Queue>>>,
+    paths: HashMap<String, Vec<Arc<Queue>>>,
+    count: usize,
+    /// When there are so many, those that are gone are looked for.
+    prune_at: usize,
+}
+
+/// What publishing did.
+#[derive(Default)]
+pub(crate) struct Published {
+    pub(crate) wakers: Vec<Waker>,
+    /// How many watchers left or were closed.
+    pub(crate) left: usize,
+    pub(crate) slow: usize,
+}
+
+impl Published {
+    fn push(&mut self, queues: &mut Vec<Arc<Queue>>, events: &[Arc<Event>]) -> usize {
+        let before = queues.len();
+        queues.retain(|queue| match queue.push(events, &mut self.wakers) {
+            Pushed::Taken => true,
+            Pushed::Gone => false,
+            Pushed::Slow => {
+                self.slow += 1;
+                false
+            }
+        });
+        self.left += before - queues.len();
+        before - queues.len()
+    }
+}
+
+impl Watchers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Gives how many were found to be gone.
+    pub(crate) fn add(&mut self, scope: &Scope, queue: Arc<Queue>) -> usize {
+        let mut left = 0;
+        if self.count >= self.prune_at {
+            left = self.prune();
+            self.prune_at = (self.count * 2).max(16);
+        }
+        self.count += 1;
+        match scope {
+            Scope::All => self.all.push(queue),
+            Scope::Namespace(namespace) => {
+                self.namespaces.entry(namespace.clone()).or_default().push(queue);
+            }
+            Scope::Object { namespace, name } => {
+                self.paths.entry(join(namespace, name)).or_default().push(queue);
+            }
+        }
+        left
+    }
+
+    pub(crate) fn prune(&mut self) -> usize {
+        let before = self.count;
+        self.all.retain(|queue| !queue.gone());
+        for map in [&mut self.namespaces, &mut self.paths] {
+            map.retain(|_, queues| {
+                queues.retain(|queue| !queue.gone());
+                !queues.is_empty()
+            });
+        }
+        self.count = self.all.len()
+            + self.namespaces.values().map(Vec::len).sum::<usize>()
+            + self.paths.values().map(Vec::len).sum::<usize>();
+        before - self.count
+    }
+
+    pub(crate) fn publish(&mut self, events: &[Arc<Event>], published: &mut Published) {
+        if self.count == 0 {
+            return;
+        }
+        self.count -= published.push(&mut self.all, events);
+        for event in events {
+            let found = [(&mut self.namespaces, event.key.namespace()), (&mut self.paths, event.key.path())];
+            for (map, text) in found {
+                if let Some(queues) = map.get_mut(text) {
+                    self.count -= published.push(queues, std::slice::from_ref(event));
+                    if queues.is_empty() {
+                        map.remove(text);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn stop(&mut self, wakers: &mut Vec<Waker>) {
+        let named = self.namespaces.values().chain(self.paths.values()).flatten();
+        for queue in self.all.iter().chain(named) {
+            queue.stop(wakers);
+        }
+    }
+}
