@@ -75,7 +75,21 @@ impl Template {
 
 /// Where the bracket closes, past nested ones and quotes.
 fn closing(text: &str) -> Option<usize> {
-    let (mut depth, mut quote) = (0usize, None);
+    let mut depth = 0usize;
+    outside_quotes(text, |_, char| {
+        match char {
+            '{' => depth += 1,
+            '}' if depth == 0 => return true,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        false
+    })
+}
+
+/// Calls back with each character outside of quotes; gives the place where it says so.
+pub(crate) fn outside_quotes(text: &str, mut found: impl FnMut(usize, char) -> bool) -> Option<usize> {
+    let mut quote = None;
     let mut chars = text.char_indices();
     while let Some((at, char)) = chars.next() {
         match (quote, char) {
@@ -85,9 +99,7 @@ fn closing(text: &str) -> Option<usize> {
             (Some(end), char) if char == end => quote = None,
             (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(char),
-            (None, '{') => depth += 1,
-            (None, '}') if depth == 0 => return Some(at),
-            (None, '}') => depth -= 1,
+            (None, char) if found(at, char) => return Some(at),
             _ => {}
         }
     }

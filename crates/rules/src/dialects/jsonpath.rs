@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use crate::template::outside_quotes;
+
 /// A path of an object, from its root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path(Vec<Step>);
@@ -228,25 +230,6 @@ fn unquoted(text: &str) -> Option<String> {
         }
     }
     Some(plain)
-}
-
-/// Calls back with each character outside of quotes; gives the place where it says so.
-fn outside_quotes(text: &str, mut found: impl FnMut(usize, char) -> bool) -> Option<usize> {
-    let mut quote = None;
-    let mut chars = text.char_indices();
-    while let Some((at, char)) = chars.next() {
-        match (quote, char) {
-            (Some(_), '\\') => {
-                chars.next();
-            }
-            (Some(end), char) if char == end => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(char),
-            (None, char) if found(at, char) => return Some(at),
-            _ => {}
-        }
-    }
-    None
 }
 
 /// Where the bracket closes that was open before the text.
