@@ -59,6 +59,22 @@ struct Coverage {
     branches: BTreeMap<usize, Fate>,
 }
 
+impl Coverage {
+    /// Takes note of all branches of a rule.
+    fn cover(&mut self, rule: &Rule) {
+        let branches = rule.compiled().into_iter().flat_map(crate::rule::Compiled::branches);
+        for (index, (key, text)) in branches.enumerate() {
+            self.branches.entry(index).or_insert_with(|| Fate {
+                key,
+                text: text.to_owned(),
+                reached: false,
+                had_value: false,
+                absent: None,
+            });
+        }
+    }
+}
+
 struct Fate {
     key: &'static str,
     text: String,
@@ -79,6 +95,12 @@ pub fn run_cases(rules: &RuleSet, files: &[(&str, &str)], now: Timestamp) -> Cas
                 Ok(document) => run_document(rules, file, document.root(), now, &mut report, &mut coverage),
                 Err(error) => report.errors.push(error),
             }
+        }
+    }
+    // Of a file of the user's that is tried all rules count, also those that no case has met.
+    for (_, rule) in rules.own_rules() {
+        if coverage.keys().any(|(file, _)| file == rule.file()) {
+            coverage.entry((rule.file().to_owned(), rule.draft().line)).or_default().cover(rule);
         }
     }
     // Rules of the user's that are tried: then those behind them are not what is tested.
@@ -162,16 +184,7 @@ fn run_case(
             return;
         }
         let covered = coverage.entry((rule.file().to_owned(), rule.draft().line)).or_default();
-        let branches = rule.compiled().into_iter().flat_map(crate::rule::Compiled::branches);
-        for (index, (key, text)) in branches.enumerate() {
-            covered.branches.entry(index).or_insert_with(|| Fate {
-                key,
-                text: text.to_owned(),
-                reached: false,
-                had_value: false,
-                absent: None,
-            });
-        }
+        covered.cover(rule);
         for (index, _, _, outcome) in &trace.tried {
             let Some(fate) = covered.branches.get_mut(index) else { continue };
             match outcome {

@@ -150,14 +150,29 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
         reader: Reader::default(),
     };
     let inputs = Inputs::new(&args.input, "rules explain")?;
-    let (mut objects, mut unreadable) = (0, 0);
+    let (mut shown, mut hidden, mut passed, mut unreadable) = (0, 0, 0, 0);
     let mut out = output::stdout();
     let stopped = pipeline::run(inputs, command::settings(&args.input), &work, |event| match event {
-        Event::Output(_, texts) => {
-            for text in texts.drain(..) {
-                let separator = if objects > 0 { "\n" } else { "" };
+        Event::Output(_, explained) => {
+            for explained in explained.drain(..) {
+                let text = match explained {
+                    Explained::Passed => {
+                        passed += 1;
+                        continue;
+                    }
+                    Explained::Hidden => {
+                        hidden += 1;
+                        continue;
+                    }
+                    Explained::Malformed(text) => {
+                        unreadable += 1;
+                        text
+                    }
+                    Explained::Object(text) => text,
+                };
+                let separator = if shown > 0 { "\n" } else { "" };
                 write!(out, "{separator}{text}")?;
-                objects += 1;
+                shown += 1;
             }
             Ok(())
         }
@@ -170,10 +185,25 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
         Event::Idle => Ok(out.flush()?),
     })?;
     Stopped::forgive(stopped.and_then(|()| Ok(out.flush()?)))?;
-    if objects + unreadable == 0 {
-        return Err(inputs::nothing_found(&args.input));
+    match shown + hidden + unreadable {
+        0 if passed > 0 => {
+            Err(CommandError::input(format!("the filters leave out all of {}", plural(passed, "object")))
+                .hint("to see what there is, leave out --kind, --namespace and --name"))
+        }
+        0 => Err(inputs::nothing_found(&args.input)),
+        _ => Ok(ExitCode::from(if unreadable > 0 { 2 } else { 0 })),
     }
-    Ok(ExitCode::from(if unreadable > 0 { 2 } else { 0 }))
+}
+
+/// What there is to say of one document.
+enum Explained {
+    Object(String),
+    /// No object.
+    Malformed(String),
+    /// An object in a status that nobody asked about.
+    Hidden,
+    /// An object that nobody asked about.
+    Passed,
 }
 
 /// Explains verdicts, on any thread.
@@ -191,26 +221,36 @@ impl Clone for Explain {
 }
 
 impl Work for Explain {
-    type Output = Vec<String>;
+    type Output = Vec<Explained>;
 
-    fn size(texts: &Vec<String>) -> usize {
-        texts.iter().map(String::capacity).sum()
+    fn size(explained: &Vec<Explained>) -> usize {
+        let text = |explained: &Explained| match explained {
+            Explained::Object(text) | Explained::Malformed(text) => text.capacity(),
+            Explained::Hidden | Explained::Passed => 0,
+        };
+        explained.iter().map(text).sum()
     }
 
-    fn work(&mut self, _: &InputId, batch: &settled_manifest::Batch, texts: &mut Vec<String>) {
+    fn work(&mut self, _: &InputId, batch: &settled_manifest::Batch, texts: &mut Vec<Explained>) {
         let Self { how, filter, reader } = self;
         texts.clear();
-        reader.objects(batch, |found| match found {
-            Ok((object, _)) => {
-                let identity = Identity::of(object);
-                if filter.selects(&identity) {
-                    let explanation = how.rules.explain(object, &how.options);
-                    if filter.shows(&explanation.verdict) {
-                        texts.push(explanation_text(&identity, &explanation));
+        reader.objects(batch, |found| {
+            texts.push(match found {
+                Ok((object, _)) => {
+                    let identity = Identity::of(object);
+                    if filter.selects(&identity) {
+                        let explanation = how.rules.explain(object, &how.options);
+                        if filter.shows(&explanation.verdict) {
+                            Explained::Object(explanation_text(&identity, &explanation))
+                        } else {
+                            Explained::Hidden
+                        }
+                    } else {
+                        Explained::Passed
                     }
                 }
-            }
-            Err(error) => texts.push(format!("{}\n", text::clean(&error.to_string()))),
+                Err(error) => Explained::Malformed(format!("{}\n", text::clean(&error.to_string()))),
+            });
         });
     }
 }
@@ -262,9 +302,6 @@ fn explanation_text(identity: &Identity<'_>, explanation: &Explanation) -> Strin
 fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
     let now = args.now.unwrap_or_else(Timestamp::now);
     let files = test_files(&args.paths)?;
-    if files.is_empty() {
-        return Err(CommandError::input("no files of cases found").hint("their names end in .test.yaml"));
-    }
     let mut total = CaseReport::default();
     for file in &files {
         let cases = read(file)?;
@@ -281,6 +318,10 @@ fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
             };
         }
         total.merge(run_cases(&builder.build(), &[(&file.display().to_string(), &cases)], now));
+    }
+    if total.cases == 0 && total.errors.is_empty() {
+        return Err(CommandError::input("there is no case in these files")
+            .hint("docs/rules.md says how a case is written"));
     }
     let palette = Palette::stdout();
     let mut text = String::new();
@@ -377,7 +418,15 @@ fn walk<'p>(
     let mut found = Vec::new();
     for path in paths {
         if path.is_dir() {
+            let before = found.len();
             folder(path, is_wanted, &mut found, 0)?;
+            if found.len() == before {
+                return Err(CommandError::input(format!(
+                    "there is no file in {} that could be read",
+                    path.display()
+                ))
+                .hint("rules end in .yaml, .yml, .json or .lua, cases in .test.yaml"));
+            }
         } else {
             found.push(path.clone());
         }

@@ -293,3 +293,36 @@ rules:
     4 objects: 3 Unknown, 1 Current (1 file, [TIME])
     ");
 }
+
+/// A gate that reads nothing must not open.
+#[test]
+fn nothing_to_do_is_an_error() {
+    let folder = Folder::new(&[("empty.test.yaml", ""), ("widgets.yaml", WIDGETS)]);
+    std::fs::create_dir(folder.path().join("none")).unwrap();
+    for (arguments, code, says) in [
+        ("rules test empty.test.yaml", 2, "error: there is no case in these files"),
+        ("rules test none", 2, "error: there is no file in none that could be read"),
+        ("status -f widgets.yaml --rules none", 2, "error: there is no file in none that could be read"),
+        ("rules explain -f widgets.yaml --name nobody", 2, "error: the filters leave out all of 3 objects"),
+        ("rules explain -f widgets.yaml --status Terminating", 0, ""),
+    ] {
+        let output = settled(arguments).dir(&folder).output();
+        assert_eq!(output.status.code(), Some(code), "{arguments}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(stderr.lines().next().unwrap_or_default(), says, "{arguments}");
+    }
+    let malformed = settled("rules explain -f -").stdin("kind: [\n").output();
+    assert_eq!(malformed.status.code(), Some(2));
+}
+
+/// A rule that no case has met at all is missing one as much as a branch is.
+#[test]
+fn a_rule_without_a_case_is_warned_of() {
+    let more = "  - match: {group: example.com, kind: Gadget}\n    current: status.done == true\n";
+    let case = "apiVersion: settled.dev/v1alpha1\nkind: RuleTest\ncases:\n- name: up\n  object: {apiVersion: example.com/v1, \
+                kind: Widget, status: {phase: Up}}\n  expect: {status: Current}\n";
+    let folder = Folder::new(&[("pack.yaml", &[PACK, more].concat()), ("pack.test.yaml", case)]);
+    let output = settled("rules test pack.test.yaml").dir(&folder).output();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("no case reaches current: status.done == true"), "{stderr}");
+}
