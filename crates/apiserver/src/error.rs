@@ -18,6 +18,8 @@ pub struct ApiError {
     pub message: String,
     /// `details` of the Status. Empty: there are none.
     pub details: Map<String, Value>,
+    /// `metadata.continue` of the Status: how to go on with a list. Empty: there is nothing.
+    pub next: String,
 }
 
 /// One of the `causes` of a Status.
@@ -52,7 +54,7 @@ impl fmt::Display for GroupResource<'_> {
 impl ApiError {
     /// An error without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new() }
+        Self { code, reason, message: message.into(), details: Map::new(), next: String::new() }
     }
 
     /// Says which object is meant.
@@ -173,6 +175,9 @@ impl ApiError {
         if let Some(status) = status.as_object_mut() {
             if self.reason.is_empty() {
                 status.remove("reason");
+            }
+            if !self.next.is_empty() {
+                status.insert("metadata".to_owned(), json!({"continue": self.next}));
             }
             if !self.details.is_empty() {
                 status.insert("details".to_owned(), self.details.clone().into());

@@ -1,5 +1,39 @@
 //! A Kubernetes-compatible API server in one process.
 
+mod admission;
+mod api;
+mod behaviour;
+mod body;
+mod builtin;
+mod core;
+mod decode;
+mod definition;
+mod delete;
 mod error;
+mod go;
+mod human;
+mod info;
+mod jsonpath;
+mod metadata;
+mod model;
+mod negotiate;
+mod object;
+mod options;
+mod partial;
+mod patching;
+mod printers;
+mod read;
+mod request;
+mod resource;
+mod scale;
+mod selector;
+mod server;
+mod strategy;
+mod table;
+mod watching;
+mod write;
 
+pub use body::Body;
 pub use error::{ApiError, Cause, GroupResource};
+pub use server::{Config, Server, StartError};
+pub use settled_store::Durability;

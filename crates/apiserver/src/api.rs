@@ -1,0 +1,150 @@
+//! A request from its first byte to its answer: the filters around what [`crate::resource`] does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Limited};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::body::Body;
+use crate::core::{Call, Core};
+use crate::error::ApiError;
+use crate::negotiate::{self, Endpoint};
+use crate::request::{Query, RequestInfo};
+use crate::resource::{self, Answer, ResourceRequest};
+
+/// The largest body of a request, in bytes.
+const MAX_BODY: usize = 3 << 20;
+/// How long a request may take that is no watch.
+const REQUEST_TIME: Duration = Duration::from_secs(60);
+/// The most that all warnings of an answer may have, and each one if that is exceeded.
+const MAX_WARNINGS: usize = 4096;
+const MAX_WARNING: usize = 256;
+
+/// The server without its sockets.
+pub(crate) struct Api {
+    pub(crate) core: Arc<Core>,
+    /// True once the server is to stop.
+    pub(crate) stopping: watch::Sender<bool>,
+}
+
+impl Api {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core, stopping: watch::Sender::new(false) }
+    }
+
+    /// Answers a request.
+    pub(crate) async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let query = Query::parse(head.uri.query().unwrap_or_default());
+        let info = RequestInfo::new(&head.method, head.uri.path(), &query);
+        let user_agent = head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let mut call = Call::new(user_agent.unwrap_or_default());
+        let result = self.answer(&mut call, &info, &query, &head.headers, body).await;
+        let mut response = match result {
+            Ok(response) => response,
+            Err(error) => error_answer(&head.headers, &error),
+        };
+        let headers = response.headers_mut();
+        let id = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string());
+        if let Ok(id) = id {
+            headers.insert("audit-id", id);
+        }
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        add_warnings(headers, &call.warnings);
+        if head.method == http::Method::HEAD {
+            *response.body_mut() = Body::empty();
+        }
+        response
+    }
+
+    async fn answer<B>(
+        self: &Arc<Self>,
+        call: &mut Call<'_>,
+        info: &RequestInfo,
+        query: &Query,
+        headers: &HeaderMap,
+        body: B,
+    ) -> Result<Answer, ApiError>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let mut stopping = self.stopping.subscribe();
+        let stop = async move {
+            // An error means that the server is gone altogether.
+            let _gone = stopping.wait_for(|stopping| *stopping).await;
+        };
+        let work = async {
+            let body = read_body(body).await?;
+            if info.is_resource {
+                let request = ResourceRequest { info, query, headers, body };
+                return self.core.resource(call, &request, stop).await;
+            }
+            Err(resource::page_not_found())
+        };
+        match tokio::time::timeout(REQUEST_TIME, work).await {
+            Ok(result) => result,
+            Err(_) => Err(ApiError::new(504, "Timeout", "the request took too long").retry_after(1)),
+        }
+    }
+}
+
+async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let limited = std::pin::pin!(Limited::new(body, MAX_BODY));
+    match limited.collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            let message = format!("Request entity too large: limit is {MAX_BODY}");
+            Err(ApiError::new(413, "RequestEntityTooLarge", message))
+        }
+        Err(error) => Err(ApiError::bad_request(format!("the body could not be read: {error}"))),
+    }
+}
+
+/// The answer to a request that failed.
+pub(crate) fn error_answer(headers: &HeaderMap, error: &ApiError) -> Answer {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let negotiated = negotiate::negotiate(accept, Endpoint::Plain)
+        .or_else(|_| negotiate::negotiate(None, Endpoint::Plain));
+    let Ok(negotiated) = negotiated else { return Response::new(Body::empty()) };
+    let mut response = resource::answer(error.code, negotiated, &error.to_status());
+    if let Some(seconds) = error.details.get("retryAfterSeconds").and_then(Value::as_u64) {
+        if let Ok(seconds) = HeaderValue::from_str(&seconds.to_string()) {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+    }
+    response
+}
+
+/// `Warning: 299 - "text"`, as RFC 7234 has it. Texts are shortened if they would be too long together.
+fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    let total: usize = warnings.iter().map(|text| text.chars().count()).sum();
+    let mut left = MAX_WARNINGS;
+    for text in warnings {
+        let text: String =
+            if total > MAX_WARNINGS { text.chars().take(MAX_WARNING).collect() } else { text.clone() };
+        let size = text.chars().count();
+        if size > left {
+            break;
+        }
+        left -= size;
+        let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let quoted = json!(plain).to_string();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - {quoted}").as_bytes()) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}

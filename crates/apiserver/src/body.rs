@@ -1,0 +1,117 @@
+//! The bodies of answers: bytes, lists that are joined while they are sent, and watches.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use settled_store::Entry;
+
+use crate::object::Head;
+use crate::watching::WatchStream;
+
+/// How much of a list is handed to the connection at once, about.
+const CHUNK: usize = 128 * 1024;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub struct Body(Kind);
+
+enum Kind {
+    Bytes(Option<Bytes>),
+    List(Box<ListBody>),
+    Watch(Box<WatchStream>),
+}
+
+/// A list whose objects are sent as they are stored.
+pub(crate) struct ListBody {
+    /// What goes before each object.
+    pub(crate) head: Head,
+    /// Everything before the first object.
+    pub(crate) prologue: Option<Vec<u8>>,
+    pub(crate) entries: std::vec::IntoIter<Arc<Entry>>,
+    pub(crate) first: bool,
+    pub(crate) done: bool,
+}
+
+impl Body {
+    pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Bytes(Some(bytes.into())))
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self(Kind::Bytes(None))
+    }
+
+    pub(crate) fn list(list: ListBody) -> Self {
+        Self(Kind::List(Box::new(list)))
+    }
+
+    pub(crate) fn watch(watch: WatchStream) -> Self {
+        Self(Kind::Watch(Box::new(watch)))
+    }
+}
+
+impl ListBody {
+    fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.done {
+            return None;
+        }
+        let mut chunk = Vec::with_capacity(CHUNK + CHUNK / 8);
+        chunk.append(&mut self.prologue.take().unwrap_or_default());
+        for entry in self.entries.by_ref() {
+            if !self.first {
+                chunk.push(b',');
+            }
+            self.first = false;
+            self.head.append(&mut chunk, entry.value(), entry.mod_revision().0);
+            if chunk.len() >= CHUNK {
+                return Some(chunk.into());
+            }
+        }
+        self.done = true;
+        chunk.extend_from_slice(b"]}\n");
+        Some(chunk.into())
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = |bytes: Option<Bytes>| bytes.map(|bytes| Ok(Frame::data(bytes)));
+        match &mut self.get_mut().0 {
+            Kind::Bytes(bytes) => Poll::Ready(frame(bytes.take())),
+            Kind::List(list) => Poll::Ready(frame(list.next_chunk())),
+            Kind::Watch(watch) => watch.poll_chunk(context).map(frame),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Bytes(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Bytes(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bytes(_) => "bytes",
+            Self::List(_) => "list",
+            Self::Watch(_) => "watch",
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! The heart that requests and controllers share: the store, the catalog, and the rules of writing.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use settled_store::{Entry, Key, Resource, Store, WriteError};
+
+use crate::definition::{Catalog, Definition};
+use crate::error::ApiError;
+
+/// What all requests share.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    catalog: RwLock<Arc<Catalog>>,
+    /// Where namespaces are in the store.
+    pub(crate) namespaces: Resource,
+}
+
+/// Who writes, with what, when, and what is to be said about it besides the answer.
+pub(crate) struct Call<'a> {
+    /// What the client calls itself.
+    pub(crate) user_agent: &'a str,
+    /// The time of the request.
+    pub(crate) now: jiff::Timestamp,
+    /// For the `Warning` headers of the answer.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(user_agent: &'a str) -> Self {
+        Self { user_agent, now: jiff::Timestamp::now(), warnings: Vec::new() }
+    }
+
+    /// Adds a warning, unless it was given already.
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+    }
+}
+
+/// An object that is meant.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) definition: &'a Definition,
+    /// Empty for what is in no namespace.
+    pub(crate) namespace: &'a str,
+    /// Empty if the object has none yet.
+    pub(crate) name: &'a str,
+}
+
+impl Target<'_> {
+    pub(crate) fn key(&self) -> Result<Key, ApiError> {
+        // Names that can't be keys can't exist either.
+        Key::new(&self.definition.resource, self.namespace, self.name).map_err(|_| self.not_found())
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::not_found(self.definition.group_resource(), self.name)
+    }
+
+    pub(crate) fn modified(&self) -> ApiError {
+        ApiError::modified(self.definition.group_resource(), self.name)
+    }
+}
+
+impl Core {
+    pub(crate) fn new(store: Store, namespaces: Resource) -> Self {
+        Self { store, catalog: RwLock::default(), namespaces }
+    }
+
+    /// What is served now.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes what is served. Requests that run go on with what was.
+    pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
+        let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut catalog));
+    }
+
+    /// The stored object, as it is now.
+    pub(crate) fn get(&self, target: &Target<'_>) -> Result<Arc<Entry>, ApiError> {
+        self.store.get(&target.key()?).ok_or_else(|| target.not_found())
+    }
+}
+
+/// A write that failed for another reason than a conflict.
+pub(crate) fn write_failed(error: &WriteError) -> ApiError {
+    match error {
+        WriteError::TooLarge { size, limit } => {
+            let message =
+                format!("Request is too large: the object has {size} bytes; at most {limit} are allowed");
+            ApiError::new(413, "RequestEntityTooLarge", message)
+        }
+        WriteError::Busy { .. } => {
+            ApiError::new(429, "TooManyRequests", "too many writes are waiting, please try again later")
+                .retry_after(1)
+        }
+        WriteError::Stopped => ApiError::new(503, "ServiceUnavailable", "the server is stopping"),
+        WriteError::Full { .. } => ApiError::new(507, "InsufficientStorage", error.to_string()),
+        WriteError::Backend(source) => ApiError::internal(format!("{error}: {source}")),
+        _ => ApiError::internal(error),
+    }
+}

@@ -1,0 +1,349 @@
+//! Definitions: what the server knows of a resource in one version, and the catalog of all of them.
+//!
+//! Built-in kinds and custom resources are rows of the same table.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use settled_managed_fields::FieldManager;
+use settled_store::{Entry, Resource};
+
+use crate::behaviour;
+use crate::builtin::BuiltinKind;
+use crate::error::GroupResource;
+use crate::model::{Builtin, Model, Types};
+use crate::object::Head;
+use crate::scale::ScalePaths;
+use crate::selector::SelectableFields;
+use crate::table::Columns;
+
+/// A resource in one version: where it is, what it may do, what its objects look like.
+pub(crate) struct Definition {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) verbs: Vec<&'static str>,
+    pub(crate) subresources: Vec<Subresource>,
+    /// A text that every use of the version is answered with.
+    pub(crate) deprecation: Option<String>,
+    /// What it is called in the store: the same for all versions.
+    pub(crate) resource: Resource,
+    /// Which fields objects can be selected by: the same for all versions.
+    pub(crate) selectable: SelectableFields,
+    /// What a table of the objects shows.
+    pub(crate) columns: Columns,
+    pub(crate) scale: Option<ScalePaths>,
+    pub(crate) model: Model,
+    api_version: String,
+    head: Head,
+    managers: [OnceLock<FieldManager<Types>>; 4],
+}
+
+/// A part of a resource that is read or written on its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    /// The kind that is written and read there.
+    pub(crate) kind: String,
+    /// The group and version of that kind, if they aren't the resource's own.
+    pub(crate) group_version: Option<(String, String)>,
+    pub(crate) verbs: Vec<&'static str>,
+}
+
+/// Which part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Main,
+    Status,
+    Scale,
+    /// What keeps a namespace from going.
+    Finalize,
+}
+
+/// What a [`Definition`] is called.
+pub(crate) struct Names {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+}
+
+impl Definition {
+    #[expect(clippy::too_many_arguments, reason = "a row of a table")]
+    pub(crate) fn new(
+        names: Names,
+        resource: Resource,
+        namespaced: bool,
+        verbs: Vec<&'static str>,
+        subresources: Vec<Subresource>,
+        deprecation: Option<String>,
+        selectable: SelectableFields,
+        columns: Columns,
+        scale: Option<ScalePaths>,
+        model: Model,
+    ) -> Self {
+        let Names { group, version, kind, list_kind, plural, singular, short_names, categories } = names;
+        let api_version = api_version(&group, &version);
+        let head = Head::new(&api_version, &kind);
+        Self {
+            group,
+            version,
+            kind,
+            list_kind,
+            plural,
+            singular,
+            short_names,
+            categories,
+            namespaced,
+            verbs,
+            subresources,
+            deprecation,
+            resource,
+            selectable,
+            columns,
+            scale,
+            model,
+            api_version,
+            head,
+            managers: Default::default(),
+        }
+    }
+
+    /// That of a built-in kind.
+    pub(crate) fn builtin(row: &'static BuiltinKind) -> Result<Self, settled_store::KeyError> {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let names = Names {
+            group: row.group.to_owned(),
+            version: row.version.to_owned(),
+            kind: row.kind.to_owned(),
+            list_kind: row.list_kind.to_owned(),
+            plural: row.plural.to_owned(),
+            singular: row.singular.to_owned(),
+            short_names: owned(row.short_names),
+            categories: owned(row.categories),
+        };
+        let subresources = row
+            .subresources
+            .iter()
+            .map(|sub| Subresource {
+                name: sub.name.to_owned(),
+                kind: sub.kind.to_owned(),
+                group_version: (sub.group != row.group || sub.version != row.version)
+                    .then(|| (sub.group.to_owned(), sub.version.to_owned())),
+                verbs: sub.verbs.to_vec(),
+            })
+            .collect();
+        let scale = row.has_subresource("scale").then(ScalePaths::builtin);
+        Ok(Self::new(
+            names,
+            stored_as(row.group, row.plural)?,
+            row.namespaced,
+            row.verbs.to_vec(),
+            subresources,
+            None,
+            SelectableFields::builtin(row.group, row.kind),
+            Columns::builtin(row.group, row.kind),
+            scale,
+            Model::Builtin(Builtin { row, behaviour: behaviour::builtin(row.group, row.plural) }),
+        ))
+    }
+
+    /// `apps/v1`.
+    pub(crate) fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// What goes before the stored bytes of an object.
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// For the texts of errors.
+    pub(crate) fn group_resource(&self) -> GroupResource<'_> {
+        GroupResource { group: &self.group, resource: &self.plural }
+    }
+
+    /// Was the entry written under an older definition, so that it must be read anew?
+    pub(crate) fn needs_completion(&self, entry: &Entry) -> bool {
+        match &self.model {
+            Model::Builtin(_) => false,
+            Model::Custom(custom) => custom.changed > entry.mod_revision().0,
+        }
+    }
+
+    /// A subresource.
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|sub| sub.name == name)
+    }
+
+    /// Is the status written on its own?
+    pub(crate) fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    /// Who keeps the books on who owns which field of a part.
+    pub(crate) fn field_manager(&self, part: Part) -> &FieldManager<Types> {
+        let (at, subresource) = match part {
+            Part::Main => (0, ""),
+            Part::Status => (1, "status"),
+            Part::Scale => (2, "scale"),
+            Part::Finalize => (3, "finalize"),
+        };
+        let cell = &self.managers[at];
+        cell.get_or_init(|| {
+            let types = self.model.types(self);
+            let mut manager = FieldManager::new(types.clone(), &self.api_version, &self.kind);
+            if !subresource.is_empty() {
+                manager = manager.with_subresource(subresource);
+            }
+            if self.has_status() {
+                for version in types.versions() {
+                    manager = manager.with_filter(version, self.model.owned_filter(part));
+                }
+            }
+            manager
+        })
+    }
+}
+
+/// What a resource is called in the store. Events are one resource in two groups.
+pub(crate) fn stored_as(group: &str, plural: &str) -> Result<Resource, settled_store::KeyError> {
+    match (group, plural) {
+        ("", _) | ("events.k8s.io", "events") => Resource::new(plural),
+        _ => Resource::new(&format!("{group}/{plural}")),
+    }
+}
+
+/// `v1` or `apps/v1`.
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.plural, self.api_version)
+    }
+}
+
+/// All definitions that are served. It never changes; there is a new one when something does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Catalog {
+    /// By group, version and plural name.
+    definitions: BTreeMap<String, BTreeMap<String, BTreeMap<String, Arc<Definition>>>>,
+}
+
+impl Catalog {
+    pub(crate) fn insert(&mut self, definition: Arc<Definition>) {
+        self.definitions
+            .entry(definition.group.clone())
+            .or_default()
+            .entry(definition.version.clone())
+            .or_default()
+            .insert(definition.plural.clone(), definition);
+    }
+
+    /// Takes all versions of a resource away.
+    pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+        if let Some(versions) = self.definitions.get_mut(group) {
+            for resources in versions.values_mut() {
+                resources.remove(plural);
+            }
+            versions.retain(|_, resources| !resources.is_empty());
+            if versions.is_empty() {
+                self.definitions.remove(group);
+            }
+        }
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Definition>> {
+        self.definitions.get(group)?.get(version)?.get(plural)
+    }
+
+    /// The versions of a resource, the preferred one first.
+    pub(crate) fn versions_of(&self, group: &str, plural: &str) -> Vec<&Arc<Definition>> {
+        let versions = self.versions(group);
+        versions.iter().filter_map(|version| self.find(group, version, plural)).collect()
+    }
+
+    /// The groups, sorted.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &str> {
+        self.definitions.keys().map(String::as_str)
+    }
+
+    /// The versions of a group, the preferred one first.
+    pub(crate) fn versions(&self, group: &str) -> Vec<&str> {
+        let mut versions: Vec<&str> =
+            self.definitions.get(group).into_iter().flat_map(BTreeMap::keys).map(String::as_str).collect();
+        versions.sort_by_cached_key(|version| version_rank(version));
+        versions
+    }
+
+    /// The definitions of a group in a version, by plural name.
+    pub(crate) fn resources(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Definition>> {
+        self.definitions
+            .get(group)
+            .and_then(|versions| versions.get(version))
+            .into_iter()
+            .flat_map(BTreeMap::values)
+    }
+
+    /// Each resource once, in its preferred version.
+    pub(crate) fn preferred(&self) -> Vec<&Arc<Definition>> {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut found = Vec::new();
+        for group in self.definitions.keys() {
+            for version in self.versions(group) {
+                found.extend(
+                    self.resources(group, version).filter(|definition| seen.insert(&definition.resource)),
+                );
+            }
+        }
+        found
+    }
+}
+
+/// Sorts versions as Kubernetes does: stable before beta before alpha, newer first, anything else last by name
+/// (`apimachinery/pkg/version`).
+pub(crate) fn version_rank(version: &str) -> (u8, std::cmp::Reverse<u64>, std::cmp::Reverse<u64>, String) {
+    use std::cmp::Reverse;
+    let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with(['0', '+']));
+    let other = (3, Reverse(0), Reverse(0), version.to_owned());
+    let Some(rest) = version.strip_prefix('v') else { return other };
+    let (stage, major, minor) = if let Some((major, minor)) = rest.split_once("alpha") {
+        (2, major, minor)
+    } else if let Some((major, minor)) = rest.split_once("beta") {
+        (1, major, minor)
+    } else {
+        (0, rest, "1")
+    };
+    match (number(major), number(minor)) {
+        (Some(major), Some(minor)) => (stage, Reverse(major), Reverse(minor), String::new()),
+        _ => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_sorted_as_upstream_does() {
+        let sorted =
+            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"];
+        let mut versions = sorted.to_vec();
+        versions.reverse();
+        versions.sort_by_cached_key(|version| version_rank(version));
+        assert_eq!(versions, sorted);
+    }
+}

@@ -1,0 +1,357 @@
+//! `metadata`: what every object must have right (`apimachinery/pkg/api/validation/objectmeta.go`).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::error::Cause;
+use crate::object::{finalizers, is_terminating, meta, metadata};
+
+/// The longest name, in bytes.
+const MAX_NAME: usize = 253;
+/// How much all annotations may hold together, in bytes.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// How the names of a kind are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    /// Anything that can be a part of a path: RBAC's.
+    Path,
+    /// Lower case words with dots between them: most kinds.
+    Subdomain,
+    /// One lower case word: namespaces.
+    Label,
+    /// One lower case word that begins with a letter: services before 1.35.
+    Label1035,
+}
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+     with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn is_label(text: &str) -> bool {
+    let edge =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let bytes = text.as_bytes();
+    edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+}
+
+fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+impl NameRule {
+    /// What is wrong with a name. `prefix`: it is one that characters will be appended to.
+    pub(crate) fn errors(self, name: &str, prefix: bool) -> Vec<String> {
+        // What comes after a prefix makes a final dash right.
+        let full = match name.strip_suffix('-').filter(|rest| prefix && !rest.is_empty()) {
+            Some(rest) => format!("{rest}a"),
+            None => name.to_owned(),
+        };
+        let too_long =
+            |limit: usize| (name.len() > limit).then(|| format!("must be no more than {limit} bytes"));
+        let mut errors = Vec::new();
+        match self {
+            Self::Path => return path_segment_errors(name, prefix),
+            Self::Subdomain => {
+                errors.extend(too_long(MAX_NAME));
+                if full.is_empty() || !full.split('.').all(is_label) {
+                    errors.push(SUBDOMAIN.to_owned());
+                }
+            }
+            Self::Label => {
+                errors.extend(too_long(63));
+                if !is_label(&full) {
+                    errors.push(if full.contains('.') && full.split('.').all(is_label) {
+                        "must not contain dots".to_owned()
+                    } else {
+                        LABEL.to_owned()
+                    });
+                }
+            }
+            Self::Label1035 => {
+                errors.extend(too_long(63));
+                if !is_label(&full) || !full.starts_with(|c: char| c.is_ascii_lowercase()) {
+                    errors.push(LABEL_1035.to_owned());
+                }
+            }
+        }
+        errors
+    }
+}
+
+/// What can't be a part of a path.
+fn path_segment_errors(name: &str, prefix: bool) -> Vec<String> {
+    if !prefix && matches!(name, "." | "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    ["/", "%"]
+        .into_iter()
+        .filter(|bad| name.contains(bad))
+        .map(|bad| format!("may not contain '{bad}'"))
+        .collect()
+}
+
+/// What is wrong with the name of a label, an annotation or a finalizer.
+pub(crate) fn qualified_name_errors(name: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    let parts: Vec<&str> = name.split('/').collect();
+    let name = match parts.as_slice() {
+        [name] => *name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                errors.push("prefix part must be non-empty".to_owned());
+            } else {
+                let wrong = NameRule::Subdomain.errors(prefix, false);
+                errors.extend(wrong.into_iter().map(|error| format!("prefix part {error}")));
+            }
+            name
+        }
+        _ => {
+            return vec![format!(
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+                 with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+                 validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and \
+                 '/' (e.g. 'example.com/MyName')"
+            )
+            .replace("a valid label key", "a qualified name")];
+        }
+    };
+    if name.is_empty() {
+        errors.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        errors.push("name part must be no more than 63 bytes".to_owned());
+    }
+    if !is_word(name) {
+        errors.push(QUALIFIED.to_owned());
+    }
+    errors
+}
+
+/// What is wrong with the value of a label.
+pub(crate) fn label_value_errors(value: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if value.len() > 63 {
+        errors.push("must be no more than 63 bytes".to_owned());
+    }
+    if !value.is_empty() && !is_word(value) {
+        errors.push(LABEL_VALUE.to_owned());
+    }
+    errors
+}
+
+pub(crate) fn invalid(field: &str, value: &Value, why: &str) -> Cause {
+    Cause::new("FieldValueInvalid", format!("Invalid value: {value}: {why}"), field)
+}
+
+pub(crate) fn required(field: &str, why: &str) -> Cause {
+    let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
+    Cause::new("FieldValueRequired", message, field)
+}
+
+pub(crate) fn forbidden(field: &str, why: &str) -> Cause {
+    Cause::new("FieldValueForbidden", format!("Forbidden: {why}"), field)
+}
+
+/// What is wrong with the metadata of an object, by itself.
+pub(crate) fn validate(object: &Value, namespaced: bool, names: NameRule) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let (name, generate_name) = (meta(object, "name"), meta(object, "generateName"));
+    if !generate_name.is_empty() {
+        let wrong = names.errors(generate_name, true);
+        causes.extend(wrong.iter().map(|why| invalid("metadata.generateName", &json!(generate_name), why)));
+    }
+    if name.is_empty() {
+        causes.push(required("metadata.name", "name or generateName is required"));
+    } else {
+        causes
+            .extend(names.errors(name, false).iter().map(|why| invalid("metadata.name", &json!(name), why)));
+    }
+    let namespace = meta(object, "namespace");
+    if namespaced {
+        if namespace.is_empty() {
+            causes.push(required("metadata.namespace", ""));
+        } else {
+            let wrong = NameRule::Label.errors(namespace, false);
+            causes.extend(wrong.iter().map(|why| invalid("metadata.namespace", &json!(namespace), why)));
+        }
+    } else if !namespace.is_empty() {
+        causes.push(forbidden("metadata.namespace", "not allowed on this type"));
+    }
+    let Some(metadata) = metadata(object) else { return causes };
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|number| *number < 0)
+    {
+        causes.push(invalid("metadata.generation", &json!(generation), "must be greater than or equal to 0"));
+    }
+    validate_labels(metadata.get("labels"), "metadata.labels", &mut causes);
+    validate_annotations(metadata.get("annotations"), &mut causes);
+    validate_owners(metadata.get("ownerReferences"), &mut causes);
+    let finalizers = finalizers(object);
+    for finalizer in &finalizers {
+        let wrong = qualified_name_errors(finalizer);
+        causes.extend(wrong.iter().map(|why| invalid("metadata.finalizers", &json!(finalizer), why)));
+    }
+    if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        causes.push(invalid("metadata.finalizers", &json!(finalizers), why));
+    }
+    causes
+}
+
+/// What is wrong with labels.
+pub(crate) fn validate_labels(labels: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
+    for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
+        causes.extend(qualified_name_errors(name).iter().map(|why| invalid(field, &json!(name), why)));
+        let value = value.as_str().unwrap_or_default();
+        causes.extend(label_value_errors(value).iter().map(|why| invalid(field, &json!(value), why)));
+    }
+}
+
+fn validate_annotations(annotations: Option<&Value>, causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.annotations";
+    let Some(annotations) = annotations.and_then(Value::as_object) else { return };
+    let mut size = 0;
+    for (name, value) in annotations {
+        size += name.len() + value.as_str().map_or(0, str::len);
+        let wrong = qualified_name_errors(&name.to_lowercase());
+        causes.extend(wrong.iter().map(|why| invalid(FIELD, &json!(name), why)));
+    }
+    if size > MAX_ANNOTATIONS {
+        let message = format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes");
+        causes.push(Cause::new("FieldValueTooLong", message, FIELD));
+    }
+}
+
+fn validate_owners(owners: Option<&Value>, causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.ownerReferences";
+    let mut controller: Option<String> = None;
+    for owner in owners.and_then(Value::as_array).into_iter().flatten() {
+        let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
+        let api_version = text("apiVersion");
+        for (name, empty, why) in [
+            ("apiVersion", api_version.is_empty() || api_version.ends_with('/'), "version must not be empty"),
+            ("kind", text("kind").is_empty(), "must not be empty"),
+            ("name", text("name").is_empty(), "must not be empty"),
+            ("uid", text("uid").is_empty(), "must not be empty"),
+        ] {
+            if empty {
+                causes.push(invalid(&format!("{FIELD}.{name}"), &json!(text(name)), why));
+            }
+        }
+        if api_version == "v1" && text("kind") == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(invalid(FIELD, owner, why));
+        }
+        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
+            let this = format!("{}/{}", text("kind"), text("name"));
+            if let Some(first) = &controller {
+                let why = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} \
+                     and {this}"
+                );
+                causes.push(invalid(FIELD, owners.unwrap_or(&Value::Null), &why));
+            } else {
+                controller = Some(this);
+            }
+        }
+    }
+}
+
+/// What must not change between two versions of an object.
+pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if is_terminating(old) {
+        let before: BTreeSet<&str> = finalizers(old).into_iter().collect();
+        let extra: BTreeSet<&str> =
+            finalizers(new).into_iter().filter(|name| !before.contains(name)).collect();
+        if !extra.is_empty() {
+            let list: Vec<String> = extra.iter().map(|name| format!("{name:?}")).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers \
+                 []string{{{}}}",
+                list.join(", ")
+            );
+            causes.push(forbidden("metadata.finalizers", &why));
+        }
+    }
+    let number = |object: &Value| {
+        metadata(object)
+            .and_then(|metadata| metadata.get("generation"))
+            .and_then(Value::as_i64)
+            .unwrap_or_default()
+    };
+    if number(new) < number(old) {
+        causes.push(invalid("metadata.generation", &json!(number(new)), "must not be decremented"));
+    }
+    for name in ["name", "namespace", "uid"] {
+        if meta(new, name) != meta(old, name) {
+            causes.push(invalid(&format!("metadata.{name}"), &json!(meta(new, name)), "field is immutable"));
+        }
+    }
+    for name in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let of = |object| {
+            metadata(object).and_then(|metadata: &Map<_, _>| metadata.get(name)).filter(|v| !v.is_null())
+        };
+        if of(new) != of(old) {
+            let value = of(new).unwrap_or(&Value::Null);
+            causes.push(invalid(&format!("metadata.{name}"), value, "field is immutable"));
+        }
+    }
+    causes
+}
+
+/// Drops members that are null, and empty maps and lists, from `metadata`: Go's type of it never holds them.
+pub(crate) fn normalize(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for name in ["labels", "annotations"] {
+        if let Some(map) = metadata.get_mut(name).and_then(Value::as_object_mut) {
+            for value in map.values_mut().filter(|value| value.is_null()) {
+                *value = "".into();
+            }
+        }
+    }
+    metadata.retain(|name, value| match value {
+        Value::Null => false,
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        Value::String(text) => {
+            !text.is_empty()
+                || !matches!(&**name, "generateName" | "selfLink" | "uid" | "resourceVersion" | "namespace")
+        }
+        Value::Number(number) => name != "generation" || number.as_i64() != Some(0),
+        Value::Bool(_) => true,
+    });
+}
+
+/// Removes owners that are given twice. True if there were any.
+pub(crate) fn deduplicate_owners(object: &mut Value) -> bool {
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+    let Some(owners) = owners else { return false };
+    let before = owners.len();
+    let mut seen: Vec<Value> = Vec::new();
+    owners.retain(|owner| {
+        let new = !seen.contains(owner);
+        if new {
+            seen.push(owner.clone());
+        }
+        new
+    });
+    owners.len() < before
+}

@@ -1,0 +1,221 @@
+//! What is known of the objects of a kind: their schema, their defaults, and how they behave in writes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use serde_json::Value;
+use settled_managed_fields::{ConvertError, FieldFilter, FieldSet, ObjectType, ObjectTypes, Path, Schema};
+
+use settled_patch::PatchTypes;
+
+use crate::builtin::{self, BuiltinKind};
+use crate::definition::{Definition, Part};
+use crate::error::Cause;
+use crate::metadata::NameRule;
+
+/// How a kind is described.
+#[derive(Debug)]
+pub(crate) enum Model {
+    /// A kind that the server brings.
+    Builtin(Builtin),
+    /// A kind that a CustomResourceDefinition describes.
+    Custom(Box<Custom>),
+}
+
+/// A kind that the server brings.
+#[derive(Debug)]
+pub(crate) struct Builtin {
+    pub(crate) row: &'static BuiltinKind,
+    pub(crate) behaviour: Behaviour,
+}
+
+/// What became of an object when it was read as one of a kind.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    /// The paths of fields that the kind doesn't have. They are gone.
+    pub(crate) unknown: Vec<String>,
+    /// Why it can't be one of that kind.
+    pub(crate) error: Option<String>,
+}
+
+/// A version of a kind that a CustomResourceDefinition describes.
+#[derive(Debug)]
+pub(crate) struct Custom {
+    pub(crate) types: Arc<Vec<(String, String, Arc<Schema>)>>,
+    /// The revision of the definition: objects that are older may have to be read anew.
+    pub(crate) changed: u64,
+}
+
+/// How the objects of a kind behave in writes. Upstream has a strategy in code for each kind; most of it is this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behaviour {
+    pub(crate) names: NameRule,
+    /// `metadata.generation` counts the changes of what is asked for.
+    pub(crate) generation: bool,
+    /// A PUT creates what isn't there.
+    pub(crate) create_on_update: bool,
+    /// A PUT without a `resourceVersion` overwrites whatever is there.
+    pub(crate) unconditional_update: bool,
+    /// Deletion takes time: pods.
+    pub(crate) graceful: bool,
+    /// What happens to dependents if the request does not say.
+    pub(crate) dependents: Dependents,
+    /// A deletion is answered with the object instead of a Status.
+    pub(crate) returns_deleted: bool,
+    /// What of `metadata` a write to the status can't change.
+    pub(crate) status_keeps: StatusKeeps,
+}
+
+/// What happens to dependents if the request does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dependents {
+    /// They are deleted later.
+    Delete,
+    /// They stay.
+    Orphan,
+    /// The kind can't own anything.
+    Unsupported,
+}
+
+/// What of `metadata` a write to the status can't change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusKeeps {
+    /// Everything: custom resources.
+    All,
+    /// The labels: Deployments.
+    Labels,
+    /// The owners: Pods.
+    Owners,
+    /// Nothing: other built-in kinds.
+    Nothing,
+}
+
+impl Behaviour {
+    /// That of custom resources.
+    pub(crate) const CUSTOM: Self = Self {
+        names: NameRule::Subdomain,
+        generation: true,
+        create_on_update: false,
+        unconditional_update: false,
+        graceful: false,
+        dependents: Dependents::Delete,
+        returns_deleted: false,
+        status_keeps: StatusKeeps::All,
+    };
+}
+
+impl Model {
+    pub(crate) fn behaviour(&self) -> &Behaviour {
+        match self {
+            Self::Builtin(builtin) => &builtin.behaviour,
+            Self::Custom(_) => &Behaviour::CUSTOM,
+        }
+    }
+
+    pub(crate) const fn is_custom(&self) -> bool {
+        matches!(self, Self::Custom(_))
+    }
+
+    /// Reads an object as one of the kind: what the kind does not have goes.
+    pub(crate) fn read_in(&self, object: &mut Value) -> Incoming {
+        match self {
+            Self::Builtin(builtin) => {
+                let decoded = builtin::decode(builtin.row, object);
+                Incoming { unknown: decoded.unknown, error: decoded.error }
+            }
+            Self::Custom(_) => Incoming::default(),
+        }
+    }
+
+    /// Sets defaults.
+    pub(crate) fn default(&self, object: &mut Value) {
+        match self {
+            Self::Builtin(builtin) => builtin::default(builtin.row, object),
+            Self::Custom(_) => {}
+        }
+    }
+
+    /// What is wrong with an object, all but its metadata.
+    pub(crate) fn validate(&self, _new: &Value, _old: Option<&Value>) -> Vec<Cause> {
+        Vec::new()
+    }
+
+    /// The types of the kind in all its versions, for server-side apply.
+    pub(crate) fn types(&self, definition: &Definition) -> Types {
+        match self {
+            Self::Builtin(builtin) => {
+                let schemas = builtin::schemas(definition.api_version());
+                let schema = schemas.as_object().map(|schemas| Schema::from_open_api(schemas, false));
+                let row = match schema {
+                    Some(Ok(schema)) => (builtin.row.schema_name.to_owned(), Arc::new(schema)),
+                    _ => (String::new(), Schema::deduced()),
+                };
+                Types(Arc::new(vec![(definition.api_version().to_owned(), row.0, row.1)]))
+            }
+            Self::Custom(custom) => Types(custom.types.clone()),
+        }
+    }
+
+    /// How strategic merge sees the kind: the types of its group and version, and the name of its own.
+    pub(crate) fn patch_types(&self, definition: &Definition) -> (Arc<PatchTypes>, String) {
+        static MADE: LazyLock<Mutex<BTreeMap<String, Arc<PatchTypes>>>> = LazyLock::new(Mutex::default);
+        let Self::Builtin(builtin) = self else { return Default::default() };
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let types = made.entry(definition.api_version().to_owned()).or_insert_with(|| {
+            let mut types = PatchTypes::default();
+            if let Some(schemas) = builtin::schemas(definition.api_version()).as_object() {
+                types.add_components(schemas);
+            }
+            Arc::new(types)
+        });
+        (types.clone(), builtin.row.schema_name.to_owned())
+    }
+
+    /// Which fields a write to a part may own, when the status is a part of its own.
+    pub(crate) fn owned_filter(&self, part: Part) -> FieldFilter {
+        let paths: &[&[&str]] = match (part, self.behaviour().status_keeps) {
+            (Part::Main, _) => &[&["status"]],
+            (Part::Scale | Part::Finalize, _) => &[],
+            (Part::Status, StatusKeeps::All) => &[&["spec"], &["metadata"]],
+            (Part::Status, StatusKeeps::Labels) => &[&["spec"], &["metadata", "labels"]],
+            (Part::Status, StatusKeeps::Owners) => {
+                &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+            }
+            (Part::Status, StatusKeeps::Nothing) => &[&["spec"]],
+        };
+        let set: FieldSet = paths.iter().map(|path| Path::fields(path.iter().copied())).collect();
+        FieldFilter::Exclude(set)
+    }
+}
+
+/// The types of a kind by version: `apiVersion`, the name of the type, the schema that has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Types(pub(crate) Arc<Vec<(String, String, Arc<Schema>)>>);
+
+impl Types {
+    /// All versions.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(version, _, _)| version.as_str())
+    }
+}
+
+impl ObjectTypes for Types {
+    fn object_type(&self, api_version: &str, _kind: &str) -> Option<ObjectType> {
+        let (_, name, schema) = self.0.iter().find(|(version, _, _)| version == api_version)?;
+        Some(match name.as_str() {
+            "" => ObjectType::deduced(),
+            name => ObjectType::named(schema.clone(), name),
+        })
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
+        if !self.versions().any(|version| version == api_version) {
+            return Err(ConvertError::MissingVersion(api_version.to_owned()));
+        }
+        let mut object = object.clone();
+        if let Some(map) = object.as_object_mut() {
+            map.insert("apiVersion".to_owned(), api_version.into());
+        }
+        Ok(object)
+    }
+}

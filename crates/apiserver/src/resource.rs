@@ -1,0 +1,569 @@
+//! Requests for resources: from a request line and a body to an answer.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::body::{Body, ListBody};
+use crate::core::{Call, Core, Target};
+use crate::decode;
+use crate::definition::{Definition, Part};
+use crate::delete::{self, Deleted};
+use crate::error::ApiError;
+use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
+use crate::object::{self, Head, meta, text};
+use crate::options::{DeleteOptions, ListOptions, WriteOptions};
+use crate::partial;
+use crate::patching;
+use crate::read::{Filter, Listing};
+use crate::request::{Query, RequestInfo};
+use crate::table::{self, Columns, IncludeObject};
+use crate::watching::Form;
+use crate::write::{self, Change, Outcome, Written};
+
+/// A request for a resource, with its body read.
+pub(crate) struct ResourceRequest<'a> {
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) query: &'a Query,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// An answer without its headers of transport.
+pub(crate) type Answer = Response<Body>;
+
+fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The answer with a JSON or YAML body.
+pub(crate) fn answer(status: u16, negotiated: Negotiated, value: &Value) -> Answer {
+    bytes_answer(status, negotiated, object::to_bytes(value))
+}
+
+/// The answer with a body of JSON, turned into YAML if that was asked for.
+pub(crate) fn bytes_answer(status: u16, negotiated: Negotiated, json: Vec<u8>) -> Answer {
+    let body = match negotiated.format {
+        Format::Json if negotiated.pretty => {
+            let value: Value = serde_json::from_slice(&json).unwrap_or_default();
+            let mut text = serde_json::to_vec_pretty(&value).unwrap_or(json);
+            text.push(b'\n');
+            text
+        }
+        Format::Json => {
+            let mut json = json;
+            json.push(b'\n');
+            json
+        }
+        Format::Yaml => {
+            let mut yaml = Vec::with_capacity(json.len() * 2);
+            // What the server wrote can be read.
+            match settled_manifest::write_yaml(&json, &mut yaml) {
+                Ok(()) => yaml,
+                Err(_) => json,
+            }
+        }
+    };
+    let mut response = Response::new(Body::bytes(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(negotiated.content_type()));
+    response
+}
+
+/// What the objects of a resource are turned into for a client.
+struct Shape {
+    negotiated: Negotiated,
+    include: IncludeObject,
+    now: Timestamp,
+}
+
+impl Shape {
+    fn new(request: &ResourceRequest<'_>, endpoint: Endpoint, now: Timestamp) -> Result<Self, ApiError> {
+        let accept = header_text(request.headers, header::ACCEPT);
+        let mut negotiated = negotiate::negotiate(accept, endpoint)?;
+        negotiated.pretty |= matches!(request.query.truthy("pretty"), Some(true));
+        let include = match negotiated.representation {
+            Representation::Table(_) => IncludeObject::parse(request.query.find("includeObject"))?,
+            _ => IncludeObject::default(),
+        };
+        Ok(Self { negotiated, include, now })
+    }
+
+    /// Does the object go out as it is?
+    fn is_plain(&self) -> bool {
+        self.negotiated.representation == Representation::Object
+    }
+
+    /// One object.
+    fn object(&self, columns: &Columns, object: Value) -> Result<Value, ApiError> {
+        Ok(match self.negotiated.representation {
+            Representation::Object | Representation::Discovery => object,
+            Representation::Partial(version) => partial::partial(&object, version),
+            Representation::PartialList(_) => {
+                let go_type = format!("*unstructured.{}", text(&object, "kind"));
+                return Err(negotiate::wrong_shape(self.negotiated.representation, &go_type));
+            }
+            Representation::Table(version) => {
+                let metadata = json!({"resourceVersion": meta(&object, "resourceVersion")});
+                table::table(columns, &[object], metadata, self.include, version, self.now, true)
+            }
+        })
+    }
+}
+
+/// As [`Shape`], for the events of a watch.
+struct WatchForm {
+    shape: Shape,
+    definition: Arc<Definition>,
+}
+
+impl Form for WatchForm {
+    fn object(&self, object: &Value, first: bool) -> Value {
+        match self.shape.negotiated.representation {
+            Representation::Table(version) => {
+                let metadata = json!({"resourceVersion": meta(object, "resourceVersion")});
+                let rows = std::slice::from_ref(object);
+                let columns = &self.definition.columns;
+                table::table(columns, rows, metadata, self.shape.include, version, self.shape.now, first)
+            }
+            Representation::Partial(version) | Representation::PartialList(version) => {
+                partial::partial(object, version)
+            }
+            _ => object.clone(),
+        }
+    }
+}
+
+/// Which part of an object a subresource is.
+fn part(subresource: &str) -> Option<Part> {
+    match subresource {
+        "" => Some(Part::Main),
+        "status" => Some(Part::Status),
+        "scale" => Some(Part::Scale),
+        "finalize" => Some(Part::Finalize),
+        _ => None,
+    }
+}
+
+/// No such path.
+pub(crate) fn page_not_found() -> ApiError {
+    ApiError::new(404, "NotFound", "the server could not find the requested resource")
+}
+
+impl Core {
+    /// Answers a request for a resource.
+    pub(crate) async fn resource(
+        self: &Arc<Self>,
+        call: &mut Call<'_>,
+        request: &ResourceRequest<'_>,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<Answer, ApiError> {
+        let info = request.info;
+        let catalog = self.catalog();
+        let definition =
+            catalog.find(&info.group, &info.version, &info.resource).ok_or_else(page_not_found)?;
+        if definition.namespaced == info.namespace.is_empty()
+            && !(definition.namespaced && matches!(info.verb, "list" | "watch"))
+            && !(!definition.namespaced && info.resource == "namespaces")
+        {
+            return Err(page_not_found());
+        }
+        if let Some(text) = &definition.deprecation {
+            call.warn(text.clone());
+        }
+        let target = Target {
+            definition,
+            namespace: if definition.namespaced { &info.namespace } else { "" },
+            name: if info.is_collection() { "" } else { &info.name },
+        };
+        if !info.subresource.is_empty() {
+            let subresource = definition.subresource(&info.subresource).ok_or_else(page_not_found)?;
+            if !subresource.verbs.contains(&info.verb) {
+                return Err(ApiError::method_not_supported(definition.group_resource(), info.verb));
+            }
+        } else if !definition.verbs.contains(&info.verb) {
+            return Err(ApiError::method_not_supported(definition.group_resource(), info.verb));
+        }
+        match info.verb {
+            "get" => self.answer_get(call, request, &target).await,
+            "list" => self.answer_list(call, request, definition, target.namespace).await,
+            "watch" => self.answer_watch(call, request, definition, target.namespace, stop).await,
+            "create" => self.answer_create(call, request, &target).await,
+            "update" => self.answer_update(call, request, &target).await,
+            "patch" => self.answer_patch(call, request, &target).await,
+            "delete" => self.answer_delete(call, request, &target).await,
+            "deletecollection" => {
+                self.answer_delete_collection(call, request, definition, target.namespace).await
+            }
+            _ => Err(ApiError::method_not_supported(definition.group_resource(), info.verb)),
+        }
+    }
+
+    async fn answer_get(
+        &self,
+        call: &Call<'_>,
+        request: &ResourceRequest<'_>,
+        target: &Target<'_>,
+    ) -> Result<Answer, ApiError> {
+        let shape = Shape::new(request, Endpoint::Resource, call.now)?;
+        let entry = self.get_at(target, request.query.get("resourceVersion")).await?;
+        if request.info.subresource == "scale" {
+            let object = self.read(target.definition, &entry);
+            return Ok(answer(200, shape.negotiated, &target.definition.scale(&object)?));
+        }
+        self.answer_written(200, &shape, target.definition, Written::Stored(entry))
+    }
+
+    /// The answer to what was read or written.
+    fn answer_written(
+        &self,
+        status: u16,
+        shape: &Shape,
+        definition: &Definition,
+        written: Written,
+    ) -> Result<Answer, ApiError> {
+        match written {
+            Written::Stored(entry) if shape.is_plain() && !definition.needs_completion(&entry) => {
+                let head = definition.head();
+                let mut bytes = Vec::with_capacity(head.size(entry.value()) + 1);
+                head.append(&mut bytes, entry.value(), entry.mod_revision().0);
+                Ok(bytes_answer(status, shape.negotiated, bytes))
+            }
+            Written::Stored(entry) => {
+                let object = self.read(definition, &entry);
+                Ok(answer(status, shape.negotiated, &shape.object(&definition.columns, object)?))
+            }
+            Written::Object(object) => {
+                Ok(answer(status, shape.negotiated, &shape.object(&definition.columns, object)?))
+            }
+        }
+    }
+
+    async fn answer_list(
+        &self,
+        call: &Call<'_>,
+        request: &ResourceRequest<'_>,
+        definition: &Definition,
+        namespace: &str,
+    ) -> Result<Answer, ApiError> {
+        let shape = Shape::new(request, Endpoint::Resource, call.now)?;
+        let options = ListOptions::parse(request.query, false)?;
+        let query = request.query;
+        let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let listing = self.list(definition, namespace, &filter, &options).await?;
+        self.answer_listing(&shape, definition, listing)
+    }
+
+    fn answer_listing(
+        &self,
+        shape: &Shape,
+        definition: &Definition,
+        listing: Listing,
+    ) -> Result<Answer, ApiError> {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".to_owned(), listing.revision.to_string().into());
+        if !listing.next.is_empty() {
+            metadata.insert("continue".to_owned(), listing.next.clone().into());
+        }
+        if let Some(remaining) = listing.remaining.filter(|remaining| *remaining > 0) {
+            metadata.insert("remainingItemCount".to_owned(), remaining.into());
+        }
+        let stale = listing.entries.iter().any(|entry| definition.needs_completion(entry));
+        let plain_json =
+            shape.is_plain() && shape.negotiated.format == Format::Json && !shape.negotiated.pretty;
+        if plain_json && !stale {
+            let mut prologue = object::to_bytes(&json!({
+                "kind": definition.list_kind, "apiVersion": definition.api_version(), "metadata": metadata,
+            }));
+            prologue.pop();
+            prologue.extend_from_slice(br#","items":["#);
+            let head = if definition.model.is_custom() { definition.head().clone() } else { Head::bare() };
+            let list = ListBody {
+                head,
+                prologue: Some(prologue),
+                entries: listing.entries.into_iter(),
+                first: true,
+                done: false,
+            };
+            let mut response = Response::new(Body::list(list));
+            let json = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, json);
+            return Ok(response);
+        }
+        let objects: Vec<Value> = listing.entries.iter().map(|entry| self.read(definition, entry)).collect();
+        let metadata = Value::Object(metadata);
+        let list = match shape.negotiated.representation {
+            Representation::Table(version) => {
+                table::table(&definition.columns, &objects, metadata, shape.include, version, shape.now, true)
+            }
+            Representation::PartialList(version) => partial::partial_list(&objects, metadata, version),
+            Representation::Partial(_) => {
+                let go_type = format!("*unstructured.{}", definition.list_kind);
+                return Err(negotiate::wrong_shape(shape.negotiated.representation, &go_type));
+            }
+            Representation::Object | Representation::Discovery => json!({
+                "kind": definition.list_kind,
+                "apiVersion": definition.api_version(),
+                "metadata": metadata,
+                "items": objects,
+            }),
+        };
+        Ok(answer(200, shape.negotiated, &list))
+    }
+
+    async fn answer_watch(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        request: &ResourceRequest<'_>,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<Answer, ApiError> {
+        let shape = Shape::new(request, Endpoint::Watch, call.now)?;
+        let options = ListOptions::parse(request.query, true)?;
+        let query = request.query;
+        let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let plain = shape.is_plain();
+        let content_type = match shape.negotiated.stream {
+            true => HeaderValue::from_static("application/json;stream=watch"),
+            false => HeaderValue::from_static("application/json"),
+        };
+        let form: Option<Box<dyn Form>> =
+            if plain { None } else { Some(Box::new(WatchForm { shape, definition: definition.clone() })) };
+        let stream = self.watch(definition, namespace, filter, &options, form, stop).await?;
+        let mut response = Response::new(Body::watch(stream));
+        response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        Ok(response)
+    }
+
+    async fn answer_create(
+        &self,
+        call: &mut Call<'_>,
+        request: &ResourceRequest<'_>,
+        target: &Target<'_>,
+    ) -> Result<Answer, ApiError> {
+        let shape = Shape::new(request, Endpoint::Resource, call.now)?;
+        let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
+        let definition = target.definition;
+        let body = body(call, request, definition, &options)?;
+        let target = Target { name: meta(&body, "name"), ..*target };
+        let outcome = self.create(call, &target, body.clone(), &options).await?;
+        self.answer_written(201, &shape, definition, outcome.written)
+    }
+
+    async fn answer_update(
+        &self,
+        call: &mut Call<'_>,
+        request: &ResourceRequest<'_>,
+        target: &Target<'_>,
+    ) -> Result<Answer, ApiError> {
+        let shape = Shape::new(request, Endpoint::Resource, call.now)?;
+        let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
+        let part = part(&request.info.subresource).ok_or_else(page_not_found)?;
+        let body = body(call, request, target.definition, &options)?;
+        if part == Part::Scale {
+            let apply = |old: &Value| target.definition.with_scale(old, &body);
+            let outcome = self.update(call, target, part, Change::Patch(&apply), &options).await?;
+            return self.answer_scale(&shape, target.definition, outcome);
+        }
+        let outcome = self.update(call, target, part, Change::Replace(&body), &options).await?;
+        self.answer_outcome(&shape, target.definition, outcome)
+    }
+
+    fn answer_scale(
+        &self,
+        shape: &Shape,
+        definition: &Definition,
+        outcome: Outcome,
+    ) -> Result<Answer, ApiError> {
+        let object = match outcome.written {
+            Written::Stored(entry) => self.read(definition, &entry),
+            Written::Object(object) => object,
+        };
+        Ok(answer(200, shape.negotiated, &definition.scale(&object)?))
+    }
+
+    fn answer_outcome(
+        &self,
+        shape: &Shape,
+        definition: &Definition,
+        outcome: Outcome,
+    ) -> Result<Answer, ApiError> {
+        let status = if outcome.created { 201 } else { 200 };
+        self.answer_written(status, shape, definition, outcome.written)
+    }
+
+    async fn answer_patch(
+        &self,
+        call: &mut Call<'_>,
+        request: &ResourceRequest<'_>,
+        target: &Target<'_>,
+    ) -> Result<Answer, ApiError> {
+        let shape = Shape::new(request, Endpoint::Resource, call.now)?;
+        let part = part(&request.info.subresource).ok_or_else(page_not_found)?;
+        let content_type = header_text(request.headers, header::CONTENT_TYPE).unwrap_or_default();
+        let kind = patching::Kind::parse(content_type, target.definition)?;
+        let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;
+        let outcome = if kind == patching::Kind::Apply {
+            let mut config = patching::configuration(call, target.definition, &request.body, &options)?;
+            if part == Part::Scale {
+                config = target.definition.configuration_of_scale(call, &config)?;
+            }
+            self.update(call, target, part, Change::Apply(&config), &options).await?
+        } else {
+            let patch = patching::Patch::parse(call, kind, target.definition, &request.body, &options)?;
+            let definition = target.definition;
+            let apply = |old: &Value| {
+                if part == Part::Scale {
+                    return definition.with_scale(old, &patch.apply(&definition.scale(old)?)?);
+                }
+                patch.apply(old)
+            };
+            self.update(call, target, part, Change::Patch(&apply), &options).await?
+        };
+        if part == Part::Scale {
+            return self.answer_scale(&shape, target.definition, outcome);
+        }
+        self.answer_outcome(&shape, target.definition, outcome)
+    }
+
+    async fn answer_delete(
+        &self,
+        call: &Call<'_>,
+        request: &ResourceRequest<'_>,
+        target: &Target<'_>,
+    ) -> Result<Answer, ApiError> {
+        let shape = Shape::new(request, Endpoint::Resource, call.now)?;
+        let options = delete_options(request)?;
+        let deleted = self.delete(call, target, &options).await?;
+        let definition = target.definition;
+        match deleted {
+            Deleted::Pending(object) => self.answer_written(200, &shape, definition, Written::Object(object)),
+            Deleted::Gone(last) if definition.model.behaviour().returns_deleted => {
+                self.answer_written(200, &shape, definition, Written::Object(last))
+            }
+            Deleted::Gone(last) => Ok(answer(200, shape.negotiated, &delete::success(target, &last))),
+        }
+    }
+
+    async fn answer_delete_collection(
+        &self,
+        call: &Call<'_>,
+        request: &ResourceRequest<'_>,
+        definition: &Definition,
+        namespace: &str,
+    ) -> Result<Answer, ApiError> {
+        let shape = Shape::new(request, Endpoint::Resource, call.now)?;
+        let options = delete_options(request)?;
+        let list_options = ListOptions::parse(request.query, false)?;
+        let query = request.query;
+        let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let listing = self.list(definition, namespace, &filter, &list_options).await?;
+        for entry in &listing.entries {
+            let target = Target { definition, namespace: entry.key().namespace(), name: entry.key().name() };
+            match self.delete(call, &target, &options).await {
+                Ok(_) => {}
+                Err(error) if error.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.answer_listing(&shape, definition, listing)
+    }
+}
+
+/// The options of a deletion: of the body, if there is one.
+fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiError> {
+    if request.body.is_empty() {
+        return DeleteOptions::parse(None, request.query);
+    }
+    let decoded = read_body(request)?;
+    DeleteOptions::parse(Some(&decoded.value), request.query)
+}
+
+/// The body as JSON, whatever it was written in.
+fn read_body(request: &ResourceRequest<'_>) -> Result<decode::Decoded, ApiError> {
+    let content_type = header_text(request.headers, header::CONTENT_TYPE);
+    let format = negotiate::body_format(content_type)?;
+    parse_body(format, &request.body)
+}
+
+/// Reads JSON or YAML.
+pub(crate) fn parse_body(format: Format, body: &[u8]) -> Result<decode::Decoded, ApiError> {
+    let failed =
+        |why: String| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
+    match format {
+        Format::Json => decode::json(body).map_err(|error| failed(error.to_string())),
+        Format::Yaml => {
+            let mut json = Vec::new();
+            settled_manifest::yaml_to_json(body, &mut json)
+                .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))?;
+            decode::json(&json).map_err(|error| failed(error.to_string()))
+        }
+    }
+}
+
+/// The object that a request carries, of the kind that it is for.
+fn body(
+    call: &mut Call<'_>,
+    request: &ResourceRequest<'_>,
+    definition: &Definition,
+    options: &WriteOptions,
+) -> Result<Value, ApiError> {
+    let decode::Decoded { mut value, duplicates } = read_body(request)?;
+    check_kind(definition, &request.info.subresource, &mut value)?;
+    let findings = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    write::report(call, definition, findings, options)?;
+    Ok(value)
+}
+
+/// The body must be of the kind and the version of the endpoint.
+pub(crate) fn check_kind(
+    definition: &Definition,
+    subresource: &str,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    let (mut kind, mut api_version) = (definition.kind.as_str(), definition.api_version().to_owned());
+    if let Some(sub) = definition.subresource(subresource)
+        && let Some((group, version)) = &sub.group_version
+    {
+        kind = &sub.kind;
+        api_version = crate::definition::api_version(group, version);
+    }
+    let (given_kind, given_version) = (text(object, "kind"), text(object, "apiVersion"));
+    if given_kind.is_empty() && definition.model.is_custom() {
+        let body = object::to_bytes(object);
+        let body = String::from_utf8_lossy(&body).into_owned();
+        return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{body}'")));
+    }
+    let wrong_kind = !given_kind.is_empty() && given_kind != kind;
+    let wrong_version = !given_version.is_empty() && given_version != api_version;
+    if wrong_kind || wrong_version {
+        let (group, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
+        let (want_group, want_version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
+        let (given, wanted) = (
+            format!("{group}/{version}, Kind={given_kind}"),
+            format!("{want_group}/{want_version}, Kind={kind}"),
+        );
+        return Err(ApiError::bad_request(if wrong_version && !wrong_kind {
+            format!(
+                "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+            )
+        } else {
+            format!(
+                "{given_kind} in version {version:?} cannot be handled as a {kind}: converting ({given}) to ({wanted}): unknown conversion"
+            )
+        }));
+    }
+    if let Some(map) = object.as_object_mut() {
+        map.insert("kind".to_owned(), kind.into());
+        map.insert("apiVersion".to_owned(), api_version.into());
+        Ok(())
+    } else {
+        Err(ApiError::bad_request("the body must be an object"))
+    }
+}

@@ -1,0 +1,99 @@
+//! What kinds demand besides their schema: what a write may touch, and what the server adds.
+
+use serde_json::{Value, json};
+
+use crate::definition::{Definition, Part};
+use crate::object::{self, member_mut, metadata_mut};
+use crate::write::{only_status, same_but_metadata};
+
+/// Before an object is created: the status is not the client's to say, and the count of changes begins.
+pub(crate) fn prepare_create(definition: &Definition, object: &mut Value) {
+    if definition.has_status()
+        && let Some(map) = object.as_object_mut()
+    {
+        map.remove("status");
+    }
+    if definition.model.behaviour().generation {
+        metadata_mut(object).insert("generation".to_owned(), 1.into());
+    }
+    match (definition.group.as_str(), definition.plural.as_str()) {
+        ("", "namespaces") => {
+            object["status"] = json!({"phase": "Active"});
+            let finalizers = member_mut(object, "spec").entry("finalizers").or_insert_with(|| json!([]));
+            if let Some(list) = finalizers.as_array_mut()
+                && !list.iter().any(|name| name == "kubernetes")
+            {
+                list.push("kubernetes".into());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Before an object is changed: each part of a request may touch its own part of the object only.
+pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Value, old: &Value) {
+    let behaviour = definition.model.behaviour();
+    let generation = object::metadata(old).and_then(|metadata| metadata.get("generation")).cloned();
+    match part {
+        Part::Status => {
+            only_status(new, old, behaviour.status_keeps);
+        }
+        Part::Finalize => {
+            let finalizers = new.pointer("/spec/finalizers").cloned();
+            let metadata = new.get("metadata").cloned();
+            *new = old.clone();
+            let spec = member_mut(new, "spec");
+            match finalizers {
+                Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers),
+                None => spec.remove("finalizers"),
+            };
+            if let (Some(map), Some(metadata)) = (new.as_object_mut(), metadata) {
+                map.insert("metadata".to_owned(), metadata);
+            }
+        }
+        Part::Main | Part::Scale => {
+            if definition.has_status()
+                && let Some(map) = new.as_object_mut()
+            {
+                match old.get("status") {
+                    Some(status) => map.insert("status".to_owned(), status.clone()),
+                    None => map.remove("status"),
+                };
+            }
+            if (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces") {
+                let finalizers = old.pointer("/spec/finalizers").cloned();
+                let spec = member_mut(new, "spec");
+                match finalizers {
+                    Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers),
+                    None => spec.remove("finalizers"),
+                };
+            }
+        }
+    }
+    // Never the client's to say.
+    let metadata = metadata_mut(new);
+    match &generation {
+        Some(generation) => metadata.insert("generation".to_owned(), generation.clone()),
+        None => metadata.remove("generation"),
+    };
+    if part != Part::Status && behaviour.generation && !same_but_metadata(new, old, definition.has_status()) {
+        let next = generation.as_ref().and_then(Value::as_i64).unwrap_or_default() + 1;
+        metadata_mut(new).insert("generation".to_owned(), next.into());
+    }
+}
+
+/// After everything was found valid.
+pub(crate) fn canonicalize(definition: &Definition, object: &mut Value) {
+    if (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces") {
+        let name = Value::from(object::meta(object, "name"));
+        let metadata = metadata_mut(object);
+        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+        labels["kubernetes.io/metadata.name"] = name;
+    }
+}
+
+/// May a terminating object without finalizers go? A namespace must also have lost those of its spec.
+pub(crate) fn may_vanish(definition: &Definition, object: &Value) -> bool {
+    (definition.group.as_str(), definition.plural.as_str()) != ("", "namespaces")
+        || object.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+}

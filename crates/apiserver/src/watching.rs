@@ -1,0 +1,345 @@
+//! Watches: what a client that follows a resource is told, and when.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use settled_store::{Entry, Event, ReadError, Revision, Watch, WatchError};
+use tokio::time::{Instant, Sleep};
+
+use crate::core::Core;
+use crate::definition::Definition;
+use crate::error::ApiError;
+use crate::object;
+use crate::options::ListOptions;
+use crate::read::Filter;
+
+/// How much is handed to the connection at once, about.
+const CHUNK: usize = 64 * 1024;
+/// How often a client that wants them gets bookmarks.
+const BOOKMARKS: Duration = Duration::from_secs(60);
+/// How long before the end the last bookmark comes.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a watch lasts if the client does not say: at least this, at most twice as long.
+const LASTS: Duration = Duration::from_secs(30 * 60);
+
+/// How objects go to the wire.
+pub(crate) trait Form: Send + Sync {
+    /// One object of a watch. `first`: nothing was sent before.
+    fn object(&self, object: &Value, first: bool) -> Value;
+}
+
+/// A running watch: chunks of lines, each an event.
+pub(crate) struct WatchStream {
+    core: Arc<Core>,
+    definition: Arc<Definition>,
+    filter: Filter,
+    form: Option<Box<dyn Form>>,
+    watch: Option<Watch>,
+    /// The state at the beginning, in the order of its keys.
+    initial: VecDeque<Arc<Entry>>,
+    /// The bookmark that ends the state at the beginning.
+    initial_end: Option<u64>,
+    /// Events up to here are none of the client's business: it has them.
+    skip: u64,
+    bookmarks: Option<Pin<Box<Sleep>>>,
+    farewell: Option<Instant>,
+    deadline: Pin<Box<Sleep>>,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    first: bool,
+    /// To be sent, then the stream ends.
+    last: Option<Bytes>,
+    sent: u64,
+}
+
+/// The line of an event in the version it was first asked for in: encoded once for all watchers.
+struct Line {
+    api_version: String,
+    line: OnceLock<Bytes>,
+}
+
+impl Core {
+    /// Begins a watch. What goes wrong with its revision is told in the stream, as upstream does.
+    pub(crate) async fn watch(
+        self: &Arc<Self>,
+        definition: &Arc<Definition>,
+        namespace: &str,
+        filter: Filter,
+        options: &ListOptions,
+        form: Option<Box<dyn Form>>,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<WatchStream, ApiError> {
+        let revision = options.revision()?;
+        let scope = filter.scope(definition, namespace);
+        let mut stream = WatchStream {
+            core: self.clone(),
+            definition: definition.clone(),
+            filter,
+            form,
+            watch: None,
+            initial: VecDeque::new(),
+            initial_end: None,
+            skip: 0,
+            bookmarks: None,
+            farewell: None,
+            deadline: Box::pin(tokio::time::sleep(lasts(options))),
+            stop: Box::pin(stop),
+            first: true,
+            last: None,
+            sent: 0,
+        };
+        let resource = &definition.resource;
+        let begun = if options.send_initial_events == Some(true) {
+            if let Err(error) = self.reach(revision).await {
+                stream.last = Some(error_line(&error));
+                return Ok(stream);
+            }
+            self.store.snapshot_and_watch(resource, &scope).map(|(snapshot, watch)| {
+                stream.initial = snapshot.iter(&scope).cloned().collect();
+                if options.bookmarks {
+                    stream.initial_end = Some(snapshot.revision().0);
+                }
+                watch
+            })
+        } else if revision == 0 {
+            self.store.watch(resource, &scope, None)
+        } else {
+            stream.skip = revision;
+            match self.store.watch(resource, &scope, Some(Revision(revision))) {
+                // Clients may be ahead of a server: they wait.
+                Err(WatchError::Read(ReadError::Future { .. })) => self.store.watch(resource, &scope, None),
+                other => other,
+            }
+        };
+        match begun {
+            Ok(watch) => stream.watch = Some(watch),
+            Err(WatchError::TooMany { .. }) => {
+                let error = ApiError::new(429, "TooManyRequests", "too many watches, please try again later");
+                return Err(error.retry_after(1));
+            }
+            Err(error) => stream.last = Some(error_line(&watch_failed(&error))),
+        }
+        if options.bookmarks {
+            stream.bookmarks = Some(Box::pin(tokio::time::sleep(BOOKMARKS)));
+            stream.farewell = stream.deadline.deadline().checked_sub(FAREWELL);
+            stream.arm();
+        }
+        Ok(stream)
+    }
+}
+
+fn lasts(options: &ListOptions) -> Duration {
+    match options.timeout_seconds {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+        // Spread, so that the clients of a server don't all come back at once.
+        _ => LASTS + LASTS.mul_f64(f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0),
+    }
+}
+
+fn watch_failed(error: &WatchError) -> ApiError {
+    match error {
+        WatchError::Read(ReadError::Compacted { requested, compact_revision }) => {
+            ApiError::expired(format!("too old resource version: {requested} ({compact_revision})"))
+        }
+        WatchError::Slow { .. } => ApiError::expired(error.to_string()),
+        WatchError::Stopped => ApiError::new(503, "ServiceUnavailable", "the server is stopping"),
+        other => ApiError::internal(other),
+    }
+}
+
+fn line(kind: &str, object: &Value) -> Bytes {
+    let mut out = format!(r#"{{"type":"{kind}","object":"#).into_bytes();
+    object::write_json(&mut out, object);
+    out.extend_from_slice(b"}\n");
+    out.into()
+}
+
+fn error_line(error: &ApiError) -> Bytes {
+    line("ERROR", &error.to_status())
+}
+
+impl WatchStream {
+    /// The next lines; nothing at the end.
+    pub(crate) fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut chunk: Vec<u8> = Vec::new();
+        loop {
+            if chunk.len() >= CHUNK {
+                break;
+            }
+            if let Some(last) = self.last.take() {
+                chunk.extend_from_slice(&last);
+                self.watch = None;
+                break;
+            }
+            let Some(watch) = &mut self.watch else { return Poll::Ready(None) };
+            if let Some(entry) = self.initial.pop_front() {
+                if self.filter.matches(&self.definition, &entry) {
+                    self.push(&mut chunk, "ADDED", &entry, entry.mod_revision().0);
+                }
+                continue;
+            }
+            if let Some(revision) = self.initial_end.take() {
+                self.bookmark(&mut chunk, revision, true);
+                continue;
+            }
+            if chunk.is_empty()
+                && (self.stop.as_mut().poll(context).is_ready()
+                    || self.deadline.as_mut().poll(context).is_ready())
+            {
+                self.watch = None;
+                return Poll::Ready(None);
+            }
+            match watch.poll_recv(context) {
+                Poll::Ready(Ok(event)) => self.event(&mut chunk, &event),
+                Poll::Ready(Err(error)) => self.last = Some(self.end(&error)),
+                Poll::Pending => {
+                    if self.bookmark_is_due(context) {
+                        let progress = self.watch.as_ref().and_then(Watch::progress);
+                        let progress =
+                            progress.map(|revision| revision.0).filter(|revision| *revision >= self.skip);
+                        if let Some(revision) = progress {
+                            self.bookmark(&mut chunk, revision, false);
+                        }
+                        continue;
+                    }
+                    if chunk.is_empty() {
+                        return Poll::Pending;
+                    }
+                    break;
+                }
+            }
+        }
+        self.sent += 1;
+        Poll::Ready(Some(chunk.into()))
+    }
+
+    /// What a client is told last. A slow one just finds its stream at an end, and lists again.
+    fn end(&self, error: &WatchError) -> Bytes {
+        match error {
+            WatchError::Slow { .. } | WatchError::Stopped => Bytes::new(),
+            other => error_line(&watch_failed(other)),
+        }
+    }
+
+    fn bookmark_is_due(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(timer) = &mut self.bookmarks else { return false };
+        if timer.as_mut().poll(context).is_pending() {
+            return false;
+        }
+        let now = Instant::now();
+        if self.farewell.is_some_and(|farewell| farewell <= now) {
+            self.farewell = None;
+        }
+        self.arm();
+        true
+    }
+
+    /// Sets the timer for the next bookmark.
+    fn arm(&mut self) {
+        let next = Instant::now() + BOOKMARKS;
+        let next = self.farewell.map_or(next, |farewell| farewell.min(next));
+        if let Some(timer) = &mut self.bookmarks {
+            timer.as_mut().reset(next);
+        }
+    }
+
+    fn event(&mut self, chunk: &mut Vec<u8>, event: &Arc<Event>) {
+        let revision = event.revision().0;
+        if revision <= self.skip {
+            return;
+        }
+        let everything = self.filter.is_everything();
+        let natural = match (event.previous(), event.entry()) {
+            (None, Some(_)) => "ADDED",
+            (Some(_), Some(_)) => "MODIFIED",
+            (_, None) => "DELETED",
+        };
+        let kind = if everything {
+            natural
+        } else {
+            let matches = |entry: Option<&Arc<Entry>>| {
+                entry.is_some_and(|entry| self.filter.matches(&self.definition, entry))
+            };
+            match (matches(event.previous()), matches(event.entry())) {
+                (false, false) => return,
+                (false, true) => "ADDED",
+                (true, true) => "MODIFIED",
+                (true, false) => "DELETED",
+            }
+        };
+        let entry = if kind == "DELETED" { event.previous() } else { event.entry() };
+        let Some(entry) = entry else { return };
+        if kind != natural || self.form.is_some() || self.definition.needs_completion(entry) {
+            self.push(chunk, kind, entry, revision);
+            return;
+        }
+        let shared = event.attachment(|_| Line {
+            api_version: self.definition.api_version().to_owned(),
+            line: OnceLock::new(),
+        });
+        match shared.filter(|shared| shared.api_version == self.definition.api_version()) {
+            Some(shared) => {
+                let line = shared.line.get_or_init(|| {
+                    let mut line = Vec::new();
+                    push_stored(&mut line, &self.definition, kind, entry, revision);
+                    line.into()
+                });
+                self.first = false;
+                chunk.extend_from_slice(line);
+            }
+            None => self.push(chunk, kind, entry, revision),
+        }
+    }
+
+    fn push(&mut self, chunk: &mut Vec<u8>, kind: &str, entry: &Arc<Entry>, revision: u64) {
+        if self.form.is_none() && !self.definition.needs_completion(entry) {
+            push_stored(chunk, &self.definition, kind, entry, revision);
+        } else {
+            let mut object = self.core.read(&self.definition, entry);
+            object::set_resource_version(&mut object, revision);
+            self.push_object(chunk, kind, &object);
+        }
+        self.first = false;
+    }
+
+    fn push_object(&mut self, chunk: &mut Vec<u8>, kind: &str, object: &Value) {
+        match &self.form {
+            Some(form) => chunk.extend_from_slice(&line(kind, &form.object(object, self.first))),
+            None => chunk.extend_from_slice(&line(kind, object)),
+        }
+        self.first = false;
+    }
+
+    fn bookmark(&mut self, chunk: &mut Vec<u8>, revision: u64, initial_end: bool) {
+        let mut bookmark = json!({
+            "kind": self.definition.kind,
+            "apiVersion": self.definition.api_version(),
+            "metadata": {"resourceVersion": revision.to_string()},
+        });
+        if initial_end {
+            bookmark["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        self.push_object(chunk, "BOOKMARK", &bookmark);
+    }
+}
+
+fn push_stored(out: &mut Vec<u8>, definition: &Definition, kind: &str, entry: &Entry, revision: u64) {
+    out.reserve(definition.head().size(entry.value()) + 40);
+    out.extend_from_slice(br#"{"type":""#);
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(br#"","object":"#);
+    definition.head().append(out, entry.value(), revision);
+    out.extend_from_slice(b"}\n");
+}
+
+impl fmt::Debug for WatchStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchStream").field("resource", &self.definition.resource).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,602 @@
+//! Creating and changing objects (`pkg/registry/rest`, `pkg/registry/generic/registry` upstream).
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use settled_store::{Entry, Expect, Write, WriteError};
+
+use crate::core::{Call, Core, Target, write_failed};
+use crate::definition::{Definition, Part};
+use crate::error::{ApiError, Cause};
+use crate::info;
+use crate::metadata;
+use crate::model::StatusKeeps;
+use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
+use crate::options::{FieldValidation, WriteOptions, parse_revision};
+use crate::strategy;
+
+/// How often a write without a revision is tried again after a conflict.
+const MAX_ATTEMPTS: usize = 100;
+/// How many names are made up before giving up.
+const MAX_NAMES: usize = 8;
+
+/// What a write left behind.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// It is stored, or was so already.
+    Stored(Arc<Entry>),
+    /// It would have been stored, or is gone now.
+    Object(Value),
+}
+
+/// A write and whether it created the object.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) written: Written,
+    pub(crate) created: bool,
+}
+
+/// How an object comes from the one before.
+pub(crate) enum Change<'a> {
+    /// The client sent the whole object.
+    Replace(&'a Value),
+    /// The client sent a patch: a function of the object as it is.
+    Patch(&'a (dyn Fn(&Value) -> Result<Value, ApiError> + Sync)),
+    /// The client applies a configuration.
+    Apply(&'a Value),
+}
+
+/// Removes what is not the client's to say.
+fn wipe_system_fields(object: &mut Value) {
+    let metadata = metadata_mut(object);
+    for name in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(name);
+    }
+}
+
+fn fill_system_fields(object: &mut Value, call: &Call<'_>) {
+    let metadata = metadata_mut(object);
+    metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".to_owned(), object::time(call.now));
+}
+
+/// Five characters that spell no words.
+fn random_suffix() -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let bytes = uuid::Uuid::new_v4().into_bytes();
+    // The bytes that hold nothing but chance.
+    let bytes = bytes.iter().take(5);
+    bytes.map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+}
+
+fn generated_name(prefix: &str) -> String {
+    let mut prefix = prefix.to_owned();
+    while prefix.len() > 58 {
+        prefix.pop();
+    }
+    prefix + &random_suffix()
+}
+
+impl Core {
+    /// Creates an object.
+    pub(crate) async fn create(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        let definition = target.definition;
+        if !meta(&object, "resourceVersion").is_empty() {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::new(500, "", message));
+        }
+        check_place(target, &mut object)?;
+        wipe_system_fields(&mut object);
+        self.check_namespace(target)?;
+        let empty = definition.field_manager(Part::Main).empty();
+        self.complete(call, definition, &mut object, options)?;
+        let object = definition.field_manager(Part::Main).update_or_forget(
+            &empty,
+            &object,
+            &options.manager(call.user_agent),
+            call.now,
+        );
+        self.create_complete(call, target, object, options).await
+    }
+
+    /// The part of a create after the managed fields.
+    async fn create_complete(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        let definition = target.definition;
+        let generate = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            fill_system_fields(&mut object, call);
+            if generate {
+                let name = generated_name(meta(&object, "generateName"));
+                metadata_mut(&mut object).insert("name".to_owned(), name.into());
+            }
+            strategy::prepare_create(definition, &mut object);
+            self.check_create(definition, &object)?;
+            strategy::canonicalize(definition, &mut object);
+            metadata::normalize(&mut object);
+            self.admit(call, target, &mut object, None, options.dry_run).await?;
+            let name = meta(&object, "name").to_owned();
+            let target = Target { name: &name, ..*target };
+            let key = target.key()?;
+            let exists = |current: Option<&Arc<Entry>>| already_exists(&target, current, generate);
+            if options.dry_run {
+                return match self.store.get(&key) {
+                    Some(current) => Err(exists(Some(&current))),
+                    None => Ok(Outcome { written: Written::Object(object), created: true }),
+                };
+            }
+            let bytes = object::encode(&object);
+            match self.store.write(Write::create(key, bytes)).await {
+                Ok(event) => return Ok(Outcome { written: stored(event.entry(), object), created: true }),
+                Err(WriteError::Conflict { .. }) if generate && attempts < MAX_NAMES => {}
+                Err(WriteError::Conflict { current }) => return Err(exists(current.as_ref())),
+                Err(error) => return Err(write_failed(&error)),
+            }
+        }
+    }
+
+    /// Makes an object whole after it was read from a request: unknown fields go, defaults come.
+    fn complete(
+        &self,
+        call: &mut Call<'_>,
+        definition: &Definition,
+        object: &mut Value,
+        options: &WriteOptions,
+    ) -> Result<(), ApiError> {
+        read_in(call, definition, object, options)?;
+        if metadata::deduplicate_owners(object) {
+            call.warn(
+                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in \
+                       1.20+, and may reject such requests as early as 1.24; please fix your requests",
+            );
+        }
+        metadata::normalize(object);
+        definition.model.default(object);
+        Ok(())
+    }
+
+    fn check_create(&self, definition: &Definition, object: &Value) -> Result<(), ApiError> {
+        let names = definition.model.behaviour().names;
+        let mut causes = metadata::validate(object, definition.namespaced, names);
+        causes.extend(definition.model.validate(object, None));
+        refuse(definition, object, causes)
+    }
+
+    /// The namespace must be there and not on its way out.
+    fn check_namespace(&self, target: &Target<'_>) -> Result<(), ApiError> {
+        if !target.definition.namespaced {
+            return Ok(());
+        }
+        let core = crate::error::GroupResource { group: "", resource: "namespaces" };
+        let gone = || ApiError::not_found(core, target.namespace);
+        let key = settled_store::Key::new(&self.namespaces, "", target.namespace).map_err(|_| gone())?;
+        let namespace = self.store.get(&key).ok_or_else(gone)?;
+        if info::is_terminating(&namespace) {
+            let why = format!(
+                "unable to create new content in namespace {} because it is being terminated",
+                target.namespace
+            );
+            let cause = Cause::new(
+                "NamespaceTerminating",
+                format!("namespace {} is being terminated", target.namespace),
+                "metadata.namespace",
+            );
+            let error = ApiError::forbidden(target.definition.group_resource(), target.name, &why);
+            return Err(error.because([cause]));
+        }
+        Ok(())
+    }
+
+    /// Changes an object, or one of its parts.
+    pub(crate) async fn update(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        part: Part,
+        change: Change<'_>,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        let definition = target.definition;
+        let behaviour = definition.model.behaviour();
+        let key = target.key()?;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let Some(entry) = self.store.get(&key) else {
+                return self.create_by_update(call, target, part, change, options).await;
+            };
+            let old = self.read(definition, &entry);
+            let mut new = self.changed(call, target, part, &change, &old, options)?;
+            if let Change::Replace(_) = change {
+                check_place(target, &mut new)?;
+                let uid = meta(&new, "uid");
+                if !uid.is_empty() && uid != meta(&old, "uid") {
+                    let why = format!(
+                        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                        meta(&old, "uid")
+                    );
+                    return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
+                }
+            }
+            let revision = parse_revision(meta(&new, "resourceVersion"))?;
+            let current = entry.mod_revision().0;
+            let conditional = match (revision, &change) {
+                (0, Change::Replace(_)) if !behaviour.unconditional_update => {
+                    let why = "must be specified for an update";
+                    let cause = Cause::new(
+                        "FieldValueInvalid",
+                        format!("Invalid value: 0: {why}"),
+                        "metadata.resourceVersion",
+                    );
+                    return Err(ApiError::invalid(
+                        &definition.group,
+                        &definition.plural,
+                        target.name,
+                        vec![cause],
+                    ));
+                }
+                (0, _) => false,
+                (given, _) if given != current => return Err(target.modified()),
+                // A patch that does not name a revision carries the one of the object it was made from.
+                (_, Change::Replace(_)) => true,
+                (_, Change::Patch(_) | Change::Apply(_)) => false,
+            };
+            object::set_resource_version(&mut new, current);
+            strategy::prepare_update(definition, part, &mut new, &old);
+            keep_system_fields(&mut new, &old);
+            self.check_update(definition, &new, &old)?;
+            strategy::canonicalize(definition, &mut new);
+            metadata::normalize(&mut new);
+            keep_times_of_managers(&mut new, &old);
+            self.admit(call, target, &mut new, Some(&old), options.dry_run).await?;
+
+            let finished = is_terminating(&old)
+                && finalizers(&new).is_empty()
+                && strategy::may_vanish(definition, &new)
+                && object::metadata(&old)
+                    .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
+                    .and_then(Value::as_i64)
+                    .is_none_or(|grace| grace == 0);
+            if options.dry_run {
+                return Ok(Outcome { written: Written::Object(new), created: false });
+            }
+            let expect = Expect::Revision(entry.mod_revision());
+            let bytes = object::encode(&new);
+            let write = if finished {
+                Write::delete(key.clone(), expect)
+            } else if *bytes == **entry.value() {
+                return Ok(Outcome { written: Written::Stored(entry), created: false });
+            } else {
+                Write::update(key.clone(), entry.mod_revision(), bytes)
+            };
+            match self.store.write(write).await {
+                Ok(event) => return Ok(Outcome { written: stored(event.entry(), new), created: false }),
+                Err(WriteError::Conflict { current: None }) if finished => {
+                    return Ok(Outcome { written: Written::Object(new), created: false });
+                }
+                Err(WriteError::Conflict { .. }) if conditional || attempts >= MAX_ATTEMPTS => {
+                    return Err(target.modified());
+                }
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(write_failed(&error)),
+            }
+        }
+    }
+
+    /// The object that a change makes of `old`, with its managed fields.
+    fn changed(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        part: Part,
+        change: &Change<'_>,
+        old: &Value,
+        options: &WriteOptions,
+    ) -> Result<Value, ApiError> {
+        let definition = target.definition;
+        let manager = definition.field_manager(part);
+        let mut new = match change {
+            Change::Replace(new) => (*new).clone(),
+            Change::Patch(patch) => patch(old)?,
+            Change::Apply(config) => {
+                let mut config = (*config).clone();
+                check_place(target, &mut config)?;
+                read_in(call, definition, &mut config, options)?;
+                let mut new = manager
+                    .apply(old, &config, &options.field_manager, options.force, call.now)
+                    .map_err(apply_failed)?;
+                definition.model.default(&mut new);
+                return Ok(new);
+            }
+        };
+        self.complete(call, definition, &mut new, options)?;
+        Ok(manager.update_or_forget(old, &new, &options.manager(call.user_agent), call.now))
+    }
+
+    /// An update of what isn't there: for some kinds, and for apply, that creates it.
+    async fn create_by_update(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        part: Part,
+        change: Change<'_>,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        let definition = target.definition;
+        if part != Part::Main {
+            return Err(target.not_found());
+        }
+        match change {
+            Change::Replace(new) if definition.model.behaviour().create_on_update => {
+                let mut new = new.clone();
+                if parse_revision(meta(&new, "resourceVersion"))? != 0 {
+                    return Err(target.modified());
+                }
+                metadata_mut(&mut new).remove("resourceVersion");
+                self.create(call, target, new, options).await
+            }
+            Change::Apply(config) => {
+                let mut config = config.clone();
+                check_place(target, &mut config)?;
+                if !meta(&config, "resourceVersion").is_empty() || !meta(&config, "uid").is_empty() {
+                    return Err(target.modified());
+                }
+                self.check_namespace(target)?;
+                read_in(call, definition, &mut config, options)?;
+                let manager = definition.field_manager(Part::Main);
+                let mut object = manager
+                    .apply(&manager.empty(), &config, &options.field_manager, options.force, call.now)
+                    .map_err(apply_failed)?;
+                wipe_system_fields(&mut object);
+                definition.model.default(&mut object);
+                self.create_complete(call, target, object, options).await
+            }
+            _ => Err(target.not_found()),
+        }
+    }
+
+    fn check_update(&self, definition: &Definition, new: &Value, old: &Value) -> Result<(), ApiError> {
+        let mut causes = metadata::validate(new, definition.namespaced, metadata::NameRule::Path);
+        causes.extend(metadata::validate_update(new, old));
+        causes.extend(definition.model.validate(new, Some(old)));
+        refuse(definition, new, causes)
+    }
+
+    /// A stored object as the definition has it.
+    pub(crate) fn read(&self, definition: &Definition, entry: &Entry) -> Value {
+        let mut object = object::decode(entry, definition.api_version(), &definition.kind);
+        if definition.needs_completion(entry) {
+            definition.model.read_in(&mut object);
+            definition.model.default(&mut object);
+        }
+        object
+    }
+}
+
+fn apply_failed(error: settled_managed_fields::ApplyError) -> ApiError {
+    use settled_managed_fields::ApplyError;
+    match error {
+        ApplyError::BadRequest(message) => ApiError::bad_request(message),
+        ApplyError::Conflict { message, causes } => {
+            let causes = causes
+                .into_iter()
+                .map(|cause| Cause::new(settled_managed_fields::Cause::REASON, cause.message, cause.field));
+            ApiError::new(409, "Conflict", message).because(causes)
+        }
+        other => ApiError::new(500, "", other.to_string()),
+    }
+}
+
+/// The object must be where the request says.
+pub(crate) fn check_place(target: &Target<'_>, object: &mut Value) -> Result<(), ApiError> {
+    let name = meta(object, "name");
+    if !target.name.is_empty() {
+        if name.is_empty() && target.definition.model.is_custom() {
+            let message = "name must be provided";
+            return Err(ApiError::bad_request(message));
+        }
+        if !name.is_empty() && name != target.name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                target.name
+            )));
+        }
+    }
+    let namespace = meta(object, "namespace");
+    if target.definition.namespaced {
+        if namespace.is_empty() {
+            let namespace = Value::from(target.namespace);
+            metadata_mut(object).insert("namespace".to_owned(), namespace);
+        } else if namespace != target.namespace {
+            let message =
+                "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(ApiError::bad_request(message));
+        }
+    } else if !namespace.is_empty() {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(ApiError::bad_request(message));
+    }
+    if !target.name.is_empty() {
+        let name = Value::from(target.name);
+        metadata_mut(object).insert("name".to_owned(), name);
+    }
+    Ok(())
+}
+
+fn already_exists(target: &Target<'_>, current: Option<&Arc<Entry>>, generated: bool) -> ApiError {
+    let resource = target.definition.group_resource();
+    if generated {
+        let message = format!(
+            "{resource} {:?} already exists, the server was not able to generate a unique name for the object",
+            target.name
+        );
+        return ApiError::new(409, "AlreadyExists", message).about(resource, target.name).retry_after(1);
+    }
+    let mut error = ApiError::already_exists(resource, target.name);
+    if current.is_some_and(|entry| info::is_terminating(entry)) {
+        error.message = format!("object is being deleted: {}", error.message);
+    }
+    error
+}
+
+fn stored(entry: Option<&Arc<Entry>>, object: Value) -> Written {
+    entry.map_or(Written::Object(object), |entry| Written::Stored(entry.clone()))
+}
+
+fn refuse(definition: &Definition, object: &Value, causes: Vec<Cause>) -> Result<(), ApiError> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(&definition.group, &definition.kind, meta(object, "name"), causes))
+}
+
+/// Reads what a client sent as an object of the kind. Fields that the kind doesn't have are an error, warnings, or nothing.
+fn read_in(
+    call: &mut Call<'_>,
+    definition: &Definition,
+    object: &mut Value,
+    options: &WriteOptions,
+) -> Result<(), ApiError> {
+    let incoming = definition.model.read_in(object);
+    if let Some(error) = incoming.error {
+        return Err(cannot_be_handled(definition, &error));
+    }
+    let findings = incoming.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    report(call, definition, findings, options)
+}
+
+/// A body that can't be an object of the kind.
+pub(crate) fn cannot_be_handled(definition: &Definition, why: &str) -> ApiError {
+    let Definition { kind, version, .. } = definition;
+    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+}
+
+/// What the strict reading of a body found.
+pub(crate) fn report(
+    call: &mut Call<'_>,
+    definition: &Definition,
+    findings: Vec<String>,
+    options: &WriteOptions,
+) -> Result<(), ApiError> {
+    match options.field_validation {
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            for finding in findings {
+                call.warn(finding);
+            }
+            Ok(())
+        }
+        FieldValidation::Strict if findings.is_empty() => Ok(()),
+        FieldValidation::Strict => {
+            let why = format!("strict decoding error: {}", findings.join(", "));
+            Err(cannot_be_handled(definition, &why))
+        }
+    }
+}
+
+/// What the server set, an update can't take away.
+fn keep_system_fields(new: &mut Value, old: &Value) {
+    let empty = Map::new();
+    let before = object::metadata(old).unwrap_or(&empty);
+    let metadata = metadata_mut(new);
+    let keep = |metadata: &mut Map<String, Value>, name: &str| {
+        if let Some(value) = before.get(name) {
+            metadata.insert(name.to_owned(), value.clone());
+        }
+    };
+    if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        keep(metadata, "uid");
+    }
+    keep(metadata, "creationTimestamp");
+    keep(metadata, "deletionTimestamp");
+    if metadata.get("deletionGracePeriodSeconds").is_none_or(Value::is_null) {
+        keep(metadata, "deletionGracePeriodSeconds");
+    }
+    metadata.remove("selfLink");
+}
+
+/// If nothing but the times of managers changed, nothing changed.
+fn keep_times_of_managers(new: &mut Value, old: &Value) {
+    let entries =
+        |object: &Value| object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
+    let (Some(after), Some(before)) = (entries(new), entries(old)) else { return };
+    if after == before {
+        return;
+    }
+    let without_time = |entry: &Value| {
+        let mut entry = entry.clone();
+        entry.as_object_mut().map(|entry| entry.remove("time"));
+        entry
+    };
+    if after.len() != before.len()
+        || after.iter().zip(&before).any(|(after, before)| without_time(after) != without_time(before))
+    {
+        return;
+    }
+    let mut candidate = new.clone();
+    metadata_mut(&mut candidate).insert("managedFields".to_owned(), before.into());
+    if candidate == *old {
+        *new = candidate;
+    }
+}
+
+/// `spec` and the rest, without `metadata` and what is written on its own.
+pub(crate) fn same_but_metadata(a: &Value, b: &Value, skip_status: bool) -> bool {
+    let relevant = |object: &Value| -> Map<String, Value> {
+        let members = object.as_object().into_iter().flatten();
+        members
+            .filter(|(name, value)| {
+                !matches!(name.as_str(), "metadata" | "apiVersion" | "kind")
+                    && !(skip_status && *name == "status")
+                    && !value.is_null()
+            })
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    };
+    relevant(a) == relevant(b)
+}
+
+/// Puts the parts of `old` that a write to the status can't change into `new`.
+pub(crate) fn only_status(new: &mut Value, old: &Value, keeps: StatusKeeps) {
+    let status = new.get("status").cloned();
+    let metadata = new.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    let mut result = old.clone();
+    let Some(map) = result.as_object_mut() else { return };
+    match status {
+        Some(status) => map.insert("status".to_owned(), status),
+        None => map.remove("status"),
+    };
+    let before = object::metadata(old).cloned().unwrap_or_default();
+    let after = metadata.as_object().cloned().unwrap_or_default();
+    let mut merged = if keeps == StatusKeeps::All { before.clone() } else { after.clone() };
+    let copy = |merged: &mut Map<String, Value>, from: &Map<String, Value>, name: &str| {
+        match from.get(name) {
+            Some(value) => merged.insert(name.to_owned(), value.clone()),
+            None => merged.remove(name),
+        };
+    };
+    match keeps {
+        StatusKeeps::All => {
+            copy(&mut merged, &after, "managedFields");
+            copy(&mut merged, &after, "resourceVersion");
+        }
+        StatusKeeps::Labels => copy(&mut merged, &before, "labels"),
+        StatusKeeps::Owners => copy(&mut merged, &before, "ownerReferences"),
+        StatusKeeps::Nothing => {}
+    }
+    map.insert("metadata".to_owned(), merged.into());
+    *new = result;
+}
