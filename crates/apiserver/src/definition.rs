@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use settled_managed_fields::FieldManager;
+use tokio::sync::watch;
 use settled_store::{Entry, Resource};
 
 use crate::behaviour;
@@ -44,6 +46,7 @@ pub(crate) struct Definition {
     api_version: String,
     head: Head,
     managers: [OnceLock<FieldManager<Types>>; 4],
+    retired: watch::Sender<bool>,
 }
 
 /// A part of a resource that is read or written on its own.
@@ -117,6 +120,7 @@ impl Definition {
             api_version,
             head,
             managers: Default::default(),
+            retired: watch::Sender::new(false),
         }
     }
 
@@ -179,6 +183,20 @@ impl Definition {
         match &self.model {
             Model::Builtin(_) => false,
             Model::Custom(custom) => custom.changed > entry.mod_revision().0,
+        }
+    }
+
+    /// Ends the watches of a definition that is served no more.
+    pub(crate) fn retire(&self) {
+        self.retired.send_replace(true);
+    }
+
+    /// Is done when the definition is served no more.
+    pub(crate) fn retired(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut retired = self.retired.subscribe();
+        async move {
+            // An error: it is gone altogether.
+            let _gone = retired.wait_for(|retired| *retired).await;
         }
     }
 

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use settled_store::{Expect, Write, WriteError};
 
 use crate::core::{Call, Core, Target, write_failed};
+use crate::crds;
+use crate::custom;
 use crate::error::{ApiError, GroupResource};
 use crate::model::Dependents;
 use crate::object::{self, finalizers, is_terminating, meta, metadata, metadata_mut};
@@ -91,6 +93,9 @@ impl Core {
         let definition = target.definition;
         if (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces") {
             return namespace_step(call, old);
+        }
+        if crds::is_crd(definition) && !is_terminating(old) {
+            return Step::Mark(Box::new(definition_step(call, old)));
         }
         let behaviour = definition.model.behaviour();
         let mut new = old.clone();
@@ -209,6 +214,22 @@ fn namespace_step(call: &Call<'_>, old: &Value) -> Step {
         return Step::Mark(Box::new(new));
     }
     if spec.is_none_or(Vec::is_empty) && finalizers(old).is_empty() { Step::Remove } else { Step::Nothing }
+}
+
+/// A definition stays until its objects are gone.
+fn definition_step(call: &Call<'_>, old: &Value) -> Value {
+    let mut new = old.clone();
+    let metadata = metadata_mut(&mut new);
+    metadata.insert("deletionTimestamp".to_owned(), object::time(call.now));
+    let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(list) = finalizers.as_array_mut()
+        && !list.iter().any(|name| name == crds::CLEANUP)
+    {
+        list.push(crds::CLEANUP.into());
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    custom::set_condition(&mut new, ("Terminating", "True", "InstanceDeletionPending", message), call.now);
+    new
 }
 
 /// The finalizers that an object has when it is deleted with these options.

@@ -6,6 +6,8 @@ mod behaviour;
 mod body;
 mod builtin;
 mod core;
+mod crds;
+mod custom;
 mod decode;
 mod definition;
 mod delete;

@@ -9,9 +9,14 @@ use settled_managed_fields::{ConvertError, FieldFilter, FieldSet, ObjectType, Ob
 use settled_patch::PatchTypes;
 
 use crate::builtin::{self, BuiltinKind};
+use crate::custom::{self, Custom};
 use crate::definition::{Definition, Part};
 use crate::error::Cause;
 use crate::metadata::NameRule;
+
+/// The schema of definitions. They are checked by what reads them.
+const CRD_SCHEMA: &str =
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
 
 /// How a kind is described.
 #[derive(Debug)]
@@ -36,14 +41,6 @@ pub(crate) struct Incoming {
     pub(crate) unknown: Vec<String>,
     /// Why it can't be one of that kind.
     pub(crate) error: Option<String>,
-}
-
-/// A version of a kind that a CustomResourceDefinition describes.
-#[derive(Debug)]
-pub(crate) struct Custom {
-    pub(crate) types: Arc<Vec<(String, String, Arc<Schema>)>>,
-    /// The revision of the definition: objects that are older may have to be read anew.
-    pub(crate) changed: u64,
 }
 
 /// How the objects of a kind behave in writes. Upstream has a strategy in code for each kind; most of it is this.
@@ -112,6 +109,14 @@ impl Model {
         }
     }
 
+    /// The custom resource, if it is one.
+    pub(crate) fn custom(&self) -> Option<&Custom> {
+        match self {
+            Self::Builtin(_) => None,
+            Self::Custom(custom) => Some(custom),
+        }
+    }
+
     pub(crate) const fn is_custom(&self) -> bool {
         matches!(self, Self::Custom(_))
     }
@@ -123,21 +128,30 @@ impl Model {
                 let decoded = builtin::decode(builtin.row, object);
                 Incoming { unknown: decoded.unknown, error: decoded.error }
             }
-            Self::Custom(_) => Incoming::default(),
+            Self::Custom(custom) => custom.read_in(object),
         }
     }
 
     /// Sets defaults.
     pub(crate) fn default(&self, object: &mut Value) {
         match self {
-            Self::Builtin(builtin) => builtin::default(builtin.row, object),
-            Self::Custom(_) => {}
+            Self::Builtin(builtin) => {
+                builtin::default(builtin.row, object);
+                if builtin.row.schema_name == CRD_SCHEMA {
+                    settled_schema::default_definition(object);
+                }
+            }
+            Self::Custom(custom) => custom.default(object),
         }
     }
 
     /// What is wrong with an object, all but its metadata.
-    pub(crate) fn validate(&self, _new: &Value, _old: Option<&Value>) -> Vec<Cause> {
-        Vec::new()
+    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+        match self {
+            Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => custom::validate_definition(new, old),
+            Self::Builtin(_) => Vec::new(),
+            Self::Custom(custom) => custom.validate(new, old),
+        }
     }
 
     /// The types of the kind in all its versions, for server-side apply.
@@ -152,7 +166,7 @@ impl Model {
                 };
                 Types(Arc::new(vec![(definition.api_version().to_owned(), row.0, row.1)]))
             }
-            Self::Custom(custom) => Types(custom.types.clone()),
+            Self::Custom(custom) => Types(custom.types()),
         }
     }
 

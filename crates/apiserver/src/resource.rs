@@ -189,6 +189,14 @@ impl Core {
         } else if !definition.verbs.contains(&info.verb) {
             return Err(ApiError::method_not_supported(definition.group_resource(), info.verb));
         }
+        if matches!(info.verb, "create" | "patch")
+            && definition.model.custom().is_some_and(|custom| custom.terminating)
+            && (info.verb == "create" || self.get(&target).is_err())
+        {
+            let mut error = ApiError::method_not_supported(definition.group_resource(), info.verb);
+            error.message = format!("{} not allowed while custom resource definition is terminating", info.verb);
+            return Err(error);
+        }
         match info.verb {
             "get" => self.answer_get(call, request, &target).await,
             "list" => self.answer_list(call, request, definition, target.namespace).await,
@@ -335,6 +343,13 @@ impl Core {
         };
         let form: Option<Box<dyn Form>> =
             if plain { None } else { Some(Box::new(WatchForm { shape, definition: definition.clone() })) };
+        let retired = definition.retired();
+        let stop = async {
+            tokio::select! {
+                () = stop => {}
+                () = retired => {}
+            }
+        };
         let stream = self.watch(definition, namespace, filter, &options, form, stop).await?;
         let mut response = Response::new(Body::watch(stream));
         response.headers_mut().insert(header::CONTENT_TYPE, content_type);

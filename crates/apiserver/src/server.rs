@@ -82,7 +82,9 @@ impl Server {
         }
         let core = Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?));
         core.change_catalog(|served| *served = catalog);
+        core.load_crds()?;
         bootstrap(&core).await?;
+        tokio::spawn(core.clone().run_crds());
         Ok(Self { api: Arc::new(Api::new(core)) })
     }
 

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::crds;
+use crate::custom;
 use crate::definition::{Definition, Part};
 use crate::object::{self, member_mut, metadata_mut};
 use crate::write::{only_status, same_but_metadata};
@@ -26,6 +28,7 @@ pub(crate) fn prepare_create(definition: &Definition, object: &mut Value) {
                 list.push("kubernetes".into());
             }
         }
+        ("apiextensions.k8s.io", _) => custom::remember_stored_version(object),
         _ => {}
     }
 }
@@ -69,6 +72,9 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
                 };
             }
         }
+    }
+    if part == Part::Main && crds::is_crd(definition) {
+        custom::remember_stored_version(new);
     }
     // Never the client's to say.
     let metadata = metadata_mut(new);

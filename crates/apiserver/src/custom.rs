@@ -1,0 +1,341 @@
+//! Custom resources: what a CustomResourceDefinition makes of the table of definitions.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
+use settled_managed_fields as managed;
+use settled_schema::{FieldError, Schema};
+
+use crate::definition::{Definition, Names, Subresource, stored_as};
+use crate::error::{ApiError, Cause};
+use crate::model::{Incoming, Model};
+use crate::object::{member_mut, text};
+use crate::scale::ScalePaths;
+use crate::selector::SelectableFields;
+use crate::table::Columns;
+
+/// A version of a kind that a CustomResourceDefinition describes.
+pub(crate) struct Custom {
+    kind: String,
+    /// `openAPIV3Schema`, or null.
+    open_api: Value,
+    preserve_unknown: bool,
+    /// All served versions: `apiVersion` and schema.
+    versions: Arc<Vec<(String, Value)>>,
+    /// The revision of the definition: objects that are older may have to be read anew.
+    pub(crate) changed: u64,
+    /// `metadata.generation` of the definition.
+    pub(crate) generation: i64,
+    /// The names that were accepted.
+    pub(crate) names: Value,
+    /// The definition is being deleted: nothing new is created.
+    pub(crate) terminating: bool,
+    parsed: OnceLock<Option<Schema>>,
+    types: OnceLock<Types>,
+}
+
+/// The types of all versions, for server-side apply: `apiVersion`, the name of the type, the schema.
+type Types = Arc<Vec<(String, String, Arc<managed::Schema>)>>;
+
+/// All verbs: custom resources have no other.
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+impl Custom {
+    /// The schema, read when it is needed first.
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        // What does not parse was refused when the definition was written.
+        self.parsed.get_or_init(|| Schema::parse(&self.open_api).ok()).as_ref()
+    }
+
+    /// `openAPIV3Schema` as it was written.
+    pub(crate) fn open_api(&self) -> &Value {
+        &self.open_api
+    }
+
+    /// Reads an object: what the schema does not name goes.
+    pub(crate) fn read_in(&self, object: &mut Value) -> Incoming {
+        let Some(schema) = self.schema() else { return Incoming::default() };
+        let mut unknown = match schema.coerce_metadata(object, true, false) {
+            Ok(unknown) => unknown,
+            Err(errors) => {
+                let error = errors.first().map(ToString::to_string);
+                return Incoming { unknown: Vec::new(), error };
+            }
+        };
+        if !self.preserve_unknown {
+            unknown.extend(schema.prune(object, true));
+        }
+        Incoming { unknown, error: None }
+    }
+
+    pub(crate) fn default(&self, object: &mut Value) {
+        if let Some(schema) = self.schema() {
+            schema.default(object);
+        }
+    }
+
+    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let Some(schema) = self.schema() else { return Vec::new() };
+        causes(&schema.validate(new, old))
+    }
+
+    pub(crate) fn types(&self) -> Types {
+        let make = || {
+            let types = self.versions.iter().map(|(api_version, schema)| {
+                let read = managed::Schema::from_crd(&self.kind, schema, self.preserve_unknown);
+                match read {
+                    Ok(schema) => (api_version.clone(), self.kind.clone(), Arc::new(schema)),
+                    Err(_) => (api_version.clone(), String::new(), managed::Schema::deduced()),
+                }
+            });
+            Arc::new(types.collect())
+        };
+        self.types.get_or_init(make).clone()
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Custom").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+fn texts(list: Option<&Value>) -> Vec<String> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
+    crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The definitions of all served versions of a custom resource, under the names that were accepted.
+pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>, ApiError> {
+    let null = Value::Null;
+    let spec = crd.get("spec").unwrap_or(&null);
+    let names = crd.pointer("/status/acceptedNames").unwrap_or(&null);
+    let group = text(spec, "group");
+    let plural = text(names, "plural");
+    let resource = stored_as(group, plural).map_err(ApiError::internal)?;
+    let namespaced = text(spec, "scope") == "Namespaced";
+    let preserve_unknown = spec.get("preserveUnknownFields").and_then(Value::as_bool) == Some(true);
+    let terminating = crate::object::is_terminating(crd);
+    let served = |version: &&Value| version.get("served").and_then(Value::as_bool) == Some(true);
+    let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    let all: Vec<(String, Value)> = versions(crd)
+        .map(|version| (crate::definition::api_version(group, text(version, "name")), schema_of(version)))
+        .collect();
+    let all = Arc::new(all);
+
+    // A field that any version selects by is kept for all.
+    let mut fields: Vec<Value> = Vec::new();
+    for field in versions(crd).filter_map(|version| version.get("selectableFields")?.as_array()).flatten() {
+        if !fields.contains(field) {
+            fields.push(field.clone());
+        }
+    }
+    let mut found = Vec::new();
+    for version in versions(crd).filter(served) {
+        let name = text(version, "name");
+        let own = |list: &str| text(names, list).to_owned();
+        let mut subresources = Vec::new();
+        let sub = version.get("subresources").unwrap_or(&null);
+        if sub.get("status").is_some_and(|status| !status.is_null()) {
+            subresources.push(Subresource {
+                name: "status".to_owned(),
+                kind: own("kind"),
+                group_version: None,
+                verbs: PART_VERBS.to_vec(),
+            });
+        }
+        let scale = sub.get("scale").and_then(ScalePaths::custom);
+        if scale.is_some() {
+            subresources.push(Subresource {
+                name: "scale".to_owned(),
+                kind: "Scale".to_owned(),
+                group_version: Some(("autoscaling".to_owned(), "v1".to_owned())),
+                verbs: PART_VERBS.to_vec(),
+            });
+        }
+        let deprecated = version.get("deprecated").and_then(Value::as_bool) == Some(true);
+        let deprecation = deprecated.then(|| match text(version, "deprecationWarning") {
+            "" => format!("{group}/{name} {} is deprecated", text(names, "kind")),
+            text => text.to_owned(),
+        });
+        let columns = version.get("additionalPrinterColumns").unwrap_or(&null);
+        let custom = Custom {
+            kind: own("kind"),
+            open_api: schema_of(version),
+            preserve_unknown,
+            versions: all.clone(),
+            changed: revision,
+            generation: crd.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+            names: names.clone(),
+            terminating,
+            parsed: OnceLock::new(),
+            types: OnceLock::new(),
+        };
+        found.push(Definition::new(
+            Names {
+                group: group.to_owned(),
+                version: name.to_owned(),
+                kind: own("kind"),
+                list_kind: own("listKind"),
+                plural: plural.to_owned(),
+                singular: own("singular"),
+                short_names: texts(names.get("shortNames")),
+                categories: texts(names.get("categories")),
+            },
+            resource.clone(),
+            namespaced,
+            VERBS.to_vec(),
+            subresources,
+            deprecation,
+            SelectableFields::custom(&json!(fields), namespaced),
+            Columns::custom(columns),
+            scale,
+            Model::Custom(Box::new(custom)),
+        ));
+    }
+    Ok(found)
+}
+
+/// A condition of a definition; nothing if it isn't there.
+pub(crate) fn condition<'a>(crd: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().find(|condition| text(condition, "type") == kind)
+}
+
+/// Is a condition true?
+pub(crate) fn is_true(crd: &Value, kind: &str) -> bool {
+    condition(crd, kind).is_some_and(|condition| text(condition, "status") == "True")
+}
+
+/// Sets a condition. The time changes with the status only.
+pub(crate) fn set_condition(
+    crd: &mut Value,
+    (kind, status, reason, message): (&str, &str, &str, &str),
+    now: jiff::Timestamp,
+) {
+    let time = match condition(crd, kind) {
+        Some(before) if text(before, "status") == status => {
+            before.get("lastTransitionTime").cloned().unwrap_or_else(|| crate::object::time(now))
+        }
+        _ => crate::object::time(now),
+    };
+    let new = json!({
+        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time,
+    });
+    let conditions = member_mut(crd, "status").entry("conditions").or_insert_with(|| json!([]));
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    match conditions.iter_mut().find(|condition| text(condition, "type") == kind) {
+        Some(place) => *place = new,
+        None => conditions.push(new),
+    }
+}
+
+/// Adds the storage version to `status.storedVersions`: what was ever stored is remembered.
+pub(crate) fn remember_stored_version(crd: &mut Value) {
+    let stored = |version: &&Value| version.get("storage").and_then(Value::as_bool) == Some(true);
+    let Some(name) = versions(crd).find(stored).map(|version| text(version, "name").to_owned()) else { return };
+    let list = member_mut(crd, "status").entry("storedVersions").or_insert_with(|| json!([]));
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    if let Some(list) = list.as_array_mut()
+        && !list.iter().any(|version| *version == name)
+    {
+        list.push(name.into());
+    }
+}
+
+/// The names that a definition may have, given those that others in its group have, and what is to be said about it
+/// (`naming_controller.go` upstream).
+pub(crate) fn accept_names(crd: &mut Value, others: &[Value], now: jiff::Timestamp) {
+    let null = Value::Null;
+    let wanted = crd.pointer("/spec/names").cloned().unwrap_or_default();
+    let accepted = crd.pointer("/status/acceptedNames").cloned().unwrap_or_default();
+    let mut resources: Vec<String> = Vec::new();
+    let mut kinds: Vec<String> = Vec::new();
+    for other in others {
+        let names = other.pointer("/status/acceptedNames").unwrap_or(&null);
+        resources.extend([text(names, "plural").to_owned(), text(names, "singular").to_owned()]);
+        resources.extend(texts(names.get("shortNames")));
+        kinds.extend([text(names, "kind").to_owned(), text(names, "listKind").to_owned()]);
+    }
+    let taken = |name: &str, before: &str, used: &[String]| -> Option<String> {
+        (name != before && used.iter().any(|used| used == name)).then(|| format!("{name:?} is already in use"))
+    };
+    let mut new = accepted.clone();
+    let mut problem: Option<(&str, String)> = None;
+    for (field, reason, used) in [
+        ("plural", "PluralConflict", &resources),
+        ("singular", "SingularConflict", &resources),
+        ("shortNames", "ShortNamesConflict", &resources),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ] {
+        let conflict = if field == "shortNames" {
+            let before = texts(accepted.get(field));
+            let wanted = texts(wanted.get(field));
+            let conflicts: Vec<String> = wanted
+                .iter()
+                .filter(|name| !before.contains(name))
+                .filter_map(|name| taken(name, "", used))
+                .collect();
+            match conflicts.len() {
+                0 => None,
+                1 => conflicts.into_iter().next(),
+                _ => Some(format!("[{}]", conflicts.join(", "))),
+            }
+        } else {
+            taken(text(&wanted, field), text(&accepted, field), used)
+        };
+        match conflict {
+            Some(message) => problem = Some((reason, message)),
+            None => copy(&mut new, &wanted, field),
+        }
+    }
+    copy(&mut new, &wanted, "categories");
+    crd["status"]["acceptedNames"] = new;
+    match &problem {
+        Some((reason, message)) => {
+            set_condition(crd, ("NamesAccepted", "False", reason, message), now);
+            if condition(crd, "Established").is_none() {
+                let not = ("Established", "False", "NotAccepted", "not all names are accepted");
+                set_condition(crd, not, now);
+            }
+        }
+        None => {
+            set_condition(crd, ("NamesAccepted", "True", "NoConflicts", "no conflicts found"), now);
+            if !is_true(crd, "Established") {
+                let message = "the initial names have been accepted";
+                set_condition(crd, ("Established", "True", "InitialNamesAccepted", message), now);
+            }
+        }
+    }
+}
+
+fn copy(to: &mut Value, from: &Value, name: &str) {
+    if !to.is_object() {
+        *to = json!({});
+    }
+    let Some(map) = to.as_object_mut() else { return };
+    match from.get(name) {
+        Some(value) => map.insert(name.to_owned(), value.clone()),
+        None => map.remove(name),
+    };
+}
+
+/// What is wrong with a definition.
+pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    causes(&settled_schema::validate_definition(new, old))
+}
+
+fn causes(errors: &[FieldError]) -> Vec<Cause> {
+    errors.iter().map(|error| Cause::new(error.reason.cause(), error.message(), error.field.clone())).collect()
+}

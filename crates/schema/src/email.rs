@@ -1,0 +1,223 @@
+//! Addresses as Go's `net/mail` parses them.
+
+use std::net::IpAddr;
+
+/// `mail.ParseAddress` without an error.
+pub(crate) fn accepts(text: &str) -> bool {
+    let mut parser = Parser { rest: text };
+    parser.address(true) == Some(1) && parser.skip_comments() && parser.rest.is_empty()
+}
+
+/// The parser that `net/mail` is, without what it makes of an address.
+#[derive(Clone, Copy)]
+struct Parser<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Parser<'t> {
+    fn skip_space(&mut self) {
+        self.rest = self.rest.trim_start_matches([' ', '\t']);
+    }
+
+    fn consume(&mut self, one: char) -> bool {
+        let found = self.rest.strip_prefix(one);
+        self.rest = found.unwrap_or(self.rest);
+        found.is_some()
+    }
+
+    fn skip_comments(&mut self) -> bool {
+        self.skip_space();
+        while self.consume('(') {
+            if !self.comment() {
+                return false;
+            }
+            self.skip_space();
+        }
+        true
+    }
+
+    /// The rest of a comment, after its opening.
+    fn comment(&mut self) -> bool {
+        let mut depth = 1;
+        let mut escaped = false;
+        for (at, one) in self.rest.char_indices() {
+            if escaped {
+                escaped = false;
+                continue;
+            }
+            match one {
+                '\\' if at + 1 < self.rest.len() => escaped = true,
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                self.rest = &self.rest[at + 1..];
+                return true;
+            }
+        }
+        false
+    }
+
+    /// One address, or a group of them: how many there are.
+    fn address(&mut self, groups: bool) -> Option<usize> {
+        self.skip_space();
+        if self.rest.is_empty() {
+            return None;
+        }
+        if self.spec().is_some() {
+            self.skip_space();
+            if self.consume('(') && !self.comment() {
+                return None;
+            }
+            return Some(1);
+        }
+        if !self.rest.starts_with('<') {
+            self.phrase()?;
+        }
+        self.skip_space();
+        if groups && self.consume(':') {
+            return self.group();
+        }
+        if !self.consume('<') {
+            return None;
+        }
+        self.spec()?;
+        self.consume('>').then_some(1)
+    }
+
+    fn group(&mut self) -> Option<usize> {
+        self.skip_space();
+        if self.consume(';') {
+            return self.skip_comments().then_some(0);
+        }
+        let mut count = 0;
+        loop {
+            self.skip_space();
+            count += self.address(false)?;
+            if !self.skip_comments() {
+                return None;
+            }
+            if self.consume(';') {
+                return self.skip_comments().then_some(count);
+            }
+            if !self.consume(',') {
+                return None;
+            }
+        }
+    }
+
+    fn spec(&mut self) -> Option<()> {
+        let before = *self;
+        let found = self.spec_or_mess();
+        if found.is_none() {
+            *self = before;
+        }
+        found
+    }
+
+    fn spec_or_mess(&mut self) -> Option<()> {
+        self.skip_space();
+        if self.rest.starts_with('"') {
+            if self.quoted()? == 0 {
+                return None;
+            }
+        } else {
+            self.atom(false)?;
+        }
+        if !self.consume('@') {
+            return None;
+        }
+        self.skip_space();
+        if let Some(rest) = self.rest.strip_prefix('[') {
+            let (literal, rest) = rest.split_once(']')?;
+            literal.parse::<IpAddr>().ok()?;
+            self.rest = rest;
+            return Some(());
+        }
+        self.atom(false).map(drop)
+    }
+
+    fn phrase(&mut self) -> Option<()> {
+        let mut words = 0;
+        loop {
+            if words > 0 && !self.skip_comments() {
+                return None;
+            }
+            self.skip_space();
+            if self.rest.is_empty() {
+                break;
+            }
+            let word = if self.rest.starts_with('"') {
+                self.quoted().map(drop)
+            } else {
+                self.atom(true).and_then(|word| (!has_foreign_charset(word)).then_some(()))
+            };
+            if word.is_none() {
+                if words == 0 {
+                    return None;
+                }
+                break;
+            }
+            words += 1;
+        }
+        Some(())
+    }
+
+    /// How many characters a quoted text has.
+    fn quoted(&mut self) -> Option<usize> {
+        let text = self.rest.strip_prefix('"')?;
+        let mut escaped = false;
+        let mut count = 0;
+        for (at, one) in text.char_indices() {
+            let blank = one == ' ' || one == '\t';
+            if escaped {
+                if !visible(one) && !blank {
+                    return None;
+                }
+                escaped = false;
+                count += 1;
+            } else if one == '"' {
+                self.rest = &text[at + 1..];
+                return Some(count);
+            } else if one == '\\' {
+                escaped = true;
+            } else if visible(one) || blank {
+                count += 1;
+            } else {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn atom(&mut self, permissive: bool) -> Option<&'t str> {
+        let end = self.rest.find(|one| !atext(one)).unwrap_or(self.rest.len());
+        if end == 0 {
+            return None;
+        }
+        let (atom, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        let strict = !atom.starts_with('.') && !atom.ends_with('.') && !atom.contains("..");
+        (permissive || strict).then_some(atom)
+    }
+}
+
+/// An encoded word in a character set that Go does not know.
+fn has_foreign_charset(word: &str) -> bool {
+    let Some(inner) = word.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?=")) else { return false };
+    let mut parts = inner.splitn(3, '?');
+    let (Some(charset), Some(encoding), Some(_)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let known = ["utf-8", "iso-8859-1", "us-ascii"].iter().any(|one| one.eq_ignore_ascii_case(charset));
+    !charset.is_empty() && !known && matches!(encoding, "b" | "B" | "q" | "Q")
+}
+
+fn visible(one: char) -> bool {
+    ('!'..='~').contains(&one) || !one.is_ascii()
+}
+
+fn atext(one: char) -> bool {
+    !matches!(one, '(' | ')' | '<' | '>' | '[' | ']' | ':' | ';' | '@' | '\\' | ',' | '"') && visible(one)
+}

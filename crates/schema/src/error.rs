@@ -1,0 +1,211 @@
+//! Causes of a refusal, as upstream's `field.Error` has them.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::go_text::{self, Num};
+
+/// Why a field is refused. [`Reason::cause`] is the `reason` of a cause in a Status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A value is missing.
+    Required,
+    /// A value is malformed, out of bounds, or may not change.
+    Invalid,
+    /// A value that must be unique is there twice.
+    Duplicate,
+    /// A value is none of those that are allowed.
+    NotSupported,
+    /// A value may not be set.
+    Forbidden,
+    /// A value has the wrong type.
+    TypeInvalid,
+    /// A text is too long.
+    TooLong,
+    /// A list or map has too many members.
+    TooMany,
+    /// What a value names is not there.
+    NotFound,
+    /// Something else failed.
+    Internal,
+}
+
+impl Reason {
+    /// The `reason` of a cause.
+    pub fn cause(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::NotFound => "FieldValueNotFound",
+            Self::Internal => "InternalError",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::Duplicate => "Duplicate value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::NotFound => "Not found",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+/// One cause of a Status with reason `Invalid`.
+///
+/// ```
+/// use serde_json::json;
+/// use settled_schema::{FieldError, Reason};
+///
+/// let error = FieldError::new(Reason::Invalid, "spec.replicas", Some(json!(-1)), "must not be negative");
+/// assert_eq!(error.message(), "Invalid value: -1: must not be negative");
+/// assert_eq!(error.to_string(), "spec.replicas: Invalid value: -1: must not be negative");
+/// assert_eq!(error.reason.cause(), "FieldValueInvalid");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    /// Why.
+    pub reason: Reason,
+    /// Which field: `spec.list[2].name`. What concerns the whole object is `<nil>`, as upstream has it.
+    pub field: String,
+    /// What follows the value.
+    pub detail: String,
+    /// The value, where the message shows one.
+    pub value: Option<Value>,
+    /// How the message shows the value, where that can't be told from it: structures of Go are printed with Go's names.
+    shown: Option<Box<str>>,
+}
+
+impl FieldError {
+    /// An error from its parts.
+    pub fn new(
+        reason: Reason,
+        field: impl Into<String>,
+        value: Option<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { reason, field: field.into(), detail: detail.into(), value, shown: None }
+    }
+
+    pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Reason::Required, field, None, detail)
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Reason::Forbidden, field, None, detail)
+    }
+
+    pub(crate) fn invalid(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(Reason::Invalid, field, Some(value.into()), detail)
+    }
+
+    /// An invalid value that is shown in words of Go.
+    pub(crate) fn invalid_shown(
+        field: impl Into<String>,
+        shown: impl Into<Box<str>>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { shown: Some(shown.into()), ..Self::new(Reason::Invalid, field, None, detail) }
+    }
+
+    pub(crate) fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(Reason::Duplicate, field, Some(value.into()), "")
+    }
+
+    pub(crate) fn not_supported<'a>(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        supported: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let supported: Vec<String> = supported.into_iter().map(go_text::quote).collect();
+        let detail = if supported.is_empty() {
+            String::new()
+        } else {
+            format!("supported values: {}", supported.join(", "))
+        };
+        Self::new(Reason::NotSupported, field, Some(value.into()), detail)
+    }
+
+    pub(crate) fn too_long(field: impl Into<String>, most: i64) -> Self {
+        let detail = match most {
+            ..0 => "value is too long".to_owned(),
+            1 => "may not be more than 1 byte".to_owned(),
+            _ => format!("may not be more than {most} bytes"),
+        };
+        Self::new(Reason::TooLong, field, None, detail)
+    }
+
+    pub(crate) fn too_many(field: impl Into<String>, actual: i64, most: i64) -> Self {
+        let detail = match most {
+            ..0 => "has too many items".to_owned(),
+            1 => "must have at most 1 item".to_owned(),
+            _ => format!("must have at most {most} items"),
+        };
+        Self::new(Reason::TooMany, field, (actual >= 0).then(|| actual.into()), detail)
+    }
+
+    /// The `message` of a cause: `Invalid value: -1: must not be negative`.
+    pub fn message(&self) -> String {
+        let mut message = self.reason.words().to_owned();
+        let hidden =
+            matches!(self.reason, Reason::Required | Reason::Forbidden | Reason::TooLong | Reason::Internal);
+        if !hidden {
+            if let Some(shown) = &self.shown {
+                message.push_str(": ");
+                message.push_str(shown);
+            } else if let Some(value) = &self.value {
+                message.push_str(": ");
+                match value {
+                    Value::String(text) => message.push_str(&go_text::quote(text)),
+                    Value::Number(number) => match Num::of(number) {
+                        Num::Float(number) => message.push_str(&go_text::float(number)),
+                        Num::Int(number) => message.push_str(&number.to_string()),
+                    },
+                    other => message.push_str(&go_text::json(other)),
+                }
+            }
+        }
+        if !self.detail.is_empty() {
+            message.push_str(": ");
+            message.push_str(&self.detail);
+        }
+        message
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message())
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// What `ErrorList.ToAggregate` says: one error as it is, several in brackets, each once.
+pub(crate) fn aggregate(errors: &[FieldError]) -> String {
+    let mut seen = Vec::new();
+    for error in errors {
+        let text = error.to_string();
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    if seen.len() == 1 { seen.remove(0) } else { format!("[{}]", seen.join(", ")) }
+}

@@ -1,0 +1,449 @@
+//! The formats of texts that upstream checks, each as the function of Go that it calls.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::OnceLock;
+
+use regex::Regex;
+
+/// A format that is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    BsonObjectId,
+    Byte,
+    Cidr,
+    CreditCard,
+    Date,
+    DateTime,
+    Duration,
+    Email,
+    HexColor,
+    Hostname,
+    Ipv4,
+    Ipv6,
+    Isbn,
+    Isbn10,
+    Isbn13,
+    LongName,
+    Mac,
+    Password,
+    RgbColor,
+    ShortName,
+    Ssn,
+    Uri,
+    Uuid,
+    Uuid3,
+    Uuid4,
+    Uuid5,
+}
+
+const NAMES: [(&str, Format); 26] = [
+    ("bsonobjectid", Format::BsonObjectId),
+    ("byte", Format::Byte),
+    ("cidr", Format::Cidr),
+    ("creditcard", Format::CreditCard),
+    ("date", Format::Date),
+    ("datetime", Format::DateTime),
+    ("duration", Format::Duration),
+    ("email", Format::Email),
+    ("hexcolor", Format::HexColor),
+    ("hostname", Format::Hostname),
+    ("ipv4", Format::Ipv4),
+    ("ipv6", Format::Ipv6),
+    ("isbn", Format::Isbn),
+    ("isbn10", Format::Isbn10),
+    ("isbn13", Format::Isbn13),
+    ("k8slongname", Format::LongName),
+    ("mac", Format::Mac),
+    ("password", Format::Password),
+    ("rgbcolor", Format::RgbColor),
+    ("k8sshortname", Format::ShortName),
+    ("ssn", Format::Ssn),
+    ("uri", Format::Uri),
+    ("uuid", Format::Uuid),
+    ("uuid3", Format::Uuid3),
+    ("uuid4", Format::Uuid4),
+    ("uuid5", Format::Uuid5),
+];
+
+impl Format {
+    /// Dashes in a name do not count.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let bare = name.replace('-', "");
+        NAMES.iter().find(|(name, _)| *name == bare).map(|(_, format)| *format)
+    }
+
+    /// Whether a text has the format.
+    pub(crate) fn accepts(self, text: &str) -> bool {
+        match self {
+            Self::BsonObjectId => text.len() == 24 && text.bytes().all(|one| one.is_ascii_hexdigit()),
+            Self::Byte => base64(text),
+            Self::Cidr => cidr(text),
+            Self::CreditCard => credit_card(text),
+            Self::Date => date(text),
+            Self::DateTime => date_time(text),
+            Self::Duration => duration(text),
+            Self::Email => crate::email::accepts(text),
+            Self::HexColor => {
+                let digits = text.strip_prefix('#').unwrap_or(text);
+                matches!(digits.len(), 3 | 6) && digits.bytes().all(|one| one.is_ascii_hexdigit())
+            }
+            Self::Hostname => hostname(text),
+            Self::Ipv4 => text.contains('.') && sloppy_ip(text).is_some(),
+            Self::Ipv6 => text.contains(':') && text.parse::<IpAddr>().is_ok(),
+            Self::Isbn => isbn10(text) || isbn13(text),
+            Self::Isbn10 => isbn10(text),
+            Self::Isbn13 => isbn13(text),
+            Self::LongName => text.len() <= 253 && text.split('.').all(label),
+            Self::Mac => mac(text),
+            Self::Password => true,
+            Self::RgbColor => rgb_color(text),
+            Self::ShortName => text.len() <= 63 && label(text),
+            Self::Ssn => text.len() == 11 && ssn(text),
+            Self::Uri => crate::uri::is_request_uri(text),
+            Self::Uuid => uuid(text, None, false),
+            Self::Uuid3 => uuid(text, Some(b'3'), false),
+            Self::Uuid4 => uuid(text, Some(b'4'), true),
+            Self::Uuid5 => uuid(text, Some(b'5'), true),
+        }
+    }
+}
+
+/// Lower case letters, digits and dashes, the latter not at the ends.
+pub(crate) fn label(text: &str) -> bool {
+    let inner = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|one| inner(*one))
+        && bytes.last().is_some_and(|one| inner(*one))
+        && bytes.iter().all(|one| inner(*one) || *one == b'-')
+}
+
+fn base64(text: &str) -> bool {
+    let body = text.trim_end_matches('=');
+    let padding = text.len() - body.len();
+    !text.is_empty()
+        && text.len().is_multiple_of(4)
+        && padding <= 2
+        && body.bytes().all(|one| one.is_ascii_alphanumeric() || matches!(one, b'+' | b'/'))
+}
+
+/// An address whose numbers may begin with zeros, as Go read them before 1.17.
+fn sloppy_ip(text: &str) -> Option<IpAddr> {
+    let dot = text.find('.');
+    let colon = text.find(':');
+    match (dot, colon) {
+        (Some(dot), colon) if colon.is_none_or(|colon| dot < colon) => sloppy_ipv4(text).map(IpAddr::V4),
+        (_, Some(_)) => {
+            // The last part may be an IPv4 address.
+            let (head, tail) = text.rsplit_once(':')?;
+            if tail.contains('.') {
+                let strict = format!("{head}:{}", sloppy_ipv4(tail)?);
+                return sloppy_ipv6(&strict).map(IpAddr::V6);
+            }
+            sloppy_ipv6(text).map(IpAddr::V6)
+        }
+        _ => None,
+    }
+}
+
+/// Its groups may begin with more zeros than four digits have room for.
+fn sloppy_ipv6(text: &str) -> Option<Ipv6Addr> {
+    let parts: Vec<&str> = text
+        .split(':')
+        .map(|part| {
+            let bare = part.trim_start_matches('0');
+            if part.len() <= 4 || part.contains('.') {
+                part
+            } else if bare.is_empty() {
+                "0"
+            } else {
+                bare
+            }
+        })
+        .collect();
+    parts.join(":").parse().ok()
+}
+
+fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
+    let mut numbers = [0; 4];
+    let mut parts = text.split('.');
+    for number in &mut numbers {
+        let part = parts.next()?;
+        if part.is_empty() || !part.bytes().all(|one| one.is_ascii_digit()) {
+            return None;
+        }
+        let bare = part.trim_start_matches('0');
+        *number = if bare.is_empty() { 0 } else { bare.parse::<u8>().ok()? };
+    }
+    parts.next().is_none().then(|| Ipv4Addr::from(numbers))
+}
+
+fn cidr(text: &str) -> bool {
+    let Some((address, bits)) = text.split_once('/') else { return false };
+    let most = match sloppy_ip(address) {
+        Some(IpAddr::V4(_)) => 32,
+        Some(IpAddr::V6(_)) => 128,
+        None => return false,
+    };
+    let digits = !bits.is_empty() && bits.bytes().all(|one| one.is_ascii_digit());
+    digits && bits.trim_start_matches('0').len() <= 3 && bits.parse::<u64>().is_ok_and(|bits| bits <= most)
+}
+
+fn credit_card(text: &str) -> bool {
+    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).collect();
+    let starts = |prefix: &str| digits.starts_with(prefix.as_bytes());
+    let within = |first: usize, set: &[u8]| digits.get(first).is_some_and(|one| set.contains(one));
+    let known = match digits.len() {
+        13 => starts("4"),
+        14 => (starts("30") && within(2, b"012345")) || starts("36") || starts("38"),
+        15 => starts("34") || starts("37") || starts("2131") || starts("1800"),
+        16 => {
+            starts("4")
+                || (starts("5") && within(1, b"12345"))
+                || starts("6011")
+                || starts("65")
+                || starts("35")
+        }
+        _ => false,
+    };
+    let mut sum = 0;
+    for (at, digit) in digits.iter().rev().enumerate() {
+        let digit = u32::from(digit - b'0');
+        sum += match (at % 2, digit * 2) {
+            (0, _) => digit,
+            (_, twice @ 10..) => twice % 10 + 1,
+            (_, twice) => twice,
+        };
+    }
+    known && sum % 10 == 0
+}
+
+/// `2006-01-02` of Go's `time.Parse`.
+pub(crate) fn date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+        return false;
+    }
+    let number = |range: std::ops::Range<usize>| -> Option<u32> {
+        let part = bytes.get(range)?;
+        part.iter()
+            .all(u8::is_ascii_digit)
+            .then(|| part.iter().fold(0, |sum, one| sum * 10 + u32::from(one - b'0')))
+    };
+    let (Some(year), Some(month), Some(day)) = (number(0..4), number(5..7), number(8..10)) else {
+        return false;
+    };
+    (1..=12).contains(&month) && day >= 1 && day <= days_in(year, month)
+}
+
+pub(crate) fn days_in(year: u32, month: u32) -> u32 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+fn date_time(text: &str) -> bool {
+    static TIME: OnceLock<Option<Regex>> = OnceLock::new();
+    if text.len() < 4 {
+        return false;
+    }
+    let lower = text.to_lowercase();
+    let mut parts = lower.split('t');
+    let (Some(day), Some(time)) = (parts.next(), parts.next()) else { return false };
+    let pattern = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$";
+    date(day)
+        && TIME
+            .get_or_init(|| Regex::new(pattern).ok())
+            .as_ref()
+            .and_then(|time_of| time_of.captures(time))
+            .is_some_and(|found| &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59")
+}
+
+/// Go's durations, and Scala's: `2 days`, somewhere in the text.
+fn duration(text: &str) -> bool {
+    static PART: OnceLock<Option<Regex>> = OnceLock::new();
+    if go_duration(text) {
+        return true;
+    }
+    let Some(part) = PART.get_or_init(|| Regex::new(r"([0-9]+)[\t\n\x0C\r ]*([A-Za-zµ]+)").ok()).as_ref()
+    else {
+        return false;
+    };
+    let mut known = false;
+    for found in part.captures_iter(text) {
+        if found[1].parse::<i64>().is_err() {
+            return false;
+        }
+        let unit = found[2].to_lowercase();
+        const UNITS: [&[&str]; 8] = [
+            &["ns", "nano"],
+            &["us", "µs", "micro"],
+            &["ms", "milli"],
+            &["s", "sec"],
+            &["m", "min"],
+            &["h", "hr", "hour"],
+            &["d", "day"],
+            &["w", "wk", "week"],
+        ];
+        // `μ` and `µ` are one letter to Go.
+        let unit = unit.replace('μ', "µ");
+        known |= UNITS.iter().any(|names| {
+            names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last))
+        });
+    }
+    known
+}
+
+/// `time.ParseDuration`.
+fn go_duration(text: &str) -> bool {
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if text == "0" {
+        return true;
+    }
+    if text.is_empty() {
+        return false;
+    }
+    let mut rest = text;
+    // In nanoseconds; Go's limit is 2^63.
+    let mut total = 0_u128;
+    while !rest.is_empty() {
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let whole = digits(rest);
+        let number: u128 = match &rest[..whole] {
+            "" => 0,
+            some => match some.parse::<u128>() {
+                Ok(number) if number <= 1 << 63 => number,
+                _ => return false,
+            },
+        };
+        rest = &rest[whole..];
+        let mut fraction = "";
+        if let Some(after) = rest.strip_prefix('.') {
+            let some = digits(after);
+            fraction = &after[..some];
+            rest = &after[some..];
+        }
+        if whole == 0 && fraction.is_empty() {
+            return false;
+        }
+        let end = rest.find(|one: char| one == '.' || one.is_ascii_digit()).unwrap_or(rest.len());
+        let unit: u128 = match &rest[..end] {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return false,
+        };
+        rest = &rest[end..];
+        total += number * unit;
+        if !fraction.is_empty() {
+            let digits = &fraction[..fraction.len().min(18)];
+            let scale = 10_u128.pow(u32::try_from(digits.len()).unwrap_or(18));
+            total += digits.parse::<u128>().unwrap_or_default() * unit / scale;
+        }
+        if total > 1 << 63 {
+            return false;
+        }
+    }
+    total < 1 << 63
+}
+
+fn hostname(text: &str) -> bool {
+    static HOST: OnceLock<Option<Regex>> = OnceLock::new();
+    const PATTERN: &str = r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$";
+    text.len() <= 255
+        && text.split('.').all(|part| part.len() <= 63)
+        && HOST
+            .get_or_init(|| Regex::new(&PATTERN.replace("9-\\p", "9\\-\\p")).ok())
+            .as_ref()
+            .is_some_and(|host| host.is_match(text))
+}
+
+fn without_gaps(text: &str) -> Vec<u8> {
+    text.bytes().filter(|one| !matches!(one, b'\t' | b'\n' | 0xc | b'\r' | b' ' | b'-')).collect()
+}
+
+fn isbn10(text: &str) -> bool {
+    let digits = without_gaps(text);
+    if digits.len() != 10 {
+        return false;
+    }
+    let mut sum = 0;
+    for (at, digit) in digits.iter().enumerate() {
+        let value = match digit {
+            b'X' if at == 9 => 10,
+            b'0'..=b'9' => usize::from(digit - b'0'),
+            _ => return false,
+        };
+        sum += (at + 1) * value;
+    }
+    sum.is_multiple_of(11)
+}
+
+fn isbn13(text: &str) -> bool {
+    let digits = without_gaps(text);
+    if digits.len() != 13 || !digits.iter().all(u8::is_ascii_digit) {
+        return false;
+    }
+    let mut sum = 0;
+    for (at, digit) in digits[..12].iter().enumerate() {
+        sum += u32::from(digit - b'0') * if at % 2 == 0 { 1 } else { 3 };
+    }
+    u32::from(digits[12] - b'0') == (10 - sum % 10) % 10
+}
+
+fn mac(text: &str) -> bool {
+    let hex = |part: &[u8]| part.iter().all(u8::is_ascii_hexdigit);
+    let bytes = text.as_bytes();
+    if bytes.len() < 12 {
+        return false;
+    }
+    let sizes = [6, 8, 20];
+    if matches!(bytes[2], b':' | b'-') {
+        let separator = bytes[2];
+        let parts: Vec<_> = bytes.split(|one| *one == separator).collect();
+        sizes.contains(&parts.len()) && parts.iter().all(|part| part.len() == 2 && hex(part))
+    } else if bytes[4] == b'.' {
+        let parts: Vec<_> = bytes.split(|one| *one == b'.').collect();
+        sizes.contains(&(parts.len() * 2)) && parts.iter().all(|part| part.len() == 4 && hex(part))
+    } else {
+        sizes.contains(&(bytes.len() / 2)) && bytes.len().is_multiple_of(2) && hex(bytes)
+    }
+}
+
+fn rgb_color(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')')) else { return false };
+    let parts: Vec<&str> = inner.split(',').collect();
+    parts.len() == 3
+        && parts.iter().all(|part| {
+            let part = part.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
+            let digits = !part.is_empty() && part.bytes().all(|one| one.is_ascii_digit());
+            digits && (part == "0" || !part.starts_with('0')) && part.len() <= 3 && part.parse::<u8>().is_ok()
+        })
+}
+
+fn ssn(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let (Some(first), Some(second)) = (bytes.get(3), bytes.get(6)) else { return false };
+    let mut digits = bytes.iter().enumerate().filter(|(at, _)| *at != 3 && *at != 6).map(|(_, one)| one);
+    matches!(first, b'-' | b' ') && matches!(second, b'-' | b' ') && digits.all(u8::is_ascii_digit)
+}
+
+fn uuid(text: &str, version: Option<u8>, variant: bool) -> bool {
+    let mut digits = Vec::with_capacity(32);
+    for one in text.bytes() {
+        if one.is_ascii_hexdigit() {
+            digits.push(one.to_ascii_lowercase());
+        } else if one != b'-' || !matches!(digits.len(), 8 | 12 | 16 | 20) {
+            return false;
+        }
+    }
+    !text.contains("--")
+        && digits.len() == 32
+        && version.is_none_or(|version| digits[12] == version)
+        && (!variant || matches!(digits[16], b'8' | b'9' | b'a' | b'b'))
+}

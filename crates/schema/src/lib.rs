@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+
+mod defaults;
+mod definition;
+mod email;
+mod error;
+mod formats;
+mod go_text;
+mod lists;
+mod metadata;
+mod names;
+mod node;
+mod path;
+mod pattern;
+mod props;
+mod prune;
+mod structural;
+mod uri;
+mod validate;
+
+pub use definition::{default_definition, prepare_for_create, prepare_for_update, validate_definition};
+pub use error::{FieldError, Reason};
+pub use node::{ListType, MapType, Node, Schema, Type};

@@ -1,0 +1,100 @@
+//! `x-kubernetes-list-type`: what may not be in a list twice.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::error::FieldError;
+use crate::go_text;
+use crate::node::{ListType, Node};
+use crate::path::Path;
+
+/// Checks the lists in an object.
+pub(crate) fn validate(value: &Value, node: &Node, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Object(members) => {
+            if let Some(one) = node.additional_properties() {
+                for (key, member) in members {
+                    validate(member, one, &path.key(key), errors);
+                }
+            }
+            for (key, member) in members {
+                if let Some(one) = node.property(key) {
+                    validate(member, one, &path.child(key), errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            match node.list_type() {
+                Some(ListType::Set) => set(items, path, errors),
+                Some(ListType::Map) => map(items, node, path, errors),
+                _ => {}
+            }
+            if let Some(one) = node.items() {
+                for (at, item) in items.iter().enumerate() {
+                    validate(item, one, &path.index(at), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A text that two values share if and only if upstream takes them for equal. A whole float is an integer within lists and
+/// maps, and only there.
+fn identity(value: &Value) -> String {
+    match value {
+        Value::Array(_) | Value::Object(_) => go_text::json(value),
+        // Both zeros are one.
+        Value::Number(number) if number.as_i64().is_none() && number.as_f64() == Some(0.0) => {
+            "0.0".to_owned()
+        }
+        scalar => scalar.to_string(),
+    }
+}
+
+/// The places of the second appearance of each value.
+fn repeated(values: impl Iterator<Item = String>) -> Vec<usize> {
+    let mut times: HashMap<String, usize> = HashMap::new();
+    let mut second = Vec::new();
+    for (at, value) in values.enumerate() {
+        let times = times.entry(value).or_default();
+        *times += 1;
+        if *times == 2 {
+            second.push(at);
+        }
+    }
+    second
+}
+
+fn set(items: &[Value], path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if items.len() > 1 {
+        for at in repeated(items.iter().map(identity)) {
+            errors.push(FieldError::duplicate(path.index(at), items[at].clone()));
+        }
+    }
+}
+
+fn map(items: &[Value], node: &Node, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
+        let detail = "must be an object for an array of list-type map";
+        errors.push(FieldError::invalid(path.index(at), items[at].clone(), detail));
+        return;
+    }
+    if items.len() <= 1 {
+        return;
+    }
+    let key = |item: &Value| -> Map<String, Value> {
+        node.list_map_keys().filter_map(|name| Some((name.to_owned(), item.get(name)?.clone()))).collect()
+    };
+    let text = |item: &Value| {
+        let mut names = node.list_map_keys();
+        match (names.next(), names.next()) {
+            (Some(only), None) => item.get(only).map_or_else(|| "-".to_owned(), identity),
+            _ => go_text::json(&Value::Object(key(item))),
+        }
+    };
+    for at in repeated(items.iter().map(text)) {
+        errors.push(FieldError::duplicate(path.index(at), Value::Object(key(&items[at]))));
+    }
+}

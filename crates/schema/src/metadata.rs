@@ -1,0 +1,741 @@
+//! Metadata of whole resources and of those embedded in them: `ObjectMeta`, read as Go reads it.
+
+use serde_json::{Map, Number, Value};
+
+use crate::error::{FieldError, aggregate};
+use crate::formats::{date, days_in};
+use crate::go_text::{Num, quote};
+use crate::names;
+use crate::node::{Node, Schema};
+use crate::path::Path;
+
+impl Schema {
+    /// Checks the types of `apiVersion`, `kind` and `metadata` of embedded resources, with `root` also of the object itself, and
+    /// rewrites metadata as upstream's structure has it: what is unknown or empty goes, times are in UTC. Gives the sorted
+    /// paths of what was unknown. With `drop_malformed`, fields of the wrong type go, too, and nothing is an error.
+    ///
+    /// # Errors
+    ///
+    /// Fields of the wrong type. Upstream reports any one of them. The object is then partly rewritten.
+    pub fn coerce_metadata(
+        &self,
+        object: &mut Value,
+        root: bool,
+        drop_malformed: bool,
+    ) -> Result<Vec<String>, Vec<FieldError>> {
+        let mut coercer = Coercer { drop: drop_malformed, unknown: Vec::new(), size: 0, errors: Vec::new() };
+        coercer.coerce(object, self.root(), root, &Path::Nil);
+        if coercer.errors.is_empty() {
+            coercer.unknown.sort_unstable();
+            Ok(coercer.unknown)
+        } else {
+            Err(coercer.errors)
+        }
+    }
+
+    /// Checks the metadata of embedded resources, with `root` also that of the object itself as of one of them: names are
+    /// checked as parts of paths.
+    pub fn validate_metadata(&self, object: &Value, root: bool) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        validate(object, self.root(), root, &Path::Nil, &mut errors);
+        errors
+    }
+}
+
+struct Coercer {
+    drop: bool,
+    unknown: Vec<String>,
+    size: usize,
+    errors: Vec<FieldError>,
+}
+
+/// So much of paths is kept.
+const MAX_PATHS: usize = 1 << 20;
+
+/// Coerces a value below a path; the first error, if there is one.
+pub(crate) fn coerce(
+    value: &mut Value,
+    node: &Node,
+    resource: bool,
+    drop: bool,
+    path: &Path<'_>,
+) -> Option<FieldError> {
+    let mut coercer = Coercer { drop, unknown: Vec::new(), size: 0, errors: Vec::new() };
+    coercer.coerce(value, node, resource, path);
+    coercer.errors.into_iter().next()
+}
+
+impl Coercer {
+    fn coerce(&mut self, value: &mut Value, node: &Node, resource: bool, path: &Path<'_>) {
+        match value {
+            Value::Object(members) => {
+                let resource = resource || node.embedded;
+                if resource {
+                    self.resource(members, path);
+                }
+                for (key, member) in members.iter_mut() {
+                    if let Some(one) = node.property(key) {
+                        // The metadata is new, and has no resources in it.
+                        if !resource || key != "metadata" {
+                            self.coerce(member, one, false, &path.child(key));
+                        }
+                    } else if let Some(one) = node.additional_properties() {
+                        self.coerce(member, one, false, &path.key(key));
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(one) = node.items() else { return };
+                for (at, item) in items.iter_mut().enumerate() {
+                    self.coerce(item, one, false, &path.index(at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn resource(&mut self, members: &mut Map<String, Value>, path: &Path<'_>) {
+        for name in ["apiVersion", "kind"] {
+            let Some(value) = members.get(name) else { continue };
+            if value.is_string() {
+                continue;
+            }
+            if self.drop {
+                members.remove(name);
+            } else {
+                let error = FieldError::invalid(path.child(name), value.clone(), "must be a string");
+                self.errors.push(error);
+            }
+        }
+        let Some(metadata) = members.get("metadata") else { return };
+        let at = path.child("metadata");
+        let mut read = Read::default();
+        let read_whole = read.object_meta(metadata);
+        match read_whole {
+            Ok(meta) => {
+                self.record(&at, read.unknown);
+                members.insert("metadata".to_owned(), Value::Object(meta));
+            }
+            Err(why) if !self.drop => self.errors.push(FieldError::invalid(at, metadata.clone(), why)),
+            Err(_) => {
+                // Field by field, without those that fail.
+                let Value::Object(fields) = metadata else { return };
+                let mut all = Map::new();
+                for (key, field) in fields {
+                    let one = Value::Object(Map::from_iter([(key.clone(), field.clone())]));
+                    let mut read = Read::default();
+                    if let Ok(meta) = read.object_meta(&one) {
+                        self.record(&at, read.unknown);
+                        all.extend(meta);
+                    }
+                }
+                members.insert("metadata".to_owned(), Value::Object(all));
+            }
+        }
+    }
+
+    fn record(&mut self, at: &Path<'_>, unknown: Vec<String>) {
+        for path in unknown {
+            if self.size < MAX_PATHS {
+                let path = format!("{at}.{path}");
+                self.size += path.len();
+                self.unknown.push(path);
+            }
+        }
+    }
+}
+
+/// The types of Go's fields.
+enum Field {
+    /// With the name of the type.
+    Text(&'static str),
+    Int,
+    /// A pointer to an integer.
+    IntPointer,
+    Flag,
+    Time,
+    Texts,
+    TextMap,
+    Structs(&'static str, &'static [(&'static str, Field)]),
+    Raw,
+}
+
+const OWNER: &[(&str, Field)] = &[
+    ("apiVersion", Field::Text("string")),
+    ("blockOwnerDeletion", Field::Flag),
+    ("controller", Field::Flag),
+    ("kind", Field::Text("string")),
+    ("name", Field::Text("string")),
+    ("uid", Field::Text("types.UID")),
+];
+
+const MANAGED: &[(&str, Field)] = &[
+    ("apiVersion", Field::Text("string")),
+    ("fieldsType", Field::Text("string")),
+    ("fieldsV1", Field::Raw),
+    ("manager", Field::Text("string")),
+    ("operation", Field::Text("v1.ManagedFieldsOperationType")),
+    ("subresource", Field::Text("string")),
+    ("time", Field::Time),
+];
+
+const META: &[(&str, Field)] = &[
+    ("annotations", Field::TextMap),
+    ("creationTimestamp", Field::Time),
+    ("deletionGracePeriodSeconds", Field::IntPointer),
+    ("deletionTimestamp", Field::Time),
+    ("finalizers", Field::Texts),
+    ("generateName", Field::Text("string")),
+    ("generation", Field::Int),
+    ("labels", Field::TextMap),
+    ("managedFields", Field::Structs("ManagedFieldsEntry", MANAGED)),
+    ("name", Field::Text("string")),
+    ("namespace", Field::Text("string")),
+    ("ownerReferences", Field::Structs("OwnerReference", OWNER)),
+    ("resourceVersion", Field::Text("string")),
+    ("selfLink", Field::Text("string")),
+    ("uid", Field::Text("types.UID")),
+];
+
+/// Go's decoder. It goes on after a wrong type, and stops at a time that can't be parsed.
+#[derive(Default)]
+struct Read {
+    unknown: Vec<String>,
+    wrong: Option<String>,
+    size: usize,
+}
+
+fn kind_of(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(_) => "number".to_owned(),
+        Value::String(_) => "string".to_owned(),
+        Value::Array(_) => "array".to_owned(),
+        Value::Object(_) => "object".to_owned(),
+    }
+}
+
+impl Read {
+    fn object_meta(&mut self, value: &Value) -> Result<Map<String, Value>, String> {
+        let Value::Object(members) = value else {
+            if value.is_null() {
+                return Ok(Map::new());
+            }
+            return Err(format!(
+                "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
+                kind_of(value)
+            ));
+        };
+        let mut meta = self.structure("ObjectMeta", "", "", META, members)?;
+        if let Some(why) = self.wrong.take() {
+            return Err(why);
+        }
+        // Empty values are left out, those behind a pointer are not.
+        meta.retain(|key, value| {
+            let pointer = matches!(key.as_str(), "deletionTimestamp" | "deletionGracePeriodSeconds");
+            pointer || !is_empty(value)
+        });
+        Ok(meta)
+    }
+
+    fn mismatch(&mut self, value: &str, owner: &str, path: &str, kind: &str) {
+        if self.wrong.is_none() {
+            let text =
+                format!("json: cannot unmarshal {value} into Go struct field {owner}.{path} of type {kind}");
+            self.wrong = Some(text);
+        }
+    }
+
+    /// `path` has no places in lists, `at` has them.
+    fn structure(
+        &mut self,
+        owner: &str,
+        path: &str,
+        at: &str,
+        fields: &[(&str, Field)],
+        members: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
+        let mut read = Map::new();
+        for (key, value) in members {
+            let join = |parent: &str| if parent.is_empty() { key.clone() } else { format!("{parent}.{key}") };
+            let Some((_, field)) = fields.iter().find(|(name, _)| name == key) else {
+                let at = join(at);
+                self.size += at.len();
+                if self.size < MAX_PATHS {
+                    self.unknown.push(at);
+                }
+                continue;
+            };
+            if value.is_null() {
+                continue;
+            }
+            let path = join(path);
+            if let Some(value) = self.field(owner, &path, &join(at), field, value)? {
+                read.insert(key.clone(), value);
+            }
+        }
+        Ok(read)
+    }
+
+    fn text(&mut self, owner: &str, path: &str, kind: &str, value: &Value) -> Option<Value> {
+        match value {
+            Value::String(_) => Some(value.clone()),
+            Value::Null => Some("".into()),
+            other => {
+                self.mismatch(&kind_of(other), owner, path, kind);
+                None
+            }
+        }
+    }
+
+    fn field(
+        &mut self,
+        owner: &str,
+        path: &str,
+        at: &str,
+        field: &Field,
+        value: &Value,
+    ) -> Result<Option<Value>, String> {
+        Ok(match (field, value) {
+            (Field::Text(kind), value) => self.text(owner, path, kind, value),
+            (Field::Int | Field::IntPointer, Value::Number(number)) => match Num::of(number) {
+                Num::Int(number) => Some(number.into()),
+                Num::Float(_) => {
+                    let number = crate::go_text::json(value);
+                    self.mismatch(&format!("number {number}"), owner, path, "int64");
+                    None
+                }
+            },
+            (Field::Flag, Value::Bool(_)) | (Field::Raw, _) => Some(value.clone()),
+            (Field::Time, Value::String(text)) => Some(time(text)?.into()),
+            (Field::Time, value) => {
+                return Err(format!(
+                    "json: cannot unmarshal {} into Go value of type string",
+                    kind_of(value)
+                ));
+            }
+            (Field::Texts, Value::Array(items)) => {
+                let items = items.iter();
+                Some(items.filter_map(|item| self.text(owner, path, "string", item)).collect())
+            }
+            (Field::TextMap, Value::Object(members)) => {
+                let mut read = Map::new();
+                for (key, value) in members {
+                    if let Some(value) = self.text(owner, path, "string", value) {
+                        read.insert(key.clone(), value);
+                    }
+                }
+                Some(Value::Object(read))
+            }
+            (Field::Structs(name, fields), Value::Array(items)) => {
+                let mut all = Vec::new();
+                for (index, item) in items.iter().enumerate() {
+                    let nothing = Map::new();
+                    let members = match item {
+                        Value::Object(members) => members,
+                        Value::Null => &nothing,
+                        other => {
+                            self.mismatch(&kind_of(other), owner, path, &format!("v1.{name}"));
+                            continue;
+                        }
+                    };
+                    let mut one = self.structure(name, path, &format!("{at}[{index}]"), fields, members)?;
+                    if *name == "OwnerReference" {
+                        for required in ["apiVersion", "kind", "name", "uid"] {
+                            one.entry(required).or_insert_with(|| "".into());
+                        }
+                    } else {
+                        one.retain(|key, value| key == "time" || key == "fieldsV1" || !is_empty(value));
+                    }
+                    all.push(Value::Object(one));
+                }
+                Some(Value::Array(all))
+            }
+            (field, value) => {
+                let kind = match field {
+                    Field::Int | Field::IntPointer => "int64".to_owned(),
+                    Field::Flag => "bool".to_owned(),
+                    Field::Texts => "[]string".to_owned(),
+                    Field::TextMap => "map[string]string".to_owned(),
+                    Field::Structs(name, _) => format!("[]v1.{name}"),
+                    Field::Text(_) | Field::Time | Field::Raw => String::new(),
+                };
+                self.mismatch(&kind_of(value), owner, path, &kind);
+                None
+            }
+        })
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(value) => *value == Number::from(0),
+        Value::String(value) => value.is_empty() || value == "0001-01-01T00:00:00Z",
+        Value::Array(value) => value.is_empty(),
+        Value::Object(value) => value.is_empty(),
+    }
+}
+
+/// A time as RFC 3339, in UTC and without fractions of seconds; an error as `time.Parse` says it.
+fn time(text: &str) -> Result<String, String> {
+    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+    let cannot = |rest: &str, part: &str| {
+        format!(
+            "parsing time {} as {}: cannot parse {} as {}",
+            quote(text),
+            quote(LAYOUT),
+            quote(rest),
+            quote(part)
+        )
+    };
+    let out = |what: &str| format!("parsing time {}: {what} out of range", quote(text));
+    let mut rest = text;
+    let mut numbers = [0_i64; 6];
+    let parts =
+        [(4, "2006", "-"), (2, "01", "-"), (2, "02", "T"), (2, "15", ":"), (2, "04", ":"), (2, "05", "")];
+    for (number, (digits, name, separator)) in numbers.iter_mut().zip(parts) {
+        let part = rest.get(..digits).filter(|part| part.bytes().all(|one| one.is_ascii_digit()));
+        *number = part.and_then(|part| part.parse().ok()).ok_or_else(|| cannot(rest, name))?;
+        rest = &rest[digits..];
+        let range = match name {
+            "01" => Some((1..=12, "month")),
+            "15" => Some((0..=23, "hour")),
+            "04" => Some((0..=59, "minute")),
+            "05" => Some((0..=59, "second")),
+            _ => None,
+        };
+        if let Some((range, what)) = range
+            && !range.contains(number)
+        {
+            return Err(out(what));
+        }
+        rest = rest.strip_prefix(separator).ok_or_else(|| cannot(rest, separator))?;
+    }
+    if rest.starts_with(['.', ',']) {
+        let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 {
+            rest = &rest[1 + digits..];
+        }
+    }
+    let mut offset = 0;
+    if let Some(after) = rest.strip_prefix('Z') {
+        rest = after;
+    } else {
+        let zone = rest.as_bytes();
+        let digit =
+            |at: usize| zone.get(at).filter(|one| one.is_ascii_digit()).map(|one| i64::from(one - b'0'));
+        let (Some(b'+' | b'-'), Some(b':')) = (zone.first(), zone.get(3)) else {
+            return Err(cannot(rest, "Z07:00"));
+        };
+        let (Some(a), Some(b), Some(c), Some(d)) = (digit(1), digit(2), digit(4), digit(5)) else {
+            return Err(cannot(rest, "Z07:00"));
+        };
+        let (hours, minutes) = (a * 10 + b, c * 10 + d);
+        if hours > 24 {
+            return Err(out("time zone offset hour"));
+        }
+        if minutes > 60 {
+            return Err(out("time zone offset minute"));
+        }
+        offset = (hours * 60 + minutes) * 60 * if zone[0] == b'-' { -1 } else { 1 };
+        rest = &rest[6..];
+    }
+    if !rest.is_empty() {
+        return Err(format!("parsing time {}: extra text: {}", quote(text), quote(rest)));
+    }
+    if !date(&text[..10]) {
+        return Err(out("day"));
+    }
+    let [year, month, day, hour, minute, second] = numbers;
+    Ok(in_utc(year, month, day, hour * 3600 + minute * 60 + second - offset))
+}
+
+/// The day, moved where the seconds are beyond it.
+fn in_utc(mut year: i64, mut month: i64, mut day: i64, mut seconds: i64) -> String {
+    let days = |year: i64, month: i64| {
+        let year = u32::try_from(year.rem_euclid(400)).unwrap_or_default();
+        i64::from(days_in(year, u32::try_from(month).unwrap_or(1)))
+    };
+    while seconds < 0 {
+        seconds += 86_400;
+        day -= 1;
+    }
+    day += seconds / 86_400;
+    seconds %= 86_400;
+    if day < 1 {
+        month -= 1;
+        if month < 1 {
+            (year, month) = (year - 1, 12);
+        }
+        day += days(year, month);
+    } else if day > days(year, month) {
+        day -= days(year, month);
+        month += 1;
+        if month > 12 {
+            (year, month) = (year + 1, 1);
+        }
+    }
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Checks the type and the metadata of embedded resources.
+pub(crate) fn validate(
+    value: &Value,
+    node: &Node,
+    resource: bool,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    match value {
+        Value::Object(members) => {
+            if resource || node.embedded {
+                validate_resource(members, path, errors);
+            }
+            for (key, member) in members {
+                if let Some(one) = node.property(key) {
+                    validate(member, one, false, &path.child(key), errors);
+                } else if let Some(one) = node.additional_properties() {
+                    validate(member, one, false, &path.key(key), errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(one) = node.items() else { return };
+            for (at, item) in items.iter().enumerate() {
+                validate(item, one, false, &path.index(at), errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn validate_resource(members: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    for name in ["apiVersion", "kind"] {
+        let at = path.child(name);
+        match members.get(name) {
+            None => errors.push(FieldError::required(at, "")),
+            Some(Value::String(text)) if text.is_empty() => {
+                errors.push(FieldError::invalid(at, "", "must not be empty"));
+            }
+            Some(Value::String(text)) if name == "apiVersion" => {
+                if text.matches('/').count() > 1 {
+                    let why = format!("unexpected GroupVersion string: {text}");
+                    errors.push(FieldError::invalid(at, text.as_str(), why));
+                }
+            }
+            Some(Value::String(text)) => {
+                let wrong = names::label_1035(&text.to_lowercase());
+                if !wrong.is_empty() {
+                    let why = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+                    errors.push(FieldError::invalid(at, text.as_str(), why));
+                }
+            }
+            Some(other) => errors.push(FieldError::invalid(at, other.clone(), "must be a string")),
+        }
+    }
+    let Some(metadata) = members.get("metadata") else { return };
+    let at = path.child("metadata");
+    match Read::default().object_meta(metadata) {
+        Err(why) => errors.push(FieldError::invalid(at, metadata.clone(), why)),
+        Ok(mut meta) => {
+            if text_of(&meta, "name").is_empty() {
+                meta.insert("name".to_owned(), "fakename".into());
+            }
+            let namespaced = !text_of(&meta, "namespace").is_empty();
+            object_meta(&meta, namespaced, &names::path_segment, &at, errors);
+        }
+    }
+}
+
+pub(crate) fn text_of<'m>(members: &'m Map<String, Value>, name: &str) -> &'m str {
+    members.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `ValidateObjectMeta`: what holds for new objects. `name_errors` checks a name, or with `true` the prefix of one.
+pub(crate) fn object_meta(
+    meta: &Map<String, Value>,
+    namespaced: bool,
+    name_errors: &dyn Fn(&str, bool) -> Vec<String>,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let generate = text_of(meta, "generateName");
+    if !generate.is_empty() {
+        for why in name_errors(generate, true) {
+            errors.push(FieldError::invalid(path.child("generateName"), generate, why));
+        }
+    }
+    let name = text_of(meta, "name");
+    if name.is_empty() {
+        errors.push(FieldError::required(path.child("name"), "name or generateName is required"));
+    } else {
+        for why in name_errors(name, false) {
+            errors.push(FieldError::invalid(path.child("name"), name, why));
+        }
+    }
+    let namespace = text_of(meta, "namespace");
+    let at = path.child("namespace");
+    if !namespaced {
+        if !namespace.is_empty() {
+            errors.push(FieldError::forbidden(at, "not allowed on this type"));
+        }
+    } else if namespace.is_empty() {
+        errors.push(FieldError::required(at, ""));
+    } else {
+        for why in names::label_1123(namespace) {
+            errors.push(FieldError::invalid(at, namespace, why));
+        }
+    }
+    if let Some(generation) = meta.get("generation").and_then(Value::as_i64)
+        && generation < 0
+    {
+        let why = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(path.child("generation"), generation, why));
+    }
+    common(meta, path, true, errors);
+}
+
+/// What is checked on every write. Finalizers are checked for new objects only.
+pub(crate) fn common(
+    meta: &Map<String, Value>,
+    path: &Path<'_>,
+    finalizers: bool,
+    errors: &mut Vec<FieldError>,
+) {
+    let labels = path.child("labels");
+    for (key, value) in meta.get("labels").and_then(Value::as_object).into_iter().flatten() {
+        for why in names::qualified(key) {
+            errors.push(FieldError::invalid(labels, key.as_str(), why));
+        }
+        let value = value.as_str().unwrap_or_default();
+        for why in names::label_value(value) {
+            errors.push(FieldError::invalid(labels, value, why));
+        }
+    }
+    let annotations = path.child("annotations");
+    let mut size = 0;
+    for (key, value) in meta.get("annotations").and_then(Value::as_object).into_iter().flatten() {
+        for why in names::qualified(&key.to_lowercase()) {
+            errors.push(FieldError::invalid(annotations, key.as_str(), why));
+        }
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > 256 << 10 {
+        errors.push(FieldError::too_long(annotations, 256 << 10));
+    }
+    owners(meta.get("ownerReferences"), &path.child("ownerReferences"), errors);
+    if finalizers {
+        finalizer_names(meta.get("finalizers"), &path.child("finalizers"), errors);
+    }
+    managed(meta.get("managedFields"), &path.child("managedFields"), errors);
+}
+
+fn owners(owners: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let mut controller: Option<String> = None;
+    for owner in owners.and_then(Value::as_array).into_iter().flatten() {
+        let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let (group, version) = match api_version.split_once('/') {
+            None => ("", api_version),
+            Some((_, version)) if version.contains('/') => ("", ""),
+            Some(both) => both,
+        };
+        if version.is_empty() {
+            errors.push(FieldError::invalid(
+                at.child("apiVersion"),
+                api_version,
+                "version must not be empty",
+            ));
+        }
+        for name in ["kind", "name", "uid"] {
+            if text(name).is_empty() {
+                errors.push(FieldError::invalid(at.child(name), "", "must not be empty"));
+            }
+        }
+        if (group, version, kind) == ("", "v1", "Event") {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid_shown(at, owner_json(owner), why));
+        }
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            let this = format!("{kind}/{}", text("name"));
+            if let Some(first) = &controller {
+                let why = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                );
+                let all: Vec<String> =
+                    owners.and_then(Value::as_array).into_iter().flatten().map(owner_json).collect();
+                errors.push(FieldError::invalid_shown(at, format!("[{}]", all.join(",")), why));
+            } else {
+                controller = Some(this);
+            }
+        }
+    }
+}
+
+/// The reference with its fields in Go's order.
+fn owner_json(owner: &Value) -> String {
+    let mut parts = Vec::new();
+    for name in ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"] {
+        if let Some(value) = owner.get(name) {
+            parts.push(format!("\"{name}\":{}", crate::go_text::json(value)));
+        }
+    }
+    format!("{{{}}}", parts.join(","))
+}
+
+fn finalizer_names(finalizers: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let names: Vec<&str> =
+        finalizers.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    for name in &names {
+        for why in names::qualified(name) {
+            errors.push(FieldError::invalid(at, *name, why));
+        }
+    }
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::invalid(at, names, why));
+    }
+}
+
+fn managed(entries: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    for (index, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let at = at.index(index);
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let operation = text("operation");
+        if !matches!(operation, "Apply" | "Update") {
+            let why = "must be `Apply` or `Update`";
+            errors.push(FieldError::invalid(at.child("operation"), operation, why));
+        }
+        let kind = text("fieldsType");
+        if !matches!(kind, "" | "FieldsV1") {
+            errors.push(FieldError::invalid(at.child("fieldsType"), kind, "must be `FieldsV1`"));
+        }
+        let manager = text("manager");
+        if manager.len() > 128 {
+            errors.push(FieldError::too_long(at.child("manager"), 128));
+        }
+        for (place, one) in manager.char_indices() {
+            if !crate::go_text::printable(one) {
+                let why = format!("invalid character U+{:04X} (at position {place})", u32::from(one));
+                errors.push(FieldError::invalid(at.child("manager"), manager, why));
+            }
+        }
+        if text("subresource").len() > 256 {
+            errors.push(FieldError::too_long(at.child("subresource"), 256));
+        }
+    }
+}
+
+/// What a default of metadata amounts to, in one text; `None` if it is right.
+pub(crate) fn wrong_default(surrounding: &mut Value, root: &Node) -> Option<String> {
+    if let Some(error) = coerce(surrounding, root, true, false, &Path::Nil) {
+        return Some(error.to_string());
+    }
+    let mut errors = Vec::new();
+    validate(surrounding, root, true, &Path::Nil, &mut errors);
+    (!errors.is_empty()).then(|| aggregate(&errors))
+}

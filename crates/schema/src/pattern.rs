@@ -1,0 +1,543 @@
+//! Patterns as Go reads them.
+//!
+//! Go's regular expressions and those of the crate `regex` differ in what a pattern means: `\d` is ASCII in Go, `[a&&b]` is no
+//! intersection, a lone `{` is itself. So a pattern is read here as `regexp/syntax` reads it, with its errors, and
+//! written anew. It is compiled when a value is first held against it.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// A pattern that Go accepts.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    source: Box<str>,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Pattern {
+    /// Lazily compiled; that the pattern is valid shows when it is used.
+    pub(crate) fn new(source: &str) -> Self {
+        Self { source: source.into(), compiled: OnceLock::new() }
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the pattern matches somewhere in a text; `None` if it can't be compiled.
+    pub(crate) fn matches(&self, text: &str) -> Option<bool> {
+        let compiled = self.compiled.get_or_init(|| compile(&self.source).ok());
+        compiled.as_ref().map(|regex| regex.is_match(text.as_bytes()))
+    }
+}
+
+/// Why Go refuses a pattern, in its words.
+pub(crate) fn error(pattern: &str) -> Option<String> {
+    translate(pattern).err()
+}
+
+fn compile(pattern: &str) -> Result<Regex, String> {
+    let translated = translate(pattern)?;
+    RegexBuilder::new(&translated)
+        .size_limit(10 << 20)
+        .dfa_size_limit(1 << 20)
+        .nest_limit(400)
+        .build()
+        .map_err(|error| error.to_string())
+}
+
+/// Go's limit on the height of an expression.
+const MAX_HEIGHT: usize = 1000;
+const MAX_REPEAT: i64 = 1000;
+const MAX_SOURCE: usize = 1 << 20;
+
+fn wrong(code: &str, part: &str) -> String {
+    format!("error parsing regexp: {code}: `{part}`")
+}
+
+const ESCAPE: &str = "invalid escape sequence";
+const RANGE: &str = "invalid character class range";
+const MISSING: &str = "missing argument to repetition operator";
+
+/// One level of groups: whether there is something to repeat, and how often it repeats its parts.
+#[derive(Clone, Copy)]
+struct Group {
+    repeatable: bool,
+    /// The largest product of repetitions within the last atom, and within all.
+    last: i64,
+    most: i64,
+}
+
+impl Group {
+    const NEW: Self = Self { repeatable: false, last: 1, most: 1 };
+
+    fn atom(&mut self, factor: i64) {
+        self.repeatable = true;
+        self.most = self.most.max(self.last);
+        self.last = factor;
+    }
+}
+
+/// The same pattern for the crate `regex`.
+fn translate(pattern: &str) -> Result<String, String> {
+    if pattern.len() > MAX_SOURCE {
+        return Err(wrong("expression too large", pattern));
+    }
+    let mut out = String::with_capacity(pattern.len() + 16);
+    let mut groups = vec![Group::NEW];
+    let mut rest = pattern;
+    // The text from the last repetition on, if nothing came after it.
+    let mut last_repeat = "";
+    while let Some(first) = rest.chars().next() {
+        let mut repeat = "";
+        let group = groups.len() - 1;
+        match first {
+            '(' => {
+                if let Some(opened) = flags(rest, &mut out)? {
+                    rest = opened.rest;
+                    if opened.group {
+                        groups.push(Group::NEW);
+                    }
+                } else {
+                    out.push_str("(?:");
+                    groups.push(Group::NEW);
+                    rest = &rest[1..];
+                }
+                if groups.len() > MAX_HEIGHT {
+                    return Err(wrong("expression nests too deeply", pattern));
+                }
+            }
+            ')' => {
+                let (Some(inner), Some(outer)) = (groups.pop(), groups.last_mut()) else {
+                    return Err(wrong("unexpected )", pattern));
+                };
+                out.push(')');
+                outer.atom(inner.most.max(inner.last));
+                rest = &rest[1..];
+            }
+            '|' => {
+                out.push('|');
+                let group = &mut groups[group];
+                *group = Group { repeatable: false, last: 1, most: group.most.max(group.last) };
+                rest = &rest[1..];
+            }
+            '^' | '$' | '.' => {
+                out.push(first);
+                groups[group].atom(1);
+                rest = &rest[1..];
+            }
+            '[' => {
+                rest = class(rest, &mut out)?;
+                groups[group].atom(1);
+            }
+            '*' | '+' | '?' => {
+                repeat = rest;
+                rest = repeated(rest, &rest[1..], last_repeat, &groups[group], &mut out, &first.to_string())?;
+            }
+            '{' => match counts(rest) {
+                None => {
+                    out.push_str("\\{");
+                    groups[group].atom(1);
+                    rest = &rest[1..];
+                }
+                Some((least, most, after)) => {
+                    let whole = &rest[..rest.len() - after.len()];
+                    let wrong_size = || wrong("invalid repeat count", whole);
+                    if least < 0 || least > MAX_REPEAT || most > MAX_REPEAT || (most >= 0 && least > most) {
+                        return Err(wrong_size());
+                    }
+                    repeat = rest;
+                    rest = repeated(rest, after, last_repeat, &groups[group], &mut out, whole)?;
+                    let group = &mut groups[group];
+                    let factor = if most < 0 { least } else { most };
+                    group.last = if most == 0 { 1 } else { group.last.saturating_mul(factor.max(1)) };
+                    if (least >= 2 || most >= 2) && group.last > MAX_REPEAT {
+                        return Err(wrong("invalid repeat count", &repeat[..repeat.len() - rest.len()]));
+                    }
+                }
+            },
+            '\\' => {
+                rest = escape(rest, &mut out, &mut groups[group])?;
+            }
+            _ => {
+                literal(first, &mut out);
+                groups[group].atom(1);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+        last_repeat = repeat;
+    }
+    if groups.len() != 1 {
+        return Err(wrong("missing closing )", pattern));
+    }
+    Ok(out)
+}
+
+fn literal(one: char, out: &mut String) {
+    let mut bytes = [0; 4];
+    out.push_str(&regex::escape(one.encode_utf8(&mut bytes)));
+}
+
+/// A code point within a class, which may be one that no text holds.
+fn code(one: u32, out: &mut String) {
+    let _ = write!(out, "\\x{{{one:X}}}");
+}
+
+/// Checks a repetition, and gives what follows it.
+fn repeated<'p>(
+    before: &'p str,
+    after: &'p str,
+    last: &'p str,
+    group: &Group,
+    out: &mut String,
+    operator: &str,
+) -> Result<&'p str, String> {
+    let mut after = after;
+    let mut lazy = false;
+    if let Some(rest) = after.strip_prefix('?') {
+        after = rest;
+        lazy = true;
+    }
+    if !last.is_empty() {
+        return Err(wrong("invalid nested repetition operator", &last[..last.len() - after.len()]));
+    }
+    if !group.repeatable {
+        return Err(wrong(MISSING, &before[..before.len() - after.len()]));
+    }
+    out.push_str(operator);
+    if lazy {
+        out.push('?');
+    }
+    Ok(after)
+}
+
+/// `{2}`, `{2,}`, `{2,3}`; the most is -1 where there is none, the least where a number is too large.
+fn counts(text: &str) -> Option<(i64, i64, &str)> {
+    let number = |text: &str| -> Option<(i64, usize)> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 || (digits > 1 && text.starts_with('0')) {
+            return None;
+        }
+        Some((if digits > 8 { -1 } else { text[..digits].parse().ok()? }, digits))
+    };
+    let rest = text.strip_prefix('{')?;
+    let (mut least, digits) = number(rest)?;
+    let rest = &rest[digits..];
+    let (most, rest) = match rest.strip_prefix(',') {
+        None => (least, rest),
+        Some(rest) if rest.starts_with('}') => (-1, rest),
+        Some(rest) => {
+            let (most, digits) = number(rest)?;
+            if most < 0 {
+                least = -1;
+            }
+            (most, &rest[digits..])
+        }
+    };
+    Some((least, most, rest.strip_prefix('}')?))
+}
+
+struct Opened<'p> {
+    rest: &'p str,
+    group: bool,
+}
+
+/// What begins with `(?`.
+fn flags<'p>(text: &'p str, out: &mut String) -> Result<Option<Opened<'p>>, String> {
+    let Some(rest) = text.strip_prefix("(?") else { return Ok(None) };
+    let named = rest.strip_prefix("P<").filter(|_| text.len() > 4);
+    if let Some(name) = named.or_else(|| rest.strip_prefix('<').filter(|_| text.len() > 3)) {
+        let bad = |part: &str| wrong("invalid named capture", part);
+        let Some((name, rest)) = name.split_once('>') else { return Err(bad(text)) };
+        if name.is_empty() || !name.bytes().all(|one| one == b'_' || one.is_ascii_alphanumeric()) {
+            return Err(bad(&text[..text.len() - rest.len()]));
+        }
+        out.push_str("(?:");
+        return Ok(Some(Opened { rest, group: true }));
+    }
+    let mut rest = rest;
+    let (mut negated, mut seen) = (false, false);
+    while let Some(one) = rest.chars().next() {
+        rest = &rest[one.len_utf8()..];
+        match one {
+            'i' | 'm' | 's' | 'U' => seen = true,
+            '-' if !negated => {
+                negated = true;
+                seen = false;
+            }
+            ':' | ')' if !negated || seen => {
+                let part = &text[..text.len() - rest.len()];
+                // `(?)` does nothing, and is nothing to Rust.
+                if part != "(?)" {
+                    out.push_str(part);
+                }
+                return Ok(Some(Opened { rest, group: one == ':' }));
+            }
+            _ => break,
+        }
+    }
+    Err(wrong("invalid or unsupported Perl syntax", &text[..text.len() - rest.len()]))
+}
+
+/// What begins with a backslash, outside of a class.
+fn escape<'p>(text: &'p str, out: &mut String, group: &mut Group) -> Result<&'p str, String> {
+    match text.as_bytes().get(1) {
+        Some(b'A') => out.push_str("\\A"),
+        Some(b'z') => out.push_str("\\z"),
+        Some(b'b') => out.push_str("(?-u:\\b)"),
+        Some(b'B') => out.push_str("(?-u:\\B)"),
+        Some(b'C') => return Err(wrong(ESCAPE, &text[..2])),
+        Some(b'Q') => {
+            let (quoted, rest) = text[2..].split_once("\\E").unwrap_or((&text[2..], ""));
+            for one in quoted.chars() {
+                literal(one, out);
+                group.atom(1);
+            }
+            return Ok(rest);
+        }
+        _ => {
+            group.atom(1);
+            if let Some(rest) = unicode_class(text, out)? {
+                return Ok(rest);
+            }
+            if let Some(rest) = perl_class(text, out) {
+                return Ok(rest);
+            }
+            let (one, rest) = escaped(text)?;
+            code(one, out);
+            return Ok(rest);
+        }
+    }
+    group.atom(1);
+    Ok(&text[2..])
+}
+
+/// `\d` and its like.
+fn perl_class<'p>(text: &'p str, out: &mut String) -> Option<&'p str> {
+    out.push_str(match text.as_bytes().get(1)? {
+        b'd' => "[0-9]",
+        b'D' => "[^0-9]",
+        b's' => "[\\t\\n\\x0C\\r ]",
+        b'S' => "[^\\t\\n\\x0C\\r ]",
+        b'w' => "[0-9A-Za-z_]",
+        b'W' => "[^0-9A-Za-z_]",
+        _ => return None,
+    });
+    Some(&text[2..])
+}
+
+/// `\p{Greek}`, `\pN`.
+fn unicode_class<'p>(text: &'p str, out: &mut String) -> Result<Option<&'p str>, String> {
+    let mut negated = match text.as_bytes().get(1) {
+        Some(b'p') => false,
+        Some(b'P') => true,
+        _ => return Ok(None),
+    };
+    let rest = &text[2..];
+    let (name, rest) = if let Some(braced) = rest.strip_prefix('{') {
+        braced.split_once('}').ok_or_else(|| wrong(RANGE, text))?
+    } else {
+        let one = rest.chars().next().map_or(0, char::len_utf8);
+        rest.split_at(one)
+    };
+    let part = &text[..text.len() - rest.len()];
+    let bare = name.strip_prefix('^').unwrap_or(name);
+    negated ^= bare.len() != name.len();
+    let class = format!("\\{}{{{bare}}}", if negated { 'P' } else { 'p' });
+    let known = !bare.is_empty()
+        && bare.bytes().all(|one| one.is_ascii_alphanumeric() || matches!(one, b'_' | b'-' | b' '))
+        && Regex::new(&class).is_ok();
+    if !known {
+        return Err(wrong(RANGE, part));
+    }
+    out.push_str(&class);
+    Ok(Some(rest))
+}
+
+/// `\n`, `\x{1F600}`, `\.`: the code point and what follows.
+fn escaped(text: &str) -> Result<(u32, &str), String> {
+    let rest = &text[1..];
+    let Some(one) = rest.chars().next() else {
+        return Err(wrong("trailing backslash at end of expression", ""));
+    };
+    let mut rest = &rest[one.len_utf8()..];
+    let octal = |text: &str| text.bytes().next().filter(|one| (b'0'..=b'7').contains(one));
+    match one {
+        '0'..='7' if one == '0' || octal(rest).is_some() => {
+            let mut code = u32::from(one) - u32::from('0');
+            for _ in 0..2 {
+                let Some(digit) = octal(rest) else { break };
+                code = code * 8 + u32::from(digit - b'0');
+                rest = &rest[1..];
+            }
+            return Ok((code, rest));
+        }
+        'x' => {
+            let next = |rest: &mut &str| {
+                let one = rest.chars().next();
+                *rest = &rest[one.map_or(0, char::len_utf8)..];
+                one
+            };
+            let first = next(&mut rest);
+            if first == Some('{') {
+                let mut code = 0;
+                let mut digits = 0;
+                while let Some(one) = next(&mut rest) {
+                    if one == '}' {
+                        if digits == 0 {
+                            break;
+                        }
+                        return Ok((code, rest));
+                    }
+                    let Some(digit) = one.to_digit(16) else { break };
+                    code = code * 16 + digit;
+                    digits += 1;
+                    if code > 0x10_ffff {
+                        break;
+                    }
+                }
+            } else if let Some(first) = first {
+                let second = next(&mut rest);
+                if let (Some(first), Some(second)) =
+                    (first.to_digit(16), second.and_then(|one| one.to_digit(16)))
+                {
+                    return Ok((first * 16 + second, rest));
+                }
+            }
+        }
+        'a' => return Ok((7, rest)),
+        'f' => return Ok((12, rest)),
+        'n' => return Ok((10, rest)),
+        'r' => return Ok((13, rest)),
+        't' => return Ok((9, rest)),
+        'v' => return Ok((11, rest)),
+        _ if one.is_ascii() && !one.is_ascii_alphanumeric() => return Ok((u32::from(one), rest)),
+        _ => {}
+    }
+    Err(wrong(ESCAPE, &text[..text.len() - rest.len()]))
+}
+
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "word", "xdigit",
+];
+
+/// A class in brackets.
+fn class<'p>(text: &'p str, out: &mut String) -> Result<&'p str, String> {
+    let mut rest = &text[1..];
+    out.push('[');
+    if let Some(negated) = rest.strip_prefix('^') {
+        out.push('^');
+        rest = negated;
+    }
+    let mut first = true;
+    loop {
+        if !first && let Some(rest) = rest.strip_prefix(']') {
+            out.push(']');
+            return Ok(rest);
+        }
+        first = false;
+        if let Some(named) = rest.strip_prefix("[:")
+            && let Some((name, after)) = named.split_once(":]")
+        {
+            let bare = name.strip_prefix('^').unwrap_or(name);
+            if !POSIX.contains(&bare) {
+                return Err(wrong(RANGE, &rest[..rest.len() - after.len()]));
+            }
+            let _ = write!(out, "[:{name}:]");
+            rest = after;
+            continue;
+        }
+        if rest.starts_with('\\') {
+            if let Some(after) = unicode_class(rest, out)? {
+                rest = after;
+                continue;
+            }
+            if let Some(after) = perl_class(rest, out) {
+                rest = after;
+                continue;
+            }
+        }
+        let range = rest;
+        let (low, after) = class_char(rest, text)?;
+        rest = after;
+        let mut high = low;
+        if let Some(after) =
+            rest.strip_prefix('-').filter(|after| !after.is_empty() && !after.starts_with(']'))
+        {
+            let (end, after) = class_char(after, text)?;
+            rest = after;
+            high = end;
+            if high < low {
+                return Err(wrong(RANGE, &range[..range.len() - rest.len()]));
+            }
+        }
+        // Surrogates are in no text.
+        let low = if (0xd800..0xe000).contains(&low) { 0xe000 } else { low };
+        let high = if (0xd800..0xe000).contains(&high) { 0xd7ff } else { high };
+        if low <= high {
+            code(low, out);
+            out.push('-');
+            code(high, out);
+        }
+    }
+}
+
+fn class_char<'p>(text: &'p str, whole: &str) -> Result<(u32, &'p str), String> {
+    match text.chars().next() {
+        None => Err(wrong("missing closing ]", whole)),
+        Some('\\') => escaped(text),
+        Some(one) => Ok((u32::from(one), &text[one.len_utf8()..])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_they_mean_to_go() {
+        for (pattern, text, expected) in [
+            (r"^\d+$", "12", true),
+            (r"^\d+$", "١٢", false),
+            (r"^\w$", "é", false),
+            (r"^[a&&b]+$", "a&b", true),
+            (r"^a{,2}$", "a{,2}", true),
+            (r"^[[a]+$", "[a", true),
+            (r"\Qa.b\E", "a.b", true),
+            (r"\Qa.b\E", "axb", false),
+            (r"^a$", "a\n", false),
+            (r"(?i)straSSe", "STRASSE", true),
+            (r"^\x{1F600}\101$", "😀A", true),
+            (r"\bfoo\b", "a foo b", true),
+            (r"^[\d\-x]+$", "1-x", true),
+            (r"^[^\W]+$", "ab", true),
+        ] {
+            assert_eq!(Pattern::new(pattern).matches(text), Some(expected), "{pattern} on {text}");
+        }
+    }
+
+    #[test]
+    fn errors_are_those_of_go() {
+        for (pattern, expected) in [
+            ("(abc", "missing closing ): `(abc`"),
+            ("abc)", "unexpected ): `abc)`"),
+            ("[abc", "missing closing ]: `[abc`"),
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("*a", "missing argument to repetition operator: `*`"),
+            ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+            (r"\y", r"invalid escape sequence: `\y`"),
+            (r"\1", r"invalid escape sequence: `\1`"),
+            ("[z-a]", "invalid character class range: `z-a`"),
+            (r"a\", "trailing backslash at end of expression: ``"),
+            ("(?P<n", "invalid named capture: `(?P<n`"),
+            (r"(a{100}){100}", "invalid repeat count: `{100}`"),
+        ] {
+            let expected = format!("error parsing regexp: {expected}");
+            assert_eq!(error(pattern), Some(expected), "{pattern}");
+        }
+    }
+}
