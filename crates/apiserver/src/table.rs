@@ -1,0 +1,190 @@
+//! `as=Table`: what `kubectl get` prints, row by row.
+
+use std::sync::OnceLock;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::jsonpath::JsonPath;
+use crate::partial::{self, MetaVersion};
+use crate::{go, human, printers};
+
+/// The columns of a kind: what they are called, and how they are filled.
+pub(crate) struct Columns {
+    definitions: OnceLock<Value>,
+    source: Source,
+}
+
+enum Source {
+    Builtin {
+        /// The definitions as JSON: few kinds are ever printed.
+        definitions: &'static str,
+        cells: printers::Cells,
+        is_pod: bool,
+    },
+    Custom(Vec<CustomColumn>),
+}
+
+struct CustomColumn {
+    kind: String,
+    path: JsonPath,
+}
+
+/// What stands beside the cells of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IncludeObject {
+    /// Nothing.
+    None,
+    /// The object's metadata.
+    #[default]
+    Metadata,
+    /// The object.
+    Object,
+}
+
+impl Columns {
+    /// The columns of a built-in kind, whichever version of it.
+    pub(crate) fn builtin(group: &str, kind: &str) -> Self {
+        let (definitions, cells) = printers::find(group, kind);
+        let is_pod = (group, kind) == ("", "Pod");
+        Self { definitions: OnceLock::new(), source: Source::Builtin { definitions, cells, is_pod } }
+    }
+
+    /// The columns of a version of a custom resource, from its `additionalPrinterColumns`. None: name and age.
+    ///
+    /// A column that can't be read ends the columns, as upstream.
+    pub(crate) fn custom(additional_printer_columns: &Value) -> Self {
+        let age = json!([{
+            "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
+            "description": printers::description("Age"),
+        }]);
+        let columns = match additional_printer_columns.as_array() {
+            Some(columns) if !columns.is_empty() => columns,
+            _ => age.as_array().map_or(&[][..], Vec::as_slice),
+        };
+        let mut definitions = vec![json!({
+            "name": "Name", "type": "string", "format": "name", "description": printers::description("Name"),
+            "priority": 0,
+        })];
+        let mut custom = Vec::new();
+        for column in columns {
+            let text = |name: &str| column.get(name).and_then(Value::as_str).unwrap_or_default();
+            let path = text("jsonPath");
+            let Ok(parsed) = JsonPath::parse(path) else { break };
+            let description = match text("description") {
+                "" => format!("Custom resource definition column (in JSONPath format): {path}"),
+                given => given.to_owned(),
+            };
+            definitions.push(json!({
+                "name": text("name"), "type": text("type"), "format": text("format"), "description": description,
+                "priority": column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
+            }));
+            custom.push(CustomColumn { kind: text("type").to_owned(), path: parsed });
+        }
+        Self { definitions: OnceLock::from(Value::from(definitions)), source: Source::Custom(custom) }
+    }
+
+    /// The list of `columnDefinitions`.
+    pub(crate) fn definitions(&self) -> &Value {
+        self.definitions.get_or_init(|| match &self.source {
+            Source::Builtin { definitions, .. } => serde_json::from_str(definitions).unwrap_or_default(),
+            Source::Custom(_) => Value::Null,
+        })
+    }
+
+    /// The cells of an object's row.
+    pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        match &self.source {
+            Source::Builtin { cells, .. } => cells(printers::Row { object, now }),
+            Source::Custom(columns) => {
+                let name = object.pointer("/metadata/name").cloned().unwrap_or_else(|| "".into());
+                let custom = columns.iter().map(|column| column.cell(object, now).unwrap_or_default());
+                [name].into_iter().chain(custom).collect()
+            }
+        }
+    }
+
+    /// The conditions of an object's row: Pods that are done say so.
+    pub(crate) fn conditions(&self, object: &Value) -> Option<Value> {
+        let Source::Builtin { is_pod: true, .. } = self.source else { return None };
+        let (reason, message) = match object.pointer("/status/phase")?.as_str()? {
+            "Succeeded" => ("Succeeded", "The pod has completed successfully."),
+            "Failed" => ("Failed", "The pod failed."),
+            _ => return None,
+        };
+        Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
+    }
+}
+
+impl CustomColumn {
+    fn cell(&self, object: &Value, now: Timestamp) -> Option<Value> {
+        let results = self.path.find(object).ok()?;
+        let value = results.first()?.as_ref();
+        match self.kind.as_str() {
+            "string" => Some(match value {
+                Value::Null => "<no value>".into(),
+                value => go::display(value).into(),
+            }),
+            "integer" => integer(value).map(Value::from),
+            "number" => value.as_f64().map(Value::from),
+            "boolean" => value.as_bool().map(Value::from),
+            "date" => Some(date(value.as_str()?, now).into()),
+            _ => None,
+        }
+    }
+}
+
+/// An integer, or the part of a number before the point.
+fn integer(value: &Value) -> Option<i64> {
+    // More digits than a float has can't be written as one; upstream's are then just as meaningless.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a float's fraction is cut off on purpose; it saturates"
+    )]
+    value.as_i64().or_else(|| value.as_f64().map(|number| number as i64))
+}
+
+fn date(text: &str, now: Timestamp) -> String {
+    match text {
+        "" | "null" => human::UNKNOWN.to_owned(),
+        text if human::parse(text).is_none() => "<invalid>".to_owned(),
+        text => human::since(text, now),
+    }
+}
+
+/// The `Table` of objects. `list_metadata` are those of the list; for a single object its `resourceVersion`.
+///
+/// Without definitions it is an event of a watch that is not its first.
+pub(crate) fn table<'a>(
+    columns: &Columns,
+    objects: impl IntoIterator<Item = &'a Value>,
+    list_metadata: Value,
+    include: IncludeObject,
+    version: MetaVersion,
+    now: Timestamp,
+    with_definitions: bool,
+) -> Value {
+    let row = |object: &Value| {
+        let mut row = Map::new();
+        row.insert("cells".to_owned(), columns.cells(object, now).into());
+        if let Some(conditions) = columns.conditions(object) {
+            row.insert("conditions".to_owned(), conditions);
+        }
+        let object = match include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Metadata => partial::partial(object, version),
+            IncludeObject::Object => object.clone(),
+        };
+        row.insert("object".to_owned(), object);
+        Value::Object(row)
+    };
+    let rows: Vec<Value> = objects.into_iter().map(row).collect();
+    let definitions = if with_definitions { columns.definitions().clone() } else { Value::Null };
+    json!({
+        "kind": "Table",
+        "apiVersion": version.api_version(),
+        "metadata": list_metadata,
+        "columnDefinitions": definitions,
+        "rows": rows,
+    })
+}
