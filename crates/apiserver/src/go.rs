@@ -1,6 +1,7 @@
 //! Texts as Go writes them: quoted strings, numbers and JSON inside of messages, cells and selectors.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use serde_json::{Number, Value};
 
@@ -47,23 +48,23 @@ pub(crate) fn display(value: &Value) -> String {
         Value::Bool(value) => value.to_string(),
         Value::Number(number) => match number.as_i64() {
             Some(number) => number.to_string(),
-            None => float(number.as_f64().unwrap_or_default(), -4, 2),
+            None => float(number.as_f64().unwrap_or_default(), -4..6, 2),
         },
         Value::String(text) => text.clone(),
         other => json(other),
     }
 }
 
-/// A float's shortest text, with an exponent where it is under `least` or at least 21. The exponent has at least
-/// `digits` digits.
-fn float(value: f64, least: i32, digits: usize) -> String {
+/// A float's shortest text, with an exponent where it is not one of the plain ones. The exponent has at least `digits`
+/// digits.
+fn float(value: f64, plain: Range<i32>, digits: usize) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0" } else { "0" }.to_owned();
     }
     let scientific = format!("{value:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (least..21).contains(&exponent) {
+    if plain.contains(&exponent) {
         return value.to_string();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -111,7 +112,7 @@ fn write_json(value: &Value, text: &mut String) {
 fn json_number(number: &Number) -> String {
     match number.as_i64() {
         Some(number) => number.to_string(),
-        None => float(number.as_f64().unwrap_or_default(), -6, 1),
+        None => float(number.as_f64().unwrap_or_default(), -6..21, 1),
     }
 }
 
@@ -159,7 +160,9 @@ mod tests {
         let cases = [
             (json!(1.0), "1", "1"),
             (json!(1e21), "1e+21", "1e+21"),
-            (json!(1.5e20), "150000000000000000000", "150000000000000000000"),
+            (json!(1.5e20), "1.5e+20", "150000000000000000000"),
+            (json!(1e5), "100000", "100000"),
+            (json!(1234567.5), "1.2345675e+06", "1234567.5"),
             (json!(0.00001), "1e-05", "0.00001"),
             (json!(1.25e-7), "1.25e-07", "1.25e-7"),
             (json!(-3), "-3", "-3"),

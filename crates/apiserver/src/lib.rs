@@ -32,10 +32,13 @@ mod selector;
 mod server;
 mod strategy;
 mod table;
+#[doc(hidden)]
+pub mod testing;
 mod watching;
 mod write;
 
 pub use body::Body;
 pub use error::{ApiError, Cause, GroupResource};
+pub use selector::{InvalidSelector, LabelSelector};
 pub use server::{Config, Server, StartError};
 pub use settled_store::Durability;

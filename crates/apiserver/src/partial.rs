@@ -35,6 +35,8 @@ pub(crate) fn partial_list<'a>(
     version: MetaVersion,
 ) -> Value {
     let items: Vec<Value> = objects.into_iter().map(|object| partial(object, version)).collect();
+    // An empty list has null here, as upstream, unlike any other list.
+    let items = if items.is_empty() { Value::Null } else { items.into() };
     json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": version.api_version(),
@@ -62,5 +64,6 @@ mod tests {
         assert_eq!(list["metadata"], json!({"resourceVersion": "7"}));
         assert_eq!(list["items"][0]["apiVersion"], "meta.k8s.io/v1beta1");
         assert_eq!(list["items"][0]["metadata"], expected["metadata"]);
+        assert_eq!(partial_list([], json!({}), MetaVersion::V1)["items"], Value::Null);
     }
 }

@@ -15,11 +15,11 @@ pub(crate) type Cells = fn(Row<'_>) -> Vec<Value>;
 /// A line for each kind: group and kind, then the JSON of its column definitions. `*` is for all that have none.
 const COLUMNS: &str = include_str!("printers/columns.txt");
 
-/// The definitions and the printer of a kind.
-pub(crate) fn find(group: &str, kind: &str) -> (&'static str, Cells) {
+/// The definitions and the printer of a kind, and whether they are those of kinds that have none of their own.
+pub(crate) fn find(group: &str, kind: &str) -> (&'static str, Cells, bool) {
     let cells = printer(group, kind);
-    let line = cells.and_then(|cells| Some((definitions(group, kind)?, cells)));
-    line.unwrap_or_else(|| (definitions("", "*").unwrap_or("[]"), created_at))
+    let own = cells.and_then(|cells| Some((definitions(group, kind)?, cells, false)));
+    own.unwrap_or_else(|| (definitions("", "*").unwrap_or("[]"), created_at, true))
 }
 
 fn definitions(group: &str, kind: &str) -> Option<&'static str> {

@@ -21,6 +21,7 @@ enum Source {
         definitions: &'static str,
         cells: printers::Cells,
         is_pod: bool,
+        is_plain: bool,
     },
     Custom(Vec<CustomColumn>),
 }
@@ -45,9 +46,12 @@ pub(crate) enum IncludeObject {
 impl Columns {
     /// The columns of a built-in kind, whichever version of it.
     pub(crate) fn builtin(group: &str, kind: &str) -> Self {
-        let (definitions, cells) = printers::find(group, kind);
+        let (definitions, cells, is_plain) = printers::find(group, kind);
         let is_pod = (group, kind) == ("", "Pod");
-        Self { definitions: OnceLock::new(), source: Source::Builtin { definitions, cells, is_pod } }
+        Self {
+            definitions: OnceLock::new(),
+            source: Source::Builtin { definitions, cells, is_pod, is_plain },
+        }
     }
 
     /// The columns of a version of a custom resource, from its `additionalPrinterColumns`. None: name and age.
@@ -92,6 +96,11 @@ impl Columns {
         })
     }
 
+    /// Whether these are the columns of kinds that have none of their own.
+    fn is_plain(&self) -> bool {
+        matches!(self.source, Source::Builtin { is_plain: true, .. })
+    }
+
     /// The cells of an object's row.
     pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         match &self.source {
@@ -126,7 +135,11 @@ impl CustomColumn {
                 value => go::display(value).into(),
             }),
             "integer" => integer(value).map(Value::from),
-            "number" => value.as_f64().map(Value::from),
+            "number" => match value.as_f64()? {
+                // Go writes 5, not 5.0.
+                number if number.fract() == 0.0 && number.abs() < 1e15 => integer(value).map(Value::from),
+                number => Some(number.into()),
+            },
             "boolean" => value.as_bool().map(Value::from),
             "date" => Some(date(value.as_str()?, now).into()),
             _ => None,
@@ -136,12 +149,10 @@ impl CustomColumn {
 
 /// An integer, or the part of a number before the point.
 fn integer(value: &Value) -> Option<i64> {
-    // More digits than a float has can't be written as one; upstream's are then just as meaningless.
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "a float's fraction is cut off on purpose; it saturates"
-    )]
-    value.as_i64().or_else(|| value.as_f64().map(|number| number as i64))
+    // What does not fit is the least one, as on upstream's processors.
+    #[allow(clippy::cast_possible_truncation, reason = "the fraction is cut off on purpose")]
+    let whole = |number: f64| if number.abs() < 9.2e18 { number as i64 } else { i64::MIN };
+    value.as_i64().or_else(|| value.as_f64().map(whole))
 }
 
 fn date(text: &str, now: Timestamp) -> String {
@@ -179,6 +190,8 @@ pub(crate) fn table<'a>(
         Value::Object(row)
     };
     let rows: Vec<Value> = objects.into_iter().map(row).collect();
+    // Upstream's plainest tables have no rows at all where there are none.
+    let rows = if rows.is_empty() && columns.is_plain() { Value::Null } else { rows.into() };
     let definitions = if with_definitions { columns.definitions().clone() } else { Value::Null };
     json!({
         "kind": "Table",

@@ -1,0 +1,88 @@
+//! Doors for fuzz targets and comparisons, not for users: what takes texts from strangers, as functions of texts.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::jsonpath::JsonPath;
+use crate::negotiate::{self, Endpoint};
+use crate::partial::MetaVersion;
+use crate::selector::{FieldSelector, LabelSelector, Labels, SelectableFields};
+use crate::table::{self, Columns, IncludeObject};
+
+/// A label selector as it is written back, or the error.
+pub fn label_selector(text: &str) -> Result<String, String> {
+    LabelSelector::parse(text).map(|selector| selector.to_string()).map_err(|error| error.to_string())
+}
+
+/// Whether a label selector selects an object, by the object and by what is kept of it.
+pub fn label_selector_matches(text: &str, object: &Value) -> Option<[bool; 2]> {
+    let selector = LabelSelector::parse(text).ok()?;
+    let data = SelectableFields::builtin("", "ConfigMap").data(object);
+    Some([selector.matches(object), selector.matches(&data)])
+}
+
+/// A label of an object, by what is kept of it.
+pub fn label(object: &Value, key: &str) -> Option<String> {
+    SelectableFields::builtin("", "ConfigMap").data(object).label(key).map(str::to_owned)
+}
+
+/// The text of a selector in an object, or the error.
+pub fn object_selector(selector: &Value) -> Result<String, String> {
+    LabelSelector::from_object(selector)
+        .map(|selector| selector.to_string())
+        .map_err(|error| error.to_string())
+}
+
+/// A field selector as it is written back, or the error, for a built-in kind or for the paths of a custom one.
+pub fn field_selector(text: &str, group: &str, kind: &str, custom: Option<&Value>) -> Result<String, String> {
+    let fields = match custom {
+        Some(paths) => SelectableFields::custom(paths, true),
+        None => SelectableFields::builtin(group, kind),
+    };
+    FieldSelector::parse(text, &fields)
+        .map(|selector| selector.to_string())
+        .map_err(|error| error.to_string())
+}
+
+/// Whether a field selector selects an object of a built-in kind.
+pub fn field_selector_matches(text: &str, group: &str, kind: &str, object: &Value) -> Result<bool, String> {
+    let fields = SelectableFields::builtin(group, kind);
+    let selector = FieldSelector::parse(text, &fields).map_err(|error| error.to_string())?;
+    let name = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    Ok(selector.matches(name("/metadata/name"), name("/metadata/namespace"), &fields.data(object)))
+}
+
+/// What a JSON path finds, or the error.
+pub fn json_path(path: &str, object: &Value) -> Result<Vec<Value>, String> {
+    let path = JsonPath::parse(path).map_err(|error| error.to_string())?;
+    let results = path.find(object).map_err(|error| error.to_string())?;
+    Ok(results.into_iter().map(std::borrow::Cow::into_owned).collect())
+}
+
+/// What comes of an `Accept` header at each kind of endpoint: a content type, or a status code.
+pub fn accept(header: &str) -> [Result<&'static str, u16>; 4] {
+    [Endpoint::Resource, Endpoint::Watch, Endpoint::Discovery, Endpoint::Plain].map(|endpoint| {
+        let chosen = negotiate::negotiate(Some(header), endpoint);
+        chosen.map(negotiate::Negotiated::content_type).map_err(|error| error.code)
+    })
+}
+
+/// Whether a `Content-Type` is one of bodies here.
+pub fn is_body(header: &str) -> bool {
+    negotiate::body_format(Some(header)).is_ok()
+}
+
+/// The `Table` of objects of a built-in kind, or of a custom one with these printer columns.
+pub fn table(
+    group: &str,
+    kind: &str,
+    printer_columns: Option<&Value>,
+    objects: &[Value],
+    now: Timestamp,
+) -> Value {
+    let columns = match printer_columns {
+        Some(custom) => Columns::custom(custom),
+        None => Columns::builtin(group, kind),
+    };
+    table::table(&columns, objects, Value::Null, IncludeObject::None, MetaVersion::V1, now, true)
+}

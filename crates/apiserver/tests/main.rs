@@ -1,0 +1,4 @@
+//! The tests of the API server.
+
+mod selectors;
+mod tables;
