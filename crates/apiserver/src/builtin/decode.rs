@@ -1,0 +1,246 @@
+//! An object as Go's typed decoder and encoder would hand it on: unknown fields gone, zeros that are not written gone,
+//! quantities and times in their canonical form.
+
+use serde_json::{Map, Value};
+
+use super::plan::{Node, Shape, node};
+use super::quantity::Quantity;
+use super::{BuiltinKind, packages::Absent};
+
+/// What decoding found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    /// The paths of fields that the kind doesn't have: `spec.template.spec.containers[0].imagee`. They are gone.
+    pub(crate) unknown: Vec<String>,
+    /// Why Go couldn't have decoded it: upstream's text, for `... cannot be handled as a Deployment: TEXT`. The first one.
+    pub(crate) error: Option<String>,
+}
+
+/// Makes an object what it is to Go: see the module. What is not decodable stays as it is.
+pub(crate) fn decode(kind: &BuiltinKind, object: &mut Value) -> Decoded {
+    let mut decoder = Decoder { found: Decoded::default(), path: String::new() };
+    let node = node(kind.schema_name);
+    match object {
+        Value::Object(map) => decoder.fields(map, &node),
+        other => decoder.mismatch(other, "", kind.kind),
+    }
+    decoder.found
+}
+
+/// No more unknown fields than this are listed.
+const LISTED: usize = 100;
+
+struct Decoder {
+    found: Decoded,
+    path: String,
+}
+
+impl Decoder {
+    fn fields(&mut self, map: &mut Map<String, Value>, node: &Node) {
+        let length = self.path.len();
+        map.retain(|name, value| {
+            if length > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(name);
+            let kept = match node.fields.get(name) {
+                None => {
+                    if self.found.unknown.len() < LISTED {
+                        self.found.unknown.push(self.path.clone());
+                    }
+                    false
+                }
+                Some(_) if value.is_null() => false,
+                Some(field) => {
+                    self.value(value, &field.shape, &node.name);
+                    !as_good_as_absent(value, &field.shape, field.absent)
+                }
+            };
+            self.path.truncate(length);
+            kept
+        });
+    }
+
+    fn value(&mut self, value: &mut Value, shape: &Shape, within: &str) {
+        match (shape, value) {
+            (Shape::Any, _)
+            | (Shape::String, Value::String(_))
+            | (Shape::Boolean, Value::Bool(_))
+            | (Shape::Number, Value::Number(_))
+            | (Shape::IntOrString, Value::String(_)) => {}
+            (Shape::Integer { wide }, Value::Number(number)) => {
+                let fits = number.as_i64().is_some_and(|n| *wide || i32::try_from(n).is_ok());
+                if !fits {
+                    let name = if *wide { "int64" } else { "int32" };
+                    self.fail(format!("json: cannot unmarshal number {number} into Go struct field {within}.{} of type {name}", self.bare()));
+                }
+            }
+            (Shape::IntOrString, Value::Number(number)) => {
+                if number.as_i64().is_none_or(|n| i32::try_from(n).is_err()) {
+                    self.fail(format!("json: cannot unmarshal number {number} into Go value of type int32"));
+                }
+            }
+            (Shape::Bytes, Value::String(text)) => {
+                if let Err(at) = base64(text) {
+                    self.fail(format!("illegal base64 data at input byte {at}"));
+                }
+            }
+            (Shape::Time, Value::String(text)) => self.time(text, false),
+            (Shape::MicroTime, Value::String(text)) => self.time(text, true),
+            (Shape::Quantity, value @ (Value::String(_) | Value::Number(_))) => self.quantity(value, false),
+            (Shape::Struct(link), Value::Object(map)) => self.fields(map, link.node()),
+            (Shape::Map(values), Value::Object(map)) => {
+                let length = self.path.len();
+                for (name, value) in map.iter_mut() {
+                    self.path.push('.');
+                    self.path.push_str(name);
+                    if value.is_null() {
+                        *value = zero(values);
+                    }
+                    match (&**values, &mut *value) {
+                        // Resource lists are rounded to thousandths.
+                        (Shape::Quantity, value @ (Value::String(_) | Value::Number(_))) => self.quantity(value, true),
+                        (shape, value) => self.value(value, shape, within),
+                    }
+                    self.path.truncate(length);
+                }
+            }
+            (Shape::List(items), Value::Array(list)) => {
+                let length = self.path.len();
+                for (index, item) in list.iter_mut().enumerate() {
+                    self.path.push_str(&format!("[{index}]"));
+                    if item.is_null() {
+                        *item = zero(items);
+                    }
+                    self.value(item, items, within);
+                    self.path.truncate(length);
+                }
+            }
+            (shape, value) => {
+                let wanted = match shape {
+                    Shape::Boolean => "bool",
+                    Shape::Integer { wide: false } | Shape::IntOrString => "int32",
+                    Shape::Integer { wide: true } => "int64",
+                    Shape::Number => "float64",
+                    Shape::Bytes => "[]uint8",
+                    Shape::Struct(link) => link.node().name.as_str(),
+                    Shape::List(_) => "[]",
+                    Shape::Map(_) => "map[string]",
+                    _ => "string",
+                };
+                self.mismatch(value, within, wanted);
+            }
+        }
+    }
+
+    /// The path without the indices of lists, as Go's errors have it.
+    fn bare(&self) -> String {
+        let mut out = String::new();
+        let mut inside = false;
+        for c in self.path.chars() {
+            match c {
+                '[' => inside = true,
+                ']' => inside = false,
+                c if !inside => out.push(c),
+                _ => {}
+            }
+        }
+        out
+    }
+
+    fn fail(&mut self, text: String) {
+        self.found.error.get_or_insert(text);
+    }
+
+    fn mismatch(&mut self, value: &Value, within: &str, wanted: &str) {
+        let given = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        let text = if within.is_empty() {
+            format!("json: cannot unmarshal {given} into Go value of type {wanted}")
+        } else {
+            format!("json: cannot unmarshal {given} into Go struct field {within}.{} of type {wanted}", self.bare())
+        };
+        self.fail(text);
+    }
+
+    fn quantity(&mut self, value: &mut Value, milli: bool) {
+        let text = match &*value {
+            Value::String(text) => text.trim().to_owned(),
+            other => other.to_string(),
+        };
+        // An empty one is zero.
+        let parsed = if text.is_empty() { Quantity::parse("0") } else { Quantity::parse(&text) };
+        match parsed {
+            Some(quantity) if milli => *value = quantity.to_milli().canonical().into(),
+            Some(quantity) => *value = quantity.canonical().into(),
+            None => self.fail(
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into(),
+            ),
+        }
+    }
+
+    fn time(&mut self, text: &mut String, micro: bool) {
+        // A date alone, or a time without its zone, is none to Go.
+        match text.parse::<jiff::Timestamp>() {
+            Ok(time) if text.contains(['T', 't']) => {
+                *text = if micro { time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ") } else { time.strftime("%Y-%m-%dT%H:%M:%SZ") }
+                    .to_string();
+            }
+            _ => {
+                let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
+                self.fail(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\""));
+            }
+        }
+    }
+}
+
+/// The zero of a shape, which Go makes of a `null` among a list's items.
+pub(super) fn zero(shape: &Shape) -> Value {
+    match shape {
+        Shape::String | Shape::Bytes => "".into(),
+        Shape::Quantity => "0".into(),
+        Shape::Boolean => false.into(),
+        Shape::Integer { .. } | Shape::Number | Shape::IntOrString => 0.into(),
+        Shape::Struct(_) => Value::Object(Map::new()),
+        Shape::Time | Shape::MicroTime | Shape::List(_) | Shape::Map(_) | Shape::Any => Value::Null,
+    }
+}
+
+fn as_good_as_absent(value: &Value, shape: &Shape, absent: Option<Absent>) -> bool {
+    match (shape, value) {
+        (Shape::List(_), Value::Array(items)) => items.is_empty(),
+        (Shape::Map(_), Value::Object(map)) => map.is_empty(),
+        (Shape::Bytes, Value::String(text)) => text.is_empty(),
+        (Shape::Any | Shape::Struct(_), _) => false,
+        (shape, value) => {
+            matches!(absent, Some(Absent::Drop | Absent::Zero | Absent::Quantity)) && *value == zero(shape)
+        }
+    }
+}
+
+/// Checks standard base64 as Go decodes it, which skips line ends. The error is where it ends to be base64.
+fn base64(text: &str) -> Result<(), usize> {
+    let mut count = 0_usize;
+    let mut bytes = text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => count += 1,
+            b'=' => {
+                // Two of them after two, one after three.
+                return match (count % 4, bytes.next(), bytes.next()) {
+                    (2, Some((_, b'=')), None) | (3, None, None) => Ok(()),
+                    (2 | 3, Some((after, _)), _) => Err(after),
+                    _ => Err(at),
+                };
+            }
+            _ => return Err(at),
+        }
+    }
+    if count % 4 == 0 { Ok(()) } else { Err(text.len().saturating_sub(count % 4)) }
+}

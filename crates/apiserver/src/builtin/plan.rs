@@ -1,0 +1,138 @@
+//! What there is to do at each place of an object, by its schema: compiled once a component, when first met.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
+
+use serde_json::Value;
+
+use super::defaults::{self, Step};
+use super::packages::{self, Absent};
+
+/// A struct.
+pub(super) struct Node {
+    /// The struct's name, as Go's errors have it.
+    pub(super) name: String,
+    pub(super) fields: BTreeMap<String, Field>,
+    /// Of `defaults.yaml`.
+    pub(super) steps: &'static [Step],
+}
+
+/// A field of a struct.
+pub(super) struct Field {
+    pub(super) shape: Shape,
+    /// None for a pointer: nothing is written if it is absent, and its zero is a value.
+    pub(super) absent: Option<Absent>,
+    /// The published default, where it is more than Go's zero.
+    pub(super) default: Option<Value>,
+}
+
+/// What a value has to be.
+pub(super) enum Shape {
+    String,
+    Boolean,
+    /// Of 32 bits, or 64.
+    Integer {
+        wide: bool,
+    },
+    Number,
+    /// Base64.
+    Bytes,
+    Time,
+    MicroTime,
+    Quantity,
+    IntOrString,
+    Struct(Link),
+    List(Box<Self>),
+    Map(Box<Self>),
+    /// Any JSON.
+    Any,
+}
+
+/// A struct by name: schemas refer to themselves.
+pub(super) struct Link {
+    name: String,
+    node: OnceLock<Arc<Node>>,
+}
+
+impl Link {
+    pub(super) fn node(&self) -> &Node {
+        self.node.get_or_init(|| node(&self.name))
+    }
+}
+
+/// The plan of a component. One without a schema has no fields.
+pub(super) fn node(component: &str) -> Arc<Node> {
+    static NODES: LazyLock<RwLock<HashMap<String, Arc<Node>>>> = LazyLock::new(RwLock::default);
+    if let Some(known) = NODES.read().unwrap_or_else(PoisonError::into_inner).get(component) {
+        return Arc::clone(known);
+    }
+    let made = Arc::new(compile(component));
+    let mut nodes = NODES.write().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(nodes.entry(component.to_owned()).or_insert(made))
+}
+
+fn compile(component: &str) -> Node {
+    let absent = packages::absent(component);
+    let properties = packages::component(component).and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    let fields = properties.into_iter().flatten().map(|(name, schema)| {
+        let absent = absent.and_then(|rows| rows.get(name)).copied();
+        // The documents also name the zeros that Go writes.
+        let zero = |value: &Value| {
+            let scalar = matches!(value, Value::String(text) if text.is_empty())
+                || matches!(value, Value::Bool(false))
+                || value.as_i64() == Some(0);
+            value.is_object() || absent.is_some() && scalar
+        };
+        let default = schema.get("default").filter(|value| !zero(value)).cloned();
+        (name.clone(), Field { shape: shape(schema), absent, default })
+    });
+    Node {
+        name: component.rsplit('.').next().unwrap_or_default().to_owned(),
+        fields: fields.collect(),
+        steps: defaults::steps(component),
+    }
+}
+
+fn shape(schema: &Value) -> Shape {
+    if let Some(target) = packages::reference(schema) {
+        let short = target.rsplit('.').next().unwrap_or_default();
+        return match short {
+            "Time" => Shape::Time,
+            "MicroTime" => Shape::MicroTime,
+            "Quantity" => Shape::Quantity,
+            "IntOrString" => Shape::IntOrString,
+            _ => {
+                let structured = packages::component(target).is_some_and(|schema| schema.get("properties").is_some());
+                // A struct without fields still drops what it doesn't know; free forms say nothing about fields either.
+                if structured || !FREE.contains(&short) && packages::component(target).is_some_and(is_object) {
+                    Shape::Struct(Link { name: target.to_owned(), node: OnceLock::new() })
+                } else {
+                    Shape::Any
+                }
+            }
+        };
+    }
+    match schema.get("type").and_then(Value::as_str) {
+        Some("string") if schema.get("format").and_then(Value::as_str) == Some("byte") => Shape::Bytes,
+        Some("string") => Shape::String,
+        Some("boolean") => Shape::Boolean,
+        Some("integer") => {
+            Shape::Integer { wide: schema.get("format").and_then(Value::as_str) != Some("int32") }
+        }
+        Some("number") => Shape::Number,
+        Some("array") => Shape::List(Box::new(schema.get("items").map_or(Shape::Any, shape))),
+        Some("object") => match schema.get("additionalProperties") {
+            Some(values) => Shape::Map(Box::new(shape(values))),
+            None => Shape::Any,
+        },
+        _ => Shape::Any,
+    }
+}
+
+/// Components whose content is any JSON.
+const FREE: [&str; 6] =
+    ["FieldsV1", "RawExtension", "JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"];
+
+fn is_object(schema: &Value) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some("object")
+}
