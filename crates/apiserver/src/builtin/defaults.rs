@@ -24,7 +24,8 @@ type Fields = Map<String, Value>;
 type Function = fn(&mut Fields);
 
 /// What a table can't say, by the names that `defaults.yaml` has for it.
-const FUNCTIONS: [(&str, Function); 16] = [
+const FUNCTIONS: [(&str, Function); 17] = [
+    ("claim_kinds", claim_kinds),
     ("definition", definition),
     ("host_network_ports", host_network_ports),
     ("image_pull_policy", image_pull_policy),
@@ -339,6 +340,16 @@ fn host_network_ports(pod: &mut Fields) {
             {
                 port.entry("hostPort").or_insert(number);
             }
+        }
+    }
+}
+
+fn claim_kinds(set: &mut Fields) {
+    let claims = set.get_mut("spec").and_then(|spec| spec.get_mut("volumeClaimTemplates"));
+    for claim in claims.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Value::Object(claim) = claim {
+            claim.insert("apiVersion".into(), "v1".into());
+            claim.insert("kind".into(), "PersistentVolumeClaim".into());
         }
     }
 }
