@@ -8,6 +8,7 @@ mod argo;
 mod bench_rules;
 mod bench_status;
 mod bench_verdict;
+mod builtins;
 mod callgrind;
 mod corpora;
 mod generate;
@@ -36,6 +37,7 @@ tasks
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
+  generate builtins           the data of the API server's built-in kinds, from upstream's published documents
   bench rules                 what a compiled rule costs, and the pack's load, and the same rule in Lua
     --smoke                     few, short rounds; nothing fails
   bench verdict               bytes to verdict, side by side with Go's decoder
@@ -84,6 +86,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)
         }
+        ["generate", "builtins"] => builtins::run(),
         ["bench", "verdict", flags @ ..] => {
             let [smoke, callgrind] = flagged(flags, ["--smoke", "--callgrind"])?;
             let met = bench_verdict::run(smoke)?;

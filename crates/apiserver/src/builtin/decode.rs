@@ -18,7 +18,7 @@ pub(crate) struct Decoded {
 
 /// Makes an object what it is to Go: see the module. What is not decodable stays as it is.
 pub(crate) fn decode(kind: &BuiltinKind, object: &mut Value) -> Decoded {
-    let mut decoder = Decoder { found: Decoded::default(), path: String::new() };
+    let mut decoder = Decoder { found: Decoded::default(), path: String::new(), fields: String::new() };
     let node = node(kind.schema_name);
     match object {
         Value::Object(map) => decoder.fields(map, &node),
@@ -33,16 +33,20 @@ const LISTED: usize = 100;
 struct Decoder {
     found: Decoded,
     path: String,
+    /// The path without the indices of lists and the keys of maps, as Go's errors have it.
+    fields: String,
 }
 
 impl Decoder {
     fn fields(&mut self, map: &mut Map<String, Value>, node: &Node) {
-        let length = self.path.len();
+        let (length, fields_length) = (self.path.len(), self.fields.len());
         map.retain(|name, value| {
             if length > 0 {
                 self.path.push('.');
+                self.fields.push('.');
             }
             self.path.push_str(name);
+            self.fields.push_str(name);
             let kept = match node.fields.get(name) {
                 None => {
                     if self.found.unknown.len() < LISTED {
@@ -57,6 +61,7 @@ impl Decoder {
                 }
             };
             self.path.truncate(length);
+            self.fields.truncate(fields_length);
             kept
         });
     }
@@ -72,7 +77,7 @@ impl Decoder {
                 let fits = number.as_i64().is_some_and(|n| *wide || i32::try_from(n).is_ok());
                 if !fits {
                     let name = if *wide { "int64" } else { "int32" };
-                    self.fail(format!("json: cannot unmarshal number {number} into Go struct field {within}.{} of type {name}", self.bare()));
+                    self.fail(format!("json: cannot unmarshal number {number} into Go struct field {within}.{} of type {name}", self.fields));
                 }
             }
             (Shape::IntOrString, Value::Number(number)) => {
@@ -99,9 +104,7 @@ impl Decoder {
                     }
                     match (&**values, &mut *value) {
                         // Resource lists are rounded to thousandths.
-                        (Shape::Quantity, value @ (Value::String(_) | Value::Number(_))) => {
-                            self.quantity(value, true)
-                        }
+                        (Shape::Quantity, value @ (Value::String(_) | Value::Number(_))) => self.quantity(value, true),
                         (shape, value) => self.value(value, shape, within),
                     }
                     self.path.truncate(length);
@@ -135,21 +138,6 @@ impl Decoder {
         }
     }
 
-    /// The path without the indices of lists, as Go's errors have it.
-    fn bare(&self) -> String {
-        let mut out = String::new();
-        let mut inside = false;
-        for c in self.path.chars() {
-            match c {
-                '[' => inside = true,
-                ']' => inside = false,
-                c if !inside => out.push(c),
-                _ => {}
-            }
-        }
-        out
-    }
-
     fn fail(&mut self, text: String) {
         self.found.error.get_or_insert(text);
     }
@@ -166,10 +154,7 @@ impl Decoder {
         let text = if within.is_empty() {
             format!("json: cannot unmarshal {given} into Go value of type {wanted}")
         } else {
-            format!(
-                "json: cannot unmarshal {given} into Go struct field {within}.{} of type {wanted}",
-                self.bare()
-            )
+            format!("json: cannot unmarshal {given} into Go struct field {within}.{} of type {wanted}", self.fields)
         };
         self.fail(text);
     }
@@ -185,37 +170,27 @@ impl Decoder {
             Some(quantity) if milli => *value = quantity.to_milli().canonical().into(),
             Some(quantity) => *value = quantity.canonical().into(),
             None => self.fail(
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                    .into(),
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into(),
             ),
         }
     }
 
     fn time(&mut self, text: &mut String, micro: bool) {
-        let fraction =
-            text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+        let fraction = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
         let parsed = text.parse::<jiff::Timestamp>();
         let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
         match parsed {
             // Microseconds have to be there, all six.
             Ok(_) if micro && fraction != Some(6) => {
                 let rest = text.get(19..).unwrap_or_default();
-                self.fail(format!(
-                    "parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\""
-                ));
+                self.fail(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\""));
             }
             // A date alone, or a time without its zone, is none to Go.
             Ok(time) if text.contains('T') => {
-                *text = if micro {
-                    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ")
-                } else {
-                    time.strftime("%Y-%m-%dT%H:%M:%SZ")
-                }
-                .to_string();
+                *text = if micro { time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ") } else { time.strftime("%Y-%m-%dT%H:%M:%SZ") }
+                    .to_string();
             }
-            _ => self.fail(format!(
-                "parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\""
-            )),
+            _ => self.fail(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\"")),
         }
     }
 }
