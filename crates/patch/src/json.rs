@@ -1,0 +1,485 @@
+//! JSON as upstream reads it: Go's errors, duplicate and unknown fields, and scalars in the bytes they were written in.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Map, Number, Value};
+
+use crate::MAX_DEPTH;
+use crate::error::PatchError;
+use crate::node::{Node, Scalar};
+use crate::text::{quote_into, quoted};
+
+/// As many strict errors as upstream remembers.
+const MAX_STRICT: usize = 100;
+const OPERATION_FIELDS: [&str; 4] = ["op", "path", "from", "value"];
+
+/// What the bytes should be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A list of operations.
+    Operations,
+    /// A map, or null.
+    Map,
+}
+
+/// What was read.
+pub(crate) struct Read {
+    pub(crate) node: Node,
+    pub(crate) strict: Vec<String>,
+}
+
+/// Reads bytes; the error is its text.
+pub(crate) fn read(bytes: &[u8], expected: Expected) -> Result<Read, String> {
+    let mut reader = Reader {
+        bytes,
+        at: 0,
+        expected,
+        path: String::new(),
+        quiet: 0,
+        seen: HashSet::new(),
+        strict: Vec::new(),
+        mismatch: None,
+    };
+    let node = reader.value(0, Place::Top)?;
+    reader.spaces();
+    if let Some(&byte) = bytes.get(reader.at) {
+        return Err(invalid(byte, "after top-level value"));
+    }
+    if let Some(mismatch) = reader.mismatch {
+        return Err(mismatch);
+    }
+    Ok(Read { node, strict: reader.strict })
+}
+
+/// Where a value stands, as far as its type is known there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Top,
+    Operation,
+    /// `op`, `path` or `from`.
+    Text(&'static str),
+    /// `value` of an operation, and whatever is within.
+    Value,
+    /// Within a map.
+    Free,
+    /// Within an unknown field, where nothing is looked at.
+    Skipped,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    expected: Expected,
+    path: String,
+    quiet: usize,
+    seen: HashSet<String>,
+    strict: Vec<String>,
+    mismatch: Option<String>,
+}
+
+impl Reader<'_> {
+    fn spaces(&mut self) {
+        while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    /// The next byte that is no space.
+    fn next(&mut self) -> Result<u8, String> {
+        self.spaces();
+        self.bytes.get(self.at).copied().ok_or_else(ended)
+    }
+
+    fn value(&mut self, depth: usize, place: Place) -> Result<Node, String> {
+        let byte = self.next()?;
+        self.check(byte, place);
+        match byte {
+            b'{' if depth < MAX_DEPTH => self.map(depth + 1, place),
+            b'[' if depth < MAX_DEPTH => self.list(depth + 1, place),
+            b'{' | b'[' => Err(PatchError::too_deep().to_string()),
+            b'"' => {
+                let from = self.at;
+                self.string()?;
+                Ok(self.scalar(from))
+            }
+            b't' => self.literal("true"),
+            b'f' => self.literal("false"),
+            b'n' => self.literal("null"),
+            b'-' | b'0'..=b'9' => self.number(place),
+            _ => Err(invalid(byte, "looking for beginning of value")),
+        }
+    }
+
+    fn scalar(&self, from: usize) -> Node {
+        Node::Scalar(Scalar::Text(self.bytes[from..self.at].into()))
+    }
+
+    /// Notes a value of the wrong type. The first one counts, once all is read.
+    fn check(&mut self, byte: u8, place: Place) {
+        if self.mismatch.is_some() {
+            return;
+        }
+        let kind = match byte {
+            b'{' => "object",
+            b'[' => "array",
+            b'"' => "string",
+            b't' | b'f' => "bool",
+            b'-' | b'0'..=b'9' => "number",
+            _ => return,
+        };
+        let (wanted, target) = match (place, self.expected) {
+            (Place::Top, Expected::Operations) => {
+                ("array", "value of type []handlers.jsonPatchOp".to_owned())
+            }
+            (Place::Top, Expected::Map) => ("object", "value of type map[string]interface {}".to_owned()),
+            (Place::Operation, _) => ("object", "value of type handlers.jsonPatchOp".to_owned()),
+            (Place::Text(field), _) => ("string", format!("struct field jsonPatchOp.{field} of type string")),
+            (Place::Value | Place::Free | Place::Skipped, _) => return,
+        };
+        if kind != wanted {
+            self.mismatch = Some(format!("json: cannot unmarshal {kind} into Go {target}"));
+        }
+    }
+
+    fn list(&mut self, depth: usize, place: Place) -> Result<Node, String> {
+        self.at += 1;
+        let inner = match (place, self.expected) {
+            (Place::Top, Expected::Operations) => Place::Operation,
+            (Place::Value | Place::Free, _) => place,
+            _ => Place::Skipped,
+        };
+        let quiet = usize::from(inner == Place::Skipped);
+        self.quiet += quiet;
+        let mut items = Vec::new();
+        if self.next()? == b']' {
+            self.at += 1;
+        } else {
+            let length = self.path.len();
+            loop {
+                if self.quiet == 0 {
+                    self.path.push_str(&format!("[{}]", items.len()));
+                }
+                items.push(self.value(depth, inner)?);
+                self.path.truncate(length);
+                match self.next()? {
+                    b',' => self.at += 1,
+                    b']' => {
+                        self.at += 1;
+                        break;
+                    }
+                    byte => return Err(invalid(byte, "after array element")),
+                }
+            }
+        }
+        self.quiet -= quiet;
+        Ok(Node::list(items))
+    }
+
+    fn map(&mut self, depth: usize, place: Place) -> Result<Node, String> {
+        self.at += 1;
+        let inner = match (place, self.expected) {
+            (Place::Top, Expected::Map) => Place::Free,
+            (Place::Operation | Place::Value | Place::Free, _) => place,
+            _ => Place::Skipped,
+        };
+        let quiet = usize::from(inner == Place::Skipped);
+        self.quiet += quiet;
+        let mut map = BTreeMap::new();
+        let mut byte = self.next()?;
+        if byte == b'}' {
+            self.at += 1;
+        } else {
+            let length = self.path.len();
+            loop {
+                if byte != b'"' {
+                    return Err(invalid(byte, "looking for beginning of object key string"));
+                }
+                let from = self.at;
+                self.string()?;
+                let name = unquoted(&self.bytes[from..self.at]);
+                let colon = self.next()?;
+                if colon != b':' {
+                    return Err(invalid(colon, "after object key"));
+                }
+                self.at += 1;
+                let known = OPERATION_FIELDS.into_iter().find(|field| *field == name);
+                let target = match (inner, known) {
+                    (Place::Operation, None) => Place::Skipped,
+                    (Place::Operation, Some("value")) => Place::Value,
+                    (Place::Operation, Some(field)) => Place::Text(field),
+                    _ => inner,
+                };
+                if target == Place::Skipped {
+                    self.strict("unknown", &name);
+                } else if map.contains_key(&name) {
+                    self.strict("duplicate", &name);
+                }
+                let unknown = usize::from(target == Place::Skipped);
+                self.quiet += unknown;
+                if self.quiet == 0 {
+                    if length > 0 {
+                        self.path.push('.');
+                    }
+                    self.path.push_str(&name);
+                }
+                let value = self.value(depth, target)?;
+                self.quiet -= unknown;
+                self.path.truncate(length);
+                map.insert(name, value);
+                match self.next()? {
+                    b',' => self.at += 1,
+                    b'}' => {
+                        self.at += 1;
+                        break;
+                    }
+                    byte => return Err(invalid(byte, "after object key:value pair")),
+                }
+                byte = self.next()?;
+            }
+        }
+        self.quiet -= quiet;
+        Ok(Node::map(map))
+    }
+
+    fn strict(&mut self, what: &str, name: &str) {
+        if self.quiet > 0 || self.strict.len() >= MAX_STRICT {
+            return;
+        }
+        let dot = if self.path.is_empty() { "" } else { "." };
+        let text = format!("{what} field {}", quoted(&format!("{}{dot}{name}", self.path)));
+        if self.seen.insert(text.clone()) {
+            self.strict.push(text);
+        }
+    }
+
+    /// Steps over a string.
+    fn string(&mut self) -> Result<(), String> {
+        self.at += 1;
+        loop {
+            let byte = *self.bytes.get(self.at).ok_or_else(ended)?;
+            self.at += 1;
+            match byte {
+                b'"' => return Ok(()),
+                b'\\' => match self.byte_or_space() {
+                    b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => {}
+                    b'u' => {
+                        for _ in 0..4 {
+                            let byte = self.byte_or_space();
+                            if !byte.is_ascii_hexdigit() {
+                                return Err(invalid(byte, "in \\u hexadecimal character escape"));
+                            }
+                        }
+                    }
+                    byte => return Err(invalid(byte, "in string escape code")),
+                },
+                0..=0x1f => return Err(invalid(byte, "in string literal")),
+                _ => {}
+            }
+        }
+    }
+
+    /// Upstream ends its input with a space, to see whether something is unfinished.
+    fn byte_or_space(&mut self) -> u8 {
+        let byte = self.bytes.get(self.at).copied().unwrap_or(b' ');
+        self.at += 1;
+        byte
+    }
+
+    fn literal(&mut self, word: &'static str) -> Result<Node, String> {
+        let from = self.at;
+        self.at += 1;
+        for wanted in word.bytes().skip(1) {
+            let byte = self.byte_or_space();
+            if byte != wanted {
+                return Err(invalid(
+                    byte,
+                    &format!("in literal {word} (expecting '{}')", char::from(wanted)),
+                ));
+            }
+        }
+        Ok(if word == "null" { Node::Absent } else { self.scalar(from) })
+    }
+
+    fn number(&mut self, place: Place) -> Result<Node, String> {
+        let from = self.at;
+        if self.bytes[self.at] == b'-' {
+            self.at += 1;
+        }
+        match self.byte_or_space() {
+            b'0' => {}
+            b'1'..=b'9' => self.digits(),
+            byte => return Err(invalid(byte, "in numeric literal")),
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            let byte = self.byte_or_space();
+            if !byte.is_ascii_digit() {
+                return Err(invalid(byte, "after decimal point in numeric literal"));
+            }
+            self.digits();
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            let byte = self.byte_or_space();
+            if !byte.is_ascii_digit() {
+                return Err(invalid(byte, "in exponent of numeric literal"));
+            }
+            self.digits();
+        }
+        let node = self.scalar(from);
+        if let (Node::Scalar(scalar), Place::Value | Place::Free) = (&node, place)
+            && scalar.value().is_null()
+            && self.mismatch.is_none()
+        {
+            let text = String::from_utf8_lossy(&self.bytes[from..self.at]);
+            let target = if place == Place::Value { "struct field jsonPatchOp.value of" } else { "value of" };
+            self.mismatch =
+                Some(format!("json: cannot unmarshal number {text} into Go {target} type float64"));
+        }
+        Ok(node)
+    }
+
+    fn digits(&mut self) {
+        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+    }
+}
+
+fn ended() -> String {
+    "unexpected end of JSON input".to_owned()
+}
+
+fn invalid(byte: u8, context: &str) -> String {
+    let mut shown = String::new();
+    match byte {
+        b'\'' => shown.push_str("\\'"),
+        b'"' => shown.push('"'),
+        _ => quote_into(char::from(byte), &mut shown),
+    }
+    format!("invalid character '{shown}' {context}")
+}
+
+/// A checked JSON text of a scalar as a value. Null is a number that is too large.
+pub(crate) fn scalar_value(text: &[u8]) -> Value {
+    match text.first() {
+        Some(b'"') => Value::String(unquoted(text)),
+        Some(b't') => Value::Bool(true),
+        Some(b'f') => Value::Bool(false),
+        _ => {
+            let text = String::from_utf8_lossy(text);
+            if let Ok(int) = text.parse::<i64>() {
+                return int.into();
+            }
+            text.parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
+        }
+    }
+}
+
+/// What a checked string says. Bytes that aren't UTF-8 and halves of surrogate pairs become U+FFFD, each.
+fn unquoted(text: &[u8]) -> String {
+    let inner = &text[1..text.len() - 1];
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(place) = rest.iter().position(|byte| *byte == b'\\') {
+        push_lossy(&rest[..place], &mut out);
+        rest = &rest[place + 1..];
+        let escape = rest.first().copied().unwrap_or(b' ');
+        rest = rest.get(1..).unwrap_or_default();
+        out.push(match escape {
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                let unit = unit(rest);
+                rest = rest.get(4..).unwrap_or_default();
+                let low = rest.strip_prefix(b"\\u").map(self::unit);
+                match (unit, low) {
+                    (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) => {
+                        rest = rest.get(6..).unwrap_or_default();
+                        char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
+                    }
+                    _ => char::from_u32(unit),
+                }
+                .unwrap_or(char::REPLACEMENT_CHARACTER)
+            }
+            other => char::from(other),
+        });
+    }
+    push_lossy(rest, &mut out);
+    out
+}
+
+fn unit(text: &[u8]) -> u32 {
+    let digits = text.get(..4).and_then(|digits| std::str::from_utf8(digits).ok());
+    digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0xfffd)
+}
+
+fn push_lossy(bytes: &[u8], out: &mut String) {
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        // Go replaces byte by byte.
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+}
+
+/// Whether a value is nested deeper than is allowed.
+pub(crate) fn too_deep(value: &Value) -> bool {
+    fn deeper(value: &Value, left: usize) -> bool {
+        match value {
+            Value::Array(items) => left == 0 || items.iter().any(|item| deeper(item, left - 1)),
+            Value::Object(map) => left == 0 || map.values().any(|item| deeper(item, left - 1)),
+            _ => false,
+        }
+    }
+    deeper(value, MAX_DEPTH)
+}
+
+/// A patch that is a map, and what strict validation has to say about its text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The patch: a map, or null if the text says `null`.
+    pub patch: Value,
+    /// Duplicate fields, in upstream's words: errors with `fieldValidation=Strict`, warnings with `Warn`. At most 100.
+    pub strict_errors: Vec<String>,
+}
+
+/// Decodes a merge patch.
+///
+/// # Errors
+/// [`PatchError::BadRequest`]: the bytes are not the JSON of a map.
+///
+/// ```
+/// let decoded = settled_patch::decode_merge_patch(br#"{"spec": {"a": 1, "a": 2}}"#).unwrap();
+/// assert_eq!(decoded.strict_errors, [r#"duplicate field "spec.a""#]);
+/// let error = settled_patch::decode_merge_patch(b"[]").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+/// );
+/// ```
+pub fn decode_merge_patch(patch: &[u8]) -> Result<Decoded, PatchError> {
+    decode(patch).map_err(|error| PatchError::BadRequest(format!("error decoding patch: {error}")))
+}
+
+/// Decodes a strategic merge patch. It differs from [`decode_merge_patch`] in the texts of errors.
+///
+/// # Errors
+/// [`PatchError::BadRequest`]: the bytes are not the JSON of a map.
+pub fn decode_strategic_patch(patch: &[u8]) -> Result<Decoded, PatchError> {
+    decode(patch).map_err(PatchError::BadRequest)
+}
+
+fn decode(patch: &[u8]) -> Result<Decoded, String> {
+    let Read { node, strict } = read(patch, Expected::Map)?;
+    Ok(Decoded { patch: node.into_value(), strict_errors: strict })
+}
+
+pub(crate) fn into_map(map: BTreeMap<String, Node>) -> Map<String, Value> {
+    map.into_iter().map(|(name, node)| (name, node.into_value())).collect()
+}

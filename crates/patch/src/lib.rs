@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod json;
+mod json_patch;
+mod merge;
+mod node;
+mod order;
+mod schema;
+mod stable;
+mod strategic;
+mod text;
+
+pub use error::PatchError;
+pub use json::{Decoded, decode_merge_patch, decode_strategic_patch};
+pub use json_patch::{JsonPatch, MAX_COPIED, MAX_OPERATIONS, MAX_SHIFTED, json_patch};
+pub use merge::merge_patch;
+pub use schema::{FieldType, PatchField, PatchTypes, StrategicSchema};
+pub use strategic::strategic_merge;
+
+/// How deep objects and patches may be nested: as deep as `serde_json` reads.
+pub const MAX_DEPTH: usize = 127;

@@ -1,0 +1,201 @@
+//! The tree that a JSON patch works on.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::json::{into_map, scalar_value};
+use crate::text::{json_scalar, json_string};
+
+/// A value of the document or of a patch. Upstream has three kinds of null, and tells them apart.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    /// No value: null within a document or within the value of an operation.
+    Absent,
+    /// The value of an operation that is null itself.
+    Null,
+    /// A copy of the former. It acts as a map without fields that can have none.
+    CopiedNull,
+    Scalar(Scalar),
+    Map(Box<Tall<BTreeMap<String, Self>>>),
+    List(Box<Tall<Vec<Self>>>),
+}
+
+/// A container, and how many levels of containers it has at most, itself included.
+#[derive(Clone, Debug)]
+pub(crate) struct Tall<T> {
+    pub(crate) height: usize,
+    pub(crate) items: T,
+}
+
+/// A text, a number or a flag.
+#[derive(Clone, Debug)]
+pub(crate) enum Scalar {
+    /// As the patch has it, in JSON. A test compares these bytes.
+    Text(Box<[u8]>),
+    /// As the object has it.
+    Value(Value),
+}
+
+impl Scalar {
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Self::Text(text) => scalar_value(text),
+            Self::Value(value) => value.clone(),
+        }
+    }
+
+    /// The bytes that upstream has for it.
+    fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(ours), Self::Text(theirs)) => ours == theirs,
+            (Self::Value(value), Self::Text(text)) | (Self::Text(text), Self::Value(value)) => {
+                json_scalar(value).as_bytes() == &**text
+            }
+            (Self::Value(ours), Self::Value(theirs)) => json_scalar(ours) == json_scalar(theirs),
+        }
+    }
+
+    /// How many bytes upstream copies.
+    fn size(&self) -> usize {
+        match self {
+            Self::Text(text) => {
+                let escaped = text.iter().filter(|byte| matches!(byte, b'<' | b'>' | b'&')).count();
+                let lines =
+                    text.windows(3).filter(|three| matches!(three, [0xe2, 0x80, 0xa8 | 0xa9])).count();
+                text.len() + 5 * escaped + 3 * lines
+            }
+            Self::Value(value) => json_scalar(value).len(),
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn map(items: BTreeMap<String, Self>) -> Self {
+        let height = 1 + items.values().map(Self::height).max().unwrap_or(0);
+        Self::Map(Box::new(Tall { height, items }))
+    }
+
+    pub(crate) fn list(items: Vec<Self>) -> Self {
+        let height = 1 + items.iter().map(Self::height).max().unwrap_or(0);
+        Self::List(Box::new(Tall { height, items }))
+    }
+
+    /// A value that is not nested too deep.
+    pub(crate) fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Absent,
+            Value::Array(items) => Self::list(items.iter().map(Self::of).collect()),
+            Value::Object(map) => {
+                Self::map(map.iter().map(|(name, value)| (name.clone(), Self::of(value))).collect())
+            }
+            scalar => Self::Scalar(Scalar::Value(scalar.clone())),
+        }
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Absent | Self::Null | Self::CopiedNull => Value::Null,
+            Self::Scalar(Scalar::Value(value)) => value,
+            Self::Scalar(scalar) => scalar.value(),
+            Self::Map(map) => Value::Object(into_map(map.items)),
+            Self::List(list) => Value::Array(list.items.into_iter().map(Self::into_value).collect()),
+        }
+    }
+
+    pub(crate) fn height(&self) -> usize {
+        match self {
+            Self::Map(map) => map.height,
+            Self::List(list) => list.height,
+            _ => 0,
+        }
+    }
+
+    /// How many bytes of JSON upstream copies.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Absent | Self::Null | Self::CopiedNull => 4,
+            Self::Scalar(scalar) => scalar.size(),
+            Self::Map(map) => {
+                let fields = map.items.iter().map(|(name, item)| json_string(name).len() + 1 + item.size());
+                2 + fields.sum::<usize>() + map.items.len().saturating_sub(1)
+            }
+            Self::List(list) => {
+                2 + list.items.iter().map(Self::size).sum::<usize>() + list.items.len().saturating_sub(1)
+            }
+        }
+    }
+
+    /// A copy, as upstream makes one: by its JSON.
+    pub(crate) fn copied(&self) -> Self {
+        match self {
+            Self::Null => Self::CopiedNull,
+            Self::Map(map) => {
+                Self::map(map.items.iter().map(|(name, item)| (name.clone(), item.copied_within())).collect())
+            }
+            Self::List(list) => Self::list(list.items.iter().map(Self::copied_within).collect()),
+            other => other.clone(),
+        }
+    }
+
+    fn copied_within(&self) -> Self {
+        match self {
+            Self::Null | Self::CopiedNull => Self::Absent,
+            other => other.copied(),
+        }
+    }
+
+    /// Whether two values are the same; none if upstream panics on a null.
+    pub(crate) fn same(&self, other: &Self) -> Option<bool> {
+        let empty = BTreeMap::new();
+        let map = match self {
+            Self::Absent => return None,
+            Self::Null => {
+                return if let Self::Absent = other { None } else { Some(matches!(other, Self::Null)) };
+            }
+            Self::Scalar(scalar) => {
+                return match other {
+                    Self::Absent => None,
+                    Self::Scalar(theirs) => Some(scalar.same(theirs)),
+                    _ => Some(false),
+                };
+            }
+            Self::List(list) => {
+                let theirs = match other {
+                    Self::Absent => return None,
+                    Self::List(theirs) if theirs.items.len() == list.items.len() => theirs,
+                    _ => return Some(false),
+                };
+                for (ours, theirs) in list.items.iter().zip(&theirs.items) {
+                    if !ours.same(theirs)? {
+                        return Some(false);
+                    }
+                }
+                return Some(true);
+            }
+            Self::CopiedNull => &empty,
+            Self::Map(map) => &map.items,
+        };
+        let theirs = match other {
+            Self::Absent => return None,
+            Self::Map(theirs) => &theirs.items,
+            Self::CopiedNull => &empty,
+            _ => return Some(false),
+        };
+        if map.len() != theirs.len() {
+            return Some(false);
+        }
+        for (name, ours) in map {
+            let same = match (ours, theirs.get(name)) {
+                (_, None) => false,
+                (Self::Absent, Some(Self::Absent)) => true,
+                (Self::Absent, Some(_)) | (_, Some(Self::Absent)) => false,
+                (ours, Some(theirs)) => ours.same(theirs)?,
+            };
+            if !same {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+}
