@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use serde_json::Value;
 
@@ -80,7 +81,7 @@ fn show(value: &Value, text: bool, out: &mut String) {
         Value::Number(number) => {
             let (kind, shown) = match number.as_i64() {
                 Some(int) => ("int64", int.to_string()),
-                None => ("float64", float(number.as_f64().unwrap_or_default(), -4, 2)),
+                None => ("float64", float(number.as_f64().unwrap_or_default(), -4..6, 2)),
             };
             if text { write!(out, "%!s({kind}={shown})") } else { write!(out, "{shown}") }
         }
@@ -96,19 +97,19 @@ fn show(value: &Value, text: bool, out: &mut String) {
     };
 }
 
-/// A float in its shortest digits; with an exponent of so many digits at least, where that is below `low` or above 20.
-fn float(value: f64, low: i32, digits: usize) -> String {
+/// A float in its shortest digits; with an exponent of so many digits at least, unless that is one of `plain`.
+fn float(value: f64, plain: Range<i32>, digits: usize) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0" } else { "0" }.to_owned();
     }
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if exponent < low || exponent > 20 {
+    if plain.contains(&exponent) {
+        format!("{value}")
+    } else {
         let sign = if exponent < 0 { '-' } else { '+' };
         format!("{mantissa}e{sign}{:0digits$}", exponent.unsigned_abs())
-    } else {
-        format!("{value}")
     }
 }
 
@@ -119,7 +120,7 @@ pub(crate) fn json_scalar(value: &Value) -> Cow<'static, str> {
         Value::Bool(false) => "false".into(),
         Value::Number(number) => match number.as_i64() {
             Some(int) => int.to_string().into(),
-            None => float(number.as_f64().unwrap_or_default(), -6, 1).into(),
+            None => float(number.as_f64().unwrap_or_default(), -6..21, 1).into(),
         },
         Value::String(text) => json_string(text).into(),
         _ => "null".into(),
@@ -200,6 +201,8 @@ mod tests {
             (json!(1.0), "1", Some("%!s(float64=1)")),
             (json!(1e21), "1e+21", None),
             (json!(0.00001), "1e-05", None),
+            (json!(1234567.0), "1.234567e+06", None),
+            (json!(u64::MAX), "1.8446744073709552e+19", None),
             (json!(null), "<nil>", Some("%!s(<nil>)")),
             (json!({"a": [1]}), "map[a:[1]]", Some("map[a:[%!s(int64=1)]]")),
         ] {
