@@ -15,6 +15,7 @@ mod generate;
 mod measure;
 mod oracle;
 mod parity;
+mod patch;
 mod process;
 mod yaml_golden;
 
@@ -33,6 +34,7 @@ tasks
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
     managed-fields              server-side apply against structured-merge-diff and apimachinery
+    patch                       the API's patches against apimachinery and evanphx/json-patch
     argo                        Argo CD's health checks in our sandbox against their published tests
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
@@ -74,14 +76,15 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
         ["conformance"] => {
             // All of them, whatever the first ones say.
-            let [kstatus, yaml, argo, apply] =
-                [parity::run(&[])?, yaml_golden::run()?, argo::run()?, apply::run()?];
-            Ok(kstatus && yaml && argo && apply)
+            let [kstatus, yaml, argo, apply, patch] =
+                [parity::run(&[])?, yaml_golden::run()?, argo::run()?, apply::run()?, patch::run()?];
+            Ok(kstatus && yaml && argo && apply && patch)
         }
         ["conformance", "kstatus", files @ ..] => parity::run(files),
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
         ["conformance", "managed-fields"] => apply::run(),
+        ["conformance", "patch"] => patch::run(),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)

@@ -152,12 +152,12 @@ impl Order {
         order
     }
 
-    pub(crate) fn of_keys(keys: Vec<Key>) -> Self {
+    pub(crate) fn of_keys(keys: Vec<Key>, error: Option<PatchError>) -> Self {
         let mut first = HashMap::new();
         for (place, key) in keys.into_iter().enumerate() {
             first.entry(key).or_insert(place);
         }
-        Self { first, error: None }
+        Self { first, error }
     }
 
     fn index(&self, key: &Key) -> Result<Option<usize>, PatchError> {

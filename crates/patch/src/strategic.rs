@@ -188,10 +188,7 @@ fn merge_ordered_lists(
         let maps = matches!(element, Ok(true));
         let list = List { types, items: &items, merge_key, deletes: false };
         let (merged, server_order) = match (taken(original, name), taken(patch, name)) {
-            (Some(ours), Some(theirs)) if merges => {
-                let (merged, seen) = list.merge(ours, theirs)?;
-                (merged, Order::of_keys(seen))
-            }
+            (Some(ours), Some(theirs)) if merges => list.merge(ours, theirs)?,
             (Some(ours), Some(theirs)) => {
                 let server_order = Order::of(&ours, merge_key, maps);
                 (theirs, server_order)
@@ -300,15 +297,15 @@ struct List<'a, S> {
 }
 
 impl<S: StrategicSchema> List<'_, S> {
-    /// The merged list, and the keys of the original one, as upstream leaves it behind: that gives an order to others.
-    fn merge(&self, original: Vec<Value>, patch: Vec<Value>) -> Result<(Vec<Value>, Vec<Key>), PatchError> {
+    /// The merged list, and the order that the original one gives, as upstream leaves it behind.
+    fn merge(&self, original: Vec<Value>, patch: Vec<Value>) -> Result<(Vec<Value>, Order), PatchError> {
         if original.is_empty() && patch.is_empty() {
-            return Ok((original, Vec::new()));
+            return Ok((original, Order::of_keys(Vec::new(), None)));
         }
         let merge_key = self.merge_key;
         let items = Items { merge_key, maps: element_is_map(&[&original, &patch])? };
         if !items.maps {
-            let seen: Vec<Key> = original.iter().map(Key::of).collect();
+            let seen = Order::of(&original, merge_key, false);
             if self.deletes {
                 let deleted: HashSet<Key> = patch.iter().map(Key::of).collect();
                 let kept = original.into_iter().filter(|value| !deleted.contains(&Key::of(value)));
@@ -328,7 +325,8 @@ impl<S: StrategicSchema> List<'_, S> {
                 kind(self.items)
             )));
         }
-        let Special { mut merged, mut seen, mut appended_at, patch } = self.special(original, patch)?;
+        let Special { mut merged, mut seen, mut appended_at, unkeyed, patch } =
+            self.special(original, patch)?;
         let server_order = Order::of(&merged, merge_key, true);
         let patch_order = Order::of(&patch, merge_key, true);
         // The items of the patch are used up, but their keys are needed to the end.
@@ -354,7 +352,7 @@ impl<S: StrategicSchema> List<'_, S> {
             }
         }
         let (inside, outside) = partition(merged, &by, merge_key)?;
-        Ok((normalized(inside, outside, &patch_order, &server_order, items)?, seen))
+        Ok((normalized(inside, outside, &patch_order, &server_order, items)?, Order::of_keys(seen, unkeyed)))
     }
 
     /// Does what items with `$patch` ask for.
@@ -416,11 +414,12 @@ impl<S: StrategicSchema> List<'_, S> {
             moved.extend(stale.iter().rev().map(|(_, from)| seen[*from].clone()));
             seen = moved;
         }
-        let merged = left.into_iter().flatten().collect();
+        let left: Vec<Value> = left.into_iter().flatten().collect();
         Ok(if replace {
-            Special { merged: plain, appended_at: seen.len(), seen, patch: Vec::new() }
+            let unkeyed = left.iter().find_map(|value| keyed(value, merge_key).err());
+            Special { merged: plain, appended_at: seen.len(), seen, unkeyed, patch: Vec::new() }
         } else {
-            Special { merged, seen, appended_at: length, patch: plain }
+            Special { merged: left, seen, appended_at: length, unkeyed: None, patch: plain }
         })
     }
 }
@@ -432,6 +431,8 @@ struct Special {
     seen: Vec<Key>,
     /// Where appended items come to lie in it.
     appended_at: usize,
+    /// What is wrong with what is left of the original list, where nothing else of it is looked at.
+    unkeyed: Option<PatchError>,
     /// The items without `$patch`.
     patch: Vec<Value>,
 }
