@@ -1,7 +1,16 @@
 //! A Kubernetes-compatible API server in one process.
 
-#[allow(dead_code, reason = "the routes that read it are being built")]
+mod admission;
+mod api;
+mod behaviour;
+mod body;
 mod builtin;
+mod core;
+mod crds;
+mod custom;
+mod decode;
+mod definition;
+mod delete;
 mod error;
 mod go;
 mod human;
