@@ -6,7 +6,7 @@ use settled_apiserver::{Config, Server};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8001".to_owned());
     let server = Server::start(Config::default()).await?;
-    let address = server.listen(address.parse()?).await?;
+    let address = server.listen_plain(address.parse()?).await?;
     eprintln!("http://{address}");
     std::future::pending().await
 }

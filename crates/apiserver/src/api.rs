@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::auth::User;
 use crate::body::Body;
 use crate::core::{Call, Core};
 use crate::error::ApiError;
@@ -38,7 +39,13 @@ impl Api {
     }
 
     /// Answers a request.
-    pub(crate) async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    ///
+    /// `certificate` is whose certificate the connection has.
+    pub(crate) async fn handle<B>(
+        self: &Arc<Self>,
+        certificate: Option<User>,
+        request: Request<B>,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -47,8 +54,15 @@ impl Api {
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let info = RequestInfo::new(&head.method, head.uri.path(), &query);
         let user_agent = head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let mut call = Call::new(user_agent.unwrap_or_default());
-        let result = self.answer(&mut call, &info, &query, &head.headers, body).await;
+        let mut call = Call::of(User::anonymous(), user_agent.unwrap_or_default());
+        let admitted = self.core.identity.admit(certificate, &head.headers, &info);
+        let result = match admitted {
+            Ok(user) => {
+                call.user = user;
+                self.answer(&mut call, &info, &query, &head.headers, body).await
+            }
+            Err(error) => Err(error),
+        };
         let mut response = match result {
             Ok(response) => response,
             Err(error) => error_answer(&head.headers, &error),

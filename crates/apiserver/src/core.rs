@@ -4,8 +4,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use settled_store::{Entry, Key, Resource, Store, WriteError};
 
+use crate::auth::{Tokens, User};
 use crate::definition::{Catalog, Definition};
 use crate::error::ApiError;
+use crate::identity::Identity;
 
 /// What all requests share.
 pub(crate) struct Core {
@@ -13,10 +15,12 @@ pub(crate) struct Core {
     catalog: RwLock<Arc<Catalog>>,
     /// Where namespaces are in the store.
     pub(crate) namespaces: Resource,
+    pub(crate) identity: Identity,
 }
 
 /// Who writes, with what, when, and what is to be said about it besides the answer.
 pub(crate) struct Call<'a> {
+    pub(crate) user: User,
     /// What the client calls itself.
     pub(crate) user_agent: &'a str,
     /// The time of the request.
@@ -26,8 +30,14 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// A call of a user.
+    pub(crate) fn of(user: User, user_agent: &'a str) -> Self {
+        Self { user, user_agent, now: jiff::Timestamp::now(), warnings: Vec::new() }
+    }
+
+    /// A call of the server itself.
     pub(crate) fn new(user_agent: &'a str) -> Self {
-        Self { user_agent, now: jiff::Timestamp::now(), warnings: Vec::new() }
+        Self::of(User::admin(), user_agent)
     }
 
     /// Adds a warning, unless it was given already.
@@ -65,8 +75,9 @@ impl Target<'_> {
 }
 
 impl Core {
-    pub(crate) fn new(store: Store, namespaces: Resource) -> Self {
-        Self { store, catalog: RwLock::default(), namespaces }
+    pub(crate) fn new(store: Store, namespaces: Resource, tokens: Tokens) -> Self {
+        let identity = Identity::new(store.clone(), tokens);
+        Self { store, catalog: RwLock::default(), namespaces, identity }
     }
 
     /// What is served now.

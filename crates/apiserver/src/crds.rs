@@ -37,7 +37,10 @@ pub(crate) fn is_crd(definition: &Definition) -> bool {
 impl Core {
     fn crd_definition(&self) -> Result<Arc<Definition>, ApiError> {
         let catalog = self.catalog();
-        catalog.find(GROUP, "v1", PLURAL).cloned().ok_or_else(|| ApiError::internal("definitions are not served"))
+        catalog
+            .find(GROUP, "v1", PLURAL)
+            .cloned()
+            .ok_or_else(|| ApiError::internal("definitions are not served"))
     }
 
     /// All definitions as they are.
@@ -90,8 +93,11 @@ impl Core {
     pub(crate) async fn run_crds(self: Arc<Self>) {
         let Ok(resource) = resource() else { return };
         loop {
-            let Ok((snapshot, mut watch)) = self.store.snapshot_and_watch(&resource, &Scope::All) else { return };
-            let mut names: Vec<String> = snapshot.iter(&Scope::All).map(|entry| entry.key().name().to_owned()).collect();
+            let Ok((snapshot, mut watch)) = self.store.snapshot_and_watch(&resource, &Scope::All) else {
+                return;
+            };
+            let mut names: Vec<String> =
+                snapshot.iter(&Scope::All).map(|entry| entry.key().name().to_owned()).collect();
             loop {
                 for name in std::mem::take(&mut names) {
                     self.clone().settle_crd(name).await;
@@ -102,7 +108,12 @@ impl Core {
                         if event.entry().is_none() {
                             self.withdraw_crd(&name);
                             // Its names are free now.
-                            names = self.crds().unwrap_or_default().iter().map(|crd| meta(crd, "name").to_owned()).collect();
+                            names = self
+                                .crds()
+                                .unwrap_or_default()
+                                .iter()
+                                .map(|crd| meta(crd, "name").to_owned())
+                                .collect();
                         } else {
                             names.push(name);
                         }
@@ -139,7 +150,8 @@ impl Core {
             return Ok(());
         }
         let spec_names = crd.pointer("/spec/names");
-        let settled = spec_names == crd.pointer("/status/acceptedNames") && custom::is_true(&crd, "Established");
+        let settled =
+            spec_names == crd.pointer("/status/acceptedNames") && custom::is_true(&crd, "Established");
         if settled {
             if !self.is_served(&crd, false) {
                 self.serve_crd(&crd)?;
@@ -150,7 +162,9 @@ impl Core {
         let others: Vec<Value> = self
             .crds()?
             .into_iter()
-            .filter(|other| meta(other, "name") != name && other.pointer("/spec/group") == Some(&group.clone().into()))
+            .filter(|other| {
+                meta(other, "name") != name && other.pointer("/spec/group") == Some(&group.clone().into())
+            })
             .collect();
         let mut accepted = crd.clone();
         let now = jiff::Timestamp::now();
@@ -183,7 +197,8 @@ impl Core {
         let plural = crd.pointer("/status/acceptedNames/plural").and_then(Value::as_str).unwrap_or_default();
         let catalog = self.catalog();
         let versions = catalog.versions_of(group, plural);
-        let generation = object::metadata(crd).and_then(|metadata| metadata.get("generation")).and_then(Value::as_i64);
+        let generation =
+            object::metadata(crd).and_then(|metadata| metadata.get("generation")).and_then(Value::as_i64);
         !versions.is_empty()
             && versions.iter().all(|definition| {
                 definition.model.custom().is_some_and(|custom| {
@@ -245,8 +260,11 @@ impl Core {
         }
         let change = |old: &Value| {
             let mut new = old.clone();
-            let rest: Vec<Value> =
-                finalizers(old).into_iter().filter(|finalizer| *finalizer != CLEANUP).map(Value::from).collect();
+            let rest: Vec<Value> = finalizers(old)
+                .into_iter()
+                .filter(|finalizer| *finalizer != CLEANUP)
+                .map(Value::from)
+                .collect();
             metadata_mut(&mut new).insert("finalizers".to_owned(), rest.into());
             Ok(new)
         };

@@ -103,7 +103,12 @@ impl fmt::Debug for Custom {
 }
 
 fn texts(list: Option<&Value>) -> Vec<String> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    list.and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
@@ -241,7 +246,9 @@ pub(crate) fn set_condition(
 /// Adds the storage version to `status.storedVersions`: what was ever stored is remembered.
 pub(crate) fn remember_stored_version(crd: &mut Value) {
     let stored = |version: &&Value| version.get("storage").and_then(Value::as_bool) == Some(true);
-    let Some(name) = versions(crd).find(stored).map(|version| text(version, "name").to_owned()) else { return };
+    let Some(name) = versions(crd).find(stored).map(|version| text(version, "name").to_owned()) else {
+        return;
+    };
     let list = member_mut(crd, "status").entry("storedVersions").or_insert_with(|| json!([]));
     if !list.is_array() {
         *list = json!([]);
@@ -268,7 +275,8 @@ pub(crate) fn accept_names(crd: &mut Value, others: &[Value], now: jiff::Timesta
         kinds.extend([text(names, "kind").to_owned(), text(names, "listKind").to_owned()]);
     }
     let taken = |name: &str, before: &str, used: &[String]| -> Option<String> {
-        (name != before && used.iter().any(|used| used == name)).then(|| format!("{name:?} is already in use"))
+        (name != before && used.iter().any(|used| used == name))
+            .then(|| format!("{name:?} is already in use"))
     };
     let mut new = accepted.clone();
     let mut problem: Option<(&str, String)> = None;
@@ -337,5 +345,8 @@ pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause
 }
 
 fn causes(errors: &[FieldError]) -> Vec<Cause> {
-    errors.iter().map(|error| Cause::new(error.reason.cause(), error.message(), error.field.clone())).collect()
+    errors
+        .iter()
+        .map(|error| Cause::new(error.reason.cause(), error.message(), error.field.clone()))
+        .collect()
 }

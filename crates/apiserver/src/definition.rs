@@ -8,8 +8,8 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use settled_managed_fields::FieldManager;
-use tokio::sync::watch;
 use settled_store::{Entry, Resource};
+use tokio::sync::watch;
 
 use crate::behaviour;
 use crate::builtin::BuiltinKind;

@@ -2,6 +2,7 @@
 
 mod admission;
 mod api;
+pub mod auth;
 mod behaviour;
 mod body;
 mod builtin;
@@ -14,6 +15,7 @@ mod delete;
 mod error;
 mod go;
 mod human;
+mod identity;
 mod info;
 mod jsonpath;
 mod metadata;

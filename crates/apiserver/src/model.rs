@@ -15,8 +15,7 @@ use crate::error::Cause;
 use crate::metadata::NameRule;
 
 /// The schema of definitions. They are checked by what reads them.
-const CRD_SCHEMA: &str =
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
+const CRD_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
 
 /// How a kind is described.
 #[derive(Debug)]
@@ -148,7 +147,9 @@ impl Model {
     /// What is wrong with an object, all but its metadata.
     pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         match self {
-            Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => custom::validate_definition(new, old),
+            Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
+                custom::validate_definition(new, old)
+            }
             Self::Builtin(_) => Vec::new(),
             Self::Custom(custom) => custom.validate(new, old),
         }

@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::auth::reviews;
 use crate::body::{Body, ListBody};
 use crate::core::{Call, Core, Target};
 use crate::decode;
@@ -194,7 +195,8 @@ impl Core {
             && (info.verb == "create" || self.get(&target).is_err())
         {
             let mut error = ApiError::method_not_supported(definition.group_resource(), info.verb);
-            error.message = format!("{} not allowed while custom resource definition is terminating", info.verb);
+            error.message =
+                format!("{} not allowed while custom resource definition is terminating", info.verb);
             return Err(error);
         }
         match info.verb {
@@ -366,6 +368,9 @@ impl Core {
         let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
         let definition = target.definition;
         let body = body(call, request, definition, &options)?;
+        if let Some(review) = self.review(call, target, &body) {
+            return Ok(answer(201, shape.negotiated, &review?));
+        }
         let target = Target { name: meta(&body, "name"), ..*target };
         let outcome = self.create(call, &target, body.clone(), &options).await?;
         self.answer_written(201, &shape, definition, outcome.written)
@@ -388,6 +393,32 @@ impl Core {
         }
         let outcome = self.update(call, target, part, Change::Replace(&body), &options).await?;
         self.answer_outcome(&shape, target.definition, outcome)
+    }
+
+    /// The answer to kinds that ask a question; nothing for those that are stored.
+    fn review(&self, call: &Call<'_>, target: &Target<'_>, body: &Value) -> Option<Result<Value, ApiError>> {
+        let definition = target.definition;
+        let (identity, user) = (&self.identity, &call.user);
+        match (definition.group.as_str(), definition.plural.as_str()) {
+            ("authorization.k8s.io", "selfsubjectaccessreviews") => {
+                Some(reviews::self_subject_access_review(&identity.rbac(), user, body))
+            }
+            ("authorization.k8s.io", "subjectaccessreviews") => {
+                Some(reviews::subject_access_review(&identity.rbac(), body))
+            }
+            ("authorization.k8s.io", "localsubjectaccessreviews") => {
+                Some(reviews::local_subject_access_review(&identity.rbac(), target.namespace, body))
+            }
+            ("authorization.k8s.io", "selfsubjectrulesreviews") => {
+                Some(reviews::self_subject_rules_review(&identity.rbac(), user, body))
+            }
+            ("authentication.k8s.io", "selfsubjectreviews") => {
+                let now = object::time(call.now);
+                Some(Ok(reviews::self_subject_review(user, now.as_str().unwrap_or_default())))
+            }
+            ("authentication.k8s.io", "tokenreviews") => Some(reviews::token_review(identity.tokens(), body)),
+            _ => None,
+        }
     }
 
     fn answer_scale(

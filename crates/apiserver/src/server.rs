@@ -13,29 +13,41 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use settled_store::{BackendError, Disk, Durability, Options, Store};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 use crate::api::Api;
+use crate::auth::certificates::{CertificateError, CertificateOptions, user_of, write_private};
+use crate::auth::{self, Certificates, Tokens, User};
 use crate::body::Body;
 use crate::builtin;
 use crate::core::{Call, Core, Target};
 use crate::definition::{Catalog, Definition, stored_as};
 use crate::error::ApiError;
+use crate::identity::RBAC_GROUP;
+use crate::object;
 
 /// How a [`Server`] works.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
     /// Where the data are kept; nothing: in memory.
     pub data_dir: Option<PathBuf>,
     /// Whether acknowledged writes are on disk.
     pub durability: Durability,
+    /// Users that come with a token.
+    pub tokens: Tokens,
+    /// The certificates: made on the first start, or given.
+    pub certificates: CertificateOptions,
 }
 
 /// A running server. Copies are the same one; it stops when the last is dropped or [`Server::stop`] is called.
 #[derive(Clone)]
 pub struct Server {
     api: Arc<Api>,
+    certificates: Arc<Certificates>,
+    data_dir: Option<PathBuf>,
 }
 
 /// Why a server does not start.
@@ -54,10 +66,18 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The certificates can't be made or read.
+    #[error("the certificates can't be used")]
+    Certificates(#[from] CertificateError),
     /// What the server brings can't be written.
     #[error("the first objects can't be written")]
     Bootstrap(#[from] ApiError),
 }
+
+/// How long a client may take to greet, or to answer a ping.
+const GREETING: Duration = Duration::from_secs(30);
+/// How long requests may go on after the server was told to stop.
+const DRAIN: Duration = Duration::from_secs(10);
 
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -68,45 +88,89 @@ impl Server {
     /// # Errors
     /// The data can't be opened, or the objects that every cluster has can't be written.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let store = match &config.data_dir {
+        let (store, certificates) = match &config.data_dir {
             Some(folder) => {
+                let certificates = Certificates::in_directory(&folder.join("pki"), &config.certificates)?;
                 let disk = Disk::open(&folder.join("store"), config.durability)?;
-                Store::open(Box::new(disk), Options::default())?
+                (Store::open(Box::new(disk), Options::default())?, certificates)
             }
-            None => Store::memory(Options::default()),
+            None => (Store::memory(Options::default()), Certificates::in_memory(&config.certificates)?),
         };
         let key = |error: settled_store::KeyError| ApiError::internal(error);
         let mut catalog = Catalog::default();
         for row in builtin::kinds() {
             catalog.insert(Arc::new(Definition::builtin(row).map_err(key)?));
         }
-        let core = Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?));
+        let core = Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?, config.tokens));
         core.change_catalog(|served| *served = catalog);
         core.load_crds()?;
         bootstrap(&core).await?;
         tokio::spawn(core.clone().run_crds());
-        Ok(Self { api: Arc::new(Api::new(core)) })
+        Ok(Self {
+            api: Arc::new(Api::new(core)),
+            certificates: Arc::new(certificates),
+            data_dir: config.data_dir,
+        })
     }
 
-    /// Answers a request as if it came through a socket.
-    pub async fn call<B>(&self, request: Request<B>) -> Response<Body>
+    /// Answers a request as if it came through a socket with a client certificate of this user; `None`: without one.
+    pub async fn call<B>(&self, user: Option<User>, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = bytes::Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.api.handle(request).await
+        self.api.handle(user, request).await
     }
 
-    /// Listens on an address until the server stops. Gives the address, with the port that was free if none was named.
+    /// Listens on an address, with TLS, until the server stops. Gives the address, with the port that was free if none was
+    /// named. A server with a data folder writes `admin.kubeconfig` there.
     ///
     /// # Errors
-    /// The address can't be had.
+    /// The address can't be had, or the file can't be written.
     pub async fn listen(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
         let failed = |source| StartError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
-        tokio::spawn(accept(self.api.clone(), listener));
+        let acceptor = TlsAcceptor::from(self.certificates.server_config()?);
+        if let Some(folder) = &self.data_dir {
+            let kubeconfig = self.certificates.admin_kubeconfig(&format!("https://{local}"));
+            write_private(&folder.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
+        }
+        tokio::spawn(accept(self.api.clone(), listener, Some(acceptor)));
         Ok(local)
+    }
+
+    /// As [`Server::listen`], without TLS, and whoever comes is the administrator: for debugging on one's own machine.
+    ///
+    /// # Errors
+    /// The address can't be had.
+    #[doc(hidden)]
+    pub async fn listen_plain(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
+        let failed = |source| StartError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let local = listener.local_addr().map_err(failed)?;
+        tokio::spawn(accept(self.api.clone(), listener, None));
+        Ok(local)
+    }
+
+    /// The authority that signed what the server shows, as PEM.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        self.certificates.trusted_pem()
+    }
+
+    /// A kubeconfig for the administrator of the server at this URL.
+    #[must_use]
+    pub fn admin_kubeconfig(&self, url: &str) -> String {
+        self.certificates.admin_kubeconfig(url)
+    }
+
+    /// A kubeconfig for any user: a client certificate is signed for it.
+    ///
+    /// # Errors
+    /// The certificate can't be made.
+    pub fn kubeconfig(&self, url: &str, user: &User) -> Result<String, CertificateError> {
+        self.certificates.kubeconfig(url, user)
     }
 
     /// Stops: watches end, no new connections are taken.
@@ -125,19 +189,36 @@ impl fmt::Debug for Server {
 async fn bootstrap(core: &Arc<Core>) -> Result<(), ApiError> {
     let catalog = core.catalog();
     let Some(namespaces) = catalog.find("", "v1", "namespaces") else { return Ok(()) };
+    let options = crate::options::WriteOptions::internal();
     for name in NAMESPACES {
         let target = Target { definition: namespaces, namespace: "", name };
         if core.get(&target).is_ok() {
             continue;
         }
         let object = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let options = crate::options::WriteOptions::internal();
         core.create(&mut Call::new("kube-apiserver"), &target, object, &options).await?;
+    }
+    let mut writes = tokio::task::JoinSet::new();
+    for (kind, object) in auth::bootstrap::policy() {
+        let Some(definition) = catalog.find(RBAC_GROUP, "v1", kind.resource()).cloned() else { continue };
+        let (core, options) = (core.clone(), options.clone());
+        writes.spawn(async move {
+            let (namespace, name) = (object::meta(&object, "namespace"), object::meta(&object, "name"));
+            let target = Target { definition: &definition, namespace, name };
+            if core.get(&target).is_ok() {
+                return Ok(());
+            }
+            let mut call = Call::new("kube-apiserver");
+            core.create(&mut call, &target, object.clone(), &options).await.map(|_| ())
+        });
+    }
+    while let Some(written) = writes.join_next().await {
+        written.map_err(ApiError::internal)??;
     }
     Ok(())
 }
 
-async fn accept(api: Arc<Api>, listener: TcpListener) {
+async fn accept(api: Arc<Api>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     let mut stopping = api.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
@@ -146,7 +227,8 @@ async fn accept(api: Arc<Api>, listener: TcpListener) {
         };
         match accepted {
             Ok((stream, _)) => {
-                tokio::spawn(serve(api.clone(), stream));
+                let _best_effort = stream.set_nodelay(true);
+                tokio::spawn(connect(api.clone(), stream, tls.clone()));
             }
             // Too many open files, for instance: others may be closed soon.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -154,23 +236,37 @@ async fn accept(api: Arc<Api>, listener: TcpListener) {
     }
 }
 
-async fn serve(api: Arc<Api>, stream: TcpStream) {
-    let _best_effort = stream.set_nodelay(true);
+/// Greets a connection, then serves it.
+async fn connect(api: Arc<Api>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    let Some(tls) = tls else { return serve(api, stream, Some(User::admin())).await };
+    // Whoever does not greet back in time is not waited for.
+    let Ok(Ok(stream)) = tokio::time::timeout(GREETING, tls.accept(stream)).await else { return };
+    let (_, session) = stream.get_ref();
+    let certificate = session.peer_certificates().and_then(|chain| chain.first());
+    let user = match certificate.map(|certificate| user_of(certificate)) {
+        None => None,
+        Some(Ok(user)) => user,
+        Some(Err(_)) => return,
+    };
+    serve(api, stream, user).await;
+}
+
+async fn serve(
+    api: Arc<Api>,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    user: Option<User>,
+) {
     let mut stopping = api.stopping.subscribe();
     let service = service_fn(move |request: Request<Incoming>| {
-        let api = api.clone();
-        async move { Ok::<_, std::convert::Infallible>(api.handle(request).await) }
+        let (api, user) = (api.clone(), user.clone());
+        async move { Ok::<_, std::convert::Infallible>(api.handle(user, request).await) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(30))
-        .max_buf_size(64 * 1024);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(GREETING).max_buf_size(64 * 1024);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .keep_alive_interval(Some(Duration::from_secs(30)))
+        .keep_alive_interval(Some(GREETING))
         .max_concurrent_streams(1000)
         .max_header_list_size(64 * 1024);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -180,5 +276,5 @@ async fn serve(api: Arc<Api>, stream: TcpStream) {
         _ = connection.as_mut() => return,
         _ = stopping.wait_for(|stopping| *stopping) => connection.as_mut().graceful_shutdown(),
     }
-    let _ended = connection.await;
+    let _ended = tokio::time::timeout(DRAIN, connection).await;
 }

@@ -104,7 +104,9 @@ impl Decoder {
                     }
                     match (&**values, &mut *value) {
                         // Resource lists are rounded to thousandths.
-                        (Shape::Quantity, value @ (Value::String(_) | Value::Number(_))) => self.quantity(value, true),
+                        (Shape::Quantity, value @ (Value::String(_) | Value::Number(_))) => {
+                            self.quantity(value, true)
+                        }
                         (shape, value) => self.value(value, shape, within),
                     }
                     self.path.truncate(length);
@@ -154,7 +156,10 @@ impl Decoder {
         let text = if within.is_empty() {
             format!("json: cannot unmarshal {given} into Go value of type {wanted}")
         } else {
-            format!("json: cannot unmarshal {given} into Go struct field {within}.{} of type {wanted}", self.fields)
+            format!(
+                "json: cannot unmarshal {given} into Go struct field {within}.{} of type {wanted}",
+                self.fields
+            )
         };
         self.fail(text);
     }
@@ -170,27 +175,37 @@ impl Decoder {
             Some(quantity) if milli => *value = quantity.to_milli().canonical().into(),
             Some(quantity) => *value = quantity.canonical().into(),
             None => self.fail(
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into(),
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                    .into(),
             ),
         }
     }
 
     fn time(&mut self, text: &mut String, micro: bool) {
-        let fraction = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+        let fraction =
+            text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
         let parsed = text.parse::<jiff::Timestamp>();
         let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
         match parsed {
             // Microseconds have to be there, all six.
             Ok(_) if micro && fraction != Some(6) => {
                 let rest = text.get(19..).unwrap_or_default();
-                self.fail(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\""));
+                self.fail(format!(
+                    "parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\""
+                ));
             }
             // A date alone, or a time without its zone, is none to Go.
             Ok(time) if text.contains('T') => {
-                *text = if micro { time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ") } else { time.strftime("%Y-%m-%dT%H:%M:%SZ") }
-                    .to_string();
+                *text = if micro {
+                    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ")
+                } else {
+                    time.strftime("%Y-%m-%dT%H:%M:%SZ")
+                }
+                .to_string();
             }
-            _ => self.fail(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\"")),
+            _ => self.fail(format!(
+                "parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\""
+            )),
         }
     }
 }

@@ -198,7 +198,8 @@ impl Step {
 fn pull_policy(image: &str) -> &'static str {
     // What is no image name has no tag; it isn't valid either.
     let after_slash = image.rsplit('/').next().unwrap_or_default();
-    let (name, digest) = after_slash.split_once('@').map_or((after_slash, None), |(name, digest)| (name, Some(digest)));
+    let (name, digest) =
+        after_slash.split_once('@').map_or((after_slash, None), |(name, digest)| (name, Some(digest)));
     match name.split_once(':') {
         Some((_, "latest")) => "Always",
         Some(_) => "IfNotPresent",
@@ -212,7 +213,11 @@ fn named(image: &str) -> bool {
     let mut parts = image.split('/').peekable();
     // The first part may be a host, which is wider.
     if image.contains('/')
-        && parts.peek().is_some_and(|first| first.contains(['.', ':']) || *first == "localhost" || first.chars().any(|c| c.is_ascii_uppercase()))
+        && parts.peek().is_some_and(|first| {
+            first.contains(['.', ':'])
+                || *first == "localhost"
+                || first.chars().any(|c| c.is_ascii_uppercase())
+        })
     {
         parts.next();
     }
@@ -254,7 +259,9 @@ fn service_account_alias(spec: &mut Fields) {
 /// The containers of a Pod that start with it.
 fn containers(pod: &mut Fields) -> impl Iterator<Item = &mut Fields> {
     let spec = pod.get_mut("spec").and_then(Value::as_object_mut).into_iter();
-    let lists = spec.flat_map(|spec| spec.iter_mut()).filter(|(name, _)| *name == "containers" || *name == "initContainers");
+    let lists = spec
+        .flat_map(|spec| spec.iter_mut())
+        .filter(|(name, _)| *name == "containers" || *name == "initContainers");
     lists.filter_map(|(_, list)| list.as_array_mut()).flatten().filter_map(Value::as_object_mut)
 }
 
@@ -284,14 +291,18 @@ fn copy_absent(fields: &mut Fields, from: &str, to: &str) {
 
 /// A Pod's own requests: the sum of its containers', else its limits.
 fn pod_level_requests(pod: &mut Fields) {
-    let limited = pod.get("spec").and_then(|spec| spec.pointer("/resources/limits")).is_some_and(Value::is_object);
+    let limited =
+        pod.get("spec").and_then(|spec| spec.pointer("/resources/limits")).is_some_and(Value::is_object);
     if !limited {
         return;
     }
     // Containers at work together, and the largest of those that run before them. (Sidecars are among the first.)
     let sums = ["cpu", "memory"].map(|resource| {
         let request = |container: &Value| {
-            container.pointer("/resources/requests").and_then(|requests| text(requests, resource)).and_then(Quantity::parse)
+            container
+                .pointer("/resources/requests")
+                .and_then(|requests| text(requests, resource))
+                .and_then(Quantity::parse)
         };
         let list = |name: &str| pod.get("spec").and_then(|spec| spec.get(name)).and_then(Value::as_array);
         let mut together: Option<Quantity> = None;
@@ -320,7 +331,10 @@ fn pod_level_requests(pod: &mut Fields) {
         };
         (resource, most)
     });
-    let Some(Value::Object(resources)) = pod.get_mut("spec").and_then(|spec| spec.get_mut("resources")) else { return };
+    let Some(Value::Object(resources)) = pod.get_mut("spec").and_then(|spec| spec.get_mut("resources"))
+    else {
+        return;
+    };
     for (resource, sum) in sums {
         if let Some(sum) = sum {
             set_absent(resources, &format!("requests.{resource}"), &sum.canonical().into());
@@ -406,7 +420,8 @@ fn limit_range_item(item: &mut Fields) {
 
 fn namespace_label(namespace: &mut Fields) {
     let Some(Value::Object(metadata)) = namespace.get_mut("metadata") else { return };
-    let Some(name) = metadata.get("name").filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned()
+    let Some(name) =
+        metadata.get("name").filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned()
     else {
         return;
     };

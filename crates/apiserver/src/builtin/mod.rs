@@ -71,7 +71,11 @@ pub(crate) fn find(group: &str, version: &str, kind: &str) -> Option<&'static Bu
 impl BuiltinKind {
     /// `v1` or `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// Whether there is a subresource of this name.

@@ -71,7 +71,8 @@ fn unpacked(component: &str) -> Option<&'static Unpacked> {
         let mut schemas = object(package.schemas);
         let mut absent = BTreeMap::new();
         for (name, schema) in &mut schemas {
-            let Some(Value::Object(rows)) = schema.as_object_mut().and_then(|schema| schema.remove("x-go-absent"))
+            let Some(Value::Object(rows)) =
+                schema.as_object_mut().and_then(|schema| schema.remove("x-go-absent"))
             else {
                 continue;
             };
@@ -127,7 +128,8 @@ fn references<'a>(schema: &'a Value, into: &mut Vec<&'a str>) {
 }
 
 /// What every group version's document also has.
-const COMMON: [&str; 7] = ["APIGroup", "APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent", "ObjectMeta"];
+const COMMON: [&str; 7] =
+    ["APIGroup", "APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent", "ObjectMeta"];
 
 /// The names of a group version's components: its kinds, their lists, and whatever they refer to.
 fn closure(api_version: &str) -> BTreeSet<&'static str> {
@@ -142,13 +144,15 @@ fn closure(api_version: &str) -> BTreeSet<&'static str> {
         names.push(format!("{}List", row.schema_name));
         for subresource in row.subresources.iter().filter(|subresource| subresource.kind != row.kind) {
             // A subresource's kind may be of another group: its own kinds' packages are those of the group's schemas.
-            let group = subresource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+            let group =
+                subresource.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
             names.push(format!("io.k8s.api.{group}.{}.{}", subresource.version, subresource.kind));
         }
     }
     let mut found = BTreeSet::new();
     while let Some(name) = names.pop() {
-        let Some((own, schema)) = unpacked(&name).and_then(|package| package.schemas.get_key_value(&name)) else {
+        let Some((own, schema)) = unpacked(&name).and_then(|package| package.schemas.get_key_value(&name))
+        else {
             continue;
         };
         if found.insert(own.as_str()) {

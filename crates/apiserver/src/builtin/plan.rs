@@ -73,7 +73,8 @@ pub(super) fn node(component: &str) -> Arc<Node> {
 
 fn compile(component: &str) -> Node {
     let absent = packages::absent(component);
-    let properties = packages::component(component).and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    let properties =
+        packages::component(component).and_then(|schema| schema.get("properties")).and_then(Value::as_object);
     let fields = properties.into_iter().flatten().map(|(name, schema)| {
         let absent = absent.and_then(|rows| rows.get(name)).copied();
         // The documents also name the zeros that Go writes.
@@ -102,9 +103,11 @@ fn shape(schema: &Value) -> Shape {
             "Quantity" => Shape::Quantity,
             "IntOrString" => Shape::IntOrString,
             _ => {
-                let structured = packages::component(target).is_some_and(|schema| schema.get("properties").is_some());
+                let structured =
+                    packages::component(target).is_some_and(|schema| schema.get("properties").is_some());
                 // A struct without fields still drops what it doesn't know; free forms say nothing about fields either.
-                if structured || !FREE.contains(&short) && packages::component(target).is_some_and(is_object) {
+                if structured || !FREE.contains(&short) && packages::component(target).is_some_and(is_object)
+                {
                     Shape::Struct(Link { name: target.to_owned(), node: OnceLock::new() })
                 } else {
                     Shape::Any
@@ -130,8 +133,14 @@ fn shape(schema: &Value) -> Shape {
 }
 
 /// Components whose content is any JSON.
-const FREE: [&str; 6] =
-    ["FieldsV1", "RawExtension", "JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"];
+const FREE: [&str; 6] = [
+    "FieldsV1",
+    "RawExtension",
+    "JSON",
+    "JSONSchemaPropsOrArray",
+    "JSONSchemaPropsOrBool",
+    "JSONSchemaPropsOrStringArray",
+];
 
 fn is_object(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")

@@ -161,7 +161,11 @@ fn scale(suffix: &str) -> Option<(u32, i32, Format)> {
         "E" => decimal(18),
         _ => {
             let exponent = suffix.strip_prefix(['e', 'E'])?;
-            Some((10, exponent.parse().ok().filter(|power| (-1000..=1000).contains(power))?, Format::Exponent))
+            Some((
+                10,
+                exponent.parse().ok().filter(|power| (-1000..=1000).contains(power))?,
+                Format::Exponent,
+            ))
         }
     }
 }
@@ -200,7 +204,19 @@ mod tests {
         ] {
             assert_eq!(Quantity::parse(given).map(Quantity::canonical).as_deref(), Some(wanted), "{given}");
         }
-        for wrong in ["", "-", ".", "1x", "1.2.3", "Ki", "1 ", "1e", "e3", "1kk", "99999999999999999999999999999999999999999"] {
+        for wrong in [
+            "",
+            "-",
+            ".",
+            "1x",
+            "1.2.3",
+            "Ki",
+            "1 ",
+            "1e",
+            "e3",
+            "1kk",
+            "99999999999999999999999999999999999999999",
+        ] {
             assert!(Quantity::parse(wrong).is_none(), "{wrong}");
         }
         assert_eq!(Quantity::parse("100u").map(|q| q.to_milli().canonical()).as_deref(), Some("1m"));

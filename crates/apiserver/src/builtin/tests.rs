@@ -15,7 +15,11 @@ fn every_kind_has_a_schema_and_the_data_unpacks() {
             let document = document.as_object().expect("an object");
             let list = format!("{}List", kind.schema_name);
             let stored = kind.verbs.contains(&"list");
-            assert!(document.contains_key(kind.schema_name) && (!stored || document.contains_key(&list)), "{}", kind.kind);
+            assert!(
+                document.contains_key(kind.schema_name) && (!stored || document.contains_key(&list)),
+                "{}",
+                kind.kind
+            );
             let text = serde_json::to_string(document).expect("JSON");
             for target in text.split("#/components/schemas/").skip(1) {
                 let target = target.split('"').next().unwrap_or_default();
@@ -33,7 +37,8 @@ fn every_kind_has_a_schema_and_the_data_unpacks() {
 fn defaults_are_read_and_belong_to_schemas() {
     let read = defaults::read().expect("defaults.yaml is well formed");
     for name in read.keys() {
-        let prefixes = ["io.k8s.api.", "io.k8s.apiextensions-apiserver.pkg.apis.", "io.k8s.kube-aggregator.pkg.apis."];
+        let prefixes =
+            ["io.k8s.api.", "io.k8s.apiextensions-apiserver.pkg.apis.", "io.k8s.kube-aggregator.pkg.apis."];
         assert!(prefixes.iter().any(|prefix| component(&format!("{prefix}{name}")).is_some()), "{name}");
     }
 }
@@ -61,9 +66,28 @@ fn kind_of(object: &Value) -> &'static BuiltinKind {
 const OTHERS: [(&str, &[&str]); 12] = [
     ("", &["/metadata/generation"]),
     ("Namespace", &["/spec/finalizers"]),
-    ("Service", &["/spec/clusterIP", "/spec/clusterIPs", "/spec/ipFamilies", "/spec/ipFamilyPolicy", "/spec/ports/0/nodePort", "/spec/ports/1/nodePort"]),
+    (
+        "Service",
+        &[
+            "/spec/clusterIP",
+            "/spec/clusterIPs",
+            "/spec/ipFamilies",
+            "/spec/ipFamilyPolicy",
+            "/spec/ports/0/nodePort",
+            "/spec/ports/1/nodePort",
+        ],
+    ),
     ("Endpoints", &["/metadata/labels"]),
-    ("Pod", &["/spec/priority", "/spec/preemptionPolicy", "/spec/tolerations", "/status/phase", "/status/qosClass"]),
+    (
+        "Pod",
+        &[
+            "/spec/priority",
+            "/spec/preemptionPolicy",
+            "/spec/tolerations",
+            "/status/phase",
+            "/status/qosClass",
+        ],
+    ),
     ("PersistentVolumeClaim", &["/metadata/finalizers"]),
     ("PersistentVolume", &["/metadata/finalizers", "/status/lastPhaseTransitionTime"]),
     ("Job", &["/spec/selector", "/spec/template/metadata/labels", "/metadata/labels"]),
