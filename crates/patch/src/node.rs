@@ -68,6 +68,29 @@ impl Scalar {
             Self::Value(value) => json_scalar(value).len(),
         }
     }
+
+    /// A copy. Upstream writes a few characters as escapes when it copies.
+    fn copied(&self) -> Self {
+        let Self::Text(text) = self else { return self.clone() };
+        if self.size() == text.len() {
+            return self.clone();
+        }
+        let mut escaped = Vec::with_capacity(self.size());
+        let mut rest = &text[..];
+        while let Some((&byte, after)) = rest.split_first() {
+            let (escape, left): (&[u8], _) = match rest {
+                [b'<', ..] => (b"\\u003c", after),
+                [b'>', ..] => (b"\\u003e", after),
+                [b'&', ..] => (b"\\u0026", after),
+                [0xe2, 0x80, 0xa8, left @ ..] => (b"\\u2028", left),
+                [0xe2, 0x80, 0xa9, left @ ..] => (b"\\u2029", left),
+                _ => (&[byte][..], after),
+            };
+            escaped.extend_from_slice(escape);
+            rest = left;
+        }
+        Self::Text(escaped.into())
+    }
 }
 
 impl Node {
@@ -134,7 +157,8 @@ impl Node {
                 Self::map(map.items.iter().map(|(name, item)| (name.clone(), item.copied_within())).collect())
             }
             Self::List(list) => Self::list(list.items.iter().map(Self::copied_within).collect()),
-            other => other.clone(),
+            Self::Scalar(scalar) => Self::Scalar(scalar.copied()),
+            Self::Absent | Self::CopiedNull => self.clone(),
         }
     }
 
