@@ -31,11 +31,13 @@ pub(crate) struct Api {
     pub(crate) core: Arc<Core>,
     /// True once the server is to stop.
     pub(crate) stopping: watch::Sender<bool>,
+    /// Every connection holds a receiver.
+    pub(crate) connections: watch::Sender<()>,
 }
 
 impl Api {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        Self { core, stopping: watch::Sender::new(false) }
+        Self { core, stopping: watch::Sender::new(false), connections: watch::Sender::new(()) }
     }
 
     /// Answers a request.

@@ -32,8 +32,10 @@ use crate::object;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where the data are kept; nothing: in memory.
+    /// Where data, certificates and `admin.kubeconfig` are kept; nothing: in memory.
     pub data_dir: Option<PathBuf>,
+    /// Objects are in memory even if there is a folder: it has the certificates only.
+    pub memory: bool,
     /// Whether acknowledged writes are on disk.
     pub durability: Durability,
     /// Users that come with a token.
@@ -91,8 +93,13 @@ impl Server {
         let (store, certificates) = match &config.data_dir {
             Some(folder) => {
                 let certificates = Certificates::in_directory(&folder.join("pki"), &config.certificates)?;
-                let disk = Disk::open(&folder.join("store"), config.durability)?;
-                (Store::open(Box::new(disk), Options::default())?, certificates)
+                let store = if config.memory {
+                    Store::memory(Options::default())
+                } else {
+                    let disk = Disk::open(&folder.join("store"), config.durability)?;
+                    Store::open(Box::new(disk), Options::default())?
+                };
+                (store, certificates)
             }
             None => (Store::memory(Options::default()), Certificates::in_memory(&config.certificates)?),
         };
@@ -173,7 +180,15 @@ impl Server {
         self.certificates.kubeconfig(url, user)
     }
 
-    /// Stops: watches end, no new connections are taken.
+    /// Stops: watches end, no new connections are taken, requests that run are answered, the data are closed. Done when all of that
+    /// is done, or after 10 seconds.
+    pub async fn stopped(&self) {
+        self.stop();
+        let _in_time = tokio::time::timeout(DRAIN, self.api.connections.closed()).await;
+        self.api.core.store.close();
+    }
+
+    /// Begins to stop, as [`Server::stopped`] does, and waits for nothing.
     pub fn stop(&self) {
         self.api.stopping.send_replace(true);
     }
@@ -257,6 +272,7 @@ async fn serve(
     user: Option<User>,
 ) {
     let mut stopping = api.stopping.subscribe();
+    let _open = api.connections.subscribe();
     let service = service_fn(move |request: Request<Incoming>| {
         let (api, user) = (api.clone(), user.clone());
         async move { Ok::<_, std::convert::Infallible>(api.handle(user, request).await) }

@@ -86,6 +86,23 @@ Exit codes:
   1  a case is not (with --strict: or there is a warning)
   2  something can't be read";
 
+const SERVE_HELP_AFTER: &str = "\
+Examples:
+  settled serve                    keep the data, go on where they were left
+  settled serve --memory --port 0  for a test: nothing is kept, any free port
+
+Then, in another terminal, with the line that it prints:
+  export KUBECONFIG=...
+  kubectl get namespaces
+
+It keeps objects and runs no containers: Pods are stored. Programs stop it with
+SIGTERM, people with Ctrl-C.
+
+Exit codes:
+  0    it was told to stop
+  2    it could not start
+  130  interrupted";
+
 /// Tell whether Kubernetes resources are done, and why when they are not
 ///
 /// Settled reads Kubernetes objects and gives a verdict on each: Current (done), InProgress, Failed, Terminating,
@@ -106,8 +123,88 @@ pub(crate) enum Command {
     Status(StatusArgs),
     Augment(AugmentArgs),
     Rules(RulesArgs),
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
+}
+
+/// Run a Kubernetes API server: for tests, rehearsals and control planes without pods
+///
+/// Kubernetes-compatible, in one process, ready in milliseconds. On the first start it makes its certificates, and a
+/// kubeconfig for an administrator that only its owner can read.
+#[derive(Args, Debug)]
+#[command(after_help = SERVE_HELP_AFTER)]
+pub(crate) struct ServeArgs {
+    /// Where data, certificates and `admin.kubeconfig` are kept [default: settled in the user's state folder]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Keep objects in memory only; they are gone when the server stops
+    #[arg(long)]
+    pub(crate) memory: bool,
+
+    /// The port to listen on; 0 is any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 8443)]
+    pub(crate) port: u16,
+
+    /// The address to listen on; anything but loopback lets others in
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) bind_address: std::net::IpAddr,
+
+    /// When a write is acknowledged: once it is on disk, or before
+    #[arg(long, value_name = "WHEN", default_value = "sync")]
+    pub(crate) durability: DurabilityArg,
+
+    /// Users that come with a token: lines of `token,user,uid,"group1,group2"`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_auth_file: Option<PathBuf>,
+
+    /// The server's certificate, instead of one that it signs itself
+    #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The key of the server's certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Another name or address that clients know the server by
+    #[arg(long = "tls-name", value_name = "NAME")]
+    pub(crate) tls_names: Vec<String>,
+
+    /// An authority whose client certificates are accepted, besides the server's own
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) client_ca: Option<PathBuf>,
+
+    /// How events are reported on standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    /// Once it is on disk
+    Sync,
+    /// At once: a crash loses the last second or so
+    None,
+}
+
+impl From<DurabilityArg> for settled_apiserver::Durability {
+    fn from(durability: DurabilityArg) -> Self {
+        match durability {
+            DurabilityArg::Sync => Self::Synced,
+            DurabilityArg::None => Self::None,
+        }
+    }
+}
+
+/// How events are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// A JSON object in each line
+    Json,
 }
 
 /// Show the status of objects in files and dumps

@@ -12,6 +12,7 @@ mod pipeline;
 mod render;
 mod row;
 mod rules;
+mod serve;
 mod sort;
 mod status;
 mod style;
