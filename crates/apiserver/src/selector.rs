@@ -817,6 +817,17 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
+    /// Reads a selector without asking whether its fields are there, for comparisons with upstream's parser.
+    pub(crate) fn parse_any(text: &str) -> Result<Self, InvalidSelector> {
+        let term = |(label, equal, value): (&str, bool, String)| Term {
+            label: label.to_owned(),
+            target: Target::Name,
+            equal,
+            value,
+        };
+        Ok(Self { terms: split_fields(text)?.into_iter().map(term).collect() })
+    }
+
     /// Whether every object matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.terms.is_empty()
@@ -885,9 +896,13 @@ fn split_fields(text: &str) -> Result<Vec<(&str, bool, String)>, InvalidSelector
         let (label, rest) = part.split_at(operator.ok_or_else(unknown)?);
         let (equal, value) = match rest.strip_prefix("!=") {
             Some(value) => (false, value),
-            None => (true, rest.strip_prefix("==").or(rest.strip_prefix('=')).unwrap_or_default()),
+            None => (true, rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')).unwrap_or_default()),
         };
-        terms.push((label, equal, unescape(value)?));
+        let value = unescape(value)?;
+        // Upstream drops a term that is nothing but an operator.
+        if !label.is_empty() || !value.is_empty() {
+            terms.push((label, equal, value));
+        }
     }
     Ok(terms)
 }
