@@ -76,16 +76,6 @@ impl JsonPath {
         let results = walk_all(vec![Cow::Borrowed(object)], &self.nodes, &mut budget)?;
         Ok(if self.nodes.contains(&Node::Range) { Vec::new() } else { results })
     }
-
-    /// The names of the fields, if the path has nothing else.
-    pub(crate) fn fields(&self) -> Option<Vec<&str>> {
-        let mut names = Vec::with_capacity(self.nodes.len());
-        for node in &self.nodes {
-            let Node::Field(name) = node else { return None };
-            names.push(name.as_str());
-        }
-        Some(names)
-    }
 }
 
 fn syntax(text: impl Into<String>) -> PathError {
@@ -633,13 +623,5 @@ mod tests {
         assert!(JsonPath::parse(&"[?(".repeat(1000)).is_err());
         assert!(JsonPath::parse(&"['".repeat(3000)).is_err());
         assert!(JsonPath::parse(&format!(".a{}", "[?(@.a".repeat(40) + &")]".repeat(40))).is_err());
-    }
-
-    #[test]
-    fn plain_paths_tell_their_fields() {
-        let fields = |path: &str| JsonPath::parse(path).ok()?.fields().map(|fields| fields.join("/"));
-        assert_eq!(fields(".spec.replicas").as_deref(), Some("spec/replicas"));
-        assert_eq!(fields(".spec['replicas']").as_deref(), Some("spec/replicas"));
-        assert_eq!(fields(".spec.list[0]"), None);
     }
 }
