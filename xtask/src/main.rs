@@ -17,6 +17,7 @@ mod oracle;
 mod parity;
 mod patch;
 mod process;
+mod selectors;
 mod yaml_golden;
 
 use std::error::Error;
@@ -35,6 +36,7 @@ tasks
     yaml                        the golden file of Go's YAML reader against the committed one
     managed-fields              server-side apply against structured-merge-diff and apimachinery
     patch                       the API's patches against apimachinery and evanphx/json-patch
+    selectors                   selectors, JSON paths and Accept headers against Go's libraries
     argo                        Argo CD's health checks in our sandbox against their published tests
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
@@ -76,15 +78,22 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
         ["conformance"] => {
             // All of them, whatever the first ones say.
-            let [kstatus, yaml, argo, apply, patch] =
-                [parity::run(&[])?, yaml_golden::run()?, argo::run()?, apply::run()?, patch::run()?];
-            Ok(kstatus && yaml && argo && apply && patch)
+            let all = [
+                parity::run(&[])?,
+                yaml_golden::run()?,
+                argo::run()?,
+                apply::run()?,
+                patch::run()?,
+                selectors::run()?,
+            ];
+            Ok(all.iter().all(|equal| *equal))
         }
         ["conformance", "kstatus", files @ ..] => parity::run(files),
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
         ["conformance", "managed-fields"] => apply::run(),
         ["conformance", "patch"] => patch::run(),
+        ["conformance", "selectors"] => selectors::run(),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)

@@ -143,6 +143,17 @@ fn parse_accept(header: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
+/// The clauses as lines, for comparisons with upstream's parser.
+pub(crate) fn clauses(header: &str) -> String {
+    let line = |clause: Clause<'_>| {
+        let mut parameters = clause.parameters;
+        parameters.sort_unstable();
+        let parameters: String = parameters.iter().map(|(name, value)| format!("|{name}={value}")).collect();
+        format!("{}|{}|{}{parameters}\n", clause.kind, clause.subtype, clause.quality)
+    };
+    parse_accept(header).into_iter().map(line).collect()
+}
+
 impl<'a> Clause<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let trim = |text: &'a str| text.trim_matches(' ');

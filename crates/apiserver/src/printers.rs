@@ -402,7 +402,7 @@ fn printer(group: &str, kind: &str) -> Option<Cells> {
         }
         ("certificates.k8s.io", "PodCertificateRequest") => |row| {
             let states = row.list("/status/conditions").iter().map(|condition| condition.text("/type"));
-            let state = states.filter(|state| matches!(*state, "Issued" | "Denied" | "Failed")).last();
+            let state = { states }.rfind(|state| matches!(*state, "Issued" | "Denied" | "Failed"));
             cells![
                 row.name(),
                 row.text("/spec/podName"),
@@ -585,7 +585,7 @@ fn printer(group: &str, kind: &str) -> Option<Cells> {
             let conditions = row.list("/status/conditions").iter();
             let conditions = conditions.filter(|condition| condition.text("/status") == "True");
             let states = conditions.map(|condition| condition.text("/type"));
-            let state = states.filter(|state| matches!(*state, "Running" | "Failed" | "Succeeded")).last();
+            let state = { states }.rfind(|state| matches!(*state, "Running" | "Failed" | "Succeeded"));
             let dot = if group.is_empty() { "" } else { "." };
             cells![row.name(), format!("{resource}{dot}{group}"), state.unwrap_or("Unknown")]
         },

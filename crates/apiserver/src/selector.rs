@@ -817,6 +817,17 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
+    /// Reads a selector without asking whether its fields are there, for comparisons with upstream's parser.
+    pub(crate) fn parse_any(text: &str) -> Result<Self, InvalidSelector> {
+        let term = |(label, equal, value): (&str, bool, String)| Term {
+            label: label.to_owned(),
+            target: Target::Name,
+            equal,
+            value,
+        };
+        Ok(Self { terms: split_fields(text)?.into_iter().map(term).collect() })
+    }
+
     /// Whether every object matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.terms.is_empty()
@@ -885,9 +896,13 @@ fn split_fields(text: &str) -> Result<Vec<(&str, bool, String)>, InvalidSelector
         let (label, rest) = part.split_at(operator.ok_or_else(unknown)?);
         let (equal, value) = match rest.strip_prefix("!=") {
             Some(value) => (false, value),
-            None => (true, rest.strip_prefix("==").or(rest.strip_prefix('=')).unwrap_or_default()),
+            None => (true, rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')).unwrap_or_default()),
         };
-        terms.push((label, equal, unescape(value)?));
+        let value = unescape(value)?;
+        // Upstream drops a term that is nothing but an operator.
+        if !label.is_empty() || !value.is_empty() {
+            terms.push((label, equal, value));
+        }
     }
     Ok(terms)
 }
@@ -914,4 +929,50 @@ fn unescape(text: &str) -> Result<String, InvalidSelector> {
         }
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_without_labels_costs_next_to_nothing() {
+        assert!(size_of::<SelectorData>() <= 24);
+        let data = SelectableFields::builtin("", "ConfigMap").data(&json!({"metadata": {"name": "a"}}));
+        assert_eq!((data.packed.len(), data.labels), (0, 0));
+        assert_eq!(data.label(""), None);
+    }
+
+    #[test]
+    fn a_required_name_means_one_object() {
+        let pods = SelectableFields::builtin("", "Pod");
+        let required = |text: &str, label: &str| {
+            let selector = FieldSelector::parse(text, &pods).expect("a selector");
+            selector.required(label).map(str::to_owned)
+        };
+        assert_eq!(required("metadata.name=a", "metadata.name").as_deref(), Some("a"));
+        assert_eq!(required("spec.host=n,metadata.name==a", "metadata.name").as_deref(), Some("a"));
+        assert_eq!(required("metadata.name!=a", "metadata.name"), None);
+        assert_eq!(required("", "metadata.name"), None);
+    }
+
+    #[test]
+    fn fields_of_custom_resources_are_kept_as_texts() {
+        let paths =
+            json!([{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.size"}, {"jsonPath": ".spec.on"}]);
+        let fields = SelectableFields::custom(&paths, true);
+        let object = json!({"spec": {"size": 5, "on": true}, "metadata": {"labels": {"a": "b"}}});
+        let data = fields.data(&object);
+        for (text, expected) in [
+            ("spec.color=", true),
+            ("spec.size=5,spec.on=true", true),
+            ("spec.color=red", false),
+            ("metadata.name=web,metadata.namespace!=other", true),
+        ] {
+            let selector = FieldSelector::parse(text, &fields).expect("a selector");
+            assert_eq!(selector.matches("web", "default", &data), expected, "{text}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use crate::negotiate::{self, Endpoint};
 use crate::partial::MetaVersion;
 use crate::selector::{FieldSelector, LabelSelector, Labels, SelectableFields};
 use crate::table::{self, Columns, IncludeObject};
+use crate::{go, human};
 
 /// A label selector as it is written back, or the error.
 pub fn label_selector(text: &str) -> Result<String, String> {
@@ -85,4 +86,29 @@ pub fn table(
         None => Columns::builtin(group, kind),
     };
     table::table(&columns, objects, Value::Null, IncludeObject::None, MetaVersion::V1, now, true)
+}
+
+/// A field selector as it is written back, whatever the fields are called, or the error.
+pub fn field_terms(text: &str) -> Result<String, String> {
+    FieldSelector::parse_any(text).map(|selector| selector.to_string()).map_err(|error| error.to_string())
+}
+
+/// Whether the text of a selector in an object selects these labels, `{"metadata": {"labels": …}}`.
+pub fn object_selector_matches(selector: &Value, object: &Value) -> Option<bool> {
+    Some(LabelSelector::from_object(selector).ok()?.matches(object))
+}
+
+/// The clauses of an `Accept` header in the order in which they are tried, a line each.
+pub fn accept_clauses(header: &str) -> String {
+    negotiate::clauses(header)
+}
+
+/// A duration as it stands in tables.
+pub fn duration(nanoseconds: i64) -> String {
+    human::duration(nanoseconds.into())
+}
+
+/// JSON as Go writes it.
+pub fn go_json(value: &Value) -> String {
+    go::json(value)
 }

@@ -42,7 +42,8 @@ fn field_selectors_select_what_the_real_server_selects() {
 #[test]
 fn unknown_fields_are_refused_in_upstreams_words() {
     let custom = json!([{"jsonPath": ".spec.color"}]);
-    let cases: &[(&str, &str, bool, &str, Result<&str, &str>)] = &[
+    type Case = (&'static str, &'static str, bool, &'static str, Result<&'static str, &'static str>);
+    let cases: &[Case] = &[
         ("", "Pod", false, "x=y", Err("field label not supported: x")),
         ("", "Pod", false, "spec.host=n", Ok("spec.host=n")),
         ("", "Pod", false, "a", Err("invalid selector: 'a'; can't understand 'a'")),

@@ -1,0 +1,36 @@
+//! Selectors, JSON paths, Accept headers and durations against Go's libraries: random texts, answered by both.
+
+use std::process::Command;
+
+use crate::oracle::{self, Oracle};
+use crate::{Outcome, corpora, process};
+
+const QUESTIONS: &str = "60000";
+const SEED: &str = "1";
+
+/// Asks both; false where an answer differs.
+pub(crate) fn run() -> Outcome<bool> {
+    let program = match oracle::build("selectors")? {
+        Oracle::Ready(program) => program,
+        Oracle::Skipped(why) => {
+            println!("SKIPPED: selectors: {why}");
+            return Ok(true);
+        }
+    };
+    let mut command = Command::new("cargo");
+    command
+        .args([
+            "run",
+            "--quiet",
+            "--locked",
+            "--package",
+            "settled-apiserver",
+            "--example",
+            "selectors",
+            "--",
+        ])
+        .arg(&program)
+        .args([QUESTIONS, SEED])
+        .current_dir(corpora::root());
+    process::passes(&mut command)
+}
