@@ -252,5 +252,5 @@ fn base64(text: &str) -> Result<(), usize> {
             _ => return Err(at),
         }
     }
-    if count % 4 == 0 { Ok(()) } else { Err(text.len().saturating_sub(count % 4)) }
+    if count.is_multiple_of(4) { Ok(()) } else { Err(text.len().saturating_sub(count % 4)) }
 }

@@ -8,6 +8,7 @@ mod decode;
 mod defaults;
 mod packages;
 mod plan;
+mod prepare;
 mod quantity;
 mod validate;
 
@@ -19,8 +20,8 @@ use serde_json::Value;
 pub(crate) use decode::{Decoded, decode};
 pub(crate) use defaults::default;
 pub(crate) use packages::{bootstrap_rbac, component, document, schemas};
-pub(crate) use quantity::Quantity;
-pub(crate) use validate::{Invalid, validate};
+pub(crate) use prepare::prepare_create;
+pub(crate) use validate::validate;
 
 /// A kind of one group version, as discovery shows it.
 #[derive(Debug)]
