@@ -279,8 +279,11 @@ fn packages(data: &Path, pool: &BTreeMap<String, Value>, sources: &[(PathBuf, &s
             if let Some(fields) = types.get(short) {
                 let absent = absent(fields, &schema)
                     .map_err(|property| format!("{name}: no Go field for {property}"))?;
-                if !absent.is_empty() {
-                    schema["x-go-absent"] = Value::Object(absent);
+                let named = named_types(fields, &schema, package);
+                for (key, rows) in [("x-go-absent", absent), ("x-go-type", named)] {
+                    if !rows.is_empty() {
+                        schema[key] = Value::Object(rows);
+                    }
                 }
             } else if schema.get("properties").is_some() {
                 return Err(format!("no Go type for {name}").into());
@@ -492,6 +495,34 @@ fn absent(fields: &[Field], schema: &Value) -> Result<Map<String, Value>, String
         }
     }
     Ok(rows)
+}
+
+/// The types of fields that are scalars, or lists of scalars, of a type with a name: Go's errors show them.
+fn named_types(fields: &[Field], schema: &Value, package: &str) -> Map<String, Value> {
+    let mut rows = Map::new();
+    let version = package.rsplit('.').next().unwrap_or_default();
+    for field in fields {
+        let property = schema.get("properties").and_then(|properties| properties.get(&field.json));
+        let Some(property) = property else { continue };
+        let scalar =
+            |schema: &Value| ["string", "integer", "boolean", "number"].contains(&text(schema, "type"));
+        let (list, name) = match field.go_type.trim_start_matches('*').strip_prefix("[]") {
+            Some(name) if property.get("items").is_some_and(scalar) => ("[]", name),
+            None if scalar(property) => ("", field.go_type.trim_start_matches('*')),
+            _ => continue,
+        };
+        let shown = match name.rsplit_once('.') {
+            // Aliases of packages end with the version, or are the package's name.
+            Some((package, name)) => {
+                let version = if package.ends_with(version) { version } else { package };
+                format!("{list}{version}.{name}")
+            }
+            None if name.starts_with(|c: char| c.is_ascii_uppercase()) => format!("{list}{version}.{name}"),
+            None => continue,
+        };
+        rows.insert(field.json.clone(), json!(shown));
+    }
+    rows
 }
 
 /// The bootstrap policy, one object a line.
