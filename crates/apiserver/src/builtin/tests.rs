@@ -329,6 +329,54 @@ fn what_upstream_takes_is_valid() {
     }
 }
 
+#[test]
+fn views_of_one_object_become_each_other() {
+    for given in documents(include_str!("../../tests/builtin/objects.yaml")) {
+        let kind = kind_of(&given);
+        for other in kinds().iter().filter(|other| std::ptr::eq(stored_as(other), stored_as(kind))) {
+            let mut object = given.clone();
+            decode(kind, &mut object);
+            default(kind, &mut object);
+            let before = object.clone();
+            convert(kind, other, &mut object);
+            assert_eq!(object["apiVersion"], other.api_version());
+            convert(other, kind, &mut object);
+            assert_eq!(object, before);
+        }
+    }
+    // As upstream answers.
+    let turned = |from: Value, to: &str| {
+        let mut object = from;
+        let from = kind_of(&object);
+        default(from, &mut object);
+        let to =
+            kinds().iter().find(|kind| kind.kind == from.kind && kind.api_version() == to).expect("a kind");
+        convert(from, to, &mut object);
+        object
+    };
+    assert_eq!(
+        turned(
+            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "message": "m", "count": 2,
+                "involvedObject": {"kind": "Pod"}, "source": {"component": "c"}, "lastTimestamp": "2026-01-02T03:04:05Z"}),
+            "events.k8s.io/v1"
+        ),
+        json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a"}, "note": "m",
+            "deprecatedCount": 2, "regarding": {"kind": "Pod"}, "deprecatedSource": {"component": "c"}, "eventTime": null,
+            "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": "2026-01-02T03:04:05Z"})
+    );
+    assert_eq!(
+        turned(
+            json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 3,
+                "scaleTargetRef": {"kind": "Deployment", "name": "a", "apiVersion": "apps/v1"}}}),
+            "autoscaling/v1"
+        ),
+        json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {},
+            "spec": {"maxReplicas": 3, "minReplicas": 1, "targetCPUUtilizationPercentage": 80,
+                "scaleTargetRef": {"kind": "Deployment", "name": "a", "apiVersion": "apps/v1"}},
+            "status": {"currentReplicas": 0, "desiredReplicas": 0}})
+    );
+}
+
 /// Any JSON in any place: nothing panics.
 #[test]
 fn nonsense_is_survived() {

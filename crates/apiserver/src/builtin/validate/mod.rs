@@ -16,15 +16,27 @@ use text::Form;
 
 /// What is wrong with an object; with `old`, with the change to it. Empty: nothing. At most some hundred causes.
 pub(crate) fn validate(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = validate_metadata(kind, new, old);
+    causes.extend(validate_content(kind, new, old));
+    causes
+}
+
+/// The part of [`validate`] that is about metadata: names by their kind's form, labels, owners, what may not change.
+pub(crate) fn validate_metadata(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut check = Check { causes: Vec::new() };
-    let form = name_form(kind);
     match old {
-        None => metadata(&mut check, kind.namespaced, form, new),
+        None => metadata(&mut check, kind.namespaced, name_form(kind), new),
         Some(old) => metadata_update(&mut check, new, old),
     }
     if kind.group != "apiextensions.k8s.io" {
         finalizers(&mut check, field(new, "metadata"));
     }
+    check.causes
+}
+
+/// The part of [`validate`] that is about everything but metadata.
+pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut check = Check { causes: Vec::new() };
     match (kind.group, kind.kind) {
         ("", "Pod") => pod::pod(&mut check, new, old),
         ("", "PodTemplate") => pod::template(&mut check, field(new, "template"), "template"),
