@@ -150,7 +150,8 @@ fn components(kubernetes: &Path) -> Outcome<BTreeMap<String, Value>> {
     for (group, version) in group_versions() {
         let file = format!("api/openapi-spec/v3/{}_openapi.json", file_stem(group, version));
         let mut document = json(&kubernetes.join(file))?;
-        let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas").map(Value::take) else {
+        let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas").map(Value::take)
+        else {
             return Err(format!("{group}/{version}: no components").into());
         };
         for (name, mut schema) in schemas {
@@ -160,7 +161,9 @@ fn components(kubernetes: &Path) -> Outcome<BTreeMap<String, Value>> {
             };
             // DeleteOptions and WatchEvent belong to all group versions, and each document names those that it likes.
             let kinds = "x-kubernetes-group-version-kind";
-            if let (Some(Value::Array(known)), Some(Value::Array(more))) = (known.get_mut(kinds), schema.get_mut(kinds)) {
+            if let (Some(Value::Array(known)), Some(Value::Array(more))) =
+                (known.get_mut(kinds), schema.get_mut(kinds))
+            {
                 for gvk in more.iter() {
                     if !known.contains(gvk) {
                         known.push(gvk.clone());
@@ -183,7 +186,8 @@ fn kinds(kubernetes: &Path, pool: &BTreeMap<String, Value>) -> Outcome<String> {
         .flat_map(|(name, schema)| {
             let gvks = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
             gvks.into_iter().flatten().map(move |gvk| {
-                let [group, version, kind] = ["group", "version", "kind"].map(|field| text(gvk, field).to_owned());
+                let [group, version, kind] =
+                    ["group", "version", "kind"].map(|field| text(gvk, field).to_owned());
                 ((group, version, kind), name)
             })
         })
@@ -192,7 +196,8 @@ fn kinds(kubernetes: &Path, pool: &BTreeMap<String, Value>) -> Outcome<String> {
     let mut out = String::from("// Written by `cargo xtask generate builtins`.\n&[\n");
     for (group, version) in group_versions() {
         let document = json(&kubernetes.join(format!("api/discovery/{}.json", file_stem(group, version))))?;
-        let resources = document.get("resources").and_then(Value::as_array).ok_or("discovery without resources")?;
+        let resources =
+            document.get("resources").and_then(Value::as_array).ok_or("discovery without resources")?;
         for resource in resources {
             let name = text(resource, "name");
             if name.contains('/') {
@@ -204,7 +209,8 @@ fn kinds(kubernetes: &Path, pool: &BTreeMap<String, Value>) -> Outcome<String> {
                 .ok_or_else(|| format!("no schema for {group}/{version} {kind}"))?;
             let mut subresources = Vec::new();
             for other in resources {
-                let Some(subresource) = text(other, "name").strip_prefix(name).and_then(|rest| rest.strip_prefix('/'))
+                let Some(subresource) =
+                    text(other, "name").strip_prefix(name).and_then(|rest| rest.strip_prefix('/'))
                 else {
                     continue;
                 };
@@ -271,9 +277,13 @@ fn packages(data: &Path, pool: &BTreeMap<String, Value>, sources: &[(PathBuf, &s
             let words = split_descriptions(&mut schema);
             let short = name.rsplit('.').next().unwrap_or_default();
             if let Some(fields) = types.get(short) {
-                let absent = absent(fields, &schema).map_err(|property| format!("{name}: no Go field for {property}"))?;
-                if !absent.is_empty() {
-                    schema["x-go-absent"] = Value::Object(absent);
+                let absent = absent(fields, &schema)
+                    .map_err(|property| format!("{name}: no Go field for {property}"))?;
+                let named = named_types(fields, &schema, package);
+                for (key, rows) in [("x-go-absent", absent), ("x-go-type", named)] {
+                    if !rows.is_empty() {
+                        schema[key] = Value::Object(rows);
+                    }
                 }
             } else if schema.get("properties").is_some() {
                 return Err(format!("no Go type for {name}").into());
@@ -281,7 +291,9 @@ fn packages(data: &Path, pool: &BTreeMap<String, Value>, sources: &[(PathBuf, &s
             schemas.insert(name.clone(), schema);
             descriptions.insert(name.clone(), words);
         }
-        for (slot, (ending, content)) in [("schemas", schemas), ("descriptions", descriptions)].into_iter().enumerate() {
+        for (slot, (ending, content)) in
+            [("schemas", schemas), ("descriptions", descriptions)].into_iter().enumerate()
+        {
             let packed = deflate(Value::Object(content).to_string().as_bytes())?;
             written[slot] += packed.len();
             fs::write(folder.join(format!("{package}.{ending}.deflate")), packed)?;
@@ -343,7 +355,8 @@ struct Field {
 
 /// The structs of a package, by name, their inlined ones resolved.
 fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<String, Vec<Field>>> {
-    let Some((root, rest)) = sources.iter().find_map(|(root, prefix)| Some((root, package.strip_prefix(prefix)?)))
+    let Some((root, rest)) =
+        sources.iter().find_map(|(root, prefix)| Some((root, package.strip_prefix(prefix)?)))
     else {
         return Err(format!("no Go module for {package}").into());
     };
@@ -354,7 +367,11 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
     files.sort();
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.ends_with(".go") && !name.ends_with("_test.go") && !name.starts_with("zz_") && !name.starts_with("generated") {
+        if name.ends_with(".go")
+            && !name.ends_with("_test.go")
+            && !name.starts_with("zz_")
+            && !name.starts_with("generated")
+        {
             text.push_str(&fs::read_to_string(&file)?);
             text.push('\n');
         }
@@ -437,7 +454,8 @@ fn absent(fields: &[Field], schema: &Value) -> Result<Map<String, Value>, String
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Ok(rows) };
     // These two are `TypeMeta`'s, of another package. Whoever writes an object fills them in.
     let inherited = ["apiVersion", "kind"];
-    let known = |name: &String| fields.iter().any(|field| field.json == *name) || inherited.contains(&name.as_str());
+    let known =
+        |name: &String| fields.iter().any(|field| field.json == *name) || inherited.contains(&name.as_str());
     if let Some(unknown) = properties.keys().find(|name| !known(name)) {
         return Err(unknown.clone());
     }
@@ -460,7 +478,11 @@ fn absent(fields: &[Field], schema: &Value) -> Result<Map<String, Value>, String
             ("string" | "integer" | "number" | "boolean", _) => {
                 Some(if field.omit_empty { "drop" } else { "zero" })
             }
-            (_, Some(name)) if name.ends_with(".Time") || name.ends_with(".MicroTime") || name.ends_with(".RawExtension") => {
+            (_, Some(name))
+                if name.ends_with(".Time")
+                    || name.ends_with(".MicroTime")
+                    || name.ends_with(".RawExtension") =>
+            {
                 (!field.omit_zero).then_some("null")
             }
             (_, Some(name)) if name.ends_with(".Quantity") => Some("quantity"),
@@ -473,6 +495,34 @@ fn absent(fields: &[Field], schema: &Value) -> Result<Map<String, Value>, String
         }
     }
     Ok(rows)
+}
+
+/// The types of fields that are scalars, or lists of scalars, of a type with a name: Go's errors show them.
+fn named_types(fields: &[Field], schema: &Value, package: &str) -> Map<String, Value> {
+    let mut rows = Map::new();
+    let version = package.rsplit('.').next().unwrap_or_default();
+    for field in fields {
+        let property = schema.get("properties").and_then(|properties| properties.get(&field.json));
+        let Some(property) = property else { continue };
+        let scalar =
+            |schema: &Value| ["string", "integer", "boolean", "number"].contains(&text(schema, "type"));
+        let (list, name) = match field.go_type.trim_start_matches('*').strip_prefix("[]") {
+            Some(name) if property.get("items").is_some_and(scalar) => ("[]", name),
+            None if scalar(property) => ("", field.go_type.trim_start_matches('*')),
+            _ => continue,
+        };
+        let shown = match name.rsplit_once('.') {
+            // Aliases of packages end with the version, or are the package's name.
+            Some((package, name)) => {
+                let version = if package.ends_with(version) { version } else { package };
+                format!("{list}{version}.{name}")
+            }
+            None if name.starts_with(|c: char| c.is_ascii_uppercase()) => format!("{list}{version}.{name}"),
+            None => continue,
+        };
+        rows.insert(field.json.clone(), json!(shown));
+    }
+    rows
 }
 
 /// The bootstrap policy, one object a line.

@@ -3,9 +3,10 @@
 
 use serde_json::{Map, Value};
 
+use super::BuiltinKind;
+use super::packages::{self, Absent};
 use super::plan::{Node, Shape, node};
 use super::quantity::Quantity;
-use super::{BuiltinKind, packages::Absent};
 
 /// What decoding found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Decoder {
                 }
                 Some(_) if value.is_null() => false,
                 Some(field) => {
-                    self.value(value, &field.shape, &node.name);
+                    self.value(value, &field.shape, node, name);
                     !as_good_as_absent(value, &field.shape, field.absent)
                 }
             };
@@ -66,7 +67,8 @@ impl Decoder {
         });
     }
 
-    fn value(&mut self, value: &mut Value, shape: &Shape, within: &str) {
+    /// A value of a field, or of what is inside of it.
+    fn value(&mut self, value: &mut Value, shape: &Shape, node: &Node, field: &str) {
         match (shape, value) {
             (Shape::Any, _)
             | (Shape::String, Value::String(_))
@@ -77,7 +79,11 @@ impl Decoder {
                 let fits = number.as_i64().is_some_and(|n| *wide || i32::try_from(n).is_ok());
                 if !fits {
                     let name = if *wide { "int64" } else { "int32" };
-                    self.fail(format!("json: cannot unmarshal number {number} into Go struct field {within}.{} of type {name}", self.fields));
+                    self.fail(format!(
+                        "json: cannot unmarshal number {number} into Go struct field {}.{} of type {name}",
+                        node.name(),
+                        self.fields
+                    ));
                 }
             }
             (Shape::IntOrString, Value::Number(number)) => {
@@ -92,7 +98,7 @@ impl Decoder {
             }
             (Shape::Time, Value::String(text)) => self.time(text, false),
             (Shape::MicroTime, Value::String(text)) => self.time(text, true),
-            (Shape::Quantity, value @ (Value::String(_) | Value::Number(_))) => self.quantity(value, false),
+            (Shape::Quantity, value) => self.quantity(value, false),
             (Shape::Struct(link), Value::Object(map)) => self.fields(map, link.node()),
             (Shape::Map(values), Value::Object(map)) => {
                 let length = self.path.len();
@@ -104,10 +110,8 @@ impl Decoder {
                     }
                     match (&**values, &mut *value) {
                         // Resource lists are rounded to thousandths.
-                        (Shape::Quantity, value @ (Value::String(_) | Value::Number(_))) => {
-                            self.quantity(value, true)
-                        }
-                        (shape, value) => self.value(value, shape, within),
+                        (Shape::Quantity, value) => self.quantity(value, true),
+                        (shape, value) => self.value(value, shape, node, field),
                     }
                     self.path.truncate(length);
                 }
@@ -119,23 +123,22 @@ impl Decoder {
                     if item.is_null() {
                         *item = zero(items);
                     }
-                    self.value(item, items, within);
+                    self.value(item, items, node, field);
                     self.path.truncate(length);
                 }
             }
             (shape, value) => {
-                let wanted = match shape {
-                    Shape::Boolean => "bool",
-                    Shape::Integer { wide: false } | Shape::IntOrString => "int32",
-                    Shape::Integer { wide: true } => "int64",
-                    Shape::Number => "float64",
-                    Shape::Bytes => "[]uint8",
-                    Shape::Struct(link) => link.node().name.as_str(),
-                    Shape::List(_) => "[]",
-                    Shape::Map(_) => "map[string]",
-                    _ => "string",
+                let named = packages::go_type(&node.component, field);
+                // The name is the field's: what a list of such holds has the rest of it.
+                let named = match shape {
+                    Shape::List(_) => named.map(str::to_owned),
+                    Shape::String | Shape::Integer { .. } | Shape::Boolean | Shape::Number => {
+                        named.map(|name| name.trim_start_matches("[]").to_owned())
+                    }
+                    _ => None,
                 };
-                self.mismatch(value, within, wanted);
+                let wanted = named.unwrap_or_else(|| shape.go_type());
+                self.mismatch(value, node.name(), &wanted);
             }
         }
     }
@@ -184,30 +187,42 @@ impl Decoder {
     fn time(&mut self, text: &mut String, micro: bool) {
         let fraction =
             text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
-        let parsed = text.parse::<jiff::Timestamp>();
         let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
-        match parsed {
+        let format = if micro { "%Y-%m-%dT%H:%M:%S.%6fZ" } else { "%Y-%m-%dT%H:%M:%SZ" };
+        let why = match text.parse::<jiff::Timestamp>() {
             // Microseconds have to be there, all six.
             Ok(_) if micro && fraction != Some(6) => {
-                let rest = text.get(19..).unwrap_or_default();
-                self.fail(format!(
-                    "parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\""
-                ));
+                Some((text.get(19..).unwrap_or_default().to_owned(), ".000000"))
             }
-            // A date alone, or a time without its zone, is none to Go.
-            Ok(time) if text.contains('T') => {
-                *text = if micro {
-                    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ")
-                } else {
-                    time.strftime("%Y-%m-%dT%H:%M:%SZ")
-                }
-                .to_string();
+            Ok(time) if text.get(10..11) == Some("T") => {
+                *text = time.strftime(format).to_string();
+                return;
             }
-            _ => self.fail(format!(
-                "parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\""
-            )),
-        }
+            _ => misfit(text),
+        };
+        let (rest, wanted) = why.unwrap_or_else(|| (text.clone(), "2006"));
+        self.fail(format!("parsing time {text:?} as \"{layout}\": cannot parse {rest:?} as \"{wanted}\""));
     }
+}
+
+/// Where a text ends to be a time, and what should be there.
+fn misfit(text: &str) -> Option<(String, &'static str)> {
+    let mut rest = text;
+    for part in ["2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05"] {
+        let found = rest.get(..part.len()).unwrap_or_default();
+        let fits = if part.starts_with(|c: char| c.is_ascii_digit()) {
+            found.len() == part.len() && found.bytes().all(|byte| byte.is_ascii_digit())
+        } else {
+            found == part
+        };
+        if !fits {
+            return Some((rest.to_owned(), part));
+        }
+        rest = rest.get(part.len()..).unwrap_or_default();
+    }
+    let digits =
+        rest.strip_prefix('.').map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    Some((digits.to_owned(), "Z07:00"))
 }
 
 /// The zero of a shape, which Go makes of a `null` among a list's items.
@@ -242,15 +257,21 @@ fn base64(text: &str) -> Result<(), usize> {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => count += 1,
             b'=' => {
-                // Two of them after two, one after three.
-                return match (count % 4, bytes.next(), bytes.next()) {
-                    (2, Some((_, b'=')), None) | (3, None, None) => Ok(()),
-                    (2 | 3, Some((after, _)), _) => Err(after),
-                    _ => Err(at),
-                };
+                // Two of them after two, one after three, and nothing after them.
+                if count % 4 < 2 {
+                    return Err(at);
+                }
+                if count % 4 == 2 {
+                    match bytes.next() {
+                        Some((_, b'=')) => {}
+                        Some((after, _)) => return Err(after - 1),
+                        None => return Err(text.len()),
+                    }
+                }
+                return bytes.next().map_or(Ok(()), |(after, _)| Err(after));
             }
             _ => return Err(at),
         }
     }
-    if count % 4 == 0 { Ok(()) } else { Err(text.len().saturating_sub(count % 4)) }
+    if count.is_multiple_of(4) { Ok(()) } else { Err(text.len().saturating_sub(count % 4)) }
 }

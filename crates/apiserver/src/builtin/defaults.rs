@@ -24,8 +24,9 @@ type Fields = Map<String, Value>;
 type Function = fn(&mut Fields);
 
 /// What a table can't say, by the names that `defaults.yaml` has for it.
-const FUNCTIONS: [(&str, Function); 17] = [
+const FUNCTIONS: [(&str, Function); 18] = [
     ("claim_kinds", claim_kinds),
+    ("cpu_target", cpu_target),
     ("definition", definition),
     ("host_network_ports", host_network_ports),
     ("image_pull_policy", image_pull_policy),
@@ -365,6 +366,14 @@ fn claim_kinds(set: &mut Fields) {
             claim.insert("apiVersion".into(), "v1".into());
             claim.insert("kind".into(), "PersistentVolumeClaim".into());
         }
+    }
+}
+
+/// `autoscaling/v1` keeps metrics other than the CPU's in an annotation.
+fn cpu_target(scaler: &mut Fields) {
+    let annotations = scaler.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    if annotations.is_none_or(|known| known.get("autoscaling.alpha.kubernetes.io/metrics").is_none()) {
+        set_absent(scaler, "spec.targetCPUUtilizationPercentage", &json!(80));
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) enum Absent {
 struct Unpacked {
     schemas: Map<String, Value>,
     absent: BTreeMap<String, BTreeMap<String, Absent>>,
+    types: BTreeMap<String, Map<String, Value>>,
 }
 
 static UNPACKED: LazyLock<Box<[OnceLock<Unpacked>]>> =
@@ -70,26 +71,31 @@ fn unpacked(component: &str) -> Option<&'static Unpacked> {
     Some(slot.get_or_init(|| {
         let mut schemas = object(package.schemas);
         let mut absent = BTreeMap::new();
+        let mut types = BTreeMap::new();
         for (name, schema) in &mut schemas {
-            let Some(Value::Object(rows)) =
-                schema.as_object_mut().and_then(|schema| schema.remove("x-go-absent"))
-            else {
-                continue;
+            let mut rows = |key: &str| match schema.as_object_mut()?.remove(key)? {
+                Value::Object(rows) => Some(rows),
+                _ => None,
             };
-            let rows = rows.into_iter().filter_map(|(field, row)| {
-                let row = match row.as_str()? {
-                    "drop" => Absent::Drop,
-                    "zero" => Absent::Zero,
-                    "null" => Absent::Null,
-                    "object" => Absent::Object,
-                    "quantity" => Absent::Quantity,
-                    _ => return None,
-                };
-                Some((field, row))
-            });
-            absent.insert(name.clone(), rows.collect());
+            if let Some(rows) = rows("x-go-absent") {
+                let rows = rows.into_iter().filter_map(|(field, row)| {
+                    let row = match row.as_str()? {
+                        "drop" => Absent::Drop,
+                        "zero" => Absent::Zero,
+                        "null" => Absent::Null,
+                        "object" => Absent::Object,
+                        "quantity" => Absent::Quantity,
+                        _ => return None,
+                    };
+                    Some((field, row))
+                });
+                absent.insert(name.clone(), rows.collect());
+            }
+            if let Some(rows) = rows("x-go-type") {
+                types.insert(name.clone(), rows);
+            }
         }
-        Unpacked { schemas, absent }
+        Unpacked { schemas, absent, types }
     }))
 }
 
@@ -101,6 +107,11 @@ pub(crate) fn component(name: &str) -> Option<&'static Value> {
 /// What Go makes of the absent fields of a component.
 pub(super) fn absent(name: &str) -> Option<&'static BTreeMap<String, Absent>> {
     unpacked(name)?.absent.get(name)
+}
+
+/// The name of a field's Go type, where it is a scalar, or a list of scalars, of a type with a name.
+pub(super) fn go_type(component: &str, field: &str) -> Option<&'static str> {
+    unpacked(component)?.types.get(component)?.get(field)?.as_str()
 }
 
 const REFERENCE: &str = "#/components/schemas/";

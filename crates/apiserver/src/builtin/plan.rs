@@ -10,11 +10,17 @@ use super::packages::{self, Absent};
 
 /// A struct.
 pub(super) struct Node {
-    /// The struct's name, as Go's errors have it.
-    pub(super) name: String,
+    pub(super) component: String,
     pub(super) fields: BTreeMap<String, Field>,
     /// Of `defaults.yaml`.
     pub(super) steps: &'static [Step],
+}
+
+impl Node {
+    /// The struct's name, as Go's errors have it.
+    pub(super) fn name(&self) -> &str {
+        self.component.rsplit('.').next().unwrap_or_default()
+    }
 }
 
 /// A field of a struct.
@@ -46,6 +52,27 @@ pub(super) enum Shape {
     Map(Box<Self>),
     /// Any JSON.
     Any,
+}
+
+impl Shape {
+    /// The Go type, of which scalars may have names of their own.
+    pub(super) fn go_type(&self) -> String {
+        match self {
+            Self::Boolean => "bool".to_owned(),
+            Self::Integer { wide: false } | Self::IntOrString => "int32".to_owned(),
+            Self::Integer { wide: true } => "int64".to_owned(),
+            Self::Number => "float64".to_owned(),
+            Self::Bytes => "[]uint8".to_owned(),
+            Self::Struct(link) => {
+                let mut parts = link.name.rsplit('.');
+                let name = parts.next().unwrap_or_default();
+                format!("{}.{name}", parts.next().unwrap_or_default())
+            }
+            Self::List(items) => format!("[]{}", items.go_type()),
+            Self::Map(values) => format!("map[string]{}", values.go_type()),
+            Self::String | Self::Time | Self::MicroTime | Self::Quantity | Self::Any => "string".to_owned(),
+        }
+    }
 }
 
 /// A struct by name: schemas refer to themselves.
@@ -87,11 +114,7 @@ fn compile(component: &str) -> Node {
         let default = schema.get("default").filter(|value| !zero(value)).cloned();
         (name.clone(), Field { shape: shape(schema), absent, default })
     });
-    Node {
-        name: component.rsplit('.').next().unwrap_or_default().to_owned(),
-        fields: fields.collect(),
-        steps: defaults::steps(component),
-    }
+    Node { component: component.to_owned(), fields: fields.collect(), steps: defaults::steps(component) }
 }
 
 fn shape(schema: &Value) -> Shape {

@@ -1,0 +1,52 @@
+//! What a kind's strategy puts into a new object, where a table of defaults can't: it depends on the object's uid.
+
+use serde_json::{Map, Value, json};
+
+use super::{BuiltinKind, text};
+
+/// Completes a new object that has its name and uid, before it is validated.
+///
+/// A Job gets its selector, and its Pods the labels that it selects by, unless `manualSelector` is set.
+pub(crate) fn prepare_create(kind: &BuiltinKind, object: &mut Value) {
+    if (kind.group, kind.kind) == ("batch", "Job") {
+        job(object);
+    }
+}
+
+fn job(object: &mut Value) {
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    let [name, uid] = ["name", "uid"].map(|field| text(metadata, field).unwrap_or_default().to_owned());
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+    if spec.get("manualSelector") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let added = |labels: &mut Map<String, Value>, key: &str, value: &str| {
+        labels.entry(key).or_insert_with(|| json!(value));
+    };
+    if let Some(labels) = spec
+        .get_mut("template")
+        .and_then(Value::as_object_mut)
+        .and_then(|template| object_of(template, "metadata"))
+        .and_then(|metadata| object_of(metadata, "labels"))
+    {
+        for key in ["batch.kubernetes.io/controller-uid", "controller-uid"] {
+            added(labels, key, &uid);
+        }
+        for key in ["batch.kubernetes.io/job-name", "job-name"] {
+            added(labels, key, &name);
+        }
+    }
+    if let Some(labels) = object_of(spec, "selector").and_then(|selector| object_of(selector, "matchLabels"))
+    {
+        added(labels, "batch.kubernetes.io/controller-uid", &uid);
+    }
+}
+
+/// An object in a field; made where there is none.
+fn object_of<'a>(fields: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
+    let value = fields.entry(name).or_insert_with(|| json!({}));
+    if value.is_null() {
+        *value = json!({});
+    }
+    value.as_object_mut()
+}

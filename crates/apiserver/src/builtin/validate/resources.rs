@@ -1,0 +1,806 @@
+//! Everything that makes no Pods.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::super::quantity::Quantity;
+use super::pod::port_or_name;
+use super::{
+    Check, at_most_all, entries, field, given, integer, items, join, labels, positive_or_percent, same,
+    selector, string, text,
+};
+
+/// What a ConfigMap or Secret may hold, in bytes.
+const MOST: usize = 1024 * 1024;
+
+pub(super) fn service(check: &mut Check, new: &Value, old: Option<&Value>) {
+    let spec = field(new, "spec");
+    let kind = string(spec, "type");
+    let headless = string(spec, "clusterIP") == "None";
+    if let Some(old) = old {
+        kept_addresses(check, spec, field(old, "spec"));
+    }
+    let ports = items(spec, "ports");
+    if ports.is_empty() && !headless && kind != "ExternalName" {
+        check.required("spec.ports", "");
+    }
+    match kind {
+        "LoadBalancer" | "NodePort" if headless => {
+            let detail = format!("may not be set to 'None' for {kind} services");
+            check.invalid("spec.clusterIPs[0]", &"None".into(), &detail);
+        }
+        "ExternalName" => {
+            let given_address =
+                !string(spec, "clusterIP").is_empty() || !items(spec, "clusterIPs").is_empty();
+            if given_address {
+                check.forbidden("spec.clusterIPs", "may not be set for ExternalName services");
+            }
+            let name = string(spec, "externalName");
+            check.required_form("spec.externalName", name.strip_suffix('.').unwrap_or(name), text::subdomain);
+        }
+        _ => {}
+    }
+    let mut names = BTreeSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let at = format!("spec.ports[{index}]");
+        let name = string(port, "name");
+        if name.is_empty() {
+            if ports.len() > 1 {
+                check.required(join(&at, "name"), "");
+            }
+        } else {
+            check.form(&join(&at, "name"), name, text::label);
+            if !names.insert(name) {
+                check.duplicate(join(&at, "name"), &name.into());
+            }
+        }
+        let number = integer(port, "port").unwrap_or_default();
+        for message in text::port(number) {
+            check.invalid(join(&at, "port"), &number.into(), &message);
+        }
+        check.word(&join(&at, "protocol"), string(port, "protocol"), &["SCTP", "TCP", "UDP"]);
+        port_or_name(check, field(port, "targetPort"), &join(&at, "targetPort"));
+        if let Some(protocol) = given(port, "appProtocol").and_then(Value::as_str) {
+            check.form(&join(&at, "appProtocol"), protocol, text::label_key);
+        }
+    }
+    labels(check, "spec.selector", spec, "selector");
+    check.word("spec.sessionAffinity", string(spec, "sessionAffinity"), &["ClientIP", "None"]);
+    let address = string(spec, "clusterIP");
+    if !address.is_empty() && !headless && address.parse::<IpAddr>().is_err() {
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        check.invalid("spec.clusterIPs[0]", &address.into(), detail);
+    }
+    for (index, address) in items(spec, "externalIPs").iter().enumerate() {
+        if address.as_str().unwrap_or_default().parse::<IpAddr>().is_err() {
+            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            check.invalid(format!("spec.externalIPs[{index}]"), address, detail);
+        }
+    }
+    check.word("spec.type", kind, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
+    if kind == "ClusterIP" {
+        for (index, port) in ports.iter().enumerate() {
+            if integer(port, "nodePort").is_some_and(|number| number != 0) {
+                check.forbidden(
+                    format!("spec.ports[{index}].nodePort"),
+                    "may not be used when `type` is 'ClusterIP'",
+                );
+            }
+        }
+    }
+    let mut taken = BTreeSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let number = integer(port, "nodePort").unwrap_or_default();
+        if number != 0 && !taken.insert((string(port, "protocol"), number)) {
+            check.duplicate(format!("spec.ports[{index}].nodePort"), &number.into());
+        }
+    }
+    let mut taken = BTreeSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let (protocol, number) = (string(port, "protocol"), integer(port, "port").unwrap_or_default());
+        if !taken.insert((protocol, number)) {
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
+                Value::from(protocol)
+            );
+            check.push(
+                "FieldValueDuplicate",
+                format!("spec.ports[{index}]"),
+                format!("Duplicate value: {shown}"),
+            );
+        }
+    }
+    if !items(spec, "loadBalancerSourceRanges").is_empty() && kind != "LoadBalancer" {
+        check.forbidden("spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'");
+    }
+    if given(spec, "allocateLoadBalancerNodePorts").is_some() && kind != "LoadBalancer" {
+        check.forbidden(
+            "spec.allocateLoadBalancerNodePorts",
+            "may only be used when `type` is 'LoadBalancer'",
+        );
+    }
+    if given(spec, "loadBalancerClass").is_some() && kind != "LoadBalancer" {
+        check.forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'");
+    }
+    let policy = string(spec, "externalTrafficPolicy");
+    let outside = matches!(kind, "LoadBalancer" | "NodePort")
+        || kind == "ClusterIP" && !items(spec, "externalIPs").is_empty();
+    if outside {
+        check.word("spec.externalTrafficPolicy", policy, &["Cluster", "Local"]);
+    } else if !policy.is_empty() {
+        check.invalid(
+            "spec.externalTrafficPolicy",
+            &policy.into(),
+            "may only be set for externally-accessible services",
+        );
+    }
+    if let Some(policy) = given(spec, "internalTrafficPolicy")
+        && !["Cluster", "Local"].contains(&policy.as_str().unwrap_or_default())
+    {
+        check.not_supported("spec.internalTrafficPolicy", policy, &["Cluster", "Local"]);
+    }
+}
+
+/// Addresses stay, once given.
+fn kept_addresses(check: &mut Check, new: &Value, old: &Value) {
+    if [new, old].iter().any(|spec| string(spec, "type") == "ExternalName") {
+        return;
+    }
+    let addresses = |spec: &Value| -> Vec<Value> {
+        let list = items(spec, "clusterIPs");
+        if list.is_empty() { given(spec, "clusterIP").into_iter().cloned().collect() } else { list.to_vec() }
+    };
+    let (now, before) = (addresses(new), addresses(old));
+    if string(new, "clusterIP") == "None" && string(old, "clusterIP") == "None" {
+        return;
+    }
+    let all = Value::from(now.clone());
+    if now.is_empty() && !before.is_empty() {
+        check.invalid("spec.clusterIPs[0]", &all, "primary clusterIP can not be unset");
+    }
+    let comparable = if now.len() == before.len() { before.len() } else { 1 };
+    for (index, (now, before)) in now.iter().zip(&before).enumerate().take(comparable) {
+        if now != before {
+            check.invalid(format!("spec.clusterIPs[{index}]"), &all, "may not change once set");
+        }
+    }
+}
+
+/// How many bytes base64 stands for.
+fn decoded_len(text: &str) -> usize {
+    let letters = text.bytes().filter(|byte| !matches!(byte, b'=' | b'\r' | b'\n')).count();
+    letters * 3 / 4
+}
+
+/// What may not change once `immutable` is set.
+fn immutable(check: &mut Check, new: &Value, old: Option<&Value>, names: &[&str]) {
+    let Some(old) = old.filter(|old| field(old, "immutable") == &Value::Bool(true)) else { return };
+    let detail = "field is immutable when `immutable` is set";
+    if field(new, "immutable") != &Value::Bool(true) {
+        check.forbidden("immutable", detail);
+    }
+    for name in names {
+        if !same(given(new, name), given(old, name)) {
+            check.forbidden(*name, detail);
+        }
+    }
+}
+
+pub(super) fn config_map(check: &mut Check, new: &Value, old: Option<&Value>) {
+    immutable(check, new, old, &["data", "binaryData"]);
+    let mut size = 0;
+    for (key, value) in entries(new, "data") {
+        let at = format!("data[{key}]");
+        check.form(&at, key, text::config_key);
+        if field(new, "binaryData").get(key).is_some() {
+            check.invalid(at, &key.as_str().into(), "duplicate of key present in binaryData");
+        }
+        size += value.as_str().unwrap_or_default().len();
+    }
+    for (key, value) in entries(new, "binaryData") {
+        check.form(&format!("binaryData[{key}]"), key, text::config_key);
+        size += decoded_len(value.as_str().unwrap_or_default());
+    }
+    if size > MOST {
+        check.too_long("", MOST);
+    }
+}
+
+pub(super) fn secret(check: &mut Check, new: &Value, old: Option<&Value>) {
+    if let Some(old) = old {
+        check.immutable("type", given(new, "type"), given(old, "type"));
+    }
+    immutable(check, new, old, &["data"]);
+    let mut size = 0;
+    for (key, value) in entries(new, "data") {
+        check.form(&format!("data[{key}]"), key, text::config_key);
+        size += decoded_len(value.as_str().unwrap_or_default());
+    }
+    if size > MOST {
+        check.too_long("data", MOST);
+    }
+    let has = |key: &str| field(new, "data").get(key).is_some();
+    let mut needs = |keys: &[&str]| {
+        for key in keys {
+            if !has(key) {
+                check.required(format!("data[{key}]"), "");
+            }
+        }
+    };
+    match string(new, "type") {
+        "kubernetes.io/service-account-token" => {
+            let annotations = field(field(new, "metadata"), "annotations");
+            let key = "kubernetes.io/service-account.name";
+            if string(annotations, key).is_empty() {
+                check.required(format!("metadata.annotations[{key}]"), "");
+            }
+        }
+        "kubernetes.io/dockercfg" => needs(&[".dockercfg"]),
+        "kubernetes.io/dockerconfigjson" => needs(&[".dockerconfigjson"]),
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+            needs(&["username", "password"])
+        }
+        "kubernetes.io/ssh-auth" => needs(&["ssh-privatekey"]),
+        "kubernetes.io/tls" => needs(&["tls.crt", "tls.key"]),
+        _ => {}
+    }
+}
+
+const ACCESS: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+pub(super) fn claim_spec(check: &mut Check, spec: &Value, at: &str) {
+    let modes = items(spec, "accessModes");
+    if modes.is_empty() {
+        check.required(join(at, "accessModes"), "at least 1 access mode is required");
+    }
+    selector(check, &join(at, "selector"), field(spec, "selector"));
+    for mode in modes {
+        if !ACCESS.contains(&mode.as_str().unwrap_or_default()) {
+            check.not_supported(join(at, "accessModes"), mode, &ACCESS);
+        }
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        check.forbidden(join(at, "accessModes"), "may not use ReadWriteOncePod with other access modes");
+    }
+    let place = join(at, "resources[storage]");
+    let storage = field(field(field(spec, "resources"), "requests"), "storage");
+    match storage.as_str().and_then(Quantity::parse) {
+        None => check.required(place, ""),
+        Some(size) if size.is_negative() || size.is_zero() => {
+            check.invalid(place, storage, "must be greater than zero")
+        }
+        Some(_) => {}
+    }
+    let class = string(spec, "storageClassName");
+    if !class.is_empty() {
+        check.form(&join(at, "storageClassName"), class, text::subdomain);
+    }
+    if let Some(mode) = given(spec, "volumeMode")
+        && !["Block", "Filesystem"].contains(&mode.as_str().unwrap_or_default())
+    {
+        check.not_supported(join(at, "volumeMode"), mode, &["Block", "Filesystem"]);
+    }
+}
+
+pub(super) fn claim(check: &mut Check, new: &Value, old: Option<&Value>) {
+    let spec = field(new, "spec");
+    claim_spec(check, spec, "spec");
+    let Some(old) = old else { return };
+    let before = field(old, "spec");
+    let bound = string(field(new, "status"), "phase") == "Bound";
+    let without = |spec: &Value| {
+        let mut spec = spec.clone();
+        if string(before, "volumeName").is_empty() {
+            remove(&mut spec, "volumeName");
+        }
+        if bound {
+            remove(&mut spec, "volumeAttributesClassName");
+            if let Some(requests) = spec.pointer_mut("/resources/requests") {
+                remove(requests, "storage");
+            }
+        }
+        // The class may be told later, where there was none.
+        if given(before, "storageClassName").is_none() {
+            remove(&mut spec, "storageClassName");
+        }
+        spec
+    };
+    if without(spec) != without(before) {
+        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        check.forbidden("spec", detail);
+    }
+    let storage =
+        |object: &Value, list: &str| field(field(object, list), "storage").as_str().and_then(Quantity::parse);
+    let size = storage(field(spec, "resources"), "requests");
+    let size_before = storage(field(before, "resources"), "requests");
+    let capacity = storage(field(old, "status"), "capacity").or_else(|| Quantity::parse("0"));
+    if let (Some(size), Some(size_before), Some(capacity)) = (size, size_before, capacity)
+        && size < size_before
+        && size <= capacity
+    {
+        check.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity");
+    }
+    check.immutable("volumeMode", given(spec, "volumeMode"), given(before, "volumeMode"));
+}
+
+fn remove(value: &mut Value, name: &str) {
+    if let Value::Object(fields) = value {
+        fields.remove(name);
+    }
+}
+
+/// What of a PersistentVolume's spec is not where its data lies.
+const NOT_SOURCE: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+
+pub(super) fn volume(check: &mut Check, new: &Value, old: Option<&Value>) {
+    let spec = field(new, "spec");
+    let modes = items(spec, "accessModes");
+    if modes.is_empty() {
+        check.required("spec.accessModes", "");
+    }
+    for mode in modes {
+        if !ACCESS.contains(&mode.as_str().unwrap_or_default()) {
+            check.not_supported("spec.accessModes", mode, &ACCESS);
+        }
+    }
+    if entries(spec, "capacity").next().is_none() {
+        check.required("spec.capacity", "");
+    }
+    let capacity = field(spec, "capacity");
+    if field(capacity, "storage").is_null() || entries(spec, "capacity").count() > 1 {
+        check.not_supported("spec.capacity", capacity, &["storage"]);
+    }
+    const POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
+    let policy = string(spec, "persistentVolumeReclaimPolicy");
+    if !policy.is_empty() && !POLICIES.contains(&policy) {
+        check.not_supported("spec.persistentVolumeReclaimPolicy", &policy.into(), &POLICIES);
+    }
+    let sources = |spec: &Value| -> Vec<(String, Value)> {
+        let fields = spec.as_object().into_iter().flatten();
+        fields
+            .filter(|(name, value)| !NOT_SOURCE.contains(&name.as_str()) && value.is_object())
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    };
+    let found = sources(spec);
+    if found.is_empty() {
+        check.required("spec", "must specify a volume type");
+    }
+    let Some(old) = old else { return };
+    let mut now = found;
+    let before = sources(field(old, "spec"));
+    if let (Some((_, csi)), Some((_, known))) =
+        (now.iter_mut().find(|(name, _)| name == "csi"), before.iter().find(|(name, _)| name == "csi"))
+        && given(known, "controllerExpandSecretRef").is_none()
+    {
+        remove(csi, "controllerExpandSecretRef");
+    }
+    if now != before {
+        check.forbidden(
+            "spec.persistentvolumesource",
+            "spec.persistentvolumesource is immutable after creation",
+        );
+    }
+    let old = field(old, "spec");
+    check.immutable("volumeMode", given(spec, "volumeMode"), given(old, "volumeMode"));
+}
+
+pub(super) fn quota(check: &mut Check, new: &Value) {
+    let spec = field(new, "spec");
+    for (name, value) in entries(spec, "hard") {
+        let at = format!("spec.hard[{name}]");
+        check.form(&at, name, text::label_key);
+        let Some(quantity) = value.as_str().and_then(Quantity::parse) else { continue };
+        if quantity.is_negative() {
+            check.invalid(at.as_str(), value, "must be greater than or equal to 0");
+        }
+        let counted = [
+            "pods",
+            "services",
+            "secrets",
+            "configmaps",
+            "resourcequotas",
+            "replicationcontrollers",
+            "persistentvolumeclaims",
+        ];
+        if (counted.contains(&name.as_str()) || name.starts_with("count/")) && !quantity.is_whole() {
+            check.invalid(at, value, "must be an integer");
+        }
+    }
+}
+
+pub(super) fn role(check: &mut Check, namespaced: bool, new: &Value) {
+    for (index, rule) in items(new, "rules").iter().enumerate() {
+        let at = format!("rules[{index}]");
+        if items(rule, "verbs").is_empty() {
+            check.required(join(&at, "verbs"), "verbs must contain at least one value");
+        }
+        let [groups, resources, names, urls] =
+            ["apiGroups", "resources", "resourceNames", "nonResourceURLs"].map(|name| items(rule, name));
+        if !urls.is_empty() {
+            let shown = Value::from(urls.to_vec());
+            let at = join(&at, "nonResourceURLs");
+            if namespaced {
+                check.invalid(at.as_str(), &shown, "namespaced rules cannot apply to non-resource URLs");
+            }
+            if !groups.is_empty() || !resources.is_empty() || !names.is_empty() {
+                check.invalid(
+                    at,
+                    &shown,
+                    "rules cannot apply to both regular resources and non-resource URLs",
+                );
+            }
+            continue;
+        }
+        if groups.is_empty() {
+            check.required(join(&at, "apiGroups"), "resource rules must supply at least one api group");
+        }
+        if resources.is_empty() {
+            check.required(join(&at, "resources"), "resource rules must supply at least one resource");
+        }
+    }
+    if let Some(rule) = given(new, "aggregationRule") {
+        let at = "aggregationRule.clusterRoleSelectors";
+        let selectors = items(rule, "clusterRoleSelectors");
+        if selectors.is_empty() {
+            check.required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+        }
+        for (index, chosen) in selectors.iter().enumerate() {
+            selector(check, &format!("{at}[{index}]"), chosen);
+        }
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn role_binding(check: &mut Check, namespaced: bool, new: &Value, old: Option<&Value>) {
+    let role = field(new, "roleRef");
+    let [group, kind, name] = ["apiGroup", "kind", "name"].map(|name| string(role, name));
+    if group != RBAC {
+        check.not_supported("roleRef.apiGroup", &group.into(), &[RBAC]);
+    }
+    let kinds: &[&str] = if namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    if !kinds.contains(&kind) {
+        check.not_supported("roleRef.kind", &kind.into(), kinds);
+    }
+    check.required_form("roleRef.name", name, text::path_segment);
+    for (index, subject) in items(new, "subjects").iter().enumerate() {
+        let at = format!("subjects[{index}]");
+        let [group, kind, name] = ["apiGroup", "kind", "name"].map(|name| string(subject, name));
+        if name.is_empty() {
+            check.required(join(&at, "name"), "");
+        }
+        match kind {
+            "ServiceAccount" => {
+                if !name.is_empty() {
+                    check.form(&join(&at, "name"), name, text::subdomain);
+                }
+                if !group.is_empty() {
+                    check.not_supported(join(&at, "apiGroup"), &group.into(), &[""]);
+                }
+                if !namespaced && string(subject, "namespace").is_empty() {
+                    check.required(join(&at, "namespace"), "");
+                }
+            }
+            "User" | "Group" => {
+                if group != RBAC {
+                    check.not_supported(join(&at, "apiGroup"), &group.into(), &[RBAC]);
+                }
+            }
+            _ => check.not_supported(join(&at, "kind"), &kind.into(), &["ServiceAccount", "User", "Group"]),
+        }
+    }
+    if let Some(old) = old
+        && field(old, "roleRef") != role
+    {
+        let [group, kind, name] = [group, kind, name].map(Value::from);
+        let shown = format!("{{\"APIGroup\":{group},\"Kind\":{kind},\"Name\":{name}}}");
+        check.invalid_shown("roleRef", &shown, "cannot change roleRef");
+    }
+}
+
+pub(super) fn ingress(check: &mut Check, new: &Value) {
+    let spec = field(new, "spec");
+    let rules = items(spec, "rules");
+    let fallback = given(spec, "defaultBackend");
+    if rules.is_empty() && fallback.is_none() {
+        check.invalid_shown("spec", "null", "either `defaultBackend` or `rules` must be specified");
+    }
+    if let Some(fallback) = fallback {
+        backend(check, fallback, "spec.defaultBackend");
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let at = format!("spec.rules[{index}]");
+        let host = string(rule, "host");
+        if host.parse::<IpAddr>().is_ok() {
+            check.invalid(join(&at, "host"), &host.into(), "must be a DNS name, not an IP address");
+        } else if host.contains('*') {
+            check.form(&join(&at, "host"), host, text::wildcard_subdomain);
+        } else if !host.is_empty() {
+            check.form(&join(&at, "host"), host, text::subdomain);
+        }
+        let Some(http) = given(rule, "http") else { continue };
+        let paths = items(http, "paths");
+        if paths.is_empty() {
+            check.required(join(&at, "http.paths"), "");
+        }
+        for (index, path) in paths.iter().enumerate() {
+            http_path(check, path, &format!("{at}.http.paths[{index}]"));
+        }
+    }
+    for (index, tls) in items(spec, "tls").iter().enumerate() {
+        let at = format!("spec.tls[{index}]");
+        for (index, host) in items(tls, "hosts").iter().enumerate() {
+            let host = host.as_str().unwrap_or_default();
+            let form = if host.contains('*') { text::wildcard_subdomain } else { text::subdomain };
+            check.form(&format!("{at}.hosts[{index}]"), host, form);
+        }
+        let secret = string(tls, "secretName");
+        if !secret.is_empty() {
+            check.form(&join(&at, "secretName"), secret, text::subdomain);
+        }
+    }
+    if let Some(class) = given(spec, "ingressClassName").and_then(Value::as_str) {
+        check.form("spec.ingressClassName", class, text::subdomain);
+    }
+}
+
+fn http_path(check: &mut Check, value: &Value, at: &str) {
+    let Some(kind) = given(value, "pathType") else {
+        check.required(join(at, "pathType"), "pathType must be specified");
+        return;
+    };
+    let path = string(value, "path");
+    let place = join(at, "path");
+    match kind.as_str().unwrap_or_default() {
+        "Exact" | "Prefix" => {
+            if !path.starts_with('/') {
+                check.invalid(place.as_str(), &path.into(), "must be an absolute path");
+            }
+            for part in ["//", "/./", "/../", "%2f", "%2F"] {
+                if path.contains(part) {
+                    check.invalid(place.as_str(), &path.into(), &format!("must not contain '{part}'"));
+                }
+            }
+            for end in ["/..", "/."] {
+                if path.ends_with(end) {
+                    check.invalid(place.as_str(), &path.into(), &format!("cannot end with '{end}'"));
+                }
+            }
+        }
+        "ImplementationSpecific" => {
+            if !path.is_empty() && !path.starts_with('/') {
+                check.invalid(place, &path.into(), "must be an absolute path");
+            }
+        }
+        _ => check.not_supported(join(at, "pathType"), kind, &["Exact", "ImplementationSpecific", "Prefix"]),
+    }
+    backend(check, field(value, "backend"), &join(at, "backend"));
+}
+
+fn backend(check: &mut Check, backend: &Value, at: &str) {
+    match (given(backend, "resource"), given(backend, "service")) {
+        (Some(_), Some(_)) => check.invalid(at, &"".into(), "cannot set both resource and service backends"),
+        (None, None) => check.invalid(at, &"".into(), "resource or service backend is required"),
+        (Some(resource), None) => {
+            for name in ["kind", "name"] {
+                check.required_form(
+                    &format!("{at}.resource.{name}"),
+                    string(resource, name),
+                    text::path_segment,
+                );
+            }
+        }
+        (None, Some(service)) => {
+            check.required_form(&join(at, "service.name"), string(service, "name"), text::label);
+            let port = field(service, "port");
+            let (name, number) = (string(port, "name"), integer(port, "number").unwrap_or_default());
+            match (name.is_empty(), number == 0) {
+                (false, false) => check.invalid(at, &"".into(), "cannot set both port name & port number"),
+                (false, true) => check.form(&join(at, "service.port.name"), name, text::port_name),
+                (true, false) => {
+                    for message in text::port(number) {
+                        check.invalid(join(at, "service.port.number"), &number.into(), &message);
+                    }
+                }
+                (true, true) => check.required(at, "port name or number is required"),
+            }
+        }
+    }
+}
+
+pub(super) fn network_policy(check: &mut Check, new: &Value) {
+    let spec = field(new, "spec");
+    selector(check, "spec.podSelector", field(spec, "podSelector"));
+    for (list, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (index, rule) in items(spec, list).iter().enumerate() {
+            let at = format!("spec.{list}[{index}]");
+            for (index, port) in items(rule, "ports").iter().enumerate() {
+                let at = format!("{at}.ports[{index}]");
+                if let Some(protocol) = given(port, "protocol")
+                    && !["SCTP", "TCP", "UDP"].contains(&protocol.as_str().unwrap_or_default())
+                {
+                    check.not_supported(join(&at, "protocol"), protocol, &["TCP", "UDP", "SCTP"]);
+                }
+                if let Some(number) = given(port, "port") {
+                    port_or_name(check, number, &join(&at, "port"));
+                }
+            }
+            for (index, peer) in items(rule, peers).iter().enumerate() {
+                let at = format!("{at}.{peers}[{index}]");
+                for name in ["podSelector", "namespaceSelector"] {
+                    selector(check, &join(&at, name), field(peer, name));
+                }
+                let kinds =
+                    ["podSelector", "namespaceSelector", "ipBlock"].map(|name| given(peer, name).is_some());
+                match kinds {
+                    [false, false, false] => check.required(at, "must specify a peer"),
+                    [pods, namespaces, true] if pods || namespaces => {
+                        check.forbidden(at, "may not specify both ipBlock and another peer");
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    for (index, kind) in items(spec, "policyTypes").iter().enumerate() {
+        if !["Ingress", "Egress"].contains(&kind.as_str().unwrap_or_default()) {
+            check.not_supported(format!("spec.policyTypes[{index}]"), kind, &["Ingress", "Egress"]);
+        }
+    }
+}
+
+pub(super) fn disruption_budget(check: &mut Check, new: &Value) {
+    let spec = field(new, "spec");
+    let both = ["minAvailable", "maxUnavailable"].map(|name| given(spec, name));
+    if let [Some(_), Some(_)] = both {
+        let part = |name: &str| field(spec, name).to_string();
+        let shown = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+            part("minAvailable"),
+            part("selector"),
+            part("maxUnavailable"),
+            part("unhealthyPodEvictionPolicy")
+        );
+        check.invalid_shown("spec", &shown, "minAvailable and maxUnavailable cannot be both set");
+    }
+    for (name, value) in ["minAvailable", "maxUnavailable"].into_iter().zip(both) {
+        if let Some(value) = value {
+            positive_or_percent(check, &join("spec", name), value);
+            at_most_all(check, &join("spec", name), value);
+        }
+    }
+    selector(check, "spec.selector", field(spec, "selector"));
+    if let Some(policy) = given(spec, "unhealthyPodEvictionPolicy")
+        && !["AlwaysAllow", "IfHealthyBudget"].contains(&policy.as_str().unwrap_or_default())
+    {
+        check.not_supported("spec.unhealthyPodEvictionPolicy", policy, &["AlwaysAllow", "IfHealthyBudget"]);
+    }
+}
+
+pub(super) fn autoscaler(check: &mut Check, new: &Value) {
+    let spec = field(new, "spec");
+    let least = integer(spec, "minReplicas");
+    if let Some(least) = least.filter(|least| *least < 1) {
+        check.invalid("spec.minReplicas", &least.into(), "must be greater than or equal to 1");
+    }
+    let most = integer(spec, "maxReplicas").unwrap_or_default();
+    if most == 0 {
+        check.required("spec.maxReplicas", "must be set and greater than 0");
+    } else if most < 0 {
+        check.invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to 1");
+    }
+    if least.is_some_and(|least| most < least) {
+        check.invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`");
+    }
+    let target = field(spec, "scaleTargetRef");
+    for name in ["kind", "name"] {
+        check.required_form(&format!("spec.scaleTargetRef.{name}"), string(target, name), text::path_segment);
+    }
+    let version = string(target, "apiVersion");
+    let core = version == "v1" && string(target, "kind") == "ReplicationController";
+    if !version.contains('/') && !core {
+        check.invalid("spec.scaleTargetRef.apiVersion", &version.into(), "apiVersion must specify API group");
+    }
+    let outside = |metric: &Value| ["Object", "External"].contains(&string(metric, "type"));
+    if least == Some(0) && !items(spec, "metrics").iter().any(outside) {
+        let detail =
+            "must specify at least one Object or External metric to support scaling to zero replicas";
+        check.forbidden("spec.metrics", detail);
+    }
+}
+
+pub(super) fn lease(check: &mut Check, new: &Value) {
+    let spec = field(new, "spec");
+    if let Some(seconds) = integer(spec, "leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
+        check.invalid("spec.leaseDurationSeconds", &seconds.into(), "must be greater than 0");
+    }
+    if let Some(count) = integer(spec, "leaseTransitions").filter(|count| *count < 0) {
+        check.invalid("spec.leaseTransitions", &count.into(), "must be greater than or equal to 0");
+    }
+    if !string(spec, "preferredHolder").is_empty() && string(spec, "strategy").is_empty() {
+        check.forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined");
+    }
+}
+
+/// The priority classes that the system has.
+const SYSTEM: [(&str, i64); 2] =
+    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+pub(super) fn priority_class(check: &mut Check, new: &Value, old: Option<&Value>) {
+    let value = integer(new, "value").unwrap_or_default();
+    if let Some(old) = old {
+        if Some(value) != integer(old, "value") {
+            check.forbidden("value", "may not be changed in an update.");
+        }
+        check.immutable("preemptionPolicy", given(new, "preemptionPolicy"), given(old, "preemptionPolicy"));
+        return;
+    }
+    let name = string(field(new, "metadata"), "name");
+    if name.starts_with("system-") {
+        let known = SYSTEM.iter().find(|(known, _)| *known == name);
+        let why = match known {
+            None => format!("{name} is not a known system priority class"),
+            Some((_, wanted)) if *wanted != value => {
+                format!("value of {name} PriorityClass must be {wanted}")
+            }
+            Some(_) if field(new, "globalDefault") == &Value::Bool(true) => {
+                format!("globalDefault of {name} PriorityClass must be false")
+            }
+            Some(_) => return,
+        };
+        let detail = format!(
+            "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+        );
+        check.forbidden("metadata.name", &detail);
+    } else if value > 1_000_000_000 {
+        check.forbidden("value", "maximum allowed value of a user defined priority is 1000000000");
+    }
+    let policy = string(new, "preemptionPolicy");
+    check.word("preemptionPolicy", policy, &["PreemptLowerPriority", "Never"]);
+}
+
+pub(super) fn storage_class(check: &mut Check, new: &Value, old: Option<&Value>) {
+    if let Some(old) = old {
+        for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+            check.immutable(name, given(new, name), given(old, name));
+        }
+        return;
+    }
+    check.required_form("provisioner", &string(new, "provisioner").to_lowercase(), text::label_key);
+    for (name, words) in [
+        ("reclaimPolicy", &["Delete", "Retain"] as &[&str]),
+        ("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]),
+    ] {
+        if let Some(word) = given(new, name)
+            && !words.contains(&word.as_str().unwrap_or_default())
+        {
+            check.not_supported(name, word, words);
+        }
+    }
+}
+
+pub(super) fn endpoint_slice(check: &mut Check, new: &Value, old: Option<&Value>) {
+    const TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
+    check.word("addressType", string(new, "addressType"), &TYPES);
+    for (index, endpoint) in items(new, "endpoints").iter().enumerate() {
+        if items(endpoint, "addresses").is_empty() {
+            check.required(format!("endpoints[{index}].addresses"), "must contain at least 1 address");
+        }
+    }
+    if let Some(old) = old {
+        check.immutable("addressType", given(new, "addressType"), given(old, "addressType"));
+    }
+}

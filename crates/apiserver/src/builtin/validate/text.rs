@@ -1,0 +1,311 @@
+//! The forms of names and words, with upstream's texts for what doesn't have them.
+
+/// What is wrong with a text: nothing, or some messages.
+pub(super) type Wrong = Vec<String>;
+
+/// A rule for a text.
+pub(super) type Form = fn(&str) -> Wrong;
+
+fn too_long(limit: usize) -> String {
+    format!("must be no more than {limit} characters")
+}
+
+fn inner(bytes: &[u8], edge: impl Fn(u8) -> bool, middle: impl Fn(u8) -> bool) -> bool {
+    match bytes {
+        [] => false,
+        [one] => edge(*one),
+        [first, rest @ .., last] => {
+            edge(*first) && edge(*last) && rest.iter().all(|byte| edge(*byte) || middle(*byte))
+        }
+    }
+}
+
+fn lower(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn is_label(text: &str) -> bool {
+    inner(text.as_bytes(), lower, |byte| byte == b'-')
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+/// `a-z`, digits, dashes; 63 of them.
+pub(super) fn label(text: &str) -> Wrong {
+    let mut wrong = Vec::new();
+    if text.len() > 63 {
+        wrong.push(too_long(63));
+    }
+    if !is_label(text) {
+        wrong.push(if is_subdomain(text) {
+            "must not contain dots".to_owned()
+        } else {
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')".to_owned()
+        });
+    }
+    wrong
+}
+
+/// Labels with dots between them; 253 characters.
+pub(super) fn subdomain(text: &str) -> Wrong {
+    let mut wrong = Vec::new();
+    if text.len() > 253 {
+        wrong.push(too_long(253));
+    }
+    if !is_subdomain(text) {
+        wrong.push("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned());
+    }
+    wrong
+}
+
+/// `*.` and a subdomain.
+pub(super) fn wildcard_subdomain(text: &str) -> Wrong {
+    let mut wrong = Vec::new();
+    if text.len() > 253 {
+        wrong.push(too_long(253));
+    }
+    if !text.strip_prefix("*.").is_some_and(is_subdomain) {
+        wrong.push("a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned());
+    }
+    wrong
+}
+
+/// Whatever can be a part of a URL's path: the names of roles.
+pub(super) fn path_segment(text: &str) -> Wrong {
+    if text == "." || text == ".." {
+        return vec![format!("may not be '{text}'")];
+    }
+    ['/', '%'].iter().filter(|c| text.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
+}
+
+const KEY: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+fn is_name_part(text: &str) -> bool {
+    inner(text.as_bytes(), |byte| byte.is_ascii_alphanumeric(), |byte| b"-_.".contains(&byte))
+}
+
+/// A label's key: a name, after a subdomain and a slash if it likes.
+pub(super) fn label_key(text: &str) -> Wrong {
+    let mut wrong = Vec::new();
+    let name = match text.split_once('/') {
+        None => text,
+        Some((_, rest)) if rest.contains('/') => {
+            return vec![format!(
+                "a valid label key {KEY} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+        Some(("", name)) => {
+            wrong.push("prefix part must be non-empty".to_owned());
+            name
+        }
+        Some((prefix, name)) => {
+            wrong.extend(subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
+            name
+        }
+    };
+    if name.is_empty() {
+        wrong.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        wrong.push(format!("name part {}", too_long(63)));
+    }
+    if !is_name_part(name) {
+        wrong.push(format!("name part {KEY}"));
+    }
+    wrong
+}
+
+/// A label's value: empty, or a name of 63 characters.
+pub(super) fn label_value(text: &str) -> Wrong {
+    let mut wrong = Vec::new();
+    if text.len() > 63 {
+        wrong.push(too_long(63));
+    }
+    if !text.is_empty() && !is_name_part(text) {
+        wrong.push("a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')".to_owned());
+    }
+    wrong
+}
+
+/// A key of a ConfigMap or Secret, which becomes a file's name.
+pub(super) fn config_key(text: &str) -> Wrong {
+    let mut wrong = Vec::new();
+    if text.len() > 253 {
+        wrong.push(too_long(253));
+    }
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
+        wrong.push("a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')".to_owned());
+    }
+    match text {
+        "." => wrong.push("must not be '.'".to_owned()),
+        ".." => wrong.push("must not be '..'".to_owned()),
+        _ if text.starts_with("..") => wrong.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    wrong
+}
+
+/// The name of a port.
+pub(super) fn port_name(text: &str) -> Wrong {
+    let mut wrong = Vec::new();
+    if text.len() > 15 {
+        wrong.push(too_long(15));
+    }
+    if text.is_empty() || !text.bytes().all(|byte| lower(byte) || byte == b'-') {
+        wrong.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        wrong.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if text.contains("--") {
+        wrong.push("must not contain consecutive hyphens".to_owned());
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        wrong.push("must not begin or end with a hyphen".to_owned());
+    }
+    wrong
+}
+
+/// The name of an environment variable: printable ASCII without `=`.
+pub(super) fn env_name(text: &str) -> Wrong {
+    if text.chars().all(|c| (' '..='~').contains(&c) && c != '=') {
+        return Vec::new();
+    }
+    vec![
+        "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            .to_owned(),
+    ]
+}
+
+/// `25%`.
+pub(super) fn percent(text: &str) -> Wrong {
+    let digits = text.strip_suffix('%').unwrap_or_default();
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Vec::new();
+    }
+    vec!["a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')".to_owned()]
+}
+
+/// A number of a port.
+pub(super) fn port(number: i64) -> Wrong {
+    range(number, 1, 65535)
+}
+
+/// A number within bounds.
+pub(super) fn range(number: i64, low: i64, high: i64) -> Wrong {
+    if (low..=high).contains(&number) {
+        Vec::new()
+    } else {
+        vec![format!("must be between {low} and {high}, inclusive")]
+    }
+}
+
+/// Whether a schedule is one to `robfig/cron`'s standard parser: the error is that parser's.
+pub(super) fn schedule(text: &str) -> Result<(), String> {
+    let mut text = text;
+    if let Some(rest) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
+        text = rest.split_once(' ').map_or("", |(_, rest)| rest).trim();
+    }
+    if let Some(word) = text.strip_prefix('@') {
+        return match word {
+            "yearly" | "annually" | "monthly" | "weekly" | "daily" | "midnight" | "hourly" => Ok(()),
+            _ if word.starts_with("every ") => match duration(word.get(6..).unwrap_or_default()) {
+                true => Ok(()),
+                false => Err(format!(
+                    "failed to parse duration {text}: time: invalid duration {:?}",
+                    word.get(6..).unwrap_or_default()
+                )),
+            },
+            _ => Err(format!("unrecognized descriptor: {text}")),
+        };
+    }
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    if fields.len() != 5 {
+        return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+    }
+    const MONTHS: [&str; 12] =
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+    let bounds: [(u32, u32, &[&str]); 5] =
+        [(0, 59, &[]), (0, 23, &[]), (1, 31, &[]), (1, 12, &MONTHS), (0, 6, &DAYS)];
+    for (field, (low, high, names)) in fields.into_iter().zip(bounds) {
+        for part in field.split(',').filter(|part| !part.is_empty()) {
+            cron_range(part, low, high, names)?;
+        }
+    }
+    Ok(())
+}
+
+fn cron_range(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let ends: Vec<&str> = parts.first().copied().unwrap_or_default().split('-').collect();
+    let number = |word: &str| -> Result<u32, String> {
+        if let Some(at) = names.iter().position(|name| name.eq_ignore_ascii_case(word)) {
+            return Ok(low + u32::try_from(at).unwrap_or_default());
+        }
+        match word.parse::<i64>() {
+            Ok(number) if number < 0 => Err(format!("negative number ({number}) not allowed: {word}")),
+            Ok(number) => Ok(u32::try_from(number).unwrap_or(u32::MAX)),
+            Err(_) => Err(format!(
+                "failed to parse int from {word}: strconv.Atoi: parsing {word:?}: invalid syntax"
+            )),
+        }
+    };
+    let (start, mut end) = match ends.as_slice() {
+        ["*" | "?"] => (low, high),
+        [one] => number(one).map(|one| (one, one))?,
+        [first, last] if *first != "*" && *first != "?" => (number(first)?, number(last)?),
+        ["*" | "?", ..] => (low, high),
+        _ => return Err(format!("too many hyphens: {text}")),
+    };
+    let mut step = 1;
+    match parts.as_slice() {
+        [_] => {}
+        [_, every] => {
+            step = number(every)?;
+            if ends.len() == 1 {
+                end = end.max(high);
+            }
+        }
+        _ => return Err(format!("too many slashes: {text}")),
+    }
+    if start < low {
+        return Err(format!("beginning of range ({start}) below minimum ({low}): {text}"));
+    }
+    if end > high {
+        return Err(format!("end of range ({end}) above maximum ({high}): {text}"));
+    }
+    if start > end {
+        return Err(format!("beginning of range ({start}) beyond end of range ({end}): {text}"));
+    }
+    if step == 0 {
+        return Err(format!("step of range should be a positive number: {text}"));
+    }
+    Ok(())
+}
+
+/// Whether Go's `time.ParseDuration` takes it.
+fn duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    if rest.is_empty() {
+        return false;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let number = rest.get(..digits).unwrap_or_default();
+        if !number.bytes().any(|byte| byte.is_ascii_digit()) || number.matches('.').count() > 1 {
+            return false;
+        }
+        let after = rest.get(digits..).unwrap_or_default();
+        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        if !["ns", "us", "µs", "ms", "s", "m", "h"].contains(&after.get(..unit).unwrap_or_default()) {
+            return false;
+        }
+        rest = after.get(unit..).unwrap_or_default();
+    }
+    true
+}
