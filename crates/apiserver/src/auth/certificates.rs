@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use data_encoding::BASE64;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SigningKey as _,
@@ -292,8 +293,8 @@ impl Certificates {
         let credentials = match credentials {
             Credentials::Certificate(pair) => format!(
                 "client-certificate-data: {}\n    client-key-data: {}",
-                BASE64.encode(pair.certificate.as_bytes()),
-                BASE64.encode(pair.key.as_bytes()),
+                BASE64.encode(&pair.certificate),
+                BASE64.encode(&pair.key),
             ),
             Credentials::Token(token) => format!("token: {}", text(token)),
         };
@@ -302,7 +303,7 @@ impl Certificates {
              certificate-authority-data: {authority}\nusers:\n- name: {user}\n  user:\n    {credentials}\ncontexts:\n- name: \
              settled\n  context:\n    cluster: settled\n    user: {user}\ncurrent-context: settled\n",
             server = text(server_url),
-            authority = BASE64.encode(self.trusted_pem.as_bytes()),
+            authority = BASE64.encode(&self.trusted_pem),
             user = text(name),
         )
     }
@@ -647,8 +648,11 @@ fn pem(label: &str, der: &[u8]) -> String {
 }
 
 fn seconds(options: &CertificateOptions) -> u64 {
+    /// The year 9000. Certificates end with the year 9999, and a clock can be that wrong.
+    const LATEST: u64 = 221_845_392_000;
     let now = options.now.unwrap_or_else(SystemTime::now);
-    now.duration_since(SystemTime::UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).map(|since| since.as_secs());
+    now.unwrap_or_default().min(LATEST)
 }
 
 fn damaged(path: &Path, what: &str) -> CertificateError {

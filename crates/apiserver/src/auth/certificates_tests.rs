@@ -320,6 +320,16 @@ fn given_files() {
 }
 
 #[test]
+fn clocks_may_be_wrong() {
+    for now in [0, 1, 253_402_300_799, u64::from(u32::MAX) * 1_000] {
+        Certificates::in_memory(&at(now)).unwrap();
+    }
+    let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1_000_000);
+    Certificates::in_memory(&CertificateOptions { now: Some(before), ..CertificateOptions::default() })
+        .unwrap();
+}
+
+#[test]
 fn a_kubeconfig_holds_any_name() {
     let certificates = Certificates::in_memory(&CertificateOptions::default()).unwrap();
     let text = certificates.token_kubeconfig("https://127.0.0.1:6443", "a: \"b\" #c", "t: o");

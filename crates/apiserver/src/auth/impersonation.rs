@@ -8,13 +8,14 @@ use std::sync::{Mutex, PoisonError};
 
 use http::HeaderMap;
 
+use super::rbac;
 use super::rbac::{Attributes, Rbac};
 use super::user::{
     ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, is_dns_subdomain, service_account_groups,
     split_node, split_service_account,
 };
-use super::{quote, rbac};
 use crate::ApiError;
+use crate::go::quote;
 
 const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";

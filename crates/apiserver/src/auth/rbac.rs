@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use super::quote_all;
 use super::user::User;
-use super::{quote, quote_all};
-use crate::{ApiError, GroupResource};
+use crate::go::quote;
+use crate::{ApiError, GroupResource, LabelSelector};
 
 /// The API group of the four kinds.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -183,9 +184,10 @@ pub struct Rbac {
 #[derive(Clone, Debug)]
 struct ClusterRole {
     rules: Arc<[PolicyRule]>,
-    labels: BTreeMap<String, String>,
+    /// An object with its labels and nothing else.
+    labels: Value,
     /// The selectors of its aggregation rule.
-    aggregates: Vec<Selector>,
+    aggregates: Vec<LabelSelector>,
 }
 
 /// The bindings of the cluster, or of one namespace.
@@ -339,29 +341,57 @@ impl Rbac {
 
     /// The ClusterRoles whose rules are not what their aggregation rule gathers, with the rules they should have.
     ///
-    /// Whoever writes them (upstream a controller, as `clusterrole-aggregation-controller`) asks again afterwards: roles gather what
-    /// other such roles have gathered.
+    /// Whoever writes them (upstream a controller, as `clusterrole-aggregation-controller`) need not ask again: what such roles gather
+    /// from each other is in it.
     #[must_use]
     pub fn aggregate(&self) -> Vec<(String, Value)> {
-        let mut out = Vec::new();
-        for (name, role) in self.cluster_roles.iter().filter(|(_, role)| !role.aggregates.is_empty()) {
-            let mut gathered: Vec<&PolicyRule> = Vec::new();
-            let mut seen = BTreeSet::new();
-            for selector in &role.aggregates {
-                let others = self.cluster_roles.iter().filter(|(other, _)| *other != name);
-                for (_, other) in others.filter(|(_, other)| selector.matches(&other.labels)) {
-                    for rule in other.rules.iter() {
-                        if seen.insert(rule.key()) {
-                            gathered.push(rule);
-                        }
-                    }
-                }
+        let gathering = || self.cluster_roles.iter().filter(|(_, role)| !role.aggregates.is_empty());
+        let mut gathered: BTreeMap<&str, Vec<&PolicyRule>> =
+            gathering().map(|(name, role)| (name.as_str(), role.rules.iter().collect())).collect();
+        // One after the other: two that gather each other would swap their rules for ever, were they looked at together. Each pass takes
+        // rules a role further, so there is an end; the bound is for what nobody has thought of.
+        for _ in 0..=gathered.len() {
+            let mut changed = false;
+            for (name, role) in gathering() {
+                let rules = self.gather(name, role, &gathered);
+                changed |= gathered.get(name.as_str()) != Some(&rules);
+                gathered.insert(name, rules);
             }
-            if !gathered.iter().copied().eq(role.rules.iter()) {
-                out.push((name.clone(), gathered.iter().map(|rule| rule.to_json()).collect()));
+            if !changed {
+                break;
             }
         }
-        out
+        let new = gathering().filter_map(|(name, role)| {
+            let rules = gathered.get(name.as_str())?;
+            let same = rules.iter().copied().eq(role.rules.iter());
+            (!same).then(|| (name.clone(), rules.iter().map(|rule| rule.to_json()).collect()))
+        });
+        new.collect()
+    }
+
+    fn gather<'a>(
+        &'a self,
+        name: &str,
+        role: &ClusterRole,
+        gathered: &BTreeMap<&str, Vec<&'a PolicyRule>>,
+    ) -> Vec<&'a PolicyRule> {
+        let mut rules = Vec::new();
+        let mut seen = BTreeSet::new();
+        for selector in &role.aggregates {
+            let others = self.cluster_roles.iter().filter(|(other, _)| *other != name);
+            for (other, role) in others.filter(|(_, other)| selector.matches(&other.labels)) {
+                let mut add = |rule: &'a PolicyRule| {
+                    if seen.insert(rule.key()) {
+                        rules.push(rule);
+                    }
+                };
+                match gathered.get(other.as_str()) {
+                    Some(rules) => rules.iter().copied().for_each(&mut add),
+                    None => role.rules.iter().for_each(&mut add),
+                }
+            }
+        }
+        rules
     }
 
     /// The bindings that count in a namespace, with the namespace of each.
@@ -608,12 +638,14 @@ impl Subject {
 
 impl ClusterRole {
     fn read(object: &Value) -> Self {
-        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
         let selectors = object["aggregationRule"]["clusterRoleSelectors"].as_array();
+        // One that is no selector gathers nothing.
+        let selectors =
+            selectors.into_iter().flatten().filter_map(|one| LabelSelector::from_object(one).ok());
         Self {
             rules: rules_in(object),
-            labels: labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect(),
-            aggregates: selectors.into_iter().flatten().map(Selector::read).collect(),
+            labels: json!({"metadata": {"labels": object["metadata"]["labels"]}}),
+            aggregates: selectors.collect(),
         }
     }
 }
@@ -859,50 +891,6 @@ fn compact(parts: Vec<PolicyRule>) -> Vec<PolicyRule> {
         non_resource_urls: Vec::new(),
     }));
     out
-}
-
-/// Which ClusterRoles another one gathers: a label selector.
-#[derive(Clone, Debug, Default)]
-struct Selector {
-    terms: Vec<Term>,
-}
-
-#[derive(Clone, Debug)]
-enum Term {
-    In(String, Vec<String>),
-    NotIn(String, Vec<String>),
-    Exists(String),
-    DoesNotExist(String),
-    /// An operator that nobody knows.
-    Never,
-}
-
-impl Selector {
-    fn read(selector: &Value) -> Self {
-        let labels = selector["matchLabels"].as_object().into_iter().flatten();
-        let labels = labels.map(|(key, value)| Term::In(key.clone(), vec![text(value).to_owned()]));
-        let expressions = selector["matchExpressions"].as_array().into_iter().flatten().map(|expression| {
-            let (key, values) = (text(&expression["key"]).to_owned(), texts(&expression["values"]));
-            match text(&expression["operator"]) {
-                "In" => Term::In(key, values),
-                "NotIn" => Term::NotIn(key, values),
-                "Exists" => Term::Exists(key),
-                "DoesNotExist" => Term::DoesNotExist(key),
-                _ => Term::Never,
-            }
-        });
-        Self { terms: labels.chain(expressions).collect() }
-    }
-
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.terms.iter().all(|term| match term {
-            Term::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
-            Term::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
-            Term::Exists(key) => labels.contains_key(key),
-            Term::DoesNotExist(key) => !labels.contains_key(key),
-            Term::Never => false,
-        })
-    }
 }
 
 fn has_aggregation_rule(role: &Value) -> bool {

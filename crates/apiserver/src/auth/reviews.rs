@@ -6,9 +6,11 @@
 use serde_json::{Map, Value, json};
 
 use super::rbac::{Attributes, PolicyRule, Rbac, aggregate_error};
-use super::user::{User, is_dns_subdomain};
-use super::{Tokens, authenticate, quote};
-use crate::{ApiError, Cause};
+use super::user::User;
+use super::{Tokens, authenticate};
+use crate::go::{json as go_json, quote};
+use crate::selector::{key_problems, value_problems};
+use crate::{ApiError, Cause, LabelSelector};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
@@ -355,11 +357,10 @@ fn check_selector(selector: &Value, at: &str, labels: bool, causes: &mut Vec<Cau
             let invalid = |value: &str, why: String, at: String| {
                 Cause::new(INVALID, format!("Invalid value: {}: {why}", quote(value)), at)
             };
-            causes
-                .extend(label_key_errors(key).into_iter().map(|why| invalid(key, why, format!("{at}.key"))));
+            causes.extend(key_problems(key).into_iter().map(|why| invalid(key, why, format!("{at}.key"))));
             let values = requirement["values"].as_array().into_iter().flatten().map(text).enumerate();
             for (index, value) in values {
-                let errors = label_value_errors(value).into_iter();
+                let errors = value_problems(value).into_iter();
                 causes.extend(errors.map(|why| invalid(value, why, format!("{at}.values[{index}]"))));
             }
         }
@@ -407,11 +408,6 @@ fn path_attributes(path: &Value) -> String {
     )
 }
 
-/// JSON as Go writes it, where a browser can't take it for HTML. These characters stand only in strings.
-fn go_json(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
-}
-
 /// How much of a selector can be read.
 enum Read {
     All,
@@ -422,9 +418,11 @@ enum Read {
 type Reader = fn(&Value) -> Read;
 
 fn read_labels(selector: &Value) -> Read {
-    read(selector, is_label_selector, |requirement| {
-        matches!(text(&requirement["operator"]), "In" | "NotIn" | "Exists" | "DoesNotExist")
-    })
+    read(
+        selector,
+        |text| LabelSelector::parse(text).is_ok(),
+        |requirement| matches!(text(&requirement["operator"]), "In" | "NotIn" | "Exists" | "DoesNotExist"),
+    )
 }
 
 fn read_fields(selector: &Value) -> Read {
@@ -443,54 +441,6 @@ fn read(selector: &Value, raw: fn(&str) -> bool, requirement: fn(&Value) -> bool
         count if count == requirements.len() => Read::All,
         0 => Read::Nothing,
         _ => Read::Some,
-    }
-}
-
-/// Whether the text is a label selector: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
-fn is_label_selector(selector: &str) -> bool {
-    let selector = selector.trim();
-    if selector.is_empty() {
-        return true;
-    }
-    let mut terms = Vec::new();
-    let (mut start, mut open) = (0, false);
-    for (index, byte) in selector.bytes().enumerate() {
-        match byte {
-            b'(' if !open => open = true,
-            b')' if open => open = false,
-            b'(' | b')' => return false,
-            b',' if !open => {
-                terms.push(&selector[start..index]);
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    terms.push(&selector[start..]);
-    !open && terms.iter().all(|term| is_label_term(term.trim()))
-}
-
-fn is_label_term(term: &str) -> bool {
-    let key_ok = |key: &str| label_key_errors(key.trim()).is_empty();
-    let value_ok = |value: &str| label_value_errors(value.trim()).is_empty();
-    if let Some(key) = term.strip_prefix('!') {
-        return key_ok(key);
-    }
-    if let Some(list) = term.strip_suffix(')') {
-        let Some((left, values)) = list.split_once('(') else { return false };
-        let left = left.trim_end();
-        let key = left.strip_suffix("notin").or_else(|| left.strip_suffix("in"));
-        return key.is_some_and(|key| key.ends_with(char::is_whitespace) && key_ok(key))
-            && values.split(',').all(value_ok);
-    }
-    for operator in ["!=", "==", "="] {
-        if let Some((key, value)) = term.split_once(operator) {
-            return key_ok(key) && value_ok(value);
-        }
-    }
-    match term.split_once(['<', '>']) {
-        Some((key, value)) => key_ok(key) && value.trim().parse::<i64>().is_ok(),
-        None => key_ok(term),
     }
 }
 
@@ -515,70 +465,6 @@ fn is_field_selector(selector: &str) -> bool {
         let value = term.split_once("!=").or_else(|| term.split_once("==")).or_else(|| term.split_once('='));
         value.is_some_and(|(_, value)| !value.contains('='))
     })
-}
-
-const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-
-fn is_label_name(text: &str) -> bool {
-    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    edge(bytes.first())
-        && edge(bytes.last())
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-}
-
-fn label_key_errors(key: &str) -> Vec<String> {
-    let syntax = format!(
-        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character \
-         (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{NAME}')"
-    );
-    let mut errors = Vec::new();
-    let name = match key.split('/').collect::<Vec<_>>().as_slice() {
-        [name] => *name,
-        [prefix, name] => {
-            if prefix.is_empty() {
-                errors.push("prefix part must be non-empty".to_owned());
-            } else if prefix.len() > 253 {
-                errors.push("prefix part must be no more than 253 characters".to_owned());
-            } else if !is_dns_subdomain(prefix) {
-                let label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-                errors.push(format!(
-                    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-                     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-                     '{label}(\\.{label})*')"
-                ));
-            }
-            *name
-        }
-        _ => {
-            return vec![format!(
-                "a valid label key {syntax} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )];
-        }
-    };
-    if name.is_empty() {
-        errors.push("name part must be non-empty".to_owned());
-    } else if name.len() > 63 {
-        errors.push("name part must be no more than 63 characters".to_owned());
-    }
-    if !is_label_name(name) {
-        errors.push(format!("name part {syntax}"));
-    }
-    errors
-}
-
-fn label_value_errors(value: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if value.len() > 63 {
-        errors.push("must be no more than 63 characters".to_owned());
-    }
-    if !value.is_empty() && !is_label_name(value) {
-        errors.push(format!(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end \
-             with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '({NAME})?')"
-        ));
-    }
-    errors
 }
 
 fn text(value: &Value) -> &str {
@@ -611,28 +497,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_that_can_be_read() {
-        let labels = [
-            ("", true),
-            ("a=b", true),
-            ("a==b,c!=d", true),
-            ("a in (b,c), d notin (e) ,f,!g", true),
-            ("example.com/a=b", true),
-            ("a>1,b<2", true),
-            ("a=", true),
-            ("a in ()", true),
-            ("a in in", false),
-            ("a in (b", false),
-            ("a)", false),
-            ("a>b", false),
-            ("a=b c", false),
-            ("=b", false),
-            ("a,,b", false),
-            ("a/b/c", false),
-        ];
-        for (text, expected) in labels {
-            assert_eq!(is_label_selector(text), expected, "{text:?}");
-        }
+    fn field_selectors_that_can_be_read() {
         let fields = [
             ("", true),
             ("a=b", true),
