@@ -18,7 +18,7 @@ use serde_json::Value;
 
 pub(crate) use decode::{Decoded, decode};
 pub(crate) use defaults::default;
-pub(crate) use packages::{bootstrap_rbac, component, document, schemas};
+pub(crate) use packages::{bootstrap_rbac, component, components, document, packed, schemas};
 pub(crate) use quantity::Quantity;
 pub(crate) use validate::{Invalid, validate};
 
