@@ -1,7 +1,6 @@
 //! A request from its first byte to its answer: the filters around what [`crate::resource`] does.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -12,16 +11,17 @@ use tokio::sync::watch;
 
 use crate::auth::User;
 use crate::body::Body;
+use crate::compress;
 use crate::core::{Call, Core};
 use crate::error::ApiError;
+use crate::limits::{Gate, Limits};
 use crate::negotiate::{self, Endpoint};
 use crate::request::{Query, RequestInfo};
 use crate::resource::{self, Answer, ResourceRequest};
+use crate::surface::{Surface, nonresource};
 
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 3 << 20;
-/// How long a request may take that is no watch.
-const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// The most that all warnings of an answer may have, and each one if that is exceeded.
 const MAX_WARNINGS: usize = 4096;
 const MAX_WARNING: usize = 256;
@@ -33,11 +33,21 @@ pub(crate) struct Api {
     pub(crate) stopping: watch::Sender<bool>,
     /// Every connection holds a receiver.
     pub(crate) connections: watch::Sender<()>,
+    /// Who may come in.
+    pub(crate) gate: Gate,
+    /// What there is besides resources.
+    pub(crate) surface: Surface,
 }
 
 impl Api {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
-        Self { core, stopping: watch::Sender::new(false), connections: watch::Sender::new(()) }
+    pub(crate) fn new(core: Arc<Core>, limits: &Limits) -> Self {
+        Self {
+            core,
+            stopping: watch::Sender::new(false),
+            connections: watch::Sender::new(()),
+            gate: Gate::new(limits),
+            surface: Surface::default(),
+        }
     }
 
     /// Answers a request.
@@ -57,7 +67,16 @@ impl Api {
         let info = RequestInfo::new(&head.method, head.uri.path(), &query);
         let user_agent = head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let mut call = Call::of(User::anonymous(), user_agent.unwrap_or_default());
-        let admitted = self.core.identity.admit(certificate, &head.headers, &info);
+        let (permit, full) = match self.gate.enter(&info) {
+            Ok(permit) => (permit, None),
+            Err(error) => (None, Some(error)),
+        };
+        let mut running =
+            self.surface.metrics.begin(&self.core, &info, &query, is_apply(&head.headers), permit);
+        let admitted = match full {
+            None => self.core.identity.admit(certificate, &head.headers, &info),
+            Some(error) => Err(error),
+        };
         let result = match admitted {
             Ok(user) => {
                 call.user = user;
@@ -74,11 +93,16 @@ impl Api {
         if let Ok(id) = id {
             headers.insert("audit-id", id);
         }
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        let private = HeaderValue::from_static("no-cache, private");
+        headers.entry(header::CACHE_CONTROL).or_insert(private);
         add_warnings(headers, &call.warnings);
         if head.method == http::Method::HEAD {
             *response.body_mut() = Body::empty();
+        } else if compress::is_accepted(&head.headers) {
+            compress::compress(&mut response);
         }
+        running.answered(response.status().as_u16());
+        response.body_mut().counted(running);
         response
     }
 
@@ -105,13 +129,17 @@ impl Api {
                 let request = ResourceRequest { info, query, headers, body };
                 return self.core.resource(call, &request, stop).await;
             }
-            Err(resource::page_not_found())
+            nonresource(self, &ResourceRequest { info, query, headers, body }).await
         };
-        match tokio::time::timeout(REQUEST_TIME, work).await {
+        match tokio::time::timeout(self.gate.time(query)?, work).await {
             Ok(result) => result,
             Err(_) => Err(ApiError::new(504, "Timeout", "the request took too long").retry_after(1)),
         }
     }
+}
+
+fn is_apply(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/apply-patch"))
 }
 
 async fn read_body<B>(body: B) -> Result<Bytes, ApiError>

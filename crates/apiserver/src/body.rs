@@ -10,6 +10,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use settled_store::Entry;
 
+use crate::compress::{self, GzipList};
+use crate::metrics::Running;
 use crate::object::Head;
 use crate::watching::WatchStream;
 
@@ -17,12 +19,16 @@ use crate::watching::WatchStream;
 const CHUNK: usize = 128 * 1024;
 
 /// The body of an answer.
-#[derive(Debug)]
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// The request is counted when its body is gone.
+    running: Option<Box<Running>>,
+}
 
 enum Kind {
     Bytes(Option<Bytes>),
     List(Box<ListBody>),
+    Gzip(Box<GzipList>),
     Watch(Box<WatchStream>),
 }
 
@@ -39,24 +45,57 @@ pub(crate) struct ListBody {
 
 impl Body {
     pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Bytes(Some(bytes.into())))
+        Self::new(Kind::Bytes(Some(bytes.into())))
     }
 
     pub(crate) fn empty() -> Self {
-        Self(Kind::Bytes(None))
+        Self::new(Kind::Bytes(None))
     }
 
     pub(crate) fn list(list: ListBody) -> Self {
-        Self(Kind::List(Box::new(list)))
+        Self::new(Kind::List(Box::new(list)))
     }
 
     pub(crate) fn watch(watch: WatchStream) -> Self {
-        Self(Kind::Watch(Box::new(watch)))
+        Self::new(Kind::Watch(Box::new(watch)))
+    }
+
+    fn new(kind: Kind) -> Self {
+        Self { kind, running: None }
+    }
+
+    /// Says whose answer it is.
+    pub(crate) fn counted(&mut self, running: Running) {
+        self.running = Some(Box::new(running));
+    }
+
+    /// Gzips the body if it is large and no watch.
+    pub(crate) fn compress(&mut self) -> bool {
+        let kind = match std::mem::replace(&mut self.kind, Kind::Bytes(None)) {
+            Kind::Bytes(Some(bytes)) if bytes.len() > compress::THRESHOLD => {
+                Kind::Bytes(Some(compress::gzip(&bytes)))
+            }
+            Kind::List(mut list) => match list.next_chunk() {
+                Some(first) if !list.done || first.len() > compress::THRESHOLD => {
+                    Kind::Gzip(Box::new(GzipList::new(&first, list)))
+                }
+                first => {
+                    self.kind = Kind::Bytes(first);
+                    return false;
+                }
+            },
+            other => {
+                self.kind = other;
+                return false;
+            }
+        };
+        self.kind = kind;
+        true
     }
 }
 
 impl ListBody {
-    fn next_chunk(&mut self) -> Option<Bytes> {
+    pub(crate) fn next_chunk(&mut self) -> Option<Bytes> {
         if self.done {
             return None;
         }
@@ -87,22 +126,35 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let frame = |bytes: Option<Bytes>| bytes.map(|bytes| Ok(Frame::data(bytes)));
-        match &mut self.get_mut().0 {
+        let Self { kind, running } = self.get_mut();
+        match kind {
             Kind::Bytes(bytes) => Poll::Ready(frame(bytes.take())),
             Kind::List(list) => Poll::Ready(frame(list.next_chunk())),
-            Kind::Watch(watch) => watch.poll_chunk(context).map(frame),
+            Kind::Gzip(list) => Poll::Ready(frame(list.next_chunk())),
+            Kind::Watch(watch) => watch.poll_chunk(context).map(|chunk| {
+                if let (Some(chunk), Some(running)) = (&chunk, running) {
+                    running.sent(chunk);
+                }
+                frame(chunk)
+            }),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Bytes(None))
+        matches!(self.kind, Kind::Bytes(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Bytes(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             _ => SizeHint::default(),
         }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Body").field(&self.kind).finish()
     }
 }
 
@@ -111,6 +163,7 @@ impl fmt::Debug for Kind {
         f.write_str(match self {
             Self::Bytes(_) => "bytes",
             Self::List(_) => "list",
+            Self::Gzip(_) => "gzipped list",
             Self::Watch(_) => "watch",
         })
     }

@@ -23,6 +23,8 @@ pub(crate) struct Custom {
     preserve_unknown: bool,
     /// All served versions: `apiVersion` and schema.
     versions: Arc<Vec<(String, Value)>>,
+    /// The version that objects are stored in.
+    pub(crate) storage_version: String,
     /// The revision of the definition: objects that are older may have to be read anew.
     pub(crate) changed: u64,
     /// `metadata.generation` of the definition.
@@ -174,6 +176,9 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
             open_api: schema_of(version),
             preserve_unknown,
             versions: all.clone(),
+            storage_version: versions(crd)
+                .find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))
+                .map_or_else(String::new, |version| text(version, "name").to_owned()),
             changed: revision,
             generation: crd.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
             names: names.clone(),

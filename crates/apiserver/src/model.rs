@@ -120,6 +120,14 @@ impl Model {
         matches!(self, Self::Custom(_))
     }
 
+    /// The schema of a custom kind, as its definition has it.
+    pub(crate) fn open_api(&self) -> Option<&Value> {
+        match self {
+            Self::Builtin(_) => None,
+            Self::Custom(custom) => Some(custom.open_api()).filter(|schema| !schema.is_null()),
+        }
+    }
+
     /// Reads an object as one of the kind: what the kind does not have goes.
     pub(crate) fn read_in(&self, object: &mut Value) -> Incoming {
         match self {

@@ -26,6 +26,7 @@ use crate::core::{Call, Core, Target};
 use crate::definition::{Catalog, Definition, stored_as};
 use crate::error::ApiError;
 use crate::identity::RBAC_GROUP;
+use crate::limits::Limits;
 use crate::object;
 
 /// How a [`Server`] works.
@@ -42,6 +43,8 @@ pub struct Config {
     pub tokens: Tokens,
     /// The certificates: made on the first start, or given.
     pub certificates: CertificateOptions,
+    /// How much is done at once.
+    pub limits: Limits,
 }
 
 /// A running server. Copies are the same one; it stops when the last is dropped or [`Server::stop`] is called.
@@ -110,11 +113,17 @@ impl Server {
         }
         let core = Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?, config.tokens));
         core.change_catalog(|served| *served = catalog);
+        let api = Arc::new(Api::new(core.clone(), &config.limits));
+        let health = &api.surface.health;
+        health.begin("crd-informer-synced");
+        health.begin("start-system-namespaces-controller");
         core.load_crds()?;
+        health.finish("crd-informer-synced");
         bootstrap(&core).await?;
-        tokio::spawn(core.clone().run_crds());
+        health.finish("start-system-namespaces-controller");
+        tokio::spawn(core.run_crds());
         Ok(Self {
-            api: Arc::new(Api::new(core)),
+            api,
             certificates: Arc::new(certificates),
             data_dir: config.data_dir,
         })

@@ -23,7 +23,7 @@ use serde_json::Value;
 pub(crate) use convert::{convert, stored_as};
 pub(crate) use decode::{Decoded, decode};
 pub(crate) use defaults::default;
-pub(crate) use packages::{bootstrap_rbac, component, document, schemas};
+pub(crate) use packages::{component, components, document, packed, schemas};
 pub(crate) use prepare::prepare_create;
 pub(crate) use validate::{validate, validate_content, validate_metadata};
 

@@ -160,6 +160,11 @@ fn closure(api_version: &str) -> BTreeSet<&'static str> {
             names.push(format!("io.k8s.api.{group}.{}.{}", subresource.version, subresource.kind));
         }
     }
+    with_references(names)
+}
+
+/// Components, and whatever they refer to. Names that are none are left out.
+fn with_references(mut names: Vec<String>) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
     while let Some(name) = names.pop() {
         let Some((own, schema)) = unpacked(&name).and_then(|package| package.schemas.get_key_value(&name))
@@ -195,19 +200,33 @@ pub(crate) fn schemas(api_version: &str) -> Arc<Value> {
 /// As [`schemas`], with descriptions: what `kubectl explain` reads. Made anew at each call, since it is large and rarely
 /// asked for; whoever serves it keeps the bytes.
 pub(crate) fn document(api_version: &str) -> Value {
-    let mut described: BTreeMap<usize, Map<String, Value>> = BTreeMap::new();
+    Value::Object(described(closure(api_version)))
+}
+
+/// Components by name with descriptions, and whatever they refer to: what custom resources share with built-in kinds.
+pub(crate) fn components(names: &[&str]) -> Map<String, Value> {
+    described(with_references(names.iter().map(|name| (*name).to_owned()).collect()))
+}
+
+fn described(names: BTreeSet<&'static str>) -> Map<String, Value> {
+    let mut words_of: BTreeMap<usize, Map<String, Value>> = BTreeMap::new();
     let mut out = Map::new();
-    for name in closure(api_version) {
+    for name in names {
         let (Some(index), Some(schema)) = (index_of(name), component(name)) else { continue };
         let Some(package) = PACKAGES.get(index) else { continue };
-        let words = described.entry(index).or_insert_with(|| object(package.descriptions));
+        let words = words_of.entry(index).or_insert_with(|| object(package.descriptions));
         let mut schema = schema.clone();
         if let Some(words) = words.remove(name) {
             describe(&mut schema, words);
         }
         out.insert(name.to_owned(), schema);
     }
-    Value::Object(out)
+    out
+}
+
+/// All that is packed: it changes when a document of a built-in kind may.
+pub(crate) fn packed() -> impl Iterator<Item = &'static [u8]> {
+    PACKAGES.iter().flat_map(|package| [package.schemas, package.descriptions])
 }
 
 /// Puts descriptions into a schema: both are trees of the same form.

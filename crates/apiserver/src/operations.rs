@@ -1,0 +1,312 @@
+//! The `paths` of an OpenAPI document: what can be done with each resource, as the catalog has it.
+//!
+//! kubectl looks here for what a PATCH takes (`fieldValidation`, `dryRun`, which patches), generators for everything.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
+
+use crate::definition::{Definition, Subresource};
+use crate::model::Model;
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+
+/// The parameters of requests by name: where they stand, their type, what they mean.
+static PARAMETERS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    let rows: Map<String, Value> =
+        serde_json::from_str(include_str!("../data/parameters.json")).unwrap_or_default();
+    let made = rows.into_iter().map(|(name, row)| {
+        let shown = name.strip_prefix("patch-").unwrap_or(&name);
+        let mut parameter = json!({
+            "name": shown, "in": row[0], "description": row[2],
+            "schema": {"type": row[1], "uniqueItems": true},
+        });
+        if row[0] == "path" {
+            parameter["required"] = true.into();
+        }
+        (name, parameter)
+    });
+    made.collect()
+});
+
+const LIST: &[&str] = &[
+    "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
+    "resourceVersionMatch", "sendInitialEvents", "shardSelector", "timeoutSeconds", "watch",
+];
+const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
+const PATCH: &[&str] = &["dryRun", "patch-fieldManager", "fieldValidation", "force"];
+const DELETE: &[&str] = &[
+    "dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents",
+    "propagationPolicy",
+];
+const DELETE_COLLECTION: &[&str] = &[
+    "continue", "dryRun", "fieldSelector", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "labelSelector", "limit", "orphanDependents", "propagationPolicy", "resourceVersion", "resourceVersionMatch",
+    "sendInitialEvents", "shardSelector", "timeoutSeconds",
+];
+
+/// One verb: what the name of the operation begins with, its method, what upstream calls it, what it takes.
+struct Verb {
+    name: &'static str,
+    method: &'static str,
+    operation: &'static str,
+    action: &'static str,
+    parameters: &'static [&'static str],
+}
+
+const fn verb(
+    name: &'static str,
+    method: &'static str,
+    operation: &'static str,
+    action: &'static str,
+    parameters: &'static [&'static str],
+) -> Verb {
+    Verb { name, method, operation, action, parameters }
+}
+
+const COLLECTION_VERBS: &[Verb] = &[
+    verb("list", "get", "list", "list", LIST),
+    verb("create", "post", "create", "post", WRITE),
+    verb("deletecollection", "delete", "delete", "deletecollection", DELETE_COLLECTION),
+];
+const OBJECT_VERBS: &[Verb] = &[
+    verb("get", "get", "read", "get", &[]),
+    verb("update", "put", "replace", "put", WRITE),
+    verb("patch", "patch", "patch", "patch", PATCH),
+    verb("delete", "delete", "delete", "delete", DELETE),
+    // Of subresources only: `pods/NAME/binding`.
+    verb("create", "post", "create", "post", WRITE),
+];
+
+/// The name of a kind's schema in the documents, `io.k8s.api.apps.v1.Deployment` or `com.example.v1.Widget`.
+pub(crate) fn component_name(definition: &Definition) -> String {
+    match &definition.model {
+        Model::Builtin(builtin) => builtin.row.schema_name.to_owned(),
+        Model::Custom(_) => {
+            let mut parts: Vec<&str> = definition.group.split('.').collect();
+            parts.reverse();
+            format!("{}.{}.{}", parts.join("."), definition.version, definition.kind)
+        }
+    }
+}
+
+/// As [`component_name`], for what is sent to and from a subresource.
+pub(crate) fn subresource_component(definition: &Definition, subresource: &Subresource) -> String {
+    match &subresource.group_version {
+        None if subresource.kind == definition.kind => component_name(definition),
+        None => {
+            let own = component_name(definition);
+            let package = own.rsplit_once('.').map_or("", |(package, _)| package);
+            format!("{package}.{}", subresource.kind)
+        }
+        Some((group, version)) => {
+            let group = group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+            format!("io.k8s.api.{group}.{version}.{}", subresource.kind)
+        }
+    }
+}
+
+/// `AppsV1` for operations and `apps_v1` for tags.
+fn group_names(group: &str, version: &str) -> (String, String) {
+    let group = if group.is_empty() { "core" } else { group.trim_end_matches(".k8s.io") };
+    let words = group.split(['.', '-']).map(capital).collect::<String>();
+    let mut tag = words.clone();
+    if let Some(first) = tag.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    (format!("{words}{}", capital(version)), format!("{tag}_{version}"))
+}
+
+fn capital(word: &str) -> String {
+    let mut word = word.to_owned();
+    if let Some(first) = word.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    word
+}
+
+fn reference(component: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{component}")})
+}
+
+/// A body that has one schema in several media types.
+fn content(media: &[&str], component: &str) -> Value {
+    let schema = json!({"schema": reference(component)});
+    Value::Object(media.iter().map(|media| ((*media).to_owned(), schema.clone())).collect())
+}
+
+fn parameters(names: &[&str]) -> Vec<Value> {
+    names.iter().filter_map(|name| PARAMETERS.get(*name)).cloned().collect()
+}
+
+/// What is common to the operations of a resource.
+struct Writer<'a> {
+    definition: &'a Definition,
+    component: String,
+    group: String,
+    tag: String,
+}
+
+/// Where an operation is.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// Of what is sent and answered.
+    component: &'a str,
+    /// Group, version and kind.
+    gvk: (&'a str, &'a str, &'a str),
+    subresource: &'a str,
+    /// In all namespaces.
+    all: bool,
+}
+
+impl Writer<'_> {
+    fn operation(&self, verb: &Verb, place: Place<'_>) -> Value {
+        let Definition { kind, namespaced, .. } = self.definition;
+        let custom = self.definition.model.is_custom();
+        let Place { component, gvk: (group, version, gvk_kind), subresource, all } = place;
+        let collection = if verb.action == "deletecollection" { "Collection" } else { "" };
+        let scope = if *namespaced && !all { "Namespaced" } else { "" };
+        let suffix = if all { "ForAllNamespaces" } else { "" };
+        let id = format!(
+            "{}{}{collection}{scope}{kind}{}{suffix}",
+            verb.operation,
+            self.group,
+            capital(subresource)
+        );
+        let of = if subresource.is_empty() { String::new() } else { format!("{subresource} of ") };
+        let description = match verb.action {
+            "list" => format!("list or watch objects of kind {kind}"),
+            "deletecollection" => format!("delete collection of {kind}"),
+            "post" => format!("create {of}a {kind}"),
+            "delete" => format!("delete a {kind}"),
+            "get" => format!("read {of}the specified {kind}"),
+            "put" => format!("replace {of}the specified {kind}"),
+            _ => format!("partially update {of}the specified {kind}"),
+        };
+        let status = format!("{META}.Status");
+        let list = format!("{component}List");
+        let answered = match verb.action {
+            "list" => list.as_str(),
+            "deletecollection" => status.as_str(),
+            "delete" if !self.definition.model.behaviour().returns_deleted => status.as_str(),
+            _ => component,
+        };
+        let media: &[&str] = match verb.action {
+            "list" => &["application/json", "application/json;stream=watch", "application/yaml"],
+            _ => &["application/json", "application/yaml"],
+        };
+        let answer = |text: &str| json!({"description": text, "content": content(media, answered)});
+        let mut responses = json!({"200": answer("OK"), "401": {"description": "Unauthorized"}});
+        if matches!(verb.action, "post" | "put" | "patch") {
+            responses["201"] = answer("Created");
+        }
+        if matches!(verb.action, "post" | "delete") {
+            responses["202"] = answer("Accepted");
+        }
+        let mut operation = json!({
+            "tags": [self.tag],
+            "description": description,
+            "operationId": id,
+            "parameters": parameters(verb.parameters),
+            "responses": responses,
+            "x-kubernetes-action": verb.action,
+            "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": gvk_kind},
+        });
+        let any: &[&str] =
+            if custom { &["application/json", "application/yaml"] } else { &["*/*"] };
+        let patches: &[&str] = &[
+            "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+        ];
+        let body = match verb.action {
+            "post" | "put" => json!({"content": content(any, component), "required": true}),
+            "patch" => {
+                let patches = if custom { patches.split_at(3).0 } else { patches };
+                json!({"content": content(patches, &format!("{META}.Patch")), "required": true})
+            }
+            "delete" | "deletecollection" => {
+                json!({"content": content(any, &format!("{META}.DeleteOptions"))})
+            }
+            _ => return operation,
+        };
+        operation["requestBody"] = body;
+        operation
+    }
+
+    /// All verbs that are there of a list; nothing if none is.
+    fn item(&self, verbs: &[Verb], there: &[&str], place: Place<'_>, path: &[&str]) -> Option<Value> {
+        let operations = verbs
+            .iter()
+            .filter(|verb| there.contains(&verb.name))
+            .map(|verb| (verb.method.to_owned(), self.operation(verb, place)));
+        let mut item: Map<String, Value> = operations.collect();
+        if item.is_empty() {
+            return None;
+        }
+        let mut shared = Vec::new();
+        if path.contains(&"name") {
+            shared.push(json!({
+                "name": "name", "in": "path", "required": true,
+                "description": format!("name of the {}", place.gvk.2),
+                "schema": {"type": "string", "uniqueItems": true},
+            }));
+        }
+        shared.extend(parameters(path.strip_prefix(&["name"]).unwrap_or(path)));
+        item.insert("parameters".to_owned(), shared.into());
+        Some(Value::Object(item))
+    }
+
+    fn resource(&self, out: &mut Map<String, Value>) {
+        let definition = self.definition;
+        let root = match definition.group.as_str() {
+            "" => format!("/api/{}", definition.version),
+            group => format!("/apis/{group}/{}", definition.version),
+        };
+        let plural = &definition.plural;
+        let in_namespace = if definition.namespaced { "namespaces/{namespace}/" } else { "" };
+        let collection = format!("{root}/{in_namespace}{plural}");
+        let object = format!("{collection}/{{name}}");
+        let own = (definition.group.as_str(), definition.version.as_str(), definition.kind.as_str());
+        let place = Place { component: &self.component, gvk: own, subresource: "", all: false };
+        let namespace: &[&str] = if definition.namespaced { &["namespace", "pretty"] } else { &["pretty"] };
+        let name: &[&str] =
+            if definition.namespaced { &["name", "namespace", "pretty"] } else { &["name", "pretty"] };
+        let mut add = |path: String, item: Option<Value>| {
+            if let Some(item) = item {
+                out.insert(path, item);
+            }
+        };
+        add(collection, self.item(COLLECTION_VERBS, &definition.verbs, place, namespace));
+        if definition.namespaced && definition.verbs.contains(&"list") {
+            let everywhere = Place { all: true, ..place };
+            add(format!("{root}/{plural}"), self.item(COLLECTION_VERBS, &["list"], everywhere, &["pretty"]));
+        }
+        let verbs: Vec<&str> = definition.verbs.iter().copied().filter(|verb| *verb != "create").collect();
+        add(object.clone(), self.item(OBJECT_VERBS, &verbs, place, name));
+        for subresource in &definition.subresources {
+            let component = subresource_component(definition, subresource);
+            let gvk = match &subresource.group_version {
+                // Upstream names the custom kind even where a Scale is sent.
+                Some((group, version)) if !definition.model.is_custom() => {
+                    (group.as_str(), version.as_str(), subresource.kind.as_str())
+                }
+                _ => own,
+            };
+            let place =
+                Place { component: &component, gvk, subresource: &subresource.name, all: false };
+            let item = self.item(OBJECT_VERBS, &subresource.verbs, place, name);
+            add(format!("{object}/{}", subresource.name), item);
+        }
+    }
+}
+
+/// What can be done with the resources of a group version.
+pub(crate) fn paths<'a>(definitions: impl IntoIterator<Item = &'a Definition>) -> Value {
+    let mut out = Map::new();
+    for definition in definitions {
+        let (group, tag) = group_names(&definition.group, &definition.version);
+        let component = component_name(definition);
+        Writer { definition, component, group, tag }.resource(&mut out);
+    }
+    Value::Object(out)
+}

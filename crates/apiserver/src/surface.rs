@@ -1,0 +1,273 @@
+//! Everything that is no resource: discovery, OpenAPI, the version, health, metrics.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::json;
+
+use crate::api::Api;
+use crate::body::Body;
+use crate::compress;
+use crate::core::Core;
+use crate::discovery::{self, AggregatedCache, Tagged};
+use crate::error::ApiError;
+use crate::health::{self, Health};
+use crate::metrics::Metrics;
+use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
+use crate::openapi::{Document, Documents};
+use crate::resource::{self, Answer, ResourceRequest};
+use crate::version;
+
+/// What the answers here are made of, besides the [`Core`].
+#[derive(Default)]
+pub(crate) struct Surface {
+    pub(crate) health: Health,
+    pub(crate) metrics: Metrics,
+    aggregated: AggregatedCache,
+    documents: Documents,
+    store: StoreWatch,
+}
+
+/// Remembers when the store last failed.
+#[derive(Default)]
+struct StoreWatch(Mutex<Failure>);
+
+#[derive(Clone, Copy, Default)]
+struct Failure {
+    /// How many batches had failed, and how many had been stored when that was noticed.
+    failed: u64,
+    stored: u64,
+}
+
+impl StoreWatch {
+    /// It has failed if a batch did and none was stored since.
+    fn works(&self, core: &Core) -> bool {
+        let now = core.store.queue_stats();
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.failed_batches > seen.failed {
+            *seen = Failure { failed: now.failed_batches, stored: now.batches };
+        }
+        seen.failed == 0 || now.batches > seen.stored
+    }
+}
+
+fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn set(response: &mut Answer, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// An answer as Go's `http.Error` writes it, or a text.
+fn text(code: u16, text: impl Into<String>) -> Answer {
+    let text: String = text.into();
+    let mut response = Response::new(Body::bytes(text));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    set(&mut response, header::CONTENT_TYPE, "text/plain; charset=utf-8");
+    set(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    response
+}
+
+/// Upstream's answer to paths that nothing is at.
+fn no_page() -> Answer {
+    text(404, "404 page not found\n")
+}
+
+fn empty(code: StatusCode) -> Answer {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    response
+}
+
+/// Only reading is allowed.
+fn read_only(request: &ResourceRequest<'_>) -> Result<(), ApiError> {
+    match request.info.verb {
+        "get" | "head" => Ok(()),
+        _ => {
+            let message = "the server does not allow this method on the requested resource";
+            Err(ApiError::new(405, "MethodNotAllowed", message))
+        }
+    }
+}
+
+fn negotiated(request: &ResourceRequest<'_>, endpoint: Endpoint) -> Result<Negotiated, ApiError> {
+    let mut negotiated = negotiate::negotiate(header_text(request.headers, header::ACCEPT), endpoint)?;
+    negotiated.pretty |= request.query.truthy("pretty") == Some(true);
+    Ok(negotiated)
+}
+
+/// Does the client have what the tag stands for?
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let known = header_text(headers, header::IF_NONE_MATCH).unwrap_or_default();
+    known.split(',').map(|known| known.trim().trim_start_matches("W/")).any(|known| known == tag || known == "*")
+}
+
+fn aggregated(request: &ResourceRequest<'_>, negotiated: Negotiated, document: &Tagged) -> Answer {
+    let tag = format!("\"{}\"", document.tag);
+    let mut response = if is_known(request.headers, &tag) {
+        empty(StatusCode::NOT_MODIFIED)
+    } else {
+        resource::bytes_answer(200, negotiated, document.json.clone())
+    };
+    set(&mut response, header::ETAG, &tag);
+    set(&mut response, header::VARY, "Accept");
+    set(&mut response, header::CACHE_CONTROL, "public");
+    response
+}
+
+/// Answers a request that is for no resource.
+pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Result<Answer, ApiError> {
+    let surface = &api.surface;
+    let path = request.info.path.as_str();
+    // Upstream takes one slash at the end of these.
+    let trimmed = path.strip_suffix('/').unwrap_or(path);
+    let parts: Vec<&str> = trimmed.split('/').skip(1).collect();
+    let catalog = api.core.catalog();
+    let plain = |json: Vec<u8>| {
+        Ok(resource::bytes_answer(200, negotiated(request, Endpoint::Plain)?, json))
+    };
+    match parts.as_slice() {
+        ["api"] => {
+            read_only(request)?;
+            let negotiated = negotiated(request, Endpoint::Discovery)?;
+            if negotiated.representation == Representation::Discovery {
+                return Ok(aggregated(request, negotiated, &surface.aggregated.get(&catalog).core));
+            }
+            let address = header_text(request.headers, header::HOST).unwrap_or("localhost");
+            Ok(resource::bytes_answer(200, negotiated, discovery::api_versions(&catalog, address)))
+        }
+        ["apis"] => {
+            let negotiated = negotiated(request, Endpoint::Discovery)?;
+            if negotiated.representation == Representation::Discovery {
+                return Ok(aggregated(request, negotiated, &surface.aggregated.get(&catalog).groups));
+            }
+            Ok(resource::bytes_answer(200, negotiated, discovery::group_list(&catalog)))
+        }
+        ["apis", group] => match discovery::one_group(&catalog, group).filter(|_| !group.is_empty()) {
+            Some(json) => {
+                read_only(request)?;
+                plain(json)
+            }
+            None => Ok(no_page()),
+        },
+        ["api", version] => match discovery::resource_list(&catalog, "", version) {
+            Some(json) => {
+                read_only(request)?;
+                plain(json)
+            }
+            None => Err(resource::page_not_found()),
+        },
+        ["apis", group, version] => match discovery::resource_list(&catalog, group, version) {
+            Some(json) => {
+                read_only(request)?;
+                plain(json)
+            }
+            // Of groups that are served, the versions that are not are known not to be.
+            None if !group.is_empty() && !catalog.versions(group).is_empty() => Err(resource::page_not_found()),
+            None => Ok(no_page()),
+        },
+        ["version"] => {
+            read_only(request)?;
+            plain(crate::object::to_bytes(&version::version()))
+        }
+        ["openapi", "v3"] => {
+            let mut response = text(200, String::new());
+            *response.body_mut() = Body::bytes(surface.documents.index(&catalog));
+            response.headers_mut().remove(header::X_CONTENT_TYPE_OPTIONS);
+            Ok(response)
+        }
+        ["openapi", "v3", rest @ ..] => match surface.documents.find(&catalog, &rest.join("/")) {
+            Some(document) => open_api(request, document).await,
+            None => Ok(empty(StatusCode::NOT_FOUND)),
+        },
+        ["metrics"] => {
+            let body = surface.metrics.expose(&api.core, &api.gate);
+            let mut response = Response::new(Body::bytes(body));
+            set(&mut response, header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
+            Ok(response)
+        }
+        [""] if path == "/" => {
+            let paths = paths(&catalog, surface);
+            plain(crate::object::to_bytes(&json!({"paths": paths})))
+        }
+        [endpoint, check @ ..] if !path.ends_with('/') => {
+            let Some(endpoint) = health::Endpoint::parse(endpoint) else { return Ok(no_page()) };
+            let state =
+                health::State { store: surface.store.works(&api.core), stopping: *api.stopping.borrow() };
+            let report = match check {
+                [] => Some(surface.health.report(endpoint, state, request.query)),
+                check => surface.health.check(endpoint, state, &check.join("/")),
+            };
+            Ok(report.map_or_else(no_page, |report| text(report.code, report.text)))
+        }
+        _ => Ok(no_page()),
+    }
+}
+
+async fn open_api(request: &ResourceRequest<'_>, document: Arc<Document>) -> Result<Answer, ApiError> {
+    let json = negotiate::negotiate(header_text(request.headers, header::ACCEPT), Endpoint::Plain);
+    let vary = "Accept, Accept-Encoding";
+    if json.map_or(true, |negotiated| negotiated.format != Format::Json) {
+        let mut response = empty(StatusCode::NOT_ACCEPTABLE);
+        set(&mut response, header::VARY, vary);
+        return Ok(response);
+    }
+    let tag = format!("\"{}\"", document.hash);
+    let hash = request.query.get("hash");
+    let current = hash.eq_ignore_ascii_case(&document.hash);
+    let mut response = if !hash.is_empty() && !current {
+        let mut response = empty(StatusCode::MOVED_PERMANENTLY);
+        set(&mut response, header::LOCATION, &document.url());
+        response
+    } else if is_known(request.headers, &tag) {
+        empty(StatusCode::NOT_MODIFIED)
+    } else {
+        let packed = compress::is_accepted(request.headers);
+        let made = tokio::task::spawn_blocking(move || match packed {
+            true => document.packed(),
+            false => document.unpacked().into(),
+        });
+        let mut response = Response::new(Body::bytes(made.await.map_err(ApiError::internal)?));
+        if packed {
+            set(&mut response, header::CONTENT_ENCODING, "gzip");
+        }
+        response
+    };
+    if current {
+        let year = jiff::SignedDuration::from_hours(365 * 24);
+        let end = jiff::Timestamp::now().saturating_add(year).unwrap_or(jiff::Timestamp::MAX);
+        set(&mut response, header::EXPIRES, &end.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string());
+        set(&mut response, header::CACHE_CONTROL, "public, immutable");
+    }
+    set(&mut response, header::CONTENT_TYPE, "application/json");
+    set(&mut response, header::ETAG, &tag);
+    set(&mut response, header::VARY, vary);
+    Ok(response)
+}
+
+/// `/`: what can be asked for.
+fn paths(catalog: &crate::definition::Catalog, surface: &Surface) -> Vec<String> {
+    let mut paths: Vec<String> =
+        ["/api", "/apis", "/apis/", "/metrics", "/openapi/v3", "/openapi/v3/", "/version"].map(String::from).into();
+    for group in catalog.groups() {
+        let root = match group {
+            "" => "/api".to_owned(),
+            group => format!("/apis/{group}"),
+        };
+        paths.extend(catalog.versions(group).iter().map(|version| format!("{root}/{version}")));
+        if !group.is_empty() {
+            paths.push(root);
+        }
+    }
+    for endpoint in health::Endpoint::ALL {
+        let name = endpoint.name();
+        paths.push(format!("/{name}"));
+        paths.extend(surface.health.names(endpoint).iter().map(|check| format!("/{name}/{check}")));
+    }
+    paths.sort();
+    paths
+}
