@@ -1,0 +1,180 @@
+//! The tree of an expression, flat in one list.
+
+use std::sync::Arc;
+
+/// The number of a node.
+pub(crate) type Id = u32;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    Text(Arc<str>),
+    Bytes(Arc<[u8]>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Id,
+    pub(crate) value: Id,
+    pub(crate) is_optional: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) value: Id,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Comprehension {
+    pub(crate) range: Id,
+    pub(crate) var: Arc<str>,
+    pub(crate) var2: Option<Arc<str>>,
+    pub(crate) accu: Arc<str>,
+    pub(crate) init: Id,
+    pub(crate) condition: Id,
+    pub(crate) step: Id,
+    pub(crate) result: Id,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// What stands for an error that has been reported.
+    Unspecified,
+    Literal(Literal),
+    Ident(Arc<str>),
+    Select { operand: Id, field: Arc<str>, is_test: bool },
+    Call { function: Arc<str>, target: Option<Id>, args: Vec<Id> },
+    List { elements: Vec<Id>, optional: Vec<bool> },
+    Map { entries: Vec<Entry> },
+    Struct { name: Arc<str>, fields: Vec<Field> },
+    Comprehension(Box<Comprehension>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ast {
+    nodes: Vec<Kind>,
+    /// Where a node stands: its offset in characters.
+    places: Vec<u32>,
+    pub(crate) root: Id,
+}
+
+impl Ast {
+    pub(crate) fn push(&mut self, at: u32, kind: Kind) -> Id {
+        self.nodes.push(kind);
+        self.places.push(at);
+        (self.nodes.len() - 1) as Id
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn kind(&self, id: Id) -> &Kind {
+        self.nodes.get(id as usize).unwrap_or(&Kind::Unspecified)
+    }
+
+    pub(crate) fn set(&mut self, id: Id, kind: Kind) {
+        if let Some(node) = self.nodes.get_mut(id as usize) {
+            *node = kind;
+        }
+    }
+
+    pub(crate) fn at(&self, id: Id) -> u32 {
+        self.places.get(id as usize).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn literal(&self, id: Id) -> Option<&Literal> {
+        match self.kind(id) {
+            Kind::Literal(literal) => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// `a.b.c` as one name, if the node is written so.
+    pub(crate) fn qualified_name(&self, id: Id) -> Option<String> {
+        match self.kind(id) {
+            Kind::Ident(name) => Some(name.to_string()),
+            Kind::Select { operand, field, is_test: false } => {
+                let mut name = self.qualified_name(*operand)?;
+                name.push('.');
+                name.push_str(field);
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn children(&self, id: Id) -> Vec<Id> {
+        match self.kind(id) {
+            Kind::Unspecified | Kind::Literal(_) | Kind::Ident(_) => Vec::new(),
+            Kind::Select { operand, .. } => vec![*operand],
+            Kind::Call { target, args, .. } => target.iter().chain(args).copied().collect(),
+            Kind::List { elements, .. } => elements.clone(),
+            Kind::Map { entries } => entries.iter().flat_map(|entry| [entry.key, entry.value]).collect(),
+            Kind::Struct { fields, .. } => fields.iter().map(|field| field.value).collect(),
+            Kind::Comprehension(each) => {
+                vec![each.range, each.init, each.condition, each.step, each.result]
+            }
+        }
+    }
+
+    /// Bounds everything that goes over the tree by recursion.
+    pub(crate) fn depth(&self) -> usize {
+        // Children are pushed before their parents, but a macro may use one twice: so from the root down.
+        let mut deepest = 0;
+        let mut stack = vec![(self.root, 1)];
+        let mut seen = 0;
+        while let Some((id, depth)) = stack.pop() {
+            deepest = deepest.max(depth);
+            seen += 1;
+            if seen > 4 * self.len() + 16 {
+                break;
+            }
+            stack.extend(self.children(id).into_iter().map(|child| (child, depth + 1)));
+        }
+        deepest
+    }
+}
+
+/// What is wrong with an expression, and at which character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Issue {
+    pub(crate) at: u32,
+    pub(crate) message: String,
+}
+
+/// As cel-go shows them: each with its line of the source and a mark under it.
+pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
+    const MOST: usize = 100;
+    const LONGEST: usize = 16384;
+    let chars: Vec<char> = source.chars().collect();
+    issues.sort_by_key(|issue| issue.at);
+    let mut shown = Vec::new();
+    for issue in issues.iter().take(MOST) {
+        let at = (issue.at as usize).min(chars.len());
+        let before = chars.get(..at).unwrap_or_default();
+        let line = before.iter().filter(|char| **char == '\n').count();
+        let start = before.iter().rposition(|char| *char == '\n').map_or(0, |at| at + 1);
+        let rest = chars.get(start..).unwrap_or_default();
+        let text: Vec<char> = rest.iter().take_while(|char| **char != '\n').copied().collect();
+        let column = at - start;
+        let mut message = format!("ERROR: <input>:{}:{}: {}", line + 1, column + 1, issue.message);
+        let length: usize = text.iter().map(|char| char.len_utf8()).sum();
+        if length <= LONGEST {
+            message.push_str("\n | ");
+            message.extend(text.iter().map(|char| if *char == '\t' { ' ' } else { *char }));
+            message.push_str("\n | ");
+            message.extend(text.iter().take(column).map(|char| if char.len_utf8() > 1 { '\u{ff0e}' } else { '.' }));
+            message.push(if text.get(column).is_some_and(|char| char.len_utf8() > 1) { '\u{ff3e}' } else { '^' });
+        }
+        shown.push(message);
+    }
+    if issues.len() > MOST {
+        shown.push(format!("{} more errors were truncated", issues.len() - MOST));
+    }
+    shown.join("\n")
+}

@@ -1,0 +1,302 @@
+//! All rules of a schema, compiled where they stand, and what upstream says against them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::FieldError;
+use crate::rule::{Compiled, Rule, cardinality, field_path, go_json};
+use crate::schema::{Declared, Schema, escape};
+
+/// What one rule may be estimated to cost in all.
+const PER_RULE: u64 = 10_000_000;
+/// What all rules of a schema may be estimated to cost together.
+const PER_SCHEMA: u64 = 100_000_000;
+const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+/// The rules of one place of the schema, and of those below it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) rules: Vec<Compiled>,
+    pub(crate) items: Option<Box<Node>>,
+    pub(crate) properties: BTreeMap<String, Node>,
+    pub(crate) additional: Option<Box<Node>>,
+    pub(crate) all_of: Vec<Node>,
+    /// The rules see the fields that every resource has.
+    pub(crate) as_resource: Option<Arc<Schema>>,
+}
+
+impl Node {
+    fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+            && self.items.is_none()
+            && self.properties.is_empty()
+            && self.additional.is_none()
+            && self.all_of.is_empty()
+    }
+}
+
+/// The compiled rules of a schema, and what is wrong with them.
+pub(crate) fn compile(schema: &Arc<Schema>, path: &str) -> (Option<Node>, Vec<FieldError>) {
+    let mut compiler = Compiler { total: 0, expensive: Vec::new() };
+    let mut found = Errors::default();
+    let declared = Declared::of(schema, true).map(Arc::new);
+    let place = Place { path: path.to_owned(), cardinality: Some(1), uncorrelated: None };
+    let node = compiler.node(schema, schema, declared, true, Some(&place), &mut found);
+    let mut errors = found.schema;
+    errors.append(&mut found.cel);
+    if compiler.total > PER_SCHEMA {
+        compiler.expensive.sort_by(|a, b| b.0.cmp(&a.0));
+        for (_, path) in compiler.expensive.into_iter().take(4) {
+            let message = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            errors.push(FieldError::forbidden(path, message));
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        errors.push(FieldError::forbidden(path.to_owned(), &exceeded(what, compiler.total, PER_SCHEMA)));
+    }
+    (node, errors)
+}
+
+/// That an estimate is too high, as upstream says it.
+fn exceeded(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
+         maxLength where arrays, maps, and strings are declared)"
+    )
+}
+
+#[derive(Default)]
+struct Errors {
+    /// Wrong without a look into the expression: then it is not compiled.
+    schema: Vec<FieldError>,
+    cel: Vec<FieldError>,
+}
+
+struct Place {
+    path: String,
+    /// How many values there may be. None for any number.
+    cardinality: Option<u64>,
+    /// Above here, old and new values can't be told to belong together.
+    uncorrelated: Option<String>,
+}
+
+impl Place {
+    fn child(&self, schema: &Schema, path: String, is_correlated: bool) -> Self {
+        let cardinality = self.cardinality.zip(schema.max_elements()).map(|(a, b)| a.saturating_mul(b));
+        let here = (!is_correlated).then(|| self.path.clone());
+        Self { path, cardinality, uncorrelated: self.uncorrelated.clone().or(here) }
+    }
+}
+
+struct Compiler {
+    total: u64,
+    expensive: Vec<(u64, String)>,
+}
+
+impl Compiler {
+    /// `place`: none where upstream does not check the rules, but runs them.
+    fn node(
+        &mut self,
+        rules: &Arc<Schema>,
+        schema: &Arc<Schema>,
+        declared: Option<Arc<Declared>>,
+        is_root: bool,
+        place: Option<&Place>,
+        errors: &mut Errors,
+    ) -> Option<Node> {
+        let mut node = Node {
+            schema: Arc::clone(schema),
+            rules: Vec::new(),
+            items: None,
+            properties: BTreeMap::new(),
+            additional: None,
+            all_of: Vec::new(),
+            as_resource: None,
+        };
+        let before = errors.schema.len();
+        let element = declared.as_ref().and_then(|declared| declared.element.clone());
+        if let (Some(inner), Some(values)) = (&rules.additional, &schema.additional) {
+            let place = place.map(|place| place.child(schema, format!("{}.additionalProperties", place.path), true));
+            let child = self.node(inner, values, element.clone(), values.embedded, place.as_ref(), errors);
+            node.additional = child.map(Box::new);
+        }
+        for (name, inner) in rules.properties.iter().flatten() {
+            let Some(property) = schema.property(name) else { continue };
+            let known = match (escape(name), &declared) {
+                (Some(escaped), Some(declared)) => declared.fields.get(&escaped).cloned(),
+                (Some(_), None) => None,
+                (None, _) => Declared::of(property, property.embedded).map(Arc::new),
+            };
+            let is_known = known.is_some() || declared.is_none();
+            let is_correlated = matches!(schema.map_type.as_deref(), None | Some("granular" | "atomic"));
+            let place = place.map(|place| {
+                place.child(schema, format!("{}.properties[{name}]", place.path), is_correlated)
+            });
+            if !is_known && !inner.has_rules() {
+                continue;
+            }
+            if let Some(child) = self.node(inner, property, known, property.embedded, place.as_ref(), errors) {
+                node.properties.insert(name.clone(), child);
+            }
+        }
+        if let (Some(inner), Some(items)) = (&rules.items, &schema.items) {
+            let is_correlated = schema.list_type.as_deref() == Some("map");
+            let place =
+                place.map(|place| place.child(schema, format!("{}.items", place.path), is_correlated));
+            node.items = self.node(inner, items, element, items.embedded, place.as_ref(), errors).map(Box::new);
+        }
+        for inner in &rules.all_of {
+            node.all_of.extend(self.node(inner, schema, declared.clone(), is_root, None, errors));
+        }
+
+        if !rules.rules.is_empty() {
+            if let Some(place) = place {
+                for (at, rule) in rules.rules.iter().enumerate() {
+                    check(rule, schema, &format!("{}.x-kubernetes-validations[{at}]", place.path), &mut errors.schema);
+                }
+            }
+            if is_root {
+                node.as_resource = Some(Arc::new(schema.resource()));
+            }
+            if errors.schema.len() == before {
+                self.rules(&mut node, &rules.rules, schema, declared.as_deref(), place, errors);
+            }
+        }
+        (!node.is_empty()).then_some(node)
+    }
+
+    fn rules(
+        &mut self,
+        node: &mut Node,
+        rules: &[Rule],
+        schema: &Schema,
+        declared: Option<&Declared>,
+        place: Option<&Place>,
+        errors: &mut Errors,
+    ) {
+        let Some(declared) = declared else {
+            if let Some(place) = place {
+                let message = "internal error: failed to construct type information for x-kubernetes-validations \
+                               rules: unable to convert structural schema to CEL declarations";
+                errors.cel.push(FieldError {
+                    reason: "InternalError".to_owned(),
+                    field: format!("{}.x-kubernetes-validations", place.path),
+                    message: format!("Internal error: {message}"),
+                });
+            }
+            return;
+        };
+        // Upstream makes up a new name for each compilation, so that nobody relies on it.
+        let named = declared.named("selfType0");
+        for (at, rule) in rules.iter().enumerate() {
+            let compiled = Compiled::new(rule, schema, declared, &named);
+            if let Some(place) = place {
+                self.judge(&compiled, declared, place, at, &mut errors.cel);
+            }
+            node.rules.push(compiled);
+        }
+    }
+
+    /// What upstream says about a compiled rule.
+    fn judge(
+        &mut self,
+        compiled: &Compiled,
+        declared: &Declared,
+        place: &Place,
+        at: usize,
+        errors: &mut Vec<FieldError>,
+    ) {
+        let rule = &compiled.rule;
+        let path = format!("{}.x-kubernetes-validations[{at}]", place.path);
+        let count = place.cardinality.unwrap_or_else(|| cardinality(declared.min_size));
+        let cost = compiled.max_cost.saturating_mul(count);
+        if cost > PER_RULE {
+            let message = exceeded("estimated rule cost", cost, PER_RULE);
+            errors.push(FieldError::forbidden(format!("{path}.rule"), &message));
+        }
+        self.observe(cost, format!("{path}.rule"));
+        if let Some(error) = &compiled.error {
+            errors.push(FieldError::invalid(format!("{path}.rule"), Some(&rule.shown()), error));
+        }
+        if let Some(error) = &compiled.message_error {
+            errors.push(FieldError::invalid(format!("{path}.messageExpression"), Some(&rule.shown()), error));
+        } else if compiled.message.is_some() {
+            let cost = compiled.message_cost;
+            if cost > PER_RULE {
+                let message = exceeded("estimated messageExpression cost", cost, PER_RULE);
+                errors.push(FieldError::forbidden(format!("{path}.messageExpression"), &message));
+            }
+            self.observe(cost, format!("{path}.messageExpression"));
+        }
+        if compiled.uses_old {
+            if let Some(uncorrelated) = &place.uncorrelated {
+                let message =
+                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}");
+                let value = format!("{:?}", rule.rule);
+                errors.push(FieldError::invalid(format!("{path}.rule"), Some(&value), &message));
+            }
+        } else if let Some(value) = rule.optional_old_self {
+            let message = "may not be set if oldSelf is not used in rule";
+            errors.push(FieldError::invalid(format!("{path}.optionalOldSelf"), Some(&value.to_string()), message));
+        }
+    }
+
+    fn observe(&mut self, cost: u64, path: String) {
+        self.total = self.total.saturating_add(cost);
+        if cost >= PER_SCHEMA / 100 {
+            self.expensive.push((cost, path));
+        }
+    }
+}
+
+/// What can be said without a look into the expression.
+fn check(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+    let has_line_end = |text: &str| text.contains(['\n', '\r']);
+    let quoted = |text: &str| format!("{text:?}");
+    let message = rule.message.trim();
+    let at = |field: &str| format!("{path}.{field}");
+    if rule.rule.trim().is_empty() {
+        errors.push(FieldError::required(at("rule"), "rule is not specified"));
+    } else if !rule.message.is_empty() && message.is_empty() {
+        let value = quoted(&rule.message);
+        errors.push(FieldError::invalid(at("message"), Some(&value), "must be non-empty if specified"));
+    } else if has_line_end(message) {
+        let value = quoted(&rule.message);
+        errors.push(FieldError::invalid(at("message"), Some(&value), "must not contain line breaks"));
+    } else if has_line_end(rule.rule.trim()) && message.is_empty() {
+        let text = "message must be specified if rule contains line breaks";
+        errors.push(FieldError::required(at("message"), text));
+    }
+    if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
+        let text = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(at("messageExpression"), text));
+    }
+    if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
+        let known: Vec<String> = REASONS.iter().map(|reason| go_json(reason)).collect();
+        errors.push(FieldError {
+            reason: "FieldValueNotSupported".to_owned(),
+            field: at("reason"),
+            message: format!("Unsupported value: {}: supported values: {}", go_json(reason), known.join(", ")),
+        });
+    }
+    if !rule.field_path.is_empty() {
+        let value = quoted(&rule.field_path);
+        if rule.field_path.trim().is_empty() {
+            errors.push(FieldError::invalid(at("fieldPath"), Some(&value), "must be non-empty if specified"));
+        }
+        if has_line_end(&rule.field_path) {
+            errors.push(FieldError::invalid(at("fieldPath"), Some(&value), "must not contain line breaks"));
+        }
+        if field_path(&rule.field_path, schema).is_err() {
+            errors.push(FieldError::invalid(at("fieldPath"), Some(&value), "must be a valid path"));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What functions there are, and what they take: the table that upstream's environment was written to.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::types::{Type, split_types};
+
+/// One way to call a function.
+#[derive(Debug)]
+pub(crate) struct Overload {
+    pub(crate) id: &'static str,
+    pub(crate) is_member: bool,
+    pub(crate) args: Vec<Type>,
+    pub(crate) result: Type,
+}
+
+static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
+    let mut functions: HashMap<_, Vec<Overload>> = HashMap::new();
+    for line in include_str!("functions.tsv").lines().filter(|line| !line.starts_with('#')) {
+        let mut columns = line.split('\t');
+        let mut next = || columns.next().unwrap_or_default();
+        let (name, id, style, args, result) = (next(), next(), next(), next(), next());
+        functions.entry(name).or_default().push(Overload {
+            id,
+            is_member: style == "m",
+            args: split_types(args).into_iter().map(Type::parse).collect(),
+            result: Type::parse(result),
+        });
+    }
+    functions
+});
+
+/// A function's overloads, in the order in which they are tried, and its name.
+pub(crate) fn function(name: &str) -> Option<(&'static str, &'static [Overload])> {
+    FUNCTIONS.get_key_value(name).map(|(name, overloads)| (*name, overloads.as_slice()))
+}
+
+/// The names of types.
+pub(crate) fn type_named(name: &str) -> Option<Type> {
+    Some(match name {
+        "bool" => Type::Bool,
+        "bytes" => Type::Bytes,
+        "double" => Type::Double,
+        "int" => Type::Int,
+        "uint" => Type::Uint,
+        "string" => Type::String,
+        "null_type" => Type::Null,
+        "list" => Type::list(Type::Param("A".into())),
+        "map" => Type::map(Type::Param("A".into()), Type::Param("B".into())),
+        "type" => return Some(Type::Type(None)),
+        "google.protobuf.Duration" => Type::Duration,
+        "google.protobuf.Timestamp" => Type::Timestamp,
+        "net.IP" | "net.CIDR" => Type::Opaque(name.into(), Vec::new()),
+        "optional_type" => Type::optional(Type::Param("V".into())),
+        _ => return None,
+    })
+    .map(|type_| Type::Type(Some(std::sync::Arc::new(type_))))
+}

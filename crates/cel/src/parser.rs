@@ -1,0 +1,799 @@
+//! The grammar of cel-go, and its macros: from text to a tree.
+
+use std::sync::Arc;
+
+use super::ast::{Ast, Comprehension, Entry, Field, Id, Issue, Kind, Literal};
+use super::lexer::{Lexeme, Token, tokens, unescape};
+
+/// No longer expression is read: cel-go's limit.
+const MAX_LENGTH: usize = 100_000;
+/// No deeper nesting is read: cel-go's limit for each rule of its grammar.
+const MAX_DEPTH: usize = 250;
+/// No deeper tree goes on: macros unfold to several levels each.
+const MAX_TREE: usize = 600;
+/// The place of what has none.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+const EXPRESSION: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
+                          STRING, BYTES, IDENTIFIER}";
+
+/// The variable in which comprehensions collect.
+pub(crate) const ACCU: &str = "__result__";
+
+const RESERVED: [&str; 21] = [
+    "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
+    "package", "namespace", "null", "return", "true", "var", "void", "while",
+];
+
+pub(crate) fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
+    let chars: Vec<char> = source.chars().collect();
+    if chars.len() > MAX_LENGTH {
+        let message =
+            format!("expression code point size exceeds limit: size: {}, limit {MAX_LENGTH}", chars.len());
+        return Err(vec![Issue { at: NOWHERE, message }]);
+    }
+    let mut issues = Vec::new();
+    let lexemes = tokens(&chars, &mut issues);
+    let mut parser = Parser { chars: &chars, lexemes, next: 0, ast: Ast::default(), issues, depth: 0 };
+    let root = parser.expression().and_then(|root| {
+        let last = parser.peek();
+        if last.token == Token::End {
+            return Ok(root);
+        }
+        let text = parser.text(last);
+        let end = parser.lexemes.get(parser.next + 1).is_some_and(|next| next.token == Token::End);
+        let what = if end { "extraneous" } else { "mismatched" };
+        Err(parser.syntax(last, format!("{what} input '{text}' expecting <EOF>")))
+    });
+    match root {
+        Ok(root) if parser.issues.is_empty() => {
+            parser.ast.root = root;
+            if parser.ast.depth() > MAX_TREE {
+                return Err(vec![too_deep()]);
+            }
+            Ok(parser.ast)
+        }
+        _ => Err(parser.issues),
+    }
+}
+
+fn too_deep() -> Issue {
+    Issue { at: NOWHERE, message: format!("expression recursion limit exceeded: {MAX_DEPTH}") }
+}
+
+/// That an issue has been noted.
+struct Stopped;
+
+type Parsed<T = Id> = Result<T, Stopped>;
+
+struct Parser<'s> {
+    chars: &'s [char],
+    lexemes: Vec<Lexeme>,
+    next: usize,
+    ast: Ast,
+    issues: Vec<Issue>,
+    depth: usize,
+}
+
+/// The function of an operator, and how tightly it binds.
+fn binary(mark: &str) -> Option<(&'static str, u8)> {
+    Some(match mark {
+        "<" => ("_<_", 1),
+        "<=" => ("_<=_", 1),
+        ">" => ("_>_", 1),
+        ">=" => ("_>=_", 1),
+        "==" => ("_==_", 1),
+        "!=" => ("_!=_", 1),
+        "in" => ("@in", 1),
+        "+" => ("_+_", 2),
+        "-" => ("_-_", 2),
+        "*" => ("_*_", 3),
+        "/" => ("_/_", 3),
+        "%" => ("_%_", 3),
+        _ => return None,
+    })
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Lexeme {
+        let end = Lexeme { token: Token::End, at: self.chars.len(), end: self.chars.len() };
+        self.lexemes.get(self.next).copied().unwrap_or(end)
+    }
+
+    fn take(&mut self) -> Lexeme {
+        let lexeme = self.peek();
+        self.next += 1;
+        lexeme
+    }
+
+    fn text(&self, lexeme: Lexeme) -> String {
+        if lexeme.token == Token::End {
+            return "<EOF>".to_owned();
+        }
+        self.chars.get(lexeme.at..lexeme.end).unwrap_or_default().iter().collect()
+    }
+
+    fn is(&self, mark: &str) -> bool {
+        matches!(self.peek().token, Token::Mark(known) if known == mark)
+    }
+
+    fn eat(&mut self, mark: &str) -> Option<Lexeme> {
+        self.is(mark).then(|| self.take())
+    }
+
+    fn expect(&mut self, mark: &str, expecting: &str) -> Parsed<Lexeme> {
+        if let Some(lexeme) = self.eat(mark) {
+            return Ok(lexeme);
+        }
+        let found = self.peek();
+        let text = self.text(found);
+        Err(self.syntax(found, format!("mismatched input '{text}' expecting {expecting}")))
+    }
+
+    fn syntax(&mut self, lexeme: Lexeme, message: String) -> Stopped {
+        self.issue(lexeme.at, format!("Syntax error: {message}"))
+    }
+
+    fn issue(&mut self, at: usize, message: impl Into<String>) -> Stopped {
+        self.issues.push(Issue { at: at as u32, message: message.into() });
+        Stopped
+    }
+
+    fn push(&mut self, at: usize, kind: Kind) -> Id {
+        self.ast.push(at as u32, kind)
+    }
+
+    fn call(&mut self, at: usize, function: &str, args: Vec<Id>) -> Id {
+        self.push(at, Kind::Call { function: function.into(), target: None, args })
+    }
+
+    fn expression(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            self.issues.push(too_deep());
+            return Err(Stopped);
+        }
+        let condition = self.logic("||", "_||_")?;
+        let parsed = match self.eat("?") {
+            None => condition,
+            Some(mark) => {
+                let yes = self.logic("||", "_||_")?;
+                self.expect(":", "':'")?;
+                let no = self.expression()?;
+                self.call(mark.at, "_?_:_", vec![condition, yes, no])
+            }
+        };
+        self.depth -= 1;
+        Ok(parsed)
+    }
+
+    /// A chain of `||` or of `&&`: balanced, so that a long one is no deep tree.
+    fn logic(&mut self, mark: &'static str, function: &'static str) -> Parsed {
+        let operand = |parser: &mut Self| {
+            if mark == "||" { parser.logic("&&", "_&&_") } else { parser.binary_from(1) }
+        };
+        let (mut terms, mut marks) = (vec![operand(self)?], Vec::new());
+        while let Some(found) = self.eat(mark) {
+            marks.push(found.at);
+            terms.push(operand(self)?);
+        }
+        Ok(self.balanced(function, &terms, &marks))
+    }
+
+    fn balanced(&mut self, function: &str, terms: &[Id], marks: &[usize]) -> Id {
+        let Some(middle) = marks.len().checked_sub(1).map(|last| last.div_ceil(2)) else {
+            return terms.first().copied().unwrap_or_default();
+        };
+        let (left_terms, right_terms) = terms.split_at(middle + 1);
+        let left = self.balanced(function, left_terms, marks.get(..middle).unwrap_or_default());
+        let right = self.balanced(function, right_terms, marks.get(middle + 1..).unwrap_or_default());
+        self.call(marks.get(middle).copied().unwrap_or_default(), function, vec![left, right])
+    }
+
+    fn binary_from(&mut self, least: u8) -> Parsed {
+        let mut left = self.unary()?;
+        let mut operators = 0;
+        loop {
+            let Token::Mark(mark) = self.peek().token else { return Ok(left) };
+            let Some((function, level)) = binary(mark).filter(|(_, level)| *level >= least) else {
+                return Ok(left);
+            };
+            operators += 1;
+            if operators > MAX_DEPTH {
+                self.issues.push(Issue { at: NOWHERE, message: "max recursion depth exceeded".to_owned() });
+                return Err(Stopped);
+            }
+            let lexeme = self.take();
+            let right = self.binary_from(level + 1)?;
+            left = self.call(lexeme.at, function, vec![left, right]);
+        }
+    }
+
+    fn unary(&mut self) -> Parsed {
+        for (mark, function) in [("!", "!_"), ("-", "-_")] {
+            if !self.is(mark) {
+                continue;
+            }
+            let first = self.peek();
+            // A sign belongs to the number after it.
+            let number = self.lexemes.get(self.next + 1).map(|next| next.token);
+            if mark == "-" && matches!(number, Some(Token::Int | Token::Float)) {
+                return self.member();
+            }
+            let mut count = 0;
+            while self.eat(mark).is_some() {
+                count += 1;
+            }
+            let operand = self.member()?;
+            return Ok(if count % 2 == 0 { operand } else { self.call(first.at, function, vec![operand]) });
+        }
+        self.member()
+    }
+
+    fn member(&mut self) -> Parsed {
+        let mut operand = self.primary()?;
+        let mut members = 0;
+        loop {
+            members += 1;
+            if members > MAX_DEPTH {
+                self.issues.push(Issue { at: NOWHERE, message: "max recursion depth exceeded".to_owned() });
+                return Err(Stopped);
+            }
+            if let Some(dot) = self.eat(".") {
+                let is_optional = self.eat("?").is_some();
+                let name = self.take();
+                let field = match name.token {
+                    Token::Ident => self.text(name),
+                    Token::EscapedIdent => {
+                        self.issue(name.at, "unsupported syntax: '`'");
+                        String::new()
+                    }
+                    _ => {
+                        let text = self.text(name);
+                        let what = if is_optional {
+                            format!("mismatched input '{text}' expecting {{IDENTIFIER, ESC_IDENTIFIER}}")
+                        } else if matches!(name.token, Token::True | Token::False | Token::Null) {
+                            format!("mismatched input '{text}' expecting IDENTIFIER")
+                        } else {
+                            format!("no viable alternative at input '.{}'", if text == "<EOF>" { "" } else { &text })
+                        };
+                        return Err(self.syntax(name, what));
+                    }
+                };
+                if is_optional {
+                    let key = self.push(name.at, Kind::Literal(Literal::Text(field.into())));
+                    operand = self.call(dot.at, "_?._", vec![operand, key]);
+                } else if let Some(open) = self.eat("(") {
+                    let args = self.arguments()?;
+                    operand = self.member_call(open.at, &field, operand, args)?;
+                } else {
+                    operand = self.push(dot.at, Kind::Select { operand, field: field.into(), is_test: false });
+                }
+            } else if let Some(open) = self.eat("[") {
+                let is_optional = self.eat("?").is_some();
+                let index = self.expression()?;
+                self.expect("]", "']'")?;
+                operand = self.call(open.at, if is_optional { "_[?_]" } else { "_[_]" }, vec![operand, index]);
+            } else {
+                return Ok(operand);
+            }
+        }
+    }
+
+    fn arguments(&mut self) -> Parsed<Vec<Id>> {
+        let mut args = Vec::new();
+        if self.eat(")").is_some() {
+            return Ok(args);
+        }
+        loop {
+            args.push(self.expression()?);
+            if self.eat(",").is_none() {
+                self.expect(")", "{')', ','}")?;
+                return Ok(args);
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Parsed {
+        let first = self.take();
+        match first.token {
+            Token::Mark("(") => {
+                let inner = self.expression()?;
+                self.expect(")", "')'")?;
+                Ok(inner)
+            }
+            Token::Mark("[") => self.list(first),
+            Token::Mark("{") => self.map(first),
+            Token::Mark(".") => {
+                let name = self.take();
+                if name.token == Token::Ident {
+                    return self.name(name, Some(first));
+                }
+                let text = self.text(name);
+                Err(self.syntax(name, format!("mismatched input '{text}' expecting IDENTIFIER")))
+            }
+            Token::Mark("-") => {
+                let number = self.take();
+                self.number(number, Some(first))
+            }
+            Token::Ident => self.name(first, None),
+            Token::Int | Token::Float | Token::Uint => self.number(first, None),
+            Token::True => Ok(self.push(first.at, Kind::Literal(Literal::Bool(true)))),
+            Token::False => Ok(self.push(first.at, Kind::Literal(Literal::Bool(false)))),
+            Token::Null => Ok(self.push(first.at, Kind::Literal(Literal::Null))),
+            Token::Text | Token::Bytes => self.quoted(first),
+            _ => {
+                let text = self.text(first);
+                Err(self.syntax(first, format!("mismatched input '{text}' expecting {EXPRESSION}")))
+            }
+        }
+    }
+
+    fn quoted(&mut self, lexeme: Lexeme) -> Parsed {
+        let text = self.text(lexeme);
+        let is_bytes = lexeme.token == Token::Bytes;
+        let body = if is_bytes { text.get(1..).unwrap_or_default() } else { &text };
+        let literal = match unescape(body, is_bytes) {
+            Ok(bytes) if is_bytes => Literal::Bytes(bytes.into()),
+            Ok(bytes) => Literal::Text(String::from_utf8_lossy(&bytes).into()),
+            Err(message) => {
+                self.issue(lexeme.at, message);
+                Literal::Null
+            }
+        };
+        Ok(self.push(lexeme.at, Kind::Literal(literal)))
+    }
+
+    fn number(&mut self, lexeme: Lexeme, sign: Option<Lexeme>) -> Parsed {
+        let text = self.text(lexeme);
+        let at = sign.unwrap_or(lexeme).at;
+        let minus = if sign.is_some() { "-" } else { "" };
+        let literal = match lexeme.token {
+            Token::Float => {
+                let value: Option<f64> = format!("{minus}{text}").parse().ok();
+                value.filter(|value| value.is_finite()).map(Literal::Double).ok_or("invalid double literal")
+            }
+            Token::Uint => {
+                let text = text.trim_end_matches(['u', 'U']);
+                let value = match text.strip_prefix("0x") {
+                    Some(hex) => u64::from_str_radix(hex, 16),
+                    None => text.parse(),
+                };
+                value.map(Literal::Uint).map_err(|_| "invalid uint literal")
+            }
+            Token::Int => {
+                let value = match text.strip_prefix("0x") {
+                    Some(hex) => i64::from_str_radix(&format!("{minus}{hex}"), 16),
+                    None => format!("{minus}{text}").parse(),
+                };
+                value.map(Literal::Int).map_err(|_| "invalid int literal")
+            }
+            _ => {
+                let message = format!("mismatched input '{text}' expecting {EXPRESSION}");
+                return Err(self.syntax(lexeme, message));
+            }
+        };
+        let kind = match literal {
+            Ok(literal) => Kind::Literal(literal),
+            Err(message) => {
+                self.issue(at, message);
+                Kind::Unspecified
+            }
+        };
+        Ok(self.push(at, kind))
+    }
+
+    fn name(&mut self, lexeme: Lexeme, dot: Option<Lexeme>) -> Parsed {
+        let text = self.text(lexeme);
+        let start = dot.unwrap_or(lexeme).at;
+        let full = if dot.is_some() { format!(".{text}") } else { text.clone() };
+        if let Some(size) = self.message_start() {
+            let mut name = full;
+            for _ in 0..size {
+                self.take();
+                let part = self.take();
+                name = format!("{name}.{}", self.text(part));
+            }
+            let open = self.take();
+            return self.message(open, &name);
+        }
+        if RESERVED.contains(&text.as_str()) {
+            self.issue(start, format!("reserved identifier: {text}"));
+            if let Some(open) = self.eat("(") {
+                self.arguments()?;
+                return Ok(self.push(open.at, Kind::Unspecified));
+            }
+            return Ok(self.push(start, Kind::Unspecified));
+        }
+        if let Some(open) = self.eat("(") {
+            let args = self.arguments()?;
+            if let ("has", [arg]) = (full.as_str(), args.as_slice()) {
+                let arg = *arg;
+                if let Kind::Select { operand, field, is_test: false } = self.ast.kind(arg).clone() {
+                    return Ok(self.push(open.at, Kind::Select { operand, field, is_test: true }));
+                }
+                let at = self.ast.at(arg) as usize;
+                self.issue(at, "invalid argument to has() macro");
+                return Ok(self.push(open.at, Kind::Unspecified));
+            }
+            return Ok(self.call(open.at, &full, args));
+        }
+        Ok(self.push(lexeme.at, Kind::Ident(full.into())))
+    }
+
+    /// Whether `.b.c {` follows, and how many names that are.
+    fn message_start(&self) -> Option<usize> {
+        let mut at = self.next;
+        let mut names = 0;
+        loop {
+            match self.lexemes.get(at)?.token {
+                Token::Mark("{") => return Some(names),
+                Token::Mark(".") if self.lexemes.get(at + 1)?.token == Token::Ident => {
+                    names += 1;
+                    at += 2;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn message(&mut self, open: Lexeme, name: &str) -> Parsed {
+        let mut fields = Vec::new();
+        loop {
+            if self.eat("}").is_some() {
+                break;
+            }
+            self.eat("?");
+            let field = self.take();
+            if !matches!(field.token, Token::Ident | Token::EscapedIdent) {
+                let text = self.text(field);
+                return Err(self.syntax(field, format!("extraneous input '{text}' expecting {{'}}', ','}}")));
+            }
+            self.expect(":", "':'")?;
+            fields.push(Field { value: self.expression()? });
+            if self.eat(",").is_none() {
+                self.expect("}", "{'}', ','}")?;
+                break;
+            }
+        }
+        Ok(self.push(open.at, Kind::Struct { name: name.into(), fields }))
+    }
+
+    fn list(&mut self, open: Lexeme) -> Parsed {
+        let (mut elements, mut optional) = (Vec::new(), Vec::new());
+        if self.is(",") {
+            self.take();
+            self.expect("]", "']'")?;
+        } else {
+            loop {
+                if self.eat("]").is_some() {
+                    break;
+                }
+                optional.push(self.eat("?").is_some());
+                elements.push(self.expression()?);
+                if self.eat(",").is_none() {
+                    self.expect("]", "{']', ','}")?;
+                    break;
+                }
+            }
+        }
+        Ok(self.push(open.at, Kind::List { elements, optional }))
+    }
+
+    fn map(&mut self, open: Lexeme) -> Parsed {
+        let mut entries = Vec::new();
+        loop {
+            if self.eat("}").is_some() {
+                break;
+            }
+            let is_optional = self.eat("?").is_some();
+            let key = self.expression()?;
+            self.expect(":", "':'")?;
+            let value = self.expression()?;
+            entries.push(Entry { key, value, is_optional });
+            if self.eat(",").is_none() {
+                self.expect("}", "{'}', ','}")?;
+                break;
+            }
+        }
+        Ok(self.push(open.at, Kind::Map { entries }))
+    }
+
+    fn member_call(&mut self, at: usize, function: &str, target: Id, args: Vec<Id>) -> Parsed {
+        let expanded = Macro { parser: self, at }.expand(function, target, &args);
+        match expanded {
+            None => Ok(self.push(at, Kind::Call { function: function.into(), target: Some(target), args })),
+            Some(Ok(id)) => Ok(id),
+            Some(Err((at, message))) => {
+                self.issues.push(Issue { at, message: message.into() });
+                Ok(self.push(at as usize, Kind::Unspecified))
+            }
+        }
+    }
+}
+
+/// One macro, being unfolded: its nodes stand where its bracket opens.
+struct Macro<'p, 's> {
+    parser: &'p mut Parser<'s>,
+    at: usize,
+}
+
+type Expanded = Result<Id, (u32, String)>;
+
+impl Macro<'_, '_> {
+    fn expand(&mut self, function: &str, target: Id, args: &[Id]) -> Option<Expanded> {
+        Some(match (function, args) {
+            ("all" | "exists" | "exists_one" | "existsOne", [var, body]) => {
+                self.quantifier(function, target, &[*var], *body)
+            }
+            ("all" | "exists" | "exists_one" | "existsOne", [var, var2, body]) => {
+                self.quantifier(function, target, &[*var, *var2], *body)
+            }
+            ("map", [var, body]) => self.collect(target, *var, None, *body),
+            ("map", [var, filter, body]) => self.collect(target, *var, Some(*filter), *body),
+            ("filter", [var, filter]) => self.collect(target, *var, Some(*filter), *var),
+            ("transformList", [var, var2, body]) => self.transform(function, target, *var, *var2, None, *body),
+            ("transformMap" | "transformMapEntry", [var, var2, body]) => {
+                self.transform(function, target, *var, *var2, None, *body)
+            }
+            ("transformList" | "transformMap" | "transformMapEntry", [var, var2, filter, body]) => {
+                self.transform(function, target, *var, *var2, Some(*filter), *body)
+            }
+            ("optMap" | "optFlatMap", [var, body]) => self.optional(function, target, *var, *body),
+            ("sortBy", [var, body]) => self.sort_by(target, *var, *body),
+            _ => return None,
+        })
+    }
+
+    fn push(&mut self, kind: Kind) -> Id {
+        self.parser.push(self.at, kind)
+    }
+
+    fn call(&mut self, function: &str, args: Vec<Id>) -> Id {
+        self.parser.call(self.at, function, args)
+    }
+
+    fn member(&mut self, function: &str, target: Id, args: Vec<Id>) -> Id {
+        self.push(Kind::Call { function: function.into(), target: Some(target), args })
+    }
+
+    fn ident(&mut self, name: &str) -> Id {
+        self.push(Kind::Ident(name.into()))
+    }
+
+    fn literal(&mut self, literal: Literal) -> Id {
+        self.push(Kind::Literal(literal))
+    }
+
+    fn empty_list(&mut self) -> Id {
+        self.push(Kind::List { elements: Vec::new(), optional: Vec::new() })
+    }
+
+    fn list_of(&mut self, element: Id) -> Id {
+        self.push(Kind::List { elements: vec![element], optional: vec![false] })
+    }
+
+    fn variable(&self, arg: Id, otherwise: &str) -> Result<Arc<str>, (u32, String)> {
+        let at = self.parser.ast.at(arg);
+        match self.parser.ast.kind(arg) {
+            Kind::Ident(name) if &**name == ACCU => {
+                Err((at, "iteration variable overwrites accumulator variable".to_owned()))
+            }
+            Kind::Ident(name) => Ok(Arc::clone(name)),
+            _ => Err((at, otherwise.to_owned())),
+        }
+    }
+
+    fn variables(&self, args: &[Id], otherwise: &str) -> Result<(Arc<str>, Option<Arc<str>>), (u32, String)> {
+        let [first, rest @ ..] = args else { return Err((0, otherwise.to_owned())) };
+        let var = self.variable(*first, otherwise)?;
+        let var2 = rest.first().map(|second| self.variable(*second, otherwise)).transpose()?;
+        if let Some(second) = rest.first()
+            && var2.as_ref() == Some(&var)
+        {
+            return Err((self.parser.ast.at(*second), format!("duplicate variable name: {var}")));
+        }
+        Ok((var, var2))
+    }
+
+    fn each(&mut self, range: Id, vars: (Arc<str>, Option<Arc<str>>), parts: [Id; 4]) -> Id {
+        let [init, condition, step, result] = parts;
+        let (var, var2) = vars;
+        let accu = ACCU.into();
+        self.push(Kind::Comprehension(Box::new(Comprehension {
+            range,
+            var,
+            var2,
+            accu,
+            init,
+            condition,
+            step,
+            result,
+        })))
+    }
+
+    fn quantifier(&mut self, function: &str, range: Id, vars: &[Id], body: Id) -> Expanded {
+        let vars = self.variables(vars, "argument must be a simple name")?;
+        let parts = match function {
+            "all" => {
+                let init = self.literal(Literal::Bool(true));
+                let accu = self.ident(ACCU);
+                let condition = self.call("@not_strictly_false", vec![accu]);
+                let accu = self.ident(ACCU);
+                let step = self.call("_&&_", vec![accu, body]);
+                [init, condition, step, self.ident(ACCU)]
+            }
+            "exists" => {
+                let init = self.literal(Literal::Bool(false));
+                let accu = self.ident(ACCU);
+                let not = self.call("!_", vec![accu]);
+                let condition = self.call("@not_strictly_false", vec![not]);
+                let accu = self.ident(ACCU);
+                let step = self.call("_||_", vec![accu, body]);
+                [init, condition, step, self.ident(ACCU)]
+            }
+            _ => {
+                let init = self.literal(Literal::Int(0));
+                let condition = self.literal(Literal::Bool(true));
+                let accu = self.ident(ACCU);
+                let one = self.literal(Literal::Int(1));
+                let more = self.call("_+_", vec![accu, one]);
+                let accu = self.ident(ACCU);
+                let step = self.call("_?_:_", vec![body, more, accu]);
+                let accu = self.ident(ACCU);
+                let one = self.literal(Literal::Int(1));
+                [init, condition, step, self.call("_==_", vec![accu, one])]
+            }
+        };
+        Ok(self.each(range, vars, parts))
+    }
+
+    fn filtered(&mut self, filter: Option<Id>, step: Id) -> Id {
+        match filter {
+            None => step,
+            Some(filter) => {
+                let accu = self.ident(ACCU);
+                self.call("_?_:_", vec![filter, step, accu])
+            }
+        }
+    }
+
+    fn collect(&mut self, range: Id, var: Id, filter: Option<Id>, body: Id) -> Expanded {
+        let vars = self.variables(&[var], "argument is not an identifier")?;
+        let init = self.empty_list();
+        let condition = self.literal(Literal::Bool(true));
+        let accu = self.ident(ACCU);
+        let list = self.list_of(body);
+        let step = self.call("_+_", vec![accu, list]);
+        let step = self.filtered(filter, step);
+        let result = self.ident(ACCU);
+        Ok(self.each(range, vars, [init, condition, step, result]))
+    }
+
+    fn transform(
+        &mut self,
+        function: &str,
+        range: Id,
+        var: Id,
+        var2: Id,
+        filter: Option<Id>,
+        body: Id,
+    ) -> Expanded {
+        let vars = self.variables(&[var, var2], "argument must be a simple name")?;
+        let accu = self.ident(ACCU);
+        let (init, step) = match function {
+            "transformList" => {
+                let list = self.list_of(body);
+                let step = self.call("_+_", vec![accu, list]);
+                (self.empty_list(), step)
+            }
+            _ => {
+                let step = if function == "transformMap" {
+                    let key = self.ident(&vars.0.clone());
+                    self.call("cel.@mapInsert", vec![accu, key, body])
+                } else {
+                    self.call("cel.@mapInsert", vec![accu, body])
+                };
+                (self.push(Kind::Map { entries: Vec::new() }), step)
+            }
+        };
+        let step = self.filtered(filter, step);
+        let condition = self.literal(Literal::Bool(true));
+        let result = self.ident(ACCU);
+        Ok(self.each(range, vars, [init, condition, step, result]))
+    }
+
+    /// A variable for one value: a comprehension over nothing.
+    fn bind(&mut self, name: &str, value: Id, body: Id) -> Id {
+        let range = self.empty_list();
+        let condition = self.literal(Literal::Bool(false));
+        let step = self.ident(name);
+        self.push(Kind::Comprehension(Box::new(Comprehension {
+            range,
+            var: "#unused".into(),
+            var2: None,
+            accu: name.into(),
+            init: value,
+            condition,
+            step,
+            result: body,
+        })))
+    }
+
+    fn optional(&mut self, function: &str, target: Id, var: Id, body: Id) -> Expanded {
+        let Kind::Ident(name) = self.parser.ast.kind(var).clone() else {
+            let message = format!("{function}() variable name must be a simple identifier");
+            return Err((self.parser.ast.at(var), message));
+        };
+        let has = self.member("hasValue", target, Vec::new());
+        // Each of the two reads the target; the tree may share what is never changed apart.
+        let copy = self.copy(target, 0).ok_or((self.at as u32, "max recursion depth exceeded".to_owned()))?;
+        let value = self.member("value", copy, Vec::new());
+        let bound = self.bind(&name, value, body);
+        let yes = if function == "optMap" { self.call("optional.of", vec![bound]) } else { bound };
+        let no = self.call("optional.none", Vec::new());
+        Ok(self.call("_?_:_", vec![has, yes, no]))
+    }
+
+    fn sort_by(&mut self, target: Id, var: Id, body: Id) -> Expanded {
+        const INPUT: &str = "@__sortBy_input__";
+        let input = self.ident(INPUT);
+        if matches!(self.parser.ast.kind(target), Kind::Literal(_) | Kind::Map { .. } | Kind::Struct { .. }) {
+            let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            return Err((self.parser.ast.at(target), message.to_owned()));
+        }
+        let keys = self.collect(input, var, None, body)?;
+        let input = self.ident(INPUT);
+        let sorted = self.member("@sortByAssociatedKeys", input, vec![keys]);
+        Ok(self.bind(INPUT, target, sorted))
+    }
+
+    /// A tree with nodes of its own: the checker notes a type for each.
+    fn copy(&mut self, id: Id, depth: usize) -> Option<Id> {
+        if depth > MAX_TREE || self.parser.ast.len() > 4 * MAX_LENGTH {
+            return None;
+        }
+        let kind = match self.parser.ast.kind(id).clone() {
+            Kind::Select { operand, field, is_test } => {
+                Kind::Select { operand: self.copy(operand, depth + 1)?, field, is_test }
+            }
+            Kind::Call { function, target, args } => Kind::Call {
+                function,
+                target: match target {
+                    Some(target) => Some(self.copy(target, depth + 1)?),
+                    None => None,
+                },
+                args: self.copies(&args, depth)?,
+            },
+            Kind::List { elements, optional } => Kind::List { elements: self.copies(&elements, depth)?, optional },
+            Kind::Map { entries } => {
+                let mut copies = Vec::new();
+                for entry in entries {
+                    let (key, value) = (self.copy(entry.key, depth + 1)?, self.copy(entry.value, depth + 1)?);
+                    copies.push(Entry { key, value, ..entry });
+                }
+                Kind::Map { entries: copies }
+            }
+            Kind::Struct { name, fields } => {
+                let values: Vec<Id> = fields.iter().map(|field| field.value).collect();
+                let fields = self.copies(&values, depth)?.into_iter().map(|value| Field { value }).collect();
+                Kind::Struct { name, fields }
+            }
+            Kind::Comprehension(each) => Kind::Comprehension(Box::new(Comprehension {
+                range: self.copy(each.range, depth + 1)?,
+                init: self.copy(each.init, depth + 1)?,
+                condition: self.copy(each.condition, depth + 1)?,
+                step: self.copy(each.step, depth + 1)?,
+                result: self.copy(each.result, depth + 1)?,
+                ..*each
+            })),
+            leaf => leaf,
+        };
+        let at = self.parser.ast.at(id);
+        Some(self.parser.ast.push(at, kind))
+    }
+
+    fn copies(&mut self, ids: &[Id], depth: usize) -> Option<Vec<Id>> {
+        ids.iter().map(|id| self.copy(*id, depth + 1)).collect()
+    }
+}
