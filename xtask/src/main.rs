@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 
 mod accuracy;
+mod apiserver;
 mod apply;
 mod argo;
 mod bench_rules;
@@ -15,6 +16,8 @@ mod measure;
 mod oracle;
 mod parity;
 mod process;
+mod server;
+mod wire;
 mod yaml_golden;
 
 use std::error::Error;
@@ -32,6 +35,12 @@ tasks
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
     managed-fields              server-side apply against structured-merge-diff and apimachinery
+    apiserver [FLAG…]           the API server against the real kube-apiserver
+      --record                    run the real one only, and write its answers anew
+      --recorded                  compare with the recorded answers: no Go is needed
+      --case PATTERN              only the cases FILE/CASE that fit (`*` is any text)
+      --server URL --token TOKEN --ca FILE
+                                  compare a server that runs already instead of starting ours
     argo                        Argo CD's health checks in our sandbox against their published tests
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
@@ -80,6 +89,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
         ["conformance", "managed-fields"] => apply::run(),
+        ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)
