@@ -9,6 +9,7 @@
 //! | times of this age | `<time>`, `<microtime>` |
 //! | ages in cells of tables | `<age>` |
 //! | names from `generateName` | the prefix and `<generated:1>` |
+//! | managed fields | sorted by operation, manager, version and subresource |
 //! | allocated addresses and ports | `address:1`, `port:1` |
 //!
 //! Of the headers only those stay that matter, and of those only what is not the ordinary value.
@@ -173,6 +174,15 @@ impl Normaliser {
                 // A map's order is that of its keys, on both sides: labels are given in the same order.
                 map.iter().map(|(key, value)| (self.text(key), self.value(key, value))).collect()
             }
+            Value::Array(items) if key == "managedFields" => {
+                // Upstream sorts by time first, whose seconds are chance. The labels below are given after sorting.
+                let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+                let mut items: Vec<&Value> = items.iter().collect();
+                items.sort_by_cached_key(|entry| {
+                    ["operation", "manager", "apiVersion", "subresource"].map(|key| text(entry, key))
+                });
+                items.into_iter().map(|item| self.value("", item)).collect()
+            }
             Value::Array(items) => items.iter().map(|item| self.value(key, item)).collect(),
             Value::String(text) => match key {
                 "resourceVersion" => self.revision(text).into(),
@@ -287,11 +297,12 @@ impl Normaliser {
 }
 
 /// What stands before a revision in upstream's messages.
-const BEFORE_REVISION: [&str; 4] = [
+const BEFORE_REVISION: [&str; 5] = [
     "resource version: ",
     "current: ",
     "ResourceVersion in object meta: ",
     "ResourceVersion in precondition: ",
+    "\"resourceVersion\":\"",
 ];
 
 fn is_uid(bytes: &[u8]) -> bool {

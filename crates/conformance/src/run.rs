@@ -220,7 +220,8 @@ impl<'t> Run<'t> {
                 }
                 let sent: Value = serde_json::from_slice(&request.body).unwrap_or(Value::Null);
                 let prefix = sent.pointer("/metadata/generateName").and_then(Value::as_str);
-                let name = body.pointer("/metadata/name").and_then(Value::as_str);
+                let name = body.pointer("/metadata/name").or_else(|| body.pointer("/details/name"));
+                let name = name.and_then(Value::as_str);
                 if let (Some(prefix), Some(name)) = (prefix, name)
                     && sent.pointer("/metadata/name").is_none()
                 {
@@ -326,8 +327,9 @@ fn picked(body: &Value, places: &[String]) -> Value {
     if places.is_empty() {
         return body.clone();
     }
-    let found = |place: &String| (place.clone(), place::all(body, place).into_iter().cloned().collect());
-    Value::Object(places.iter().map(found).collect::<Map<String, Value>>())
+    let found = |place: &String| (place.clone(), place::all(body, place).into_iter().cloned().collect::<Vec<_>>());
+    let found = places.iter().map(found).filter(|(_, values)| !values.is_empty());
+    Value::Object(found.map(|(place, values)| (place, values.into())).collect::<Map<String, Value>>())
 }
 
 fn raw(head: Response) -> Raw {

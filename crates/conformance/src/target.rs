@@ -29,7 +29,9 @@ pub const IDENTITIES: [Identity; 5] = [
 pub fn token_file() -> String {
     let line = |identity: &Identity| {
         let Identity { name, token, uid, groups } = identity;
-        format!("{token},{name},{uid},\"{}\"\n", groups.join(","))
+        // An empty column would be a group without a name.
+        let groups = if groups.is_empty() { String::new() } else { format!(",\"{}\"", groups.join(",")) };
+        format!("{token},{name},{uid}{groups}\n")
     };
     IDENTITIES.iter().map(line).collect()
 }
