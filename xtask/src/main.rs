@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 
 mod accuracy;
+mod apiserver;
 mod apply;
 mod argo;
 mod bench_rules;
@@ -18,6 +19,8 @@ mod parity;
 mod patch;
 mod process;
 mod selectors;
+mod server;
+mod wire;
 mod yaml_golden;
 
 use std::error::Error;
@@ -37,6 +40,12 @@ tasks
     managed-fields              server-side apply against structured-merge-diff and apimachinery
     patch                       the API's patches against apimachinery and evanphx/json-patch
     selectors                   selectors, JSON paths and Accept headers against Go's libraries
+    apiserver [FLAG…]           the API server against the real kube-apiserver
+      --record                    run the real one only, and write its answers anew
+      --recorded                  compare with the recorded answers: no Go is needed
+      --case PATTERN              only the cases FILE/CASE that fit (`*` is any text)
+      --server URL --token TOKEN --ca FILE
+                                  compare a server that runs already instead of starting ours
     argo                        Argo CD's health checks in our sandbox against their published tests
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
@@ -94,6 +103,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "managed-fields"] => apply::run(),
         ["conformance", "patch"] => patch::run(),
         ["conformance", "selectors"] => selectors::run(),
+        ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)

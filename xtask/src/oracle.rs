@@ -35,34 +35,88 @@ pub(crate) fn cache() -> Outcome<PathBuf> {
 
 /// Builds the Go module `conformance/NAME` unless the same one has been built with the same Go before.
 pub(crate) fn build(name: &str) -> Outcome<Oracle> {
-    let module = corpora::root().join("conformance").join(name);
+    build_package(name, name, ".", &[])
+}
+
+/// A program of others' that is built from its module.
+#[allow(dead_code, reason = "kubectl, Helm and the controllers are for the scripts of real clients")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    Etcd,
+    KubeApiserver,
+    KubeControllerManager,
+    KubeScheduler,
+    Kubectl,
+    Kwok,
+    Helm,
+}
+
+/// Builds a program of others', from the versions in `conformance/{etcd,kubernetes,helm}`. The first of Kubernetes' takes minutes.
+pub(crate) fn program(program: Program) -> Outcome<Oracle> {
+    let (module, name, package) = match program {
+        Program::Etcd => ("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
+        Program::KubeApiserver => ("kubernetes", "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+        Program::KubeControllerManager => {
+            ("kubernetes", "kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager")
+        }
+        Program::KubeScheduler => ("kubernetes", "kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+        Program::Kubectl => ("kubernetes", "kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+        Program::Kwok => ("kubernetes", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Program::Helm => ("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
+    };
+    let flags = match module {
+        "kubernetes" => format!("-s -w {}", kubernetes_version()?),
+        _ => "-s -w".to_owned(),
+    };
+    build_package(module, name, package, &["-ldflags", &flags])
+}
+
+/// The flags that tell Kubernetes' programs their version: without it kube-apiserver refuses to start.
+fn kubernetes_version() -> Outcome<String> {
+    let file = corpora::root().join("conformance/kubernetes/go.mod");
+    let text = fs::read_to_string(&file)?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
+    let version = line.ok_or("conformance/kubernetes/go.mod requires no k8s.io/kubernetes")?;
+    let mut parts = version.split('.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let flag = |name: &str, value: &str| format!("-X k8s.io/component-base/version.{name}={value}");
+    Ok([flag("gitVersion", &format!("v{version}")), flag("gitMajor", major), flag("gitMinor", minor)]
+        .join(" "))
+}
+
+/// Builds a package as seen from the Go module `conformance/MODULE`, unless it has been built from the same files with the same Go before.
+fn build_package(module: &str, name: &str, package: &str, flags: &[&str]) -> Outcome<Oracle> {
+    let folder = corpora::root().join("conformance").join(module);
     let Some(go) = process::find("go") else {
-        return missing(format!("conformance/{name} needs Go, and no `go` is in PATH"));
+        return missing(format!("conformance/{module} needs Go, and no `go` is in PATH"));
     };
 
     let mut hasher = DefaultHasher::new();
     let version = Command::new(&go).arg("version").output()?.stdout;
     version.hash(&mut hasher);
-    hash_folder(&module, &mut hasher)?;
+    hash_folder(&folder, &mut hasher)?;
+    flags.hash(&mut hasher);
     let program = cache()?.join(format!("{name}-{:016x}", hasher.finish()));
     if program.is_file() {
         return Ok(Oracle::Ready(program));
     }
 
-    println!("building conformance/{name} with {}", String::from_utf8_lossy(&version).trim());
+    println!("building {name} from conformance/{module} with {}", String::from_utf8_lossy(&version).trim());
     let start = Instant::now();
     // Built beside its final name: two builds at once, or one that is cut off, leave no half program there.
     let unfinished = program.with_extension(format!("{}.unfinished", std::process::id()));
     let built = process::passes(
         Command::new(&go)
-            .args(["build", "-trimpath", "-mod=readonly", "-o"])
+            .args(["build", "-trimpath", "-mod=readonly"])
+            .args(flags)
+            .arg("-o")
             .arg(&unfinished)
-            .arg(".")
+            .arg(package)
             .env("CGO_ENABLED", "0")
-            .current_dir(&module),
+            .current_dir(&folder),
     )?;
     if !built {
-        return Err(format!("conformance/{name} does not build").into());
+        return Err(format!("{name} of conformance/{module} does not build").into());
     }
     fs::rename(&unfinished, &program)?;
     println!("built in {:.0} s", start.elapsed().as_secs_f64());

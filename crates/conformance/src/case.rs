@@ -1,0 +1,321 @@
+//! Scripts as data: one YAML file a contract.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::target::Error;
+use crate::{matrix, vars::Vars};
+
+/// A file of cases.
+#[derive(Clone, Debug)]
+pub struct CaseFile {
+    /// The file's name without its ending.
+    pub name: String,
+    /// Run once, before the first case. Nothing of it is recorded.
+    pub setup: Vec<Step>,
+    /// The cases, in the order of their names. None knows of another.
+    pub cases: Vec<Case>,
+    pub(crate) vars: Vars,
+}
+
+/// One script.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name, unique in all files: its namespace is called so.
+    pub name: String,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+    /// Steps that read only: they may run side by side, after all others.
+    pub readers: Vec<Step>,
+    /// Whether it needs a namespace of its own.
+    pub(crate) namespaced: bool,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Sends a request.
+    Send,
+    /// Opens a watch, reads it until a condition holds, and closes it.
+    Watch,
+    /// Opens a watch that later steps read.
+    Open,
+    /// Reads an open watch until a condition holds.
+    Read,
+    /// Sends a request until its answer is 200; nothing is recorded.
+    Ready,
+    /// Forgets the history before now; nothing is recorded.
+    Compact,
+}
+
+/// Until when a watch is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// So many events, bookmarks included.
+    Events(usize),
+    /// A bookmark.
+    Bookmark,
+    /// The server ends the stream.
+    End,
+}
+
+/// What an answer is repeated for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Await {
+    /// This status code.
+    Status(u16),
+    /// This value at this place of the body.
+    Value(String, Value),
+}
+
+/// One step of a script.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What is done.
+    pub action: Action,
+    /// The request's method.
+    pub method: String,
+    /// Path and query, with variables; of [`Action::Read`] the watch's name.
+    pub path: String,
+    /// Whose request it is.
+    pub user: String,
+    /// Headers, with variables.
+    pub headers: Vec<(String, String)>,
+    /// The body, with variables: a text is sent as it is, all else as JSON.
+    pub body: Option<Value>,
+    /// Values for [`Step::body`], by JSON pointer; null removes.
+    pub set: Map<String, Value>,
+    /// What later steps know: name and place in the body.
+    pub save: Vec<(String, String)>,
+    /// Until when a watch is read.
+    pub until: Until,
+    /// What the request is repeated for.
+    pub wait: Option<Await>,
+    /// The places of the body that are compared; all of it when empty.
+    pub pick: Vec<String>,
+    /// Of a text body, the lines that are compared: those that begin so.
+    pub lines: Vec<String>,
+    /// The name of the watch that [`Action::Open`] opens.
+    pub opens: String,
+}
+
+impl Default for Step {
+    fn default() -> Self {
+        Self {
+            action: Action::Send,
+            method: "GET".to_owned(),
+            path: String::new(),
+            user: "admin".to_owned(),
+            headers: vec![],
+            body: None,
+            set: Map::new(),
+            save: vec![],
+            until: Until::End,
+            wait: None,
+            pick: vec![],
+            lines: vec![],
+            opens: String::new(),
+        }
+    }
+}
+
+impl Step {
+    /// Whether its answer is part of a recording.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        !matches!(self.action, Action::Ready | Action::Compact)
+    }
+}
+
+/// What may stand for a longer `Accept`.
+const ACCEPT: [(&str, &str); 8] = [
+    (
+        "table",
+        "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+    ),
+    ("table-only", "application/json;as=Table;v=v1;g=meta.k8s.io"),
+    ("partial", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"),
+    ("partial-list", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"),
+    (
+        "aggregated",
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+    ),
+    (
+        "aggregated-v2beta1",
+        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+    ),
+    ("protobuf", "application/vnd.kubernetes.protobuf"),
+    ("yaml", "application/yaml"),
+];
+
+/// What may stand for a longer `Content-Type`.
+const TYPE: [(&str, &str); 6] = [
+    ("json", "application/json"),
+    ("yaml", "application/yaml"),
+    ("merge", "application/merge-patch+json"),
+    ("json-patch", "application/json-patch+json"),
+    ("strategic", "application/strategic-merge-patch+json"),
+    ("apply", "application/apply-patch+yaml"),
+];
+
+fn alias(table: &[(&str, &str)], word: &str) -> String {
+    table.iter().find(|(short, _)| *short == word).map_or(word, |(_, long)| long).to_owned()
+}
+
+impl CaseFile {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] says which step is not as it must be.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let mut json = Vec::new();
+        settled_manifest::yaml_to_json(text.as_bytes(), &mut json).map_err(|why| Error::file(name, why))?;
+        let value: Value = serde_json::from_slice(&json).map_err(|why| Error::file(name, why))?;
+        let steps = |case: &str, value: Option<&Value>| -> Result<Vec<Step>, Error> {
+            let items = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let numbered = items.iter().enumerate();
+            numbered
+                .map(|(at, item)| {
+                    step(item).map_err(|why| Error::file(name, format!("{case}, step {at}: {why}")))
+                })
+                .collect()
+        };
+        let mut vars = Vars::default();
+        for (key, value) in value.get("vars").and_then(Value::as_object).into_iter().flatten() {
+            vars.set(key, value.clone());
+        }
+        let mut cases = Vec::new();
+        for (case, value) in value.get("cases").and_then(Value::as_object).into_iter().flatten() {
+            let readers = match value.get("matrix") {
+                Some(matrix) => matrix::expand(matrix)
+                    .iter()
+                    .map(step)
+                    .collect::<Result<_, _>>()
+                    .map_err(|why| Error::file(name, format!("{case}: {why}")))?,
+                None => vec![],
+            };
+            let given = if value.is_array() { Some(value) } else { value.get("steps") };
+            let namespaced = vars.value(value).to_string().contains("<ns>");
+            cases.push(Case { name: case.clone(), steps: steps(case, given)?, readers, namespaced });
+        }
+        Ok(Self { name: name.to_owned(), setup: steps("setup", value.get("setup"))?, cases, vars })
+    }
+}
+
+/// Reads all files of cases in a folder, in the order of their names.
+///
+/// # Errors
+///
+/// When a file can't be read, is not as it must be, or has a case that another one has too.
+pub fn load(folder: &Path) -> Result<Vec<CaseFile>, Error> {
+    let shown = folder.display().to_string();
+    let entries = fs::read_dir(folder).map_err(|why| Error::file(&shown, why))?;
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+    paths.sort();
+    let mut files: Vec<CaseFile> = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).map_err(|why| Error::file(&path.display().to_string(), why))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let file = CaseFile::parse(&name, &text)?;
+        for case in &file.cases {
+            let twice = files.iter().find(|other| other.cases.iter().any(|other| other.name == case.name));
+            if let Some(other) = twice {
+                return Err(Error::file(&name, format!("{} has a case {} too", other.name, case.name)));
+            }
+        }
+        files.push(file);
+    }
+    Ok(files)
+}
+
+/// Reads one step: `METHOD path`, or an object with the method as a key.
+fn step(value: &Value) -> Result<Step, String> {
+    let mut step = Step::default();
+    if let Value::String(line) = value {
+        let (method, path) = line.split_once(' ').unwrap_or((line, ""));
+        verb(&mut step, method, path)?;
+        return Ok(step);
+    }
+    let map = value.as_object().ok_or("neither a line nor an object")?;
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let list = |value: &Value| match value {
+        Value::Array(items) => items.iter().map(text).collect(),
+        one => vec![text(one)],
+    };
+    for (key, value) in map {
+        match key.as_str() {
+            "as" => step.user = text(value),
+            "accept" => step.headers.push(("Accept".to_owned(), alias(&ACCEPT, &text(value)))),
+            "type" => step.headers.push(("Content-Type".to_owned(), alias(&TYPE, &text(value)))),
+            "agent" => step.headers.push(("User-Agent".to_owned(), text(value))),
+            "headers" => {
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    for value in list(value) {
+                        step.headers.push((name.clone(), value));
+                    }
+                }
+            }
+            "body" => step.body = Some(value.clone()),
+            "set" => step.set = value.as_object().cloned().ok_or("set is no object")?,
+            "save" => {
+                for (name, place) in value.as_object().ok_or("save is no object")? {
+                    step.save.push((name.clone(), text(place)));
+                }
+            }
+            "until" => {
+                step.until = match value {
+                    Value::String(word) if word == "bookmark" => Until::Bookmark,
+                    Value::String(word) if word == "end" => Until::End,
+                    other => {
+                        let count = other.as_u64().and_then(|count| usize::try_from(count).ok());
+                        Until::Events(count.ok_or("until is a number, bookmark or end")?)
+                    }
+                }
+            }
+            "await" => {
+                step.wait = Some(match value {
+                    Value::Object(map) => {
+                        let (place, value) = map.iter().next().ok_or("await is empty")?;
+                        Await::Value(place.clone(), value.clone())
+                    }
+                    other => {
+                        let status = other.as_u64().and_then(|status| u16::try_from(status).ok());
+                        Await::Status(status.ok_or("await is a status or {place: value}")?)
+                    }
+                });
+            }
+            "pick" => step.pick = list(value),
+            "lines" => step.lines = list(value),
+            "opens" => step.opens = text(value),
+            method => verb(&mut step, method, &text(value))?,
+        }
+    }
+    if step.path.is_empty() && step.action != Action::Compact {
+        return Err("no method".to_owned());
+    }
+    Ok(step)
+}
+
+fn verb(step: &mut Step, method: &str, path: &str) -> Result<(), String> {
+    step.path = path.to_owned();
+    step.action = match method {
+        "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" | "OPTIONS" => {
+            step.method = method.to_owned();
+            Action::Send
+        }
+        "WATCH" => Action::Watch,
+        "OPEN" => Action::Open,
+        "READ" => Action::Read,
+        "READY" => Action::Ready,
+        "COMPACT" => Action::Compact,
+        other => return Err(format!("no such key: {other}")),
+    };
+    Ok(())
+}

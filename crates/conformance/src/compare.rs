@@ -1,0 +1,169 @@
+//! Where two answers differ, and which differences are meant.
+
+use serde_json::Value;
+
+use crate::target::Error;
+
+/// One place where an answer differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The place in the answer, as a JSON pointer.
+    pub place: String,
+    /// What the real server has there.
+    pub theirs: Option<Value>,
+    /// What the other one has there.
+    pub ours: Option<Value>,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let short = |value: &Option<Value>| match value {
+            None => "(nothing)".to_owned(),
+            Some(value) => {
+                let text = value.to_string();
+                match text.char_indices().nth(400) {
+                    Some((at, _)) => format!("{}…", &text[..at]),
+                    None => text,
+                }
+            }
+        };
+        write!(
+            formatter,
+            "{}\n    theirs {}\n    ours   {}",
+            self.place,
+            short(&self.theirs),
+            short(&self.ours)
+        )
+    }
+}
+
+/// All places where two answers differ, the deepest ones that hold the whole difference.
+#[must_use]
+pub fn compare(theirs: &Value, ours: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    walk("", Some(theirs), Some(ours), &mut found);
+    found
+}
+
+fn walk(place: &str, theirs: Option<&Value>, ours: Option<&Value>, found: &mut Vec<Difference>) {
+    let at = |key: &str| format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
+    match (theirs, ours) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            for (key, value) in a {
+                walk(&at(key), Some(value), b.get(key), found);
+            }
+            for (key, value) in b.iter().filter(|(key, _)| !a.contains_key(*key)) {
+                walk(&at(key), None, Some(value), found);
+            }
+        }
+        (Some(Value::Array(a)), Some(Value::Array(b))) if a.len() == b.len() => {
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                walk(&at(&index.to_string()), Some(a), Some(b), found);
+            }
+        }
+        (a, b) if a == b => {}
+        (a, b) => {
+            found.push(Difference { place: place.to_owned(), theirs: a.cloned(), ours: b.cloned() });
+        }
+    }
+}
+
+/// A difference that is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Which cases: `file/case`, with `*` for any text.
+    pub case: String,
+    /// Which steps, numbered from 0; all of them unless it says.
+    pub step: Option<usize>,
+    /// Which places, with `*` for any text; all of them unless it says.
+    pub place: String,
+    /// Why it differs.
+    pub reason: String,
+}
+
+/// The table of the differences that are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// The table's rows.
+    pub rows: Vec<Known>,
+}
+
+impl Differences {
+    /// Reads the table: a YAML list of `{case, step, place, reason}`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] when it is something else, or a row has no reason.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |problem: String| Error::file("differences", problem);
+        let mut json = Vec::new();
+        settled_manifest::yaml_to_json(text.as_bytes(), &mut json).map_err(|why| wrong(why.to_string()))?;
+        let value: Value = serde_json::from_slice(&json).map_err(|why| wrong(why.to_string()))?;
+        let mut rows = Vec::new();
+        for row in value.as_array().into_iter().flatten() {
+            let text = |key: &str| row.get(key).and_then(Value::as_str).map(str::to_owned);
+            rows.push(Known {
+                case: text("case").ok_or_else(|| wrong(format!("no case: {row}")))?,
+                step: row.get("step").and_then(Value::as_u64).and_then(|step| usize::try_from(step).ok()),
+                place: text("place").unwrap_or_else(|| "*".to_owned()),
+                reason: text("reason").ok_or_else(|| wrong(format!("no reason: {row}")))?,
+            });
+        }
+        Ok(Self { rows })
+    }
+
+    /// The first row that says that a difference is meant.
+    #[must_use]
+    pub fn reason(&self, file: &str, case: &str, step: usize, difference: &Difference) -> Option<&Known> {
+        let name = format!("{file}/{case}");
+        self.rows.iter().find(|row| {
+            matches(&row.case, &name)
+                && row.step.is_none_or(|wanted| wanted == step)
+                && matches(&row.place, &difference.place)
+        })
+    }
+}
+
+/// Whether a text is a pattern's, where `*` is any text.
+#[must_use]
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn differences_are_the_deepest() {
+        let places = |a, b| compare(&a, &b).into_iter().map(|one| one.place).collect::<Vec<_>>();
+        assert_eq!(places(json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": 1, "c": 3}})), ["/a/c"]);
+        assert_eq!(places(json!({"a": [1, 2]}), json!({"a": [1]})), ["/a"]);
+        assert_eq!(places(json!({"a": 1}), json!({"b": 1})), ["/a", "/b"]);
+        assert!(places(json!([1, {"x": null}]), json!([1, {"x": null}])).is_empty());
+    }
+
+    #[test]
+    fn patterns_match() {
+        for (pattern, text, wanted) in [
+            ("*", "", true),
+            ("a/*", "a/b", true),
+            ("a/*", "b/a/b", false),
+            ("*/b", "a/b", true),
+            ("a*c*e", "abcde", true),
+            ("a*c*e", "abce f", false),
+            ("ab", "abc", false),
+        ] {
+            assert_eq!(matches(pattern, text), wanted, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Answers without what differs from run to run.
+//!
+//! | what | becomes |
+//! |---|---|
+//! | uids, anywhere | `uid:1`, numbered as they appear |
+//! | revisions | `rv:1`, numbered as they appear; `rv:3<rv:2` when a new one is lower than the highest before |
+//! | a bookmark's revision | `rv:bookmark`, or `rv:bookmark-low` when an event before it was later |
+//! | continue tokens | what is in them |
+//! | times of this age | `<time>`, `<microtime>` |
+//! | ages in cells of tables | `<age>` |
+//! | names from `generateName` | the prefix and `<generated:1>` |
+//! | managed fields | sorted by operation, manager, version and subresource |
+//! | allocated addresses and ports | `address:1`, `port:1` |
+//!
+//! Of the headers only those stay that matter, and of those only what is not the ordinary value.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::target::Response;
+use crate::token;
+
+/// Headers that are compared, and their ordinary value.
+const HEADERS: [(&str, &str); 11] = [
+    ("content-type", "application/json"),
+    ("cache-control", "no-cache, private"),
+    ("audit-id", PRESENT),
+    ("x-content-type-options", ""),
+    ("warning", ""),
+    ("retry-after", ""),
+    ("allow", ""),
+    ("location", ""),
+    ("www-authenticate", ""),
+    ("etag", ""),
+    ("vary", ""),
+];
+
+/// Stands for a value that is never the same.
+const PRESENT: &str = "(present)";
+
+/// Columns of tables that hold ages, of whatever type.
+const AGES: [&str; 8] =
+    ["Age", "Duration", "Last Schedule", "Last Seen", "First Seen", "Since", "Completed", "Created At"];
+
+/// Replaces what differs from run to run by labels. One is used for all answers of a case: the labels' relations are the
+/// case's.
+#[derive(Clone, Debug, Default)]
+pub struct Normaliser {
+    uids: Vec<String>,
+    revisions: BTreeMap<u64, String>,
+    generated: Vec<(String, String)>,
+    addresses: Vec<String>,
+    columns: Vec<bool>,
+    highest: u64,
+}
+
+impl Normaliser {
+    /// The comparable form of an answer.
+    pub fn response(&mut self, response: &Response) -> Value {
+        let mut answer = Map::new();
+        answer.insert("status".to_owned(), response.status.into());
+        let mut headers = Map::new();
+        for (name, ordinary) in HEADERS {
+            let mut values: Vec<String> = response
+                .headers
+                .iter()
+                .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+                .map(|(_, value)| match name {
+                    "audit-id" | "etag" => PRESENT.to_owned(),
+                    _ => self.text(value),
+                })
+                .collect();
+            if name == "x-content-type-options" || name == "vary" {
+                // Set on some answers only, and of no use to API clients.
+                continue;
+            }
+            let empty_body = name == "content-type" && response.body.is_empty();
+            if values.is_empty() && !ordinary.is_empty() && !empty_body {
+                headers.insert(name.to_owned(), "(absent)".into());
+            } else if values.len() == 1 && values[0] != ordinary {
+                headers.insert(name.to_owned(), values.remove(0).into());
+            } else if values.len() > 1 {
+                headers.insert(name.to_owned(), values.into());
+            }
+        }
+        if !headers.is_empty() {
+            answer.insert("headers".to_owned(), headers.into());
+        }
+        if !response.body.is_empty() {
+            match serde_json::from_slice::<Value>(&response.body) {
+                Ok(body) => answer.insert("body".to_owned(), self.body(&body)),
+                Err(_) => answer
+                    .insert("text".to_owned(), self.text(&String::from_utf8_lossy(&response.body)).into()),
+            };
+        }
+        answer.into()
+    }
+
+    /// The comparable form of an event of a watch.
+    pub fn event(&mut self, line: &[u8]) -> Value {
+        let Ok(event) = serde_json::from_slice::<Value>(line) else {
+            return json!({"text": self.text(&String::from_utf8_lossy(line))});
+        };
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+        let mut object = event.get("object").cloned().unwrap_or(Value::Null);
+        let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let number = revision.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        if kind == "BOOKMARK" {
+            let label = if number < self.highest { "rv:bookmark-low" } else { "rv:bookmark" };
+            if let Some(revision) = object.pointer_mut("/metadata/resourceVersion") {
+                *revision = label.into();
+            }
+        } else {
+            self.highest = self.highest.max(number);
+        }
+        let mut answer = Map::new();
+        for (key, value) in event.as_object().into_iter().flatten() {
+            let value = if key == "object" { self.body(&object) } else { value.clone() };
+            answer.insert(key.clone(), value);
+        }
+        answer.into()
+    }
+
+    /// A new stream begins: bookmarks are compared with its own events.
+    pub fn begin_stream(&mut self) {
+        self.highest = 0;
+    }
+
+    /// From now on, a name that the server has made is a label.
+    pub fn generated(&mut self, prefix: &str, name: &str) {
+        if name.len() > prefix.len() && name.starts_with(prefix) {
+            let label = format!("{prefix}<generated:{}>", self.generated.len() + 1);
+            self.generated.push((name.to_owned(), label));
+        }
+    }
+
+    /// The comparable form of a body.
+    pub fn body(&mut self, body: &Value) -> Value {
+        if body.get("kind").and_then(Value::as_str) == Some("Table") {
+            return self.table(body);
+        }
+        self.value("", body)
+    }
+
+    fn table(&mut self, table: &Value) -> Value {
+        if let Some(columns) = table.get("columnDefinitions").and_then(Value::as_array)
+            && !columns.is_empty()
+        {
+            self.columns = columns
+                .iter()
+                .map(|column| {
+                    let text = |key: &str| column.get(key).and_then(Value::as_str).unwrap_or_default();
+                    text("type") == "date" || AGES.contains(&text("name"))
+                })
+                .collect();
+        }
+        let mut table = table.clone();
+        for row in table.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
+            let cells = row.get_mut("cells").and_then(Value::as_array_mut);
+            for (cell, is_age) in cells.into_iter().flatten().zip(&self.columns) {
+                let text = cell.as_str().unwrap_or_default();
+                if *is_age && text.starts_with(|first: char| first.is_ascii_digit()) {
+                    *cell = "<age>".into();
+                }
+            }
+        }
+        self.value("", &table)
+    }
+
+    fn value(&mut self, key: &str, value: &Value) -> Value {
+        match value {
+            Value::Object(map) => {
+                // A map's order is that of its keys, on both sides: labels are given in the same order.
+                map.iter().map(|(key, value)| (self.text(key), self.value(key, value))).collect()
+            }
+            Value::Array(items) if key == "managedFields" => {
+                // Upstream sorts by time first, whose seconds are chance. The labels below are given after sorting.
+                let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+                let mut items: Vec<&Value> = items.iter().collect();
+                items.sort_by_cached_key(|entry| {
+                    ["operation", "manager", "apiVersion", "subresource"].map(|key| text(entry, key))
+                });
+                items.into_iter().map(|item| self.value("", item)).collect()
+            }
+            Value::Array(items) => items.iter().map(|item| self.value(key, item)).collect(),
+            Value::String(text) => match key {
+                "resourceVersion" => self.revision(text).into(),
+                "continue" => match token::decode(text) {
+                    Some(inside) => {
+                        let mut inside = inside;
+                        if let Some(number) = inside.get("rv").and_then(Value::as_u64) {
+                            inside["rv"] = self.revision(&number.to_string()).into();
+                        }
+                        if let Some(start) = inside.get("start").and_then(Value::as_str) {
+                            inside["start"] = self.text(start).into();
+                        }
+                        inside
+                    }
+                    None => Value::from(text.as_str()),
+                },
+                "clusterIP" | "clusterIPs" if text.starts_with("10.") => self.address(text).into(),
+                _ => self.text(text).into(),
+            },
+            Value::Number(number) if key == "nodePort" || key == "healthCheckNodePort" => {
+                match number.as_u64() {
+                    Some(port @ 30_000..=32_767) => {
+                        self.address(&port.to_string()).replace("address", "port").into()
+                    }
+                    _ => value.clone(),
+                }
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn address(&mut self, text: &str) -> String {
+        let known = self.addresses.iter().position(|address| address == text);
+        let index = known.unwrap_or_else(|| {
+            self.addresses.push(text.to_owned());
+            self.addresses.len() - 1
+        });
+        format!("address:{}", index + 1)
+    }
+
+    fn revision(&mut self, text: &str) -> String {
+        let number = match text.parse::<u64>() {
+            // 0 is no revision: it means "any".
+            Ok(number) if number > 0 => number,
+            _ => return text.to_owned(),
+        };
+        if let Some(label) = self.revisions.get(&number) {
+            return label.clone();
+        }
+        let next = self.revisions.range(number..).next().map(|(_, label)| label.clone());
+        let own = format!("rv:{}", self.revisions.len() + 1);
+        self.revisions.insert(number, own.clone());
+        match next {
+            // Said once, where it appears: from then on the plain label stands for it.
+            Some(higher) => format!("{own}<{higher}"),
+            None => own,
+        }
+    }
+
+    /// A text with uids, times, generated names, and revisions in messages replaced.
+    pub fn text(&mut self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (name, label) in &self.generated {
+            if text.contains(name.as_str()) {
+                text = text.replace(name.as_str(), label);
+            }
+        }
+        let bytes = text.as_bytes();
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        while at < bytes.len() {
+            let fresh = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+            if fresh && is_uid(&bytes[at..]) {
+                let uid = &text[at..at + 36];
+                let known = self.uids.iter().position(|known| known == uid);
+                let index = known.unwrap_or_else(|| {
+                    self.uids.push(uid.to_owned());
+                    self.uids.len() - 1
+                });
+                out.push_str(&format!("uid:{}", index + 1));
+                at += 36;
+            } else if fresh && let Some((length, micro)) = time(&bytes[at..]) {
+                out.push_str(if micro { "<microtime>" } else { "<time>" });
+                at += length;
+            } else if fresh
+                && let Some(before) = BEFORE_REVISION.iter().find(|before| text[at..].starts_with(**before))
+            {
+                out.push_str(before);
+                at += before.len();
+                let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let label = self.revision(&text[at..at + digits]);
+                out.push_str(&label);
+                at += digits;
+                // "too old resource version: 1 (2345)"
+                let rest = &text[at..];
+                if let Some(inner) = rest.strip_prefix(" (")
+                    && let Some((number, _)) = inner.split_once(')')
+                    && number.bytes().all(|byte| byte.is_ascii_digit())
+                {
+                    // Where the window begins is each server's own.
+                    out.push_str(" (rv:oldest)");
+                    at += number.len() + 3;
+                }
+            } else {
+                let width = text[at..].chars().next().map_or(1, char::len_utf8);
+                out.push_str(&text[at..at + width]);
+                at += width;
+            }
+        }
+        out
+    }
+}
+
+/// What stands before a revision in upstream's messages.
+const BEFORE_REVISION: [&str; 5] = [
+    "resource version: ",
+    "current: ",
+    "ResourceVersion in object meta: ",
+    "ResourceVersion in precondition: ",
+    "\"resourceVersion\":\"",
+];
+
+fn is_uid(bytes: &[u8]) -> bool {
+    let Some((uid, rest)) = bytes.split_at_checked(36) else { return false };
+    let digits = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
+    };
+    uid.iter().enumerate().all(digits) && !rest.first().is_some_and(u8::is_ascii_alphanumeric)
+}
+
+/// The length of a time of our days at the beginning of a text, and whether it has parts of seconds.
+fn time(bytes: &[u8]) -> Option<(usize, bool)> {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00";
+    let shaped = bytes.get(..SHAPE.len())?;
+    let fits = shaped.iter().zip(SHAPE).all(|(byte, shape)| match shape {
+        b'0' => byte.is_ascii_digit(),
+        other => byte == other,
+    });
+    // Times that a script has written itself are of another age, and stay.
+    if !fits || !(b"2024"[..] <= shaped[..4] && shaped[..4] < b"2090"[..]) {
+        return None;
+    }
+    let rest = &bytes[SHAPE.len()..];
+    let fraction = match rest.first() {
+        Some(b'.') => 1 + rest[1..].iter().take_while(|byte| byte.is_ascii_digit()).count(),
+        _ => 0,
+    };
+    (rest.get(fraction) == Some(&b'Z')).then_some((SHAPE.len() + fraction + 1, fraction > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_keep_relations() {
+        let mut normal = Normaliser::default();
+        let body = json!({"metadata": {"resourceVersion": "20", "uid": "9f0eb0e7-b354-44a8-9ea0-3901e497e62d",
+            "creationTimestamp": "2026-11-21T09:25:45Z"}});
+        let wanted =
+            json!({"metadata": {"resourceVersion": "rv:1", "uid": "uid:1", "creationTimestamp": "<time>"}});
+        assert_eq!(normal.body(&body), wanted);
+        assert_eq!(normal.body(&body), wanted);
+        for (text, wanted) in [
+            ("uid 9f0eb0e7-b354-44a8-9ea0-3901e497e62d!", "uid uid:1!"),
+            ("2026-11-21T09:25:45.123456Z", "<microtime>"),
+            ("2001-11-21T09:25:45Z", "2001-11-21T09:25:45Z"),
+            ("too old resource version: 20 (30)", "too old resource version: rv:1 (rv:oldest)"),
+            (
+                "Too large resource version: 21, current: 20",
+                "Too large resource version: rv:2, current: rv:1",
+            ),
+            ("é", "é"),
+        ] {
+            assert_eq!(normal.text(text), wanted);
+        }
+        assert_eq!(normal.revision("19"), "rv:3<rv:1");
+        assert_eq!(normal.revision("19"), "rv:3");
+        assert_eq!(normal.revision("0"), "0");
+        normal.generated("a-", "a-xyz12");
+        assert_eq!(normal.text("configmaps \"a-xyz12\""), "configmaps \"a-<generated:1>\"");
+    }
+}

@@ -1,0 +1,88 @@
+//! The answers of a server, kept: one file of answers for each file of cases.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::target::Error;
+
+/// The normalised answers to one file of cases.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// For each case, an answer a step.
+    pub cases: BTreeMap<String, Vec<Value>>,
+}
+
+impl Recording {
+    /// The text of a file: an answer a line. An answer that the same case has given before is the number of that step.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::from("{");
+        for (at, (name, answers)) in self.cases.iter().enumerate() {
+            text.push_str(if at == 0 { "\n" } else { ",\n" });
+            text.push_str(&Value::from(name.as_str()).to_string());
+            text.push_str(": [");
+            let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+            for (step, answer) in answers.iter().enumerate() {
+                text.push_str(if step == 0 { "\n" } else { ",\n" });
+                let line = answer.to_string();
+                match seen.get(&line) {
+                    Some(before) => text.push_str(&before.to_string()),
+                    None => {
+                        text.push_str(&line);
+                        seen.insert(line, step);
+                    }
+                }
+            }
+            text.push(']');
+        }
+        text.push_str("\n}\n");
+        text
+    }
+
+    /// Reads what [`Recording::to_text`] has written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] when it is something else.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let raw: BTreeMap<String, Vec<Value>> =
+            serde_json::from_str(text).map_err(|why| Error::file(name, why))?;
+        let mut cases = BTreeMap::new();
+        for (case, answers) in raw {
+            let whole: Option<Vec<Value>> = answers
+                .iter()
+                .map(|answer| match answer.as_u64() {
+                    Some(before) => answers.get(usize::try_from(before).ok()?).cloned(),
+                    None => Some(answer.clone()),
+                })
+                .collect();
+            let whole =
+                whole.ok_or_else(|| Error::file(name, format!("{case} refers to a step it hasn't")))?;
+            cases.insert(case, whole);
+        }
+        Ok(Self { cases })
+    }
+}
+
+/// Reads all recordings of a folder, by the name of their file of cases.
+///
+/// # Errors
+///
+/// When a file can't be read or is no recording.
+pub fn load_recordings(folder: &Path) -> Result<BTreeMap<String, Recording>, Error> {
+    let shown = folder.display().to_string();
+    let entries = fs::read_dir(folder).map_err(|why| Error::file(&shown, why))?;
+    let mut recordings = BTreeMap::new();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if path.extension().is_none_or(|ending| ending != "json") {
+            continue;
+        }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).map_err(|why| Error::file(&path.display().to_string(), why))?;
+        recordings.insert(name.clone(), Recording::parse(&name, &text)?);
+    }
+    Ok(recordings)
+}

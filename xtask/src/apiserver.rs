@@ -1,0 +1,233 @@
+//! The API server against the real one: the same scripts to both, their answers normalised and compared.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use settled_conformance::{
+    Case, CaseFile, Differences, Recording, Runner, Target, compare, load, load_recordings,
+};
+
+use crate::server::{self, Kind};
+use crate::wire::Client;
+use crate::{Outcome, corpora};
+
+/// How many differences of a case are printed.
+const PRINTED: usize = 12;
+
+/// What the flags ask for.
+#[derive(Default)]
+struct Flags<'f> {
+    record: bool,
+    recorded: bool,
+    real_as_ours: bool,
+    case: Option<&'f str>,
+    server: Option<&'f str>,
+    token: Option<&'f str>,
+    ca: Option<&'f str>,
+}
+
+impl<'f> Flags<'f> {
+    fn parse(words: &[&'f str]) -> Outcome<Self> {
+        let mut flags = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().copied().ok_or(format!("{word} needs a value"));
+            match *word {
+                "--record" => flags.record = true,
+                "--recorded" => flags.recorded = true,
+                "--real-as-ours" => flags.real_as_ours = true,
+                "--case" => flags.case = Some(value()?),
+                "--server" => flags.server = Some(value()?),
+                "--token" => flags.token = Some(value()?),
+                "--ca" => flags.ca = Some(value()?),
+                unknown => return Err(format!("no such flag: {unknown}").into()),
+            }
+        }
+        Ok(flags)
+    }
+
+    fn wants(&self, file: &CaseFile, case: &Case) -> bool {
+        self.case.is_none_or(|pattern| {
+            let name = format!("{}/{}", file.name, case.name);
+            settled_conformance::matches(pattern, &name) || settled_conformance::matches(pattern, &case.name)
+        })
+    }
+}
+
+fn folder() -> PathBuf {
+    corpora::root().join("conformance/apiserver")
+}
+
+/// Compares, or records; false where an answer differs and the table of differences has no reason.
+pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
+    let flags = Flags::parse(words)?;
+    let files = load(&folder().join("cases"))?;
+    if flags.record {
+        return record(&flags, &files);
+    }
+    let theirs = if flags.recorded {
+        load_recordings(&folder().join("recorded"))?
+    } else {
+        match server::start(Kind::Real)? {
+            None => return Ok(true),
+            Some(real) => {
+                println!("kube-apiserver was ready after {:.1} s", real.took.as_secs_f64());
+                answers(&real.client, &flags, &files)?
+            }
+        }
+    };
+    let ours = if let Some(url) = flags.server {
+        let ca = flags.ca.ok_or("--server needs --ca FILE")?;
+        let mut client = Client::new(url, Path::new(ca))?;
+        client.admin_token = flags.token.map(str::to_owned);
+        answers(&client, &flags, &files)?
+    } else {
+        // The real one against itself shows what the normaliser has missed.
+        let kind = if flags.real_as_ours { Kind::Real } else { Kind::Ours };
+        let Some(server) = server::start(kind)? else { return Ok(true) };
+        println!("ours was ready after {:.0} ms", server.took.as_secs_f64() * 1000.0);
+        answers(&server.client, &flags, &files)?
+    };
+    report(&flags, &files, &theirs, &ours)
+}
+
+fn record(flags: &Flags<'_>, files: &[CaseFile]) -> Outcome<bool> {
+    let Some(real) = server::start(Kind::Real)? else { return Ok(true) };
+    println!(
+        "kube-apiserver was ready after {:.1} s; its administrator's token is {}",
+        real.took.as_secs_f64(),
+        server::admin_token()
+    );
+    let fresh = answers(&real.client, flags, files)?;
+    let folder = folder().join("recorded");
+    fs::create_dir_all(&folder)?;
+    let mut kept = load_recordings(&folder)?;
+    let (mut cases, mut steps, mut failed) = (0, 0, 0);
+    for (name, recording) in fresh {
+        for (case, answers) in &recording.cases {
+            cases += 1;
+            steps += answers.len();
+            for (step, answer) in
+                answers.iter().enumerate().filter(|(_, answer)| answer.get("failed").is_some())
+            {
+                failed += 1;
+                println!("{name}/{case}, step {step}: {answer}");
+            }
+        }
+        kept.entry(name).or_default().cases.extend(recording.cases);
+    }
+    for file in files {
+        let Some(recording) = kept.get_mut(&file.name) else { continue };
+        recording.cases.retain(|name, _| file.cases.iter().any(|case| case.name == *name));
+        fs::write(folder.join(format!("{}.json", file.name)), recording.to_text())?;
+    }
+    println!("recorded {cases} cases, {steps} answers; {failed} failed");
+    Ok(failed == 0)
+}
+
+/// Runs all cases that are wanted.
+fn answers(
+    target: &dyn Target,
+    flags: &Flags<'_>,
+    files: &[CaseFile],
+) -> Outcome<BTreeMap<String, Recording>> {
+    let runner = Runner::new(target);
+    let mut all = BTreeMap::new();
+    for file in files {
+        let wanted: Vec<&Case> = file.cases.iter().filter(|case| flags.wants(file, case)).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let mut recording = Recording::default();
+        match runner.setup(file) {
+            Ok(()) => {
+                for case in wanted {
+                    recording.cases.insert(case.name.clone(), runner.run(file, case));
+                }
+            }
+            Err(why) => {
+                println!("{why}");
+                for case in wanted {
+                    let failed = serde_json::json!({"failed": why.to_string()});
+                    recording.cases.insert(case.name.clone(), vec![failed]);
+                }
+            }
+        }
+        all.insert(file.name.clone(), recording);
+    }
+    Ok(all)
+}
+
+fn report(
+    flags: &Flags<'_>,
+    files: &[CaseFile],
+    theirs: &BTreeMap<String, Recording>,
+    ours: &BTreeMap<String, Recording>,
+) -> Outcome<bool> {
+    let table = folder().join("differences.yaml");
+    let meant = Differences::parse(
+        &fs::read_to_string(&table).map_err(|why| format!("{}: {why}", table.display()))?,
+    )?;
+    let (mut cases, mut steps, mut equal, mut known, mut wrong) = (0, 0, 0, 0, 0);
+    for file in files {
+        let mut bad = 0;
+        let mut all = 0;
+        for case in file.cases.iter().filter(|case| flags.wants(file, case)) {
+            cases += 1;
+            all += 1;
+            let nothing = Vec::new();
+            let of = |all: &BTreeMap<String, Recording>| {
+                all.get(&file.name).and_then(|recording| recording.cases.get(&case.name)).cloned()
+            };
+            let theirs = of(theirs).unwrap_or_default();
+            let ours = of(ours).unwrap_or_else(|| nothing.clone());
+            let mut printed = 0;
+            for step in 0..theirs.len().max(ours.len()) {
+                steps += 1;
+                let [a, b] =
+                    [&theirs, &ours].map(|answers| answers.get(step).cloned().unwrap_or(Value::Null));
+                let mut unmeant = Vec::new();
+                let mut any = false;
+                for difference in compare(&a, &b) {
+                    any = true;
+                    if meant.reason(&file.name, &case.name, step, &difference).is_none() {
+                        unmeant.push(difference);
+                    }
+                }
+                match (any, unmeant.is_empty()) {
+                    (false, _) => equal += 1,
+                    (true, true) => known += 1,
+                    (true, false) => {
+                        wrong += 1;
+                        if printed < PRINTED {
+                            println!("{}/{}, step {step}: {}", file.name, case.name, title(case, step));
+                        }
+                        for difference in &unmeant {
+                            if printed < PRINTED {
+                                println!("  {difference}");
+                            }
+                            printed += 1;
+                        }
+                    }
+                }
+            }
+            if printed > PRINTED {
+                println!("  … and {} more in this case", printed - PRINTED);
+            }
+            bad += usize::from(printed > 0);
+        }
+        if all > 0 {
+            println!("{:<24} {all:>4} cases, {bad:>4} differ", file.name);
+        }
+    }
+    println!("{cases} cases, {steps} answers: {equal} equal, {known} differ as documented, {wrong} differ");
+    Ok(wrong == 0)
+}
+
+/// The request of a recorded step.
+fn title(case: &Case, step: usize) -> String {
+    let recorded = case.steps.iter().filter(|step| step.is_recorded()).chain(&case.readers);
+    recorded.skip(step).take(1).map(|step| format!("{} {}", step.method, step.path)).collect()
+}

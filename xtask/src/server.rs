@@ -1,0 +1,246 @@
+//! Servers to compare: the real kube-apiserver on its etcd, and ours, each on free loopback ports in a temporary folder.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use settled_conformance::{Identity, Request, Target, token_file};
+
+use crate::oracle::{self, Oracle, Program};
+use crate::wire::Client;
+use crate::{Outcome, corpora, process};
+
+/// How long a server may take until it is ready.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// etcd and kube-apiserver.
+    Real,
+    /// `settled serve`.
+    Ours,
+}
+
+/// A running server. It is killed, and its folder removed, when this is dropped.
+pub(crate) struct Server {
+    pub(crate) client: Client,
+    /// From start to ready.
+    pub(crate) took: Duration,
+    processes: Vec<Child>,
+    folder: PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The last one first: kube-apiserver before its etcd. A graceful stop would take a minute.
+        for child in self.processes.iter_mut().rev() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Starts a server; nothing, and a line that says so, when it can't be had here.
+pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
+    let folder = std::env::temp_dir().join(format!("settled-{kind:?}-{}", std::process::id()));
+    drop(fs::remove_dir_all(&folder));
+    fs::create_dir_all(&folder)?;
+    match kind {
+        Kind::Real => real(folder),
+        Kind::Ours => ours(folder).map(Some),
+    }
+}
+
+fn real(folder: PathBuf) -> Outcome<Option<Server>> {
+    let mut programs = Vec::new();
+    for program in [Program::Etcd, Program::KubeApiserver] {
+        match oracle::program(program)? {
+            Oracle::Ready(path) => programs.push(path),
+            Oracle::Skipped(why) => {
+                println!("SKIPPED: {why}");
+                return Ok(None);
+            }
+        }
+    }
+    let [etcd, apiserver] = [&programs[0], &programs[1]];
+    let file = |name: &str| folder.join(name).display().to_string();
+    fs::write(folder.join("tokens.csv"), token_file())?;
+    service_account_keys(&folder)?;
+    let [port, client, peer] = free_ports()?;
+    let start = Instant::now();
+    let [client_url, peer_url] = [client, peer].map(|port| format!("http://127.0.0.1:{port}"));
+    let etcd = Command::new(etcd)
+        .args(["--data-dir", &file("etcd"), "--unsafe-no-fsync", "--log-level=warn"])
+        .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])
+        .args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url])
+        .args(["--initial-cluster", &format!("default={peer_url}")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(folder.join("etcd.log"))?)
+        .spawn()?;
+    let apiserver = Command::new(apiserver)
+        .arg(format!("--etcd-servers={client_url}"))
+        .arg(format!("--cert-dir={}", file("certs")))
+        .arg(format!("--secure-port={port}"))
+        .arg(format!("--service-account-key-file={}", file("sa.key")))
+        .arg(format!("--service-account-signing-key-file={}", file("sa.key")))
+        .arg(format!("--token-auth-file={}", file("tokens.csv")))
+        .args(REAL_FLAGS)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(folder.join("kube-apiserver.log"))?)
+        .spawn();
+    let mut processes = vec![etcd];
+    processes.push(apiserver?);
+    let certificate = folder.join("certs/apiserver.crt");
+    wait("kube-apiserver's certificate", &mut processes, &folder, || certificate.is_file())?;
+    let mut real = Client::new(&format!("https://127.0.0.1:{port}"), &certificate)?;
+    real.etcd = Some(client);
+    ready(&real, &mut processes, &folder)?;
+    Ok(Some(Server { client: real, took: start.elapsed(), processes, folder }))
+}
+
+/// What both servers are alike in: no admission of service accounts, whose tokens ours has no place for yet. What the real one
+/// writes by itself all the time is off, so that two runs have the same revisions.
+const REAL_FLAGS: [&str; 9] = [
+    "--bind-address=127.0.0.1",
+    "--service-cluster-ip-range=10.0.0.0/16",
+    "--service-account-issuer=https://kubernetes.default.svc",
+    "--authorization-mode=RBAC",
+    "--disable-admission-plugins=ServiceAccount",
+    "--endpoint-reconciler-type=none",
+    "--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false",
+    "--etcd-compaction-interval=0",
+    "--profiling=false",
+];
+
+fn ours(folder: PathBuf) -> Outcome<Server> {
+    let binary = corpora::root().join("target/release/settled");
+    let binary = std::env::var_os("SETTLED_BINARY").map_or(binary, PathBuf::from);
+    if !binary.is_file() {
+        let built = process::passes(
+            Command::new("cargo")
+                .args(["build", "--release", "--locked", "--package", "settled"])
+                .current_dir(corpora::root()),
+        )?;
+        if !built || !binary.is_file() {
+            return Err("`settled` does not build".into());
+        }
+    }
+    fs::write(folder.join("tokens.csv"), token_file())?;
+    let [port] = free_ports()?;
+    let start = Instant::now();
+    let child = Command::new(binary)
+        .args(["serve", "--memory", "--port", &port.to_string(), "--data-dir"])
+        .arg(folder.join("data"))
+        .arg("--token-auth-file")
+        .arg(folder.join("tokens.csv"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(folder.join("settled.log"))?)
+        .spawn()?;
+    let mut processes = vec![child];
+    let certificate = folder.join("data/ca.crt");
+    wait("the server's certificate", &mut processes, &folder, || certificate.is_file())?;
+    let client = Client::new(&format!("https://127.0.0.1:{port}"), &certificate)?;
+    ready(&client, &mut processes, &folder)?;
+    Ok(Server { client, took: start.elapsed(), processes, folder })
+}
+
+fn free_ports<const N: usize>() -> Outcome<[u16; N]> {
+    // All are held until all are known: so they differ.
+    let mut held = Vec::new();
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+/// A key for service accounts, made by openssl: kube-apiserver does not start without.
+fn service_account_keys(folder: &Path) -> Outcome<()> {
+    let key = folder.join("sa.key");
+    let mut command = Command::new("openssl");
+    command.args(["genrsa", "-out"]).arg(&key).arg("2048").stderr(Stdio::null()).stdout(Stdio::null());
+    let made = process::started(command.status(), &command)?;
+    if made.success() { Ok(()) } else { Err("openssl makes no key".into()) }
+}
+
+fn ready(client: &Client, processes: &mut [Child], folder: &Path) -> Outcome<()> {
+    let request = |path: &str| Request {
+        method: "GET".to_owned(),
+        path: path.to_owned(),
+        user: "admin".to_owned(),
+        headers: vec![],
+        body: vec![],
+    };
+    let answers = |path| client.send(&request(path)).is_ok_and(|answer| answer.status == 200);
+    wait("/readyz", processes, folder, || answers("/readyz"))?;
+    // Made in the background after that.
+    wait("the namespace default", processes, folder, || answers("/api/v1/namespaces/default"))
+}
+
+fn wait(what: &str, processes: &mut [Child], folder: &Path, done: impl Fn() -> bool) -> Outcome<()> {
+    let start = Instant::now();
+    let problem = loop {
+        if done() {
+            return Ok(());
+        }
+        if processes.iter_mut().any(|child| matches!(child.try_wait(), Ok(Some(_)))) {
+            break format!("a server ended while waiting for {what}");
+        }
+        if start.elapsed() > PATIENCE {
+            break format!("{what} did not come");
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    for child in processes.iter_mut().rev() {
+        drop(child.kill());
+        drop(child.wait());
+    }
+    Err(format!("{problem}; its logs are in {}", folder.display()).into())
+}
+
+/// Compacts etcd at its latest revision, and leaves the note that kube-apiserver leaves and looks for.
+pub(crate) fn compact(port: u16) -> Outcome<()> {
+    let answer = etcd(port, "/v3/kv/range", r#"{"key":"AA=="}"#)?;
+    let value: serde_json::Value = serde_json::from_str(&answer)?;
+    let revision =
+        value.pointer("/header/revision").and_then(serde_json::Value::as_str).ok_or("no revision")?;
+    let revision: u64 = revision.parse()?;
+    etcd(port, "/v3/kv/compaction", &format!(r#"{{"revision":"{revision}","physical":true}}"#))?;
+    Ok(())
+}
+
+/// One request to etcd's JSON gateway.
+fn etcd(port: u16, path: &str, body: &str) -> Outcome<String> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port))?;
+    let length = body.len();
+    write!(
+        socket,
+        "POST {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("etcd's answer has no end of its head")?;
+    if !head.contains(" 200 ") {
+        return Err(format!("etcd {path}: {answer}").into());
+    }
+    Ok(body.to_owned())
+}
+
+/// The token of the administrator, to be shown to people.
+pub(crate) fn admin_token() -> &'static str {
+    settled_conformance::IDENTITIES
+        .iter()
+        .find(|Identity { name, .. }| *name == "admin")
+        .map_or("", |one| one.token)
+}
