@@ -146,7 +146,7 @@ fn ours(folder: PathBuf) -> Outcome<Server> {
         .stderr(File::create(folder.join("settled.log"))?)
         .spawn()?;
     let mut processes = vec![child];
-    let certificate = folder.join("data/ca.crt");
+    let certificate = folder.join("data/pki/ca.crt");
     wait("the server's certificate", &mut processes, &folder, || certificate.is_file())?;
     let client = Client::new(&format!("https://127.0.0.1:{port}"), &certificate)?;
     ready(&client, &mut processes, &folder)?;

@@ -1,12 +1,10 @@
 //! How the built-in kinds behave in writes: one row each, where upstream has a strategy in code
 //! (`pkg/registry/*/*/strategy.go` of Kubernetes 1.36).
 
-use crate::metadata::NameRule;
 use crate::model::{Behaviour, Dependents, StatusKeeps};
 
 /// What most built-in kinds do.
 const PLAIN: Behaviour = Behaviour {
-    names: NameRule::Subdomain,
     generation: false,
     create_on_update: false,
     unconditional_update: true,
@@ -21,12 +19,11 @@ const CONDITIONAL: Behaviour = Behaviour { unconditional_update: false, ..PLAIN 
 const COUNTED_CONDITIONAL: Behaviour = Behaviour { generation: true, ..CONDITIONAL };
 const RETURNED: Behaviour = Behaviour { returns_deleted: true, ..PLAIN };
 const UPSERTED: Behaviour = Behaviour { create_on_update: true, ..PLAIN };
-const ROLE: Behaviour = Behaviour { names: NameRule::Path, ..UPSERTED };
 
 /// The behaviour of a built-in kind.
 pub(crate) fn builtin(group: &str, plural: &str) -> Behaviour {
     match (group, plural) {
-        ("", "namespaces") => Behaviour { names: NameRule::Label, returns_deleted: true, ..PLAIN },
+        ("", "namespaces") => RETURNED,
         ("", "pods") => Behaviour {
             generation: true,
             graceful: true,
@@ -35,7 +32,7 @@ pub(crate) fn builtin(group: &str, plural: &str) -> Behaviour {
             ..PLAIN
         },
         ("", "services") => {
-            Behaviour { names: NameRule::Label1035, create_on_update: true, returns_deleted: true, ..PLAIN }
+            Behaviour { create_on_update: true, ..RETURNED }
         }
         ("", "events") => Behaviour { dependents: Dependents::Unsupported, ..UPSERTED },
         ("events.k8s.io", "events") => Behaviour { dependents: Dependents::Unsupported, ..UPSERTED },
@@ -55,7 +52,7 @@ pub(crate) fn builtin(group: &str, plural: &str) -> Behaviour {
         ("admissionregistration.k8s.io", _) => COUNTED_CONDITIONAL,
         ("coordination.k8s.io", _) => Behaviour { create_on_update: true, ..CONDITIONAL },
         ("node.k8s.io", "runtimeclasses") => Behaviour { create_on_update: true, ..CONDITIONAL },
-        ("rbac.authorization.k8s.io", _) => ROLE,
+        ("rbac.authorization.k8s.io", _) => UPSERTED,
         ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => RETURNED,
         ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments") => {
             Behaviour { returns_deleted: true, ..CONDITIONAL }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
+use settled_cel::Validator;
 use settled_managed_fields as managed;
 use settled_schema::{FieldError, Schema};
 
@@ -35,6 +36,7 @@ pub(crate) struct Custom {
     pub(crate) terminating: bool,
     parsed: OnceLock<Option<Schema>>,
     types: OnceLock<Types>,
+    rules: OnceLock<Option<Validator>>,
 }
 
 /// The types of all versions, for server-side apply: `apiVersion`, the name of the type, the schema.
@@ -80,7 +82,23 @@ impl Custom {
 
     pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let Some(schema) = self.schema() else { return Vec::new() };
-        causes(&schema.validate(new, old))
+        let mut causes = causes(&schema.validate(new, old));
+        // As upstream has it: rules may rely on what these say.
+        const BLOCKING: [&str; 4] =
+            ["FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"];
+        let Some(rules) = self.rules() else { return causes };
+        if causes.iter().any(|cause| BLOCKING.contains(&cause.reason.as_str())) {
+            let message = format!("Invalid value: null: {}", settled_cel::NOT_CHECKED);
+            causes.push(Cause::new("FieldValueInvalid", message, "<nil>"));
+        } else {
+            causes.extend(rules.validate(new, old).into_iter().map(rule_cause));
+        }
+        causes
+    }
+
+    /// The CEL rules, compiled when they are needed first.
+    fn rules(&self) -> Option<&Validator> {
+        self.rules.get_or_init(|| Validator::compile(&self.open_api, "").0).as_ref()
     }
 
     pub(crate) fn types(&self) -> Types {
@@ -185,6 +203,7 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
             terminating,
             parsed: OnceLock::new(),
             types: OnceLock::new(),
+            rules: OnceLock::new(),
         };
         found.push(Definition::new(
             Names {
@@ -346,7 +365,24 @@ fn copy(to: &mut Value, from: &Value, name: &str) {
 
 /// What is wrong with a definition.
 pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause> {
-    causes(&settled_schema::validate_definition(new, old))
+    let mut causes = causes(&settled_schema::validate_definition(new, old));
+    if causes.is_empty() {
+        for (at, version) in versions(new).enumerate() {
+            let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
+            let before = old.and_then(|old| versions(old).nth(at)?.pointer("/schema/openAPIV3Schema"));
+            // Compiling takes its time; what is stored has been compiled.
+            if before == Some(schema) {
+                continue;
+            }
+            let path = format!("spec.versions[{at}].schema.openAPIV3Schema");
+            causes.extend(Validator::compile(schema, &path).1.into_iter().map(rule_cause));
+        }
+    }
+    causes
+}
+
+fn rule_cause(error: settled_cel::FieldError) -> Cause {
+    Cause::new(error.reason, error.message, error.field)
 }
 
 fn causes(errors: &[FieldError]) -> Vec<Cause> {

@@ -181,7 +181,7 @@ impl Definition {
     /// Was the entry written under an older definition, so that it must be read anew?
     pub(crate) fn needs_completion(&self, entry: &Entry) -> bool {
         match &self.model {
-            Model::Builtin(_) => false,
+            Model::Builtin(_) => self.model.stored_as().is_some(),
             Model::Custom(custom) => custom.changed > entry.mod_revision().0,
         }
     }

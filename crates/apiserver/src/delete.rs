@@ -61,7 +61,7 @@ impl Core {
                 Step::Mark(object) if options.dry_run => return Ok(Deleted::Pending(*object)),
                 Step::Remove => (Write::delete(key.clone(), expect), None),
                 Step::Mark(object) => {
-                    let bytes = object::encode(&object);
+                    let bytes = object::encode(&definition.model.to_stored(&object));
                     if *bytes == **entry.value() {
                         return Ok(Deleted::Pending(old));
                     }

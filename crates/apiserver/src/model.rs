@@ -1,5 +1,6 @@
 //! What is known of the objects of a kind: their schema, their defaults, and how they behave in writes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -12,7 +13,7 @@ use crate::builtin::{self, BuiltinKind};
 use crate::custom::{self, Custom};
 use crate::definition::{Definition, Part};
 use crate::error::Cause;
-use crate::metadata::NameRule;
+use crate::metadata::{self, NameRule};
 
 /// The schema of definitions. They are checked by what reads them.
 const CRD_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
@@ -45,7 +46,6 @@ pub(crate) struct Incoming {
 /// How the objects of a kind behave in writes. Upstream has a strategy in code for each kind; most of it is this.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Behaviour {
-    pub(crate) names: NameRule,
     /// `metadata.generation` counts the changes of what is asked for.
     pub(crate) generation: bool,
     /// A PUT creates what isn't there.
@@ -89,7 +89,6 @@ pub(crate) enum StatusKeeps {
 impl Behaviour {
     /// That of custom resources.
     pub(crate) const CUSTOM: Self = Self {
-        names: NameRule::Subdomain,
         generation: true,
         create_on_update: false,
         unconditional_update: false,
@@ -152,14 +151,70 @@ impl Model {
         }
     }
 
-    /// What is wrong with an object, all but its metadata.
-    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    /// What is wrong with a new object.
+    pub(crate) fn validate_create(&self, definition: &Definition, new: &Value) -> Vec<Cause> {
         match self {
-            Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
-                custom::validate_definition(new, old)
+            Self::Builtin(builtin) => {
+                let mut causes = builtin::validate(builtin.row, new, None);
+                if builtin.row.schema_name == CRD_SCHEMA {
+                    causes.extend(custom::validate_definition(new, None));
+                }
+                causes
             }
-            Self::Builtin(_) => Vec::new(),
-            Self::Custom(custom) => custom.validate(new, old),
+            Self::Custom(custom) => {
+                let mut causes = metadata::validate(new, definition.namespaced, NameRule::Subdomain);
+                causes.extend(custom.validate(new, None));
+                causes
+            }
+        }
+    }
+
+    /// What is wrong with a change of a part of an object.
+    pub(crate) fn validate_update(&self, definition: &Definition, part: Part, new: &Value, old: &Value) -> Vec<Cause> {
+        let mut causes = metadata::validate(new, definition.namespaced, NameRule::Path);
+        causes.extend(metadata::validate_update(new, old));
+        match self {
+            // The rules are about what people ask for; controllers say what they see.
+            Self::Builtin(_) if part != Part::Main && part != Part::Scale => {}
+            Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
+                causes.extend(custom::validate_definition(new, Some(old)));
+            }
+            Self::Builtin(builtin) => causes.extend(builtin::validate_content(builtin.row, new, Some(old))),
+            Self::Custom(custom) => causes.extend(custom.validate(new, Some(old))),
+        }
+        causes
+    }
+
+    /// What only the kind knows about a new object that has its name and uid.
+    pub(crate) fn prepare_create(&self, object: &mut Value) {
+        if let Self::Builtin(builtin) = self {
+            builtin::prepare_create(builtin.row, object);
+        }
+    }
+
+    /// The version and kind that objects are stored as, if it is another one.
+    pub(crate) fn stored_as(&self) -> Option<&'static BuiltinKind> {
+        let Self::Builtin(builtin) = self else { return None };
+        let stored = builtin::stored_as(builtin.row);
+        (!std::ptr::eq(stored, builtin.row)).then_some(stored)
+    }
+
+    /// An object as it is stored.
+    pub(crate) fn to_stored<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        match (self, self.stored_as()) {
+            (Self::Builtin(builtin), Some(stored)) => {
+                let mut object = object.clone();
+                builtin::convert(builtin.row, stored, &mut object);
+                Cow::Owned(object)
+            }
+            _ => Cow::Borrowed(object),
+        }
+    }
+
+    /// A stored object as one of this version.
+    pub(crate) fn from_stored(&self, object: &mut Value) {
+        if let (Self::Builtin(builtin), Some(stored)) = (self, self.stored_as()) {
+            builtin::convert(stored, builtin.row, object);
         }
     }
 

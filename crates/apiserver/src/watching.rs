@@ -301,8 +301,7 @@ impl WatchStream {
         if self.form.is_none() && !self.definition.needs_completion(entry) {
             push_stored(chunk, &self.definition, kind, entry, revision);
         } else {
-            let mut object = self.core.read(&self.definition, entry);
-            object::set_resource_version(&mut object, revision);
+            let object = self.core.read_at(&self.definition, entry, revision);
             self.push_object(chunk, kind, &object);
         }
         self.first = false;

@@ -124,7 +124,8 @@ impl Core {
                 metadata_mut(&mut object).insert("name".to_owned(), name.into());
             }
             strategy::prepare_create(definition, &mut object);
-            self.check_create(definition, &object)?;
+            definition.model.prepare_create(&mut object);
+            refuse(definition, &object, definition.model.validate_create(definition, &object))?;
             strategy::canonicalize(definition, &mut object);
             metadata::normalize(&mut object);
             self.admit(call, target, &mut object, None, options.dry_run).await?;
@@ -138,7 +139,7 @@ impl Core {
                     None => Ok(Outcome { written: Written::Object(object), created: true }),
                 };
             }
-            let bytes = object::encode(&object);
+            let bytes = object::encode(&definition.model.to_stored(&object));
             match self.store.write(Write::create(key, bytes)).await {
                 Ok(event) => return Ok(Outcome { written: stored(event.entry(), object), created: true }),
                 Err(WriteError::Conflict { .. }) if generate && attempts < MAX_NAMES => {}
@@ -166,13 +167,6 @@ impl Core {
         metadata::normalize(object);
         definition.model.default(object);
         Ok(())
-    }
-
-    fn check_create(&self, definition: &Definition, object: &Value) -> Result<(), ApiError> {
-        let names = definition.model.behaviour().names;
-        let mut causes = metadata::validate(object, definition.namespaced, names);
-        causes.extend(definition.model.validate(object, None));
-        refuse(definition, object, causes)
     }
 
     /// The namespace must be there and not on its way out.
@@ -257,7 +251,7 @@ impl Core {
             object::set_resource_version(&mut new, current);
             strategy::prepare_update(definition, part, &mut new, &old);
             keep_system_fields(&mut new, &old);
-            self.check_update(definition, &new, &old)?;
+            refuse(definition, &new, definition.model.validate_update(definition, part, &new, &old))?;
             strategy::canonicalize(definition, &mut new);
             metadata::normalize(&mut new);
             keep_times_of_managers(&mut new, &old);
@@ -274,7 +268,7 @@ impl Core {
                 return Ok(Outcome { written: Written::Object(new), created: false });
             }
             let expect = Expect::Revision(entry.mod_revision());
-            let bytes = object::encode(&new);
+            let bytes = object::encode(&definition.model.to_stored(&new));
             let write = if finished {
                 Write::delete(key.clone(), expect)
             } else if *bytes == **entry.value() {
@@ -368,17 +362,20 @@ impl Core {
         }
     }
 
-    fn check_update(&self, definition: &Definition, new: &Value, old: &Value) -> Result<(), ApiError> {
-        let mut causes = metadata::validate(new, definition.namespaced, metadata::NameRule::Path);
-        causes.extend(metadata::validate_update(new, old));
-        causes.extend(definition.model.validate(new, Some(old)));
-        refuse(definition, new, causes)
-    }
-
     /// A stored object as the definition has it.
     pub(crate) fn read(&self, definition: &Definition, entry: &Entry) -> Value {
-        let mut object = object::decode(entry, definition.api_version(), &definition.kind);
-        if definition.needs_completion(entry) {
+        self.read_at(definition, entry, entry.mod_revision().0)
+    }
+
+    /// As [`Core::read`], with another revision: that of the deletion, for a watcher.
+    pub(crate) fn read_at(&self, definition: &Definition, entry: &Entry, revision: u64) -> Value {
+        let (api_version, kind) = match definition.model.stored_as() {
+            Some(stored) => (stored.api_version(), stored.kind),
+            None => (definition.api_version().to_owned(), definition.kind.as_str()),
+        };
+        let mut object = object::decode_at(entry.value(), revision, &api_version, kind);
+        definition.model.from_stored(&mut object);
+        if definition.model.is_custom() && definition.needs_completion(entry) {
             definition.model.read_in(&mut object);
             definition.model.default(&mut object);
         }

@@ -4,8 +4,6 @@
 //! generate builtins` from what Kubernetes publishes; `data/README.md` says which version and how to take the next one.
 //! Nothing is unpacked before it is asked for: the table of kinds is constant data.
 
-#![allow(dead_code, unused_imports, reason = "rules, views and documents wait for the routes that use them")]
-
 mod convert;
 mod decode;
 mod defaults;
