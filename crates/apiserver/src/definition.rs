@@ -45,7 +45,7 @@ pub(crate) struct Definition {
     pub(crate) model: Model,
     api_version: String,
     head: Head,
-    managers: [OnceLock<FieldManager<Types>>; 4],
+    managers: [OnceLock<FieldManager<Types>>; 5],
     retired: watch::Sender<bool>,
 }
 
@@ -68,6 +68,8 @@ pub(crate) enum Part {
     Scale,
     /// What keeps a namespace from going.
     Finalize,
+    /// Where a pod runs.
+    Binding,
 }
 
 /// What a [`Definition`] is called.
@@ -217,6 +219,7 @@ impl Definition {
             Part::Status => (1, "status"),
             Part::Scale => (2, "scale"),
             Part::Finalize => (3, "finalize"),
+            Part::Binding => (4, "binding"),
         };
         let cell = &self.managers[at];
         cell.get_or_init(|| {

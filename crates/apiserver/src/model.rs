@@ -253,7 +253,7 @@ impl Model {
     pub(crate) fn owned_filter(&self, part: Part) -> FieldFilter {
         let paths: &[&[&str]] = match (part, self.behaviour().status_keeps) {
             (Part::Main, _) => &[&["status"]],
-            (Part::Scale | Part::Finalize, _) => &[],
+            (Part::Scale | Part::Finalize | Part::Binding, _) => &[],
             (Part::Status, StatusKeeps::All) => &[&["spec"], &["metadata"]],
             (Part::Status, StatusKeeps::Labels) => &[&["spec"], &["metadata", "labels"]],
             (Part::Status, StatusKeeps::Owners) => {

@@ -41,6 +41,7 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
         Part::Status => {
             only_status(new, old, behaviour.status_keeps);
         }
+        Part::Binding => {}
         Part::Finalize => {
             let finalizers = new.pointer("/spec/finalizers").cloned();
             let metadata = new.get("metadata").cloned();

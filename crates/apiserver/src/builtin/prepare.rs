@@ -2,15 +2,48 @@
 
 use serde_json::{Map, Value, json};
 
+use super::quantity::Quantity;
 use super::{BuiltinKind, text};
 
 /// Completes a new object that has its name and uid, before it is validated.
 ///
 /// A Job gets its selector, and its Pods the labels that it selects by, unless `manualSelector` is set.
 pub(crate) fn prepare_create(kind: &BuiltinKind, object: &mut Value) {
-    if (kind.group, kind.kind) == ("batch", "Job") {
-        job(object);
+    match (kind.group, kind.kind) {
+        ("batch", "Job") => job(object),
+        ("", "Pod") => object["status"] = json!({"phase": "Pending", "qosClass": quality_of_service(object)}),
+        ("", "PersistentVolumeClaim" | "PersistentVolume") => object["status"] = json!({"phase": "Pending"}),
+        _ => {}
     }
+}
+
+/// How the pod is treated when a node runs short, by what its containers ask for
+/// (`pkg/apis/core/v1/helper/qos`).
+pub(crate) fn quality_of_service(pod: &Value) -> &'static str {
+    const COUNTED: [&str; 2] = ["cpu", "memory"];
+    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
+    let positive = |resources: &Value, which: &str, name: &str| {
+        resources[which][name].as_str().and_then(Quantity::parse).filter(|quantity| !quantity.is_zero())
+    };
+    // What the pod asks for as a whole goes before its containers.
+    let own: Vec<&Value> = match &pod["spec"]["resources"] {
+        Value::Object(_) => vec![&pod["spec"]["resources"]],
+        _ => containers.flatten().map(|container| &container["resources"]).collect(),
+    };
+    let asks = own.iter().any(|resources| {
+        ["requests", "limits"].iter().any(|which| COUNTED.iter().any(|name| positive(resources, which, name).is_some()))
+    });
+    if !asks {
+        return "BestEffort";
+    }
+    let guaranteed = own.iter().all(|resources| {
+        COUNTED.iter().all(|name| match (positive(resources, "limits", name), positive(resources, "requests", name)) {
+            (Some(limit), Some(request)) => limit == request,
+            (Some(_), None) => true,
+            _ => false,
+        })
+    });
+    if guaranteed { "Guaranteed" } else { "Burstable" }
 }
 
 fn job(object: &mut Value) {
