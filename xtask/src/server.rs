@@ -134,23 +134,40 @@ fn ours(folder: PathBuf) -> Outcome<Server> {
         }
     }
     fs::write(folder.join("tokens.csv"), token_file())?;
-    let [port] = free_ports()?;
     let start = Instant::now();
     let child = Command::new(binary)
-        .args(["serve", "--memory", "--port", &port.to_string(), "--data-dir"])
+        .args(["serve", "--memory", "--port", "0", "--data-dir"])
         .arg(folder.join("data"))
         .arg("--token-auth-file")
         .arg(folder.join("tokens.csv"))
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(File::create(folder.join("settled.out"))?)
         .stderr(File::create(folder.join("settled.log"))?)
         .spawn()?;
     let mut processes = vec![child];
-    let certificate = folder.join("data/pki/ca.crt");
-    wait("the server's certificate", &mut processes, &folder, || certificate.is_file())?;
-    let client = Client::new(&format!("https://127.0.0.1:{port}"), &certificate)?;
+    let config = folder.join("data/admin.kubeconfig");
+    let cluster = || cluster(&fs::read(&config).ok()?);
+    wait("the administrator's kubeconfig", &mut processes, &folder, || cluster().is_some())?;
+    let (url, certificate) = cluster().ok_or("the administrator's kubeconfig is gone")?;
+    let ca = folder.join("ca.crt");
+    fs::write(&ca, certificate)?;
+    let client = Client::new(&url, &ca)?;
     ready(&client, &mut processes, &folder)?;
     Ok(Server { client, took: start.elapsed(), processes, folder })
+}
+
+/// The URL of a kubeconfig's first cluster, and the certificate that vouches for it. Nothing while it isn't written to its end.
+fn cluster(kubeconfig: &[u8]) -> Option<(String, Vec<u8>)> {
+    let mut json = Vec::new();
+    settled_manifest::yaml_to_json(kubeconfig, &mut json).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(&json).ok()?;
+    let cluster = config.pointer("/clusters/0/cluster")?;
+    let text = |key: &str| cluster.get(key).and_then(serde_json::Value::as_str);
+    let certificate = match text("certificate-authority-data") {
+        Some(data) => settled_conformance::base64(data)?,
+        None => fs::read(text("certificate-authority")?).ok()?,
+    };
+    Some((text("server")?.to_owned(), certificate))
 }
 
 fn free_ports<const N: usize>() -> Outcome<[u16; N]> {

@@ -233,7 +233,7 @@ pub fn load(folder: &Path) -> Result<Vec<CaseFile>, Error> {
 }
 
 /// Reads one step: `METHOD path`, or an object with the method as a key.
-fn step(value: &Value) -> Result<Step, String> {
+pub(crate) fn step(value: &Value) -> Result<Step, String> {
     let mut step = Step::default();
     if let Value::String(line) = value {
         let (method, path) = line.split_once(' ').unwrap_or((line, ""));

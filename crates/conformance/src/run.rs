@@ -327,7 +327,8 @@ fn picked(body: &Value, places: &[String]) -> Value {
     if places.is_empty() {
         return body.clone();
     }
-    let found = |place: &String| (place.clone(), place::all(body, place).into_iter().cloned().collect::<Vec<_>>());
+    let found =
+        |place: &String| (place.clone(), place::all(body, place).into_iter().cloned().collect::<Vec<_>>());
     let found = places.iter().map(found).filter(|(_, values)| !values.is_empty());
     Value::Object(found.map(|(place, values)| (place, values.into())).collect::<Map<String, Value>>())
 }
