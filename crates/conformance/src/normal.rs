@@ -363,8 +363,8 @@ fn tidy(message: &str) -> String {
 const BEFORE_REVISION: [&str; 4] = [
     "resource version: ",
     "current: ",
-    "ResourceVersion in object meta: ",
-    "ResourceVersion in precondition: ",
+    "the ResourceVersion in the precondition (",
+    "the ResourceVersion in record (",
 ];
 
 fn is_uid(bytes: &[u8]) -> bool {

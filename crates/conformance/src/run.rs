@@ -176,10 +176,6 @@ impl<'t> Run<'t> {
     fn exchange(&mut self, step: &Step) -> Raw {
         let request = self.request(step);
         match step.action {
-            Action::Compact => failed(self.target.compact().and_then(|done| match done {
-                true => Ok(()),
-                false => Err(Error::Transport("this server can't be told to compact".to_owned())),
-            })),
             Action::Read => {
                 let Some(mut lines) = self.open.remove(&step.path) else {
                     return failed(Err(Error::Transport(format!("no open watch {}", step.path))));

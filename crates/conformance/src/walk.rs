@@ -232,7 +232,9 @@ impl Random {
                 let manager = *self.one(&["one", "two", "three"]);
                 let force = if self.chance(40) { "&force=true" } else { "" };
                 let dry = if self.chance(8) { "&dryRun=All" } else { "" };
-                let body = self.object(kind, name);
+                let mut body = self.object(kind, name);
+                // Of an unknown field and another fault upstream names one or both, as Go's maps have it.
+                body.as_object_mut().map(|body| body.remove("unknown"));
                 json!({"PATCH": format!("{object}?fieldManager={manager}{force}{dry}"), "type": "apply", "body": body,
                     "save": save})
             }
