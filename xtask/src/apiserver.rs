@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use settled_conformance::{
-    Case, CaseFile, Differences, Recording, Runner, Target, compare, load, load_recordings,
+    Case, CaseFile, Differences, Recording, Runner, Target, compare, load, load_recordings, walk,
 };
 
 use crate::server::{self, Kind};
@@ -15,6 +15,9 @@ use crate::{Outcome, corpora};
 
 /// How many differences of a case are printed.
 const PRINTED: usize = 12;
+/// The random walk of a whole comparison.
+const SEED: u64 = 1;
+const OPERATIONS: usize = 20_000;
 
 /// What the flags ask for.
 #[derive(Default)]
@@ -26,14 +29,16 @@ struct Flags<'f> {
     server: Option<&'f str>,
     token: Option<&'f str>,
     ca: Option<&'f str>,
+    walk: Option<u64>,
+    operations: usize,
 }
 
 impl<'f> Flags<'f> {
     fn parse(words: &[&'f str]) -> Outcome<Self> {
-        let mut flags = Self::default();
+        let mut flags = Self { operations: OPERATIONS, ..Self::default() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let mut value = || words.next().copied().ok_or(format!("{word} needs a value"));
+            let mut value = || words.next().copied().ok_or_else(|| format!("{word} needs a value"));
             match *word {
                 "--record" => flags.record = true,
                 "--recorded" => flags.recorded = true,
@@ -42,6 +47,8 @@ impl<'f> Flags<'f> {
                 "--server" => flags.server = Some(value()?),
                 "--token" => flags.token = Some(value()?),
                 "--ca" => flags.ca = Some(value()?),
+                "--walk" => flags.walk = Some(value()?.parse()?),
+                "--operations" => flags.operations = value()?.parse()?,
                 unknown => return Err(format!("no such flag: {unknown}").into()),
             }
         }
@@ -63,9 +70,18 @@ fn folder() -> PathBuf {
 /// Compares, or records; false where an answer differs and the table of differences has no reason.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
-    let files = load(&folder().join("cases"))?;
+    let mut files = load(&folder().join("cases"))?;
     if flags.record {
         return record(&flags, &files);
+    }
+    if flags.walk.is_some() {
+        files.clear();
+    }
+    // Its answers are not recorded: they would be many megabytes.
+    if !flags.recorded && flags.case.is_none() {
+        let seed = flags.walk.unwrap_or(SEED);
+        println!("random walk: seed {seed}, {} operations", flags.operations);
+        files.push(walk(seed, flags.operations)?);
     }
     let theirs = if flags.recorded {
         load_recordings(&folder().join("recorded"))?

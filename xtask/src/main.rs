@@ -44,6 +44,8 @@ tasks
       --record                    run the real one only, and write its answers anew
       --recorded                  compare with the recorded answers: no Go is needed
       --case PATTERN              only the cases FILE/CASE that fit (`*` is any text)
+      --walk SEED [--operations N]
+                                  only the random walk of that seed (20,000 operations)
       --server URL --token TOKEN --ca FILE
                                   compare a server that runs already instead of starting ours
     argo                        Argo CD's health checks in our sandbox against their published tests

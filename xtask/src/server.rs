@@ -1,8 +1,7 @@
 //! Servers to compare: the real kube-apiserver on its etcd, and ours, each on free loopback ports in a temporary folder.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -100,8 +99,7 @@ fn real(folder: PathBuf) -> Outcome<Option<Server>> {
     processes.push(apiserver?);
     let certificate = folder.join("certs/apiserver.crt");
     wait("kube-apiserver's certificate", &mut processes, &folder, || certificate.is_file())?;
-    let mut real = Client::new(&format!("https://127.0.0.1:{port}"), &certificate)?;
-    real.etcd = Some(client);
+    let real = Client::new(&format!("https://127.0.0.1:{port}"), &certificate)?;
     ready(&real, &mut processes, &folder)?;
     Ok(Some(Server { client: real, took: start.elapsed(), processes, folder }))
 }
@@ -134,23 +132,40 @@ fn ours(folder: PathBuf) -> Outcome<Server> {
         }
     }
     fs::write(folder.join("tokens.csv"), token_file())?;
-    let [port] = free_ports()?;
     let start = Instant::now();
     let child = Command::new(binary)
-        .args(["serve", "--memory", "--port", &port.to_string(), "--data-dir"])
+        .args(["serve", "--memory", "--port", "0", "--data-dir"])
         .arg(folder.join("data"))
         .arg("--token-auth-file")
         .arg(folder.join("tokens.csv"))
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(File::create(folder.join("settled.out"))?)
         .stderr(File::create(folder.join("settled.log"))?)
         .spawn()?;
     let mut processes = vec![child];
-    let certificate = folder.join("data/pki/ca.crt");
-    wait("the server's certificate", &mut processes, &folder, || certificate.is_file())?;
-    let client = Client::new(&format!("https://127.0.0.1:{port}"), &certificate)?;
+    let config = folder.join("data/admin.kubeconfig");
+    let cluster = || cluster(&fs::read(&config).ok()?);
+    wait("the administrator's kubeconfig", &mut processes, &folder, || cluster().is_some())?;
+    let (url, certificate) = cluster().ok_or("the administrator's kubeconfig is gone")?;
+    let ca = folder.join("ca.crt");
+    fs::write(&ca, certificate)?;
+    let client = Client::new(&url, &ca)?;
     ready(&client, &mut processes, &folder)?;
     Ok(Server { client, took: start.elapsed(), processes, folder })
+}
+
+/// The URL of a kubeconfig's first cluster, and the certificate that vouches for it. Nothing while it isn't written to its end.
+fn cluster(kubeconfig: &[u8]) -> Option<(String, Vec<u8>)> {
+    let mut json = Vec::new();
+    settled_manifest::yaml_to_json(kubeconfig, &mut json).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(&json).ok()?;
+    let cluster = config.pointer("/clusters/0/cluster")?;
+    let text = |key: &str| cluster.get(key).and_then(serde_json::Value::as_str);
+    let certificate = match text("certificate-authority-data") {
+        Some(data) => settled_conformance::base64(data)?,
+        None => fs::read(text("certificate-authority")?).ok()?,
+    };
+    Some((text("server")?.to_owned(), certificate))
 }
 
 fn free_ports<const N: usize>() -> Outcome<[u16; N]> {
@@ -207,34 +222,6 @@ fn wait(what: &str, processes: &mut [Child], folder: &Path, done: impl Fn() -> b
         drop(child.wait());
     }
     Err(format!("{problem}; its logs are in {}", folder.display()).into())
-}
-
-/// Compacts etcd at its latest revision, and leaves the note that kube-apiserver leaves and looks for.
-pub(crate) fn compact(port: u16) -> Outcome<()> {
-    let answer = etcd(port, "/v3/kv/range", r#"{"key":"AA=="}"#)?;
-    let value: serde_json::Value = serde_json::from_str(&answer)?;
-    let revision =
-        value.pointer("/header/revision").and_then(serde_json::Value::as_str).ok_or("no revision")?;
-    let revision: u64 = revision.parse()?;
-    etcd(port, "/v3/kv/compaction", &format!(r#"{{"revision":"{revision}","physical":true}}"#))?;
-    Ok(())
-}
-
-/// One request to etcd's JSON gateway.
-fn etcd(port: u16, path: &str, body: &str) -> Outcome<String> {
-    let mut socket = TcpStream::connect(("127.0.0.1", port))?;
-    let length = body.len();
-    write!(
-        socket,
-        "POST {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    )?;
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or("etcd's answer has no end of its head")?;
-    if !head.contains(" 200 ") {
-        return Err(format!("etcd {path}: {answer}").into());
-    }
-    Ok(body.to_owned())
 }
 
 /// The token of the administrator, to be shown to people.

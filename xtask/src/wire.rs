@@ -29,8 +29,6 @@ pub(crate) struct Client {
     port: u16,
     tls: Arc<ClientConfig>,
     free: Mutex<Vec<Stream>>,
-    /// Where etcd listens, if the history can be compacted there.
-    pub(crate) etcd: Option<u16>,
     /// The tokens are those of the identities unless the administrator's is another.
     pub(crate) admin_token: Option<String>,
 }
@@ -57,7 +55,6 @@ impl Client {
             port: port.parse()?,
             tls: Arc::new(tls),
             free: Mutex::default(),
-            etcd: None,
             admin_token: None,
         })
     }
@@ -155,15 +152,6 @@ impl Target for Client {
         }
         let head = self.finish(request, stream, head).map_err(|why| transport(&why))?;
         Ok(Watching { head, lines: None })
-    }
-
-    fn compact(&self) -> Result<bool, Error> {
-        match self.etcd {
-            None => Ok(false),
-            Some(port) => {
-                crate::server::compact(port).map(|()| true).map_err(|why| Error::Transport(why.to_string()))
-            }
-        }
     }
 }
 

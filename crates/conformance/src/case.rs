@@ -46,8 +46,6 @@ pub enum Action {
     Read,
     /// Sends a request until its answer is 200; nothing is recorded.
     Ready,
-    /// Forgets the history before now; nothing is recorded.
-    Compact,
 }
 
 /// Until when a watch is read.
@@ -125,7 +123,7 @@ impl Step {
     /// Whether its answer is part of a recording.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        !matches!(self.action, Action::Ready | Action::Compact)
+        self.action != Action::Ready
     }
 }
 
@@ -233,7 +231,7 @@ pub fn load(folder: &Path) -> Result<Vec<CaseFile>, Error> {
 }
 
 /// Reads one step: `METHOD path`, or an object with the method as a key.
-fn step(value: &Value) -> Result<Step, String> {
+pub(crate) fn step(value: &Value) -> Result<Step, String> {
     let mut step = Step::default();
     if let Value::String(line) = value {
         let (method, path) = line.split_once(' ').unwrap_or((line, ""));
@@ -297,7 +295,7 @@ fn step(value: &Value) -> Result<Step, String> {
             method => verb(&mut step, method, &text(value))?,
         }
     }
-    if step.path.is_empty() && step.action != Action::Compact {
+    if step.path.is_empty() {
         return Err("no method".to_owned());
     }
     Ok(step)
@@ -314,7 +312,6 @@ fn verb(step: &mut Step, method: &str, path: &str) -> Result<(), String> {
         "OPEN" => Action::Open,
         "READ" => Action::Read,
         "READY" => Action::Ready,
-        "COMPACT" => Action::Compact,
         other => return Err(format!("no such key: {other}")),
     };
     Ok(())

@@ -40,6 +40,7 @@ mod run;
 mod target;
 mod token;
 mod vars;
+mod walk;
 
 pub use case::{Action, Await, Case, CaseFile, Step, Until, load};
 pub use compare::{Difference, Differences, Known, compare, matches};
@@ -47,3 +48,5 @@ pub use normal::Normaliser;
 pub use recording::{Recording, load_recordings};
 pub use run::Runner;
 pub use target::{Body, Error, IDENTITIES, Identity, Lines, Request, Response, Target, Watching, token_file};
+pub use token::base64;
+pub use walk::walk;

@@ -9,6 +9,8 @@
 //! | times of this age | `<time>`, `<microtime>` |
 //! | ages in cells of tables | `<age>` |
 //! | names from `generateName` | the prefix and `<generated:1>` |
+//! | causes, in a message too, and lists of errors | sorted |
+//! | the whole object in a message about a patch | `<object>` |
 //! | managed fields | sorted by operation, manager, version and subresource |
 //! | allocated addresses and ports | `address:1`, `port:1` |
 //!
@@ -137,6 +139,11 @@ impl Normaliser {
 
     /// The comparable form of a body.
     pub fn body(&mut self, body: &Value) -> Value {
+        if body.pointer("/details/causes/1").is_some() {
+            let mut body = body.clone();
+            sort_causes(&mut body);
+            return self.value("", &body);
+        }
         if body.get("kind").and_then(Value::as_str) == Some("Table") {
             return self.table(body);
         }
@@ -176,11 +183,18 @@ impl Normaliser {
             }
             Value::Array(items) if key == "managedFields" => {
                 // Upstream sorts by time first, whose seconds are chance. The labels below are given after sorting.
-                let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+                let text =
+                    |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
                 let mut items: Vec<&Value> = items.iter().collect();
                 items.sort_by_cached_key(|entry| {
                     ["operation", "manager", "apiVersion", "subresource"].map(|key| text(entry, key))
                 });
+                items.into_iter().map(|item| self.value("", item)).collect()
+            }
+            Value::Array(items) if key == "nonResourceRules" || key == "resourceRules" => {
+                // Of a rules review: in the order of a cache.
+                let mut items: Vec<&Value> = items.iter().collect();
+                items.sort_by_cached_key(ToString::to_string);
                 items.into_iter().map(|item| self.value("", item)).collect()
             }
             Value::Array(items) => items.iter().map(|item| self.value(key, item)).collect(),
@@ -200,6 +214,10 @@ impl Normaliser {
                     None => Value::from(text.as_str()),
                 },
                 "clusterIP" | "clusterIPs" if text.starts_with("10.") => self.address(text).into(),
+                "message" => {
+                    let text = tidy(text);
+                    self.text(&text).into()
+                }
                 _ => self.text(text).into(),
             },
             Value::Number(number) if key == "nodePort" || key == "healthCheckNodePort" => {
@@ -296,13 +314,57 @@ impl Normaliser {
     }
 }
 
+/// Sorts the causes of a Status, and what its message says of them. Upstream finds those of custom resources in the order of Go's maps,
+/// which is another one each time.
+fn sort_causes(status: &mut Value) {
+    let part = |cause: &Value| {
+        let text = |key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default();
+        match text("field") {
+            "" => text("message").to_owned(),
+            field => format!("{field}: {}", text("message")),
+        }
+    };
+    let Some(causes) = status.pointer_mut("/details/causes").and_then(Value::as_array_mut) else { return };
+    let mut parts: Vec<String> = Vec::new();
+    for cause in causes.iter() {
+        let part = part(cause);
+        // The message has each once.
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    causes.sort_by_cached_key(part);
+    let before = parts.join(", ");
+    parts.sort();
+    if let Some(Value::String(message)) = status.get_mut("message") {
+        *message = message.replace(&before, &parts.join(", "));
+    }
+}
+
+/// A message without what is chance in it: the whole object that a patch has made, as Go prints it, and the order of the lines that
+/// structured-merge-diff lists.
+fn tidy(message: &str) -> String {
+    const OBJECT: &str = "Invalid value: \"{\\\"";
+    let mut message = message.to_owned();
+    if let Some(start) = message.find(OBJECT)
+        && let Some(length) = message[start..].find("}\": ")
+    {
+        message.replace_range(start..start + length + 2, "Invalid value: <object>");
+    }
+    if let Some((before, lines)) = message.split_once("errors:\n") {
+        let mut lines: Vec<&str> = lines.split('\n').collect();
+        lines.sort_unstable();
+        message = format!("{before}errors:\n{}", lines.join("\n"));
+    }
+    message
+}
+
 /// What stands before a revision in upstream's messages.
-const BEFORE_REVISION: [&str; 5] = [
+const BEFORE_REVISION: [&str; 4] = [
     "resource version: ",
     "current: ",
-    "ResourceVersion in object meta: ",
-    "ResourceVersion in precondition: ",
-    "\"resourceVersion\":\"",
+    "the ResourceVersion in the precondition (",
+    "the ResourceVersion in record (",
 ];
 
 fn is_uid(bytes: &[u8]) -> bool {
@@ -323,7 +385,8 @@ fn time(bytes: &[u8]) -> Option<(usize, bool)> {
         other => byte == other,
     });
     // Times that a script has written itself are of another age, and stay.
-    if !fits || !(b"2024"[..] <= shaped[..4] && shaped[..4] < b"2090"[..]) {
+    let ours = b"2024"[..] <= shaped[..4] && shaped[..4] < b"2090"[..];
+    if !(fits && ours) {
         return None;
     }
     let rest = &bytes[SHAPE.len()..];

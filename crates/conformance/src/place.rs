@@ -41,7 +41,8 @@ fn children<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
         }
         match deeper {
             Some(Value::String(text)) => text == wanted,
-            Some(other) => other.to_string() == wanted,
+            // `replicas=3`, `ready=true`.
+            Some(other) => serde_json::from_str::<Value>(wanted).is_ok_and(|wanted| wanted == *other),
             None => false,
         }
     };

@@ -176,10 +176,6 @@ impl<'t> Run<'t> {
     fn exchange(&mut self, step: &Step) -> Raw {
         let request = self.request(step);
         match step.action {
-            Action::Compact => failed(self.target.compact().and_then(|done| match done {
-                true => Ok(()),
-                false => Err(Error::Transport("this server can't be told to compact".to_owned())),
-            })),
             Action::Read => {
                 let Some(mut lines) = self.open.remove(&step.path) else {
                     return failed(Err(Error::Transport(format!("no open watch {}", step.path))));
@@ -327,7 +323,8 @@ fn picked(body: &Value, places: &[String]) -> Value {
     if places.is_empty() {
         return body.clone();
     }
-    let found = |place: &String| (place.clone(), place::all(body, place).into_iter().cloned().collect::<Vec<_>>());
+    let found =
+        |place: &String| (place.clone(), place::all(body, place).into_iter().cloned().collect::<Vec<_>>());
     let found = places.iter().map(found).filter(|(_, values)| !values.is_empty());
     Value::Object(found.map(|(place, values)| (place, values.into())).collect::<Map<String, Value>>())
 }

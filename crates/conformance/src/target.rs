@@ -126,15 +126,6 @@ pub trait Target: Sync {
     ///
     /// As [`Target::send`].
     fn watch(&self, request: &Request) -> Result<Watching, Error>;
-
-    /// Forgets the history before now: lists and watches from before are expired. False when this can't be asked for.
-    ///
-    /// # Errors
-    ///
-    /// When it could be asked for, and failed.
-    fn compact(&self) -> Result<bool, Error> {
-        Ok(false)
-    }
 }
 
 /// Why there is no answer, or no case.

@@ -4,10 +4,23 @@ use serde_json::Value;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The JSON inside of a continue token; nothing if it is none.
-pub(crate) fn decode(token: &str) -> Option<Value> {
-    let (mut bits, mut held, mut bytes) = (0u32, 0u32, Vec::with_capacity(token.len()));
-    for byte in token.bytes().filter(|&byte| byte != b'=') {
+/// The bytes of some base64, of either alphabet, with padding or without; nothing if it is none.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(settled_conformance::base64("YWI="), Some(b"ab".to_vec()));
+/// assert_eq!(settled_conformance::base64("a b"), None);
+/// ```
+#[must_use]
+pub fn base64(text: &str) -> Option<Vec<u8>> {
+    let (mut bits, mut held, mut bytes) = (0u32, 0u32, Vec::with_capacity(text.len()));
+    for byte in text.bytes().filter(|&byte| byte != b'=') {
+        let byte = match byte {
+            b'+' => b'-',
+            b'/' => b'_',
+            other => other,
+        };
         let digit = ALPHABET.iter().position(|&letter| letter == byte)?;
         bits = (bits << 6 | u32::try_from(digit).ok()?) & 0xFFFF;
         held += 6;
@@ -16,7 +29,12 @@ pub(crate) fn decode(token: &str) -> Option<Value> {
             bytes.push(u8::try_from(bits >> held & 0xFF).ok()?);
         }
     }
-    let value: Value = serde_json::from_slice(&bytes).ok()?;
+    Some(bytes)
+}
+
+/// The JSON inside of a continue token; nothing if it is none.
+pub(crate) fn decode(token: &str) -> Option<Value> {
+    let value: Value = serde_json::from_slice(&base64(token)?).ok()?;
     value.is_object().then_some(value)
 }
 

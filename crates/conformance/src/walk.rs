@@ -1,0 +1,402 @@
+//! A seeded random walk, as scripts: what nobody has thought of.
+//!
+//! A walk is cut into episodes, each in a namespace of its own: two servers that differ once do not differ ever after. Operations
+//! depend on the seed only; what they need of earlier answers (revisions, whole objects, uids) they take from variables.
+
+use serde_json::{Value, json};
+
+use crate::case::{self, Case, CaseFile};
+use crate::target::Error;
+use crate::vars::Vars;
+
+/// Operations an episode.
+const EPISODE: usize = 200;
+
+/// Names of objects; few, so that operations meet.
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// What the walk writes to: the variable with its path, its kind, and whether it has status and scale.
+const KINDS: [Kind; 4] = [
+    Kind { path: "/api/v1/namespaces/<ns>/configmaps", version: "v1", kind: "ConfigMap", workload: false },
+    Kind { path: "/api/v1/namespaces/<ns>/secrets", version: "v1", kind: "Secret", workload: false },
+    Kind {
+        path: "/apis/apps/v1/namespaces/<ns>/deployments",
+        version: "apps/v1",
+        kind: "Deployment",
+        workload: true,
+    },
+    Kind {
+        path: "/apis/walk.example.com/v1/namespaces/<ns>/widgets",
+        version: "walk.example.com/v1",
+        kind: "Widget",
+        workload: true,
+    },
+];
+
+struct Kind {
+    path: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    /// Has `spec.replicas`, status and scale.
+    workload: bool,
+}
+
+/// The scripts of a walk of at least so many operations.
+///
+/// # Errors
+///
+/// None that a caller could cause: the scripts are made like those of files.
+///
+/// # Examples
+///
+/// ```
+/// let walk = settled_conformance::walk(1, 1000)?;
+/// assert_eq!(walk.cases.len(), 5);
+/// # Ok::<(), settled_conformance::Error>(())
+/// ```
+pub fn walk(seed: u64, operations: usize) -> Result<CaseFile, Error> {
+    let name = format!("walk-{seed}");
+    let steps = |values: &[Value]| -> Result<Vec<_>, Error> {
+        values.iter().map(|value| case::step(value).map_err(|why| Error::file(&name, why))).collect()
+    };
+    let mut vars = Vars::default();
+    for (index, kind) in KINDS.iter().enumerate() {
+        for object in NAMES {
+            vars.set(&format!("rv-{index}-{object}"), "1".into());
+            vars.set(&format!("uid-{index}-{object}"), "00000000-0000-0000-0000-000000000000".into());
+            let body = json!({"apiVersion": kind.version, "kind": kind.kind, "metadata": {"name": object}});
+            vars.set(&format!("object-{index}-{object}"), body);
+        }
+    }
+    vars.set("continue", "none".into());
+    let mut random = Random(seed);
+    let mut cases = Vec::new();
+    for episode in 0..operations.div_ceil(EPISODE) {
+        let values: Vec<Value> = (0..EPISODE).map(|_| random.operation()).collect();
+        let name = format!("walk-{seed}-{episode}");
+        cases.push(Case { name, steps: steps(&values)?, readers: vec![], namespaced: true });
+    }
+    Ok(CaseFile { name: name.clone(), setup: steps(&setup())?, cases, vars })
+}
+
+fn setup() -> Vec<Value> {
+    let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
+    let schema = json!({"type": "object", "properties": {
+        "spec": {
+            "type": "object",
+            "x-kubernetes-validations": [
+                rule("!has(self.min) || !has(self.replicas) || self.min <= self.replicas", "min above replicas"),
+                rule("!has(oldSelf.text) || has(self.text)", "text stays"),
+            ],
+            "properties": {
+                "replicas": {"type": "integer", "minimum": 0, "maximum": 9, "default": 1},
+                "min": {"type": "integer"},
+                "text": {"type": "string", "maxLength": 8, "x-kubernetes-validations": [
+                    rule("self.startsWith('a') || self == oldSelf", "begins with a"),
+                ]},
+                "set": {"type": "array", "maxItems": 4, "x-kubernetes-list-type": "set",
+                    "items": {"type": "string", "maxLength": 8}},
+                "map": {"type": "array", "maxItems": 4, "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["name"],
+                    "items": {"type": "object", "required": ["name"], "properties": {
+                        "name": {"type": "string", "maxLength": 8}, "value": {"type": "integer", "default": 7,
+                            "x-kubernetes-validations": [rule("self >= oldSelf", "grows")]}}}},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            },
+        },
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }});
+    vec![
+        json!({"POST": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "body": {
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.walk.example.com"},
+            "spec": {"group": "walk.example.com", "scope": "Namespaced",
+                "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas"}}}]}}}),
+        json!({"READY": "/apis/walk.example.com/v1/widgets"}),
+    ]
+}
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        let end = u64::try_from(end).unwrap_or(1).max(1);
+        usize::try_from(self.next() % end).unwrap_or(0)
+    }
+
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    fn operation(&mut self) -> Value {
+        let index = self.below(KINDS.len());
+        let kind = &KINDS[index];
+        let name = *self.one(&NAMES);
+        let path = kind.path;
+        let object = format!("{path}/{name}");
+        let save = json!({format!("rv-{index}-{name}"): "/metadata/resourceVersion",
+            format!("uid-{index}-{name}"): "/metadata/uid"});
+        let rv = format!("<rv-{index}-{name}>");
+        let query = *self.one(&[
+            "",
+            "",
+            "",
+            "",
+            "?dryRun=All",
+            "?fieldManager=m1",
+            "?fieldManager=m2",
+            "?fieldValidation=Strict",
+        ]);
+        match self.below(100) {
+            0..18 => {
+                let mut body = self.object(kind, name);
+                if self.chance(5) {
+                    body["metadata"]["resourceVersion"] = "1".into();
+                }
+                json!({"POST": format!("{path}{query}"), "body": body, "save": save})
+            }
+            18..26 => json!({"GET": object, "save": {format!("object-{index}-{name}"): "",
+                format!("rv-{index}-{name}"): "/metadata/resourceVersion"}}),
+            26..31 => {
+                let query = *self.one(&[
+                    "",
+                    "?limit=1",
+                    "?limit=2",
+                    "?labelSelector=x=1",
+                    "?labelSelector=!x",
+                    "?fieldSelector=metadata.name=a",
+                    "?limit=1&continue=<continue>",
+                    "?resourceVersion=0",
+                ]);
+                let accept = *self.one(&["application/json", "application/json", "table", "partial-list"]);
+                json!({"GET": format!("{path}{query}"), "accept": accept, "save": {"continue": "/metadata/continue"}})
+            }
+            31..41 => {
+                let mut body = self.object(kind, name);
+                if self.chance(80) {
+                    body["metadata"]["resourceVersion"] = rv.into();
+                }
+                json!({"PUT": format!("{object}{query}"), "body": body, "save": save})
+            }
+            41..45 => {
+                // What was read before, perhaps long ago, with one change.
+                let labels = self.labels();
+                json!({"PUT": format!("{object}{query}"), "body": format!("<object-{index}-{name}>"),
+                    "set": {"/metadata/labels": labels}, "save": save})
+            }
+            45..57 => {
+                let mut body = self.patch(kind);
+                if self.chance(15) {
+                    body["metadata"]["resourceVersion"] = rv.into();
+                }
+                json!({"PATCH": format!("{object}{query}"), "type": "merge", "body": body, "save": save})
+            }
+            57..61 => {
+                let body = self.patch(kind);
+                json!({"PATCH": format!("{object}{query}"), "type": "strategic", "body": body, "save": save})
+            }
+            61..66 => {
+                let key = *self.one(&[
+                    "/metadata/labels/x",
+                    "/metadata/annotations/n1",
+                    "/data/k",
+                    "/spec/replicas",
+                    "/spec/set/0",
+                    "/metadata/finalizers",
+                    "/spec/map/-",
+                ]);
+                let op = *self.one(&["add", "replace", "remove", "test"]);
+                let value =
+                    self.one(&[json!("1"), json!(2), json!(["example.com/f"]), json!({"name": "q"})]).clone();
+                json!({"PATCH": format!("{object}{query}"), "type": "json-patch",
+                    "body": [{"op": op, "path": key, "value": value}], "save": save})
+            }
+            66..81 => {
+                let manager = *self.one(&["one", "two", "three"]);
+                let force = if self.chance(40) { "&force=true" } else { "" };
+                let dry = if self.chance(8) { "&dryRun=All" } else { "" };
+                let mut body = self.object(kind, name);
+                // Of an unknown field and another fault upstream names one or both, as Go's maps have it.
+                body.as_object_mut().map(|body| body.remove("unknown"));
+                json!({"PATCH": format!("{object}?fieldManager={manager}{force}{dry}"), "type": "apply", "body": body,
+                    "save": save})
+            }
+            81..86 if kind.workload => {
+                let body = json!({"metadata": {"labels": self.labels()}, "spec": {"replicas": 4},
+                    "status": {"replicas": self.below(3), "observedGeneration": self.below(3)}});
+                json!({"PATCH": format!("{object}/status"), "type": "merge", "body": body, "save": save})
+            }
+            86..90 if kind.workload => match self.chance(50) {
+                true => json!({"GET": format!("{object}/scale")}),
+                false => {
+                    let replicas = *self.one(&[0, 1, 2, 5, 12]);
+                    json!({"PATCH": format!("{object}/scale"), "type": "merge", "body": {"spec": {"replicas": replicas}},
+                        "save": save})
+                }
+            },
+            97 => {
+                json!({"DELETE": format!("{path}?labelSelector=x=1"), "pick": ["/kind", "/items/*/metadata/name"]})
+            }
+            98 => {
+                json!({"WATCH": format!("{path}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"),
+                "until": "bookmark"})
+            }
+            99 => {
+                json!({"PATCH": object, "type": "merge", "body": {"metadata": {"finalizers": null}}, "save": save})
+            }
+            _ => {
+                let mut options = json!({});
+                match self.below(8) {
+                    0 => options["preconditions"] = json!({"resourceVersion": rv}),
+                    1 => options["preconditions"] = json!({"uid": format!("<uid-{index}-{name}>")}),
+                    2 => options["propagationPolicy"] = "Background".into(),
+                    3 => options["dryRun"] = json!(["All"]),
+                    _ => {}
+                }
+                json!({"DELETE": object, "body": options})
+            }
+        }
+    }
+
+    fn labels(&mut self) -> Value {
+        let x = *self.one(&["1", "2", "3"]);
+        match self.below(4) {
+            0 => json!({}),
+            1 => json!({"x": x}),
+            2 => json!({"w": x}),
+            _ => json!({"x": x, "w": "1"}),
+        }
+    }
+
+    fn object(&mut self, kind: &Kind, name: &str) -> Value {
+        let mut body = self.patch(kind);
+        body["apiVersion"] = kind.version.into();
+        body["kind"] = kind.kind.into();
+        body["metadata"]["name"] = name.into();
+        if kind.kind == "Deployment" {
+            // Without these it is always invalid; sometimes it shall be.
+            if self.chance(95) {
+                body["spec"]["selector"] = json!({"matchLabels": {"app": "walk"}});
+                body["spec"]["template"]["metadata"] = json!({"labels": {"app": "walk"}});
+            }
+            if body["spec"]["template"]["spec"]["containers"].is_null() {
+                body["spec"]["template"]["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
+            }
+        }
+        body
+    }
+
+    /// A part of an object.
+    fn patch(&mut self, kind: &Kind) -> Value {
+        let mut body = json!({"metadata": {}});
+        if self.chance(40) {
+            body["metadata"]["labels"] = self.labels();
+        }
+        if self.chance(15) {
+            body["metadata"]["annotations"] = json!({"n1": self.below(3).to_string()});
+        }
+        if self.chance(8) {
+            body["metadata"]["finalizers"] = json!(["example.com/f"]);
+        }
+        if self.chance(4) {
+            body["unknown"] = 1.into();
+        }
+        let value = *self.one(&["1", "2", "3"]);
+        match kind.kind {
+            "ConfigMap" => {
+                let key = *self.one(&["k", "l", "m"]);
+                body["data"] = self
+                    .one(&[json!({key: value}), json!({}), json!({"k": value, "l": value}), json!({key: 5})])
+                    .clone();
+            }
+            "Secret" => {
+                let key = *self.one(&["k", "l", "m"]);
+                let field = *self.one(&["data", "stringData"]);
+                body[field] = json!({key: "YWJj"});
+            }
+            "Deployment" => {
+                if self.chance(60) {
+                    body["spec"]["replicas"] = self.one(&[json!(1), json!(2), json!(0), json!(-1)]).clone();
+                }
+                if self.chance(40) {
+                    let image = format!("i:{value}");
+                    let env = json!([{"name": "A", "value": value}]);
+                    body["spec"]["template"]["spec"]["containers"] = self
+                        .one(&[
+                            json!([{"name": "c", "image": image}]),
+                            json!([{"name": "c", "image": image, "env": env}]),
+                            json!([{"name": "c", "image": "i"}, {"name": "side", "image": image}]),
+                        ])
+                        .clone();
+                }
+                if self.chance(10) {
+                    body["spec"]["paused"] = self.chance(50).into();
+                }
+            }
+            _ => {
+                body["spec"] = json!({});
+                if self.chance(50) {
+                    body["spec"]["replicas"] =
+                        self.one(&[json!(1), json!(2), json!(5), json!(12), json!("x")]).clone();
+                }
+                if self.chance(20) {
+                    body["spec"]["min"] = self.one(&[json!(0), json!(2), json!(7)]).clone();
+                }
+                if self.chance(25) {
+                    body["spec"]["text"] =
+                        self.one(&[json!("abc"), json!("axe"), json!("bad"), json!("aaaaaaaaaaaa")]).clone();
+                }
+                if self.chance(25) {
+                    body["spec"]["set"] =
+                        self.one(&[json!(["p"]), json!(["p", "q"]), json!(["q"]), json!(["p", "p"])]).clone();
+                }
+                if self.chance(30) {
+                    body["spec"]["map"] = self
+                        .one(&[
+                            json!([{"name": "p"}]),
+                            json!([{"name": "p", "value": 9}, {"name": "q", "value": 1}]),
+                            json!([{"name": "q"}, {"name": "q"}]),
+                            json!([{"value": 1}]),
+                        ])
+                        .clone();
+                }
+                if self.chance(20) {
+                    body["spec"]["free"] = json!({"z": {"deep": [value]}});
+                }
+                if self.chance(10) {
+                    body["status"] = json!({"ignored": true});
+                }
+            }
+        }
+        body
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_is_the_same_walk() {
+        let text = |seed| format!("{:?}", walk(seed, 400).unwrap().cases);
+        assert_eq!(text(7), text(7));
+        assert_ne!(text(7), text(8));
+    }
+}
