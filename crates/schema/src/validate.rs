@@ -549,8 +549,12 @@ impl Checker<'_> {
                     let at = quote(&at.text());
                     self.plain(format!("{at} must validate at least one schema (anyOf)"))
                 });
-                if let Some((index, _)) = best {
-                    result.merge(self.node(limits.any_of[index].get(), value, at, None, sink, depth));
+                if let Some((index, matches)) = best {
+                    result.merge(if sink.is_some() {
+                        self.node(limits.any_of[index].get(), value, at, None, sink, depth)
+                    } else {
+                        Outcome { valid: false, matches }
+                    });
                 }
             }
         }
@@ -580,8 +584,12 @@ impl Checker<'_> {
                     };
                     self.plain(format!("{at} must validate one and only one schema (oneOf). {found}"))
                 });
-                if let Some((index, _)) = best {
-                    result.merge(self.node(limits.one_of[index].get(), value, at, None, sink, depth));
+                if let Some((index, matches)) = best {
+                    result.merge(if sink.is_some() {
+                        self.node(limits.one_of[index].get(), value, at, None, sink, depth)
+                    } else {
+                        Outcome { valid: false, matches }
+                    });
                 }
             }
         }
