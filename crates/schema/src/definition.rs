@@ -400,13 +400,14 @@ impl Crd {
                     inner.end();
                 }
             }
+            let zero = Value::from(0);
             dump.list("AdditionalPrinterColumns", one.own.columns.as_deref(), |one, out| {
                 let mut dump = Dump::new(out);
                 dump.text("Name", text(one, "name"));
                 dump.text("Type", text(one, "type"));
                 dump.text("Format", text(one, "format"));
                 dump.text("Description", text(one, "description"));
-                dump.json("Priority", Some(one.get("priority").unwrap_or(&Value::from(0))));
+                dump.json("Priority", Some(one.get("priority").unwrap_or(&zero)));
                 dump.text("JSONPath", text(one, "jsonPath"));
                 dump.end();
             });
@@ -422,7 +423,6 @@ impl Crd {
 }
 
 /// What is asked of a definition; an update may keep what was let pass before.
-#[expect(clippy::struct_excessive_bools, reason = "as upstream")]
 struct Options {
     recognized_review_version: bool,
     schema: bool,
@@ -1026,14 +1026,15 @@ impl Defaults<'_> {
     }
 
     fn default(&mut self, node: &Node, resource: bool, mut default: Value, at: &Path<'_>) {
-        if self.options.pruned_defaults {
-            let mut pruned = default.clone();
-            prune::node(node, &mut pruned, resource);
-            if pruned != default {
-                self.errors.push(FieldError::invalid(at, default.clone(), "must not have unknown fields"));
-            }
+        let mut pruned = default.clone();
+        prune::node(node, &mut pruned, resource);
+        let unknown = self.options.pruned_defaults && pruned != default;
+        // Upstream rewrites the metadata in place, and shows the value as it is afterwards.
+        let malformed = metadata::coerce(&mut default, node, resource, false, at);
+        if unknown {
+            self.errors.push(FieldError::invalid(at, default.clone(), "must not have unknown fields"));
         }
-        if let Some(error) = metadata::coerce(&mut default, node, resource, false, at) {
+        if let Some(error) = malformed {
             self.errors.push(error);
             return;
         }
@@ -1126,7 +1127,7 @@ fn open_api(
         }
         open_api(one, &inner, false, options, &properties.key(name), errors);
     }
-    let mut below = |one: &Props, at: &Path<'_>, errors: &mut Vec<FieldError>| {
+    let below = |one: &Props, at: &Path<'_>, errors: &mut Vec<FieldError>| {
         open_api(one, context, false, options, at, errors);
     };
     if let Some(one) = &props.not {

@@ -156,7 +156,7 @@ enum Field {
     Time,
     Texts,
     TextMap,
-    Structs(&'static str, &'static [(&'static str, Field)]),
+    Structs(&'static str, &'static [(&'static str, Self)]),
     Raw,
 }
 

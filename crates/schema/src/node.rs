@@ -201,7 +201,7 @@ fn walk<'n>(node: &'n Node, at: &str, above: &mut Vec<&'n Node>, visit: &mut dyn
 #[derive(Clone)]
 pub(crate) enum Child {
     Own(Arc<Node>),
-    Named(Arc<OnceLock<Arc<Node>>>),
+    Named(Slot),
 }
 
 impl Child {
@@ -234,7 +234,6 @@ pub(crate) enum Additional {
 
 /// One schema in the tree of a [`Schema`].
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "so many flags has a schema")]
 pub struct Node {
     pub(crate) kind: Option<Type>,
     pub(crate) nullable: bool,
@@ -262,7 +261,6 @@ struct Rare {
 
 /// What a value is checked for beyond its type.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "so many flags has a schema")]
 pub(crate) struct Limits {
     pub(crate) format: Box<str>,
     pub(crate) known_format: Option<Format>,
@@ -457,9 +455,13 @@ impl Node {
     }
 }
 
+type Slot = Arc<OnceLock<Arc<Node>>>;
+
+type Resolve<'r> = &'r dyn Fn(&str) -> Option<Value>;
+
 struct Builder<'r> {
-    resolve: Option<&'r dyn Fn(&str) -> Option<Value>>,
-    named: HashMap<String, Arc<OnceLock<Arc<Node>>>>,
+    resolve: Option<Resolve<'r>>,
+    named: HashMap<String, Slot>,
     /// Names that are being read and hold for the same value: none of them may come again.
     open: Vec<String>,
     errors: Vec<FieldError>,

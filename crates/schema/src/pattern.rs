@@ -145,7 +145,8 @@ fn translate(pattern: &str) -> Result<String, String> {
                 Some((least, most, after)) => {
                     let whole = &rest[..rest.len() - after.len()];
                     let wrong_size = || wrong("invalid repeat count", whole);
-                    if least < 0 || least > MAX_REPEAT || most > MAX_REPEAT || (most >= 0 && least > most) {
+                    if !(0..=MAX_REPEAT).contains(&least) || most > MAX_REPEAT || (most >= 0 && least > most)
+                    {
                         return Err(wrong_size());
                     }
                     repeat = rest;
@@ -290,7 +291,8 @@ fn escape<'p>(text: &'p str, out: &mut String, group: &mut Group) -> Result<&'p 
         Some(b'B') => out.push_str("(?-u:\\B)"),
         Some(b'C') => return Err(wrong(ESCAPE, &text[..2])),
         Some(b'Q') => {
-            let (quoted, rest) = text[2..].split_once("\\E").unwrap_or((&text[2..], ""));
+            let inner = &text[2..];
+            let (quoted, rest) = inner.split_once("\\E").unwrap_or((inner, ""));
             for one in quoted.chars() {
                 literal(one, out);
                 group.atom(1);

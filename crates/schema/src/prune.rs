@@ -29,8 +29,8 @@ pub(crate) fn node(node: &Node, value: &mut Value, resource: bool) {
 
 enum At<'a> {
     Root,
-    Key(&'a At<'a>, &'a str),
-    Index(&'a At<'a>, usize),
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl At<'_> {

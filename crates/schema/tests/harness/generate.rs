@@ -210,7 +210,8 @@ fn node(random: &mut Random, depth: usize) -> Value {
 
 fn list_map(random: &mut Random, depth: usize) -> Value {
     let mut items = properties(random, depth);
-    let keys: &[&str] = *random.pick(&[&["a"][..], &["b"], &["a", "b"]]);
+    const KEYS: [&[&str]; 3] = [&["a"], &["b"], &["a", "b"]];
+    let keys = *random.pick(&KEYS);
     for key in keys {
         items["properties"][key] = json!({"type": random.pick(&["string", "integer", "number", "boolean"])});
         if random.percent(40) {
