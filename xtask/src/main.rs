@@ -18,6 +18,7 @@ mod oracle;
 mod parity;
 mod patch;
 mod process;
+mod schema;
 mod selectors;
 mod server;
 mod wire;
@@ -48,6 +49,7 @@ tasks
                                   only the random walk of that seed (20,000 operations)
       --server URL --token TOKEN --ca FILE
                                   compare a server that runs already instead of starting ours
+    schema                      schemas of CustomResourceDefinitions against apiextensions-apiserver
     argo                        Argo CD's health checks in our sandbox against their published tests
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
@@ -95,6 +97,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
                 argo::run()?,
                 apply::run()?,
                 patch::run()?,
+                schema::run()?,
                 selectors::run()?,
             ];
             Ok(all.iter().all(|equal| *equal))
@@ -106,6 +109,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "patch"] => patch::run(),
         ["conformance", "selectors"] => selectors::run(),
         ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
+        ["conformance", "schema"] => schema::run(),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)

@@ -149,17 +149,16 @@ impl<'t> Parser<'t> {
                 break;
             }
             let word = if self.rest.starts_with('"') {
-                self.quoted().map(drop)
+                self.quoted().map(|_| Word::Plain)
             } else {
-                self.atom(true).and_then(|word| (!has_foreign_charset(word)).then_some(()))
+                self.atom(true).map(Word::of)
             };
-            if word.is_none() {
-                if words == 0 {
-                    return None;
-                }
-                break;
+            match word {
+                None | Some(Word::ForeignCharset) if words == 0 => return None,
+                None | Some(Word::ForeignCharset) => break,
+                Some(Word::Nothing) => {}
+                Some(Word::Plain) => words += 1,
             }
-            words += 1;
         }
         Some(())
     }
@@ -203,15 +202,31 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// An encoded word in a character set that Go does not know.
-fn has_foreign_charset(word: &str) -> bool {
-    let Some(inner) = word.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?=")) else { return false };
-    let mut parts = inner.splitn(3, '?');
-    let (Some(charset), Some(encoding), Some(_)) = (parts.next(), parts.next(), parts.next()) else {
-        return false;
-    };
-    let known = ["utf-8", "iso-8859-1", "us-ascii"].iter().any(|one| one.eq_ignore_ascii_case(charset));
-    !charset.is_empty() && !known && matches!(encoding, "b" | "B" | "q" | "Q")
+/// What a word is once it is decoded (`=?utf-8?q?word?=`).
+enum Word {
+    Plain,
+    Nothing,
+    /// Go does not know the character set.
+    ForeignCharset,
+}
+
+impl Word {
+    fn of(word: &str) -> Self {
+        let inner = word.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?="));
+        let Some(inner) = inner.filter(|inner| inner.matches('?').count() == 2) else { return Self::Plain };
+        let mut parts = inner.split('?');
+        let (charset, encoding, text) = (parts.next(), parts.next(), parts.next());
+        let (Some(charset), Some("b" | "B" | "q" | "Q"), Some(text)) = (charset, encoding, text) else {
+            return Self::Plain;
+        };
+        let known = ["utf-8", "iso-8859-1", "us-ascii"].iter().any(|one| one.eq_ignore_ascii_case(charset));
+        match (charset.is_empty(), known, text.is_empty()) {
+            (true, ..) => Self::Plain,
+            (_, false, _) => Self::ForeignCharset,
+            (_, true, true) => Self::Nothing,
+            (_, true, false) => Self::Plain,
+        }
+    }
 }
 
 fn visible(one: char) -> bool {

@@ -145,7 +145,7 @@ impl FieldError {
 
     pub(crate) fn too_long(field: impl Into<String>, most: i64) -> Self {
         let detail = match most {
-            ..0 => "value is too long".to_owned(),
+            ..=-1 => "value is too long".to_owned(),
             1 => "may not be more than 1 byte".to_owned(),
             _ => format!("may not be more than {most} bytes"),
         };
@@ -154,7 +154,7 @@ impl FieldError {
 
     pub(crate) fn too_many(field: impl Into<String>, actual: i64, most: i64) -> Self {
         let detail = match most {
-            ..0 => "has too many items".to_owned(),
+            ..=-1 => "has too many items".to_owned(),
             1 => "must have at most 1 item".to_owned(),
             _ => format!("must have at most {most} items"),
         };

@@ -60,7 +60,6 @@ impl Num {
         number.as_i64().map_or_else(|| Self::Float(number.as_f64().unwrap_or_default()), Self::Int)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "so does Go")]
     pub(crate) fn as_f64(self) -> f64 {
         match self {
             Self::Int(number) => number as f64,

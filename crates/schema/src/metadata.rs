@@ -156,7 +156,7 @@ enum Field {
     Time,
     Texts,
     TextMap,
-    Structs(&'static str, &'static [(&'static str, Field)]),
+    Structs(&'static str, &'static [(&'static str, Self)]),
     Raw,
 }
 
@@ -309,11 +309,11 @@ impl Read {
             },
             (Field::Flag, Value::Bool(_)) | (Field::Raw, _) => Some(value.clone()),
             (Field::Time, Value::String(text)) => Some(time(text)?.into()),
+            // It ends the decoding, whatever was wrong before.
             (Field::Time, value) => {
-                return Err(format!(
-                    "json: cannot unmarshal {} into Go value of type string",
-                    kind_of(value)
-                ));
+                self.wrong = None;
+                self.mismatch(&kind_of(value), owner, path, "string");
+                return Err(self.wrong.take().unwrap_or_default());
             }
             (Field::Texts, Value::Array(items)) => {
                 let items = items.iter();

@@ -141,14 +141,16 @@ impl Schema {
         let nil = Path::Nil;
         let path = nil.child("schema");
         let props = Props::read(schema, &path)?;
-        let mut builder = Builder { resolve: Some(resolve), named: HashMap::new(), errors: Vec::new() };
+        let mut builder =
+            Builder { resolve: Some(resolve), named: HashMap::new(), open: Vec::new(), errors: Vec::new() };
         let root = builder.child(&props);
         if builder.errors.is_empty() { Ok(Self { root }) } else { Err(builder.errors) }
     }
 
     /// A schema that has been checked.
     pub(crate) fn new(props: &Props) -> Self {
-        let mut builder = Builder { resolve: None, named: HashMap::new(), errors: Vec::new() };
+        let mut builder =
+            Builder { resolve: None, named: HashMap::new(), open: Vec::new(), errors: Vec::new() };
         Self { root: builder.child(props) }
     }
 
@@ -199,7 +201,7 @@ fn walk<'n>(node: &'n Node, at: &str, above: &mut Vec<&'n Node>, visit: &mut dyn
 #[derive(Clone)]
 pub(crate) enum Child {
     Own(Arc<Node>),
-    Named(Arc<OnceLock<Arc<Node>>>),
+    Named(Slot),
 }
 
 impl Child {
@@ -232,7 +234,6 @@ pub(crate) enum Additional {
 
 /// One schema in the tree of a [`Schema`].
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "so many flags has a schema")]
 pub struct Node {
     pub(crate) kind: Option<Type>,
     pub(crate) nullable: bool,
@@ -260,7 +261,6 @@ struct Rare {
 
 /// What a value is checked for beyond its type.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "so many flags has a schema")]
 pub(crate) struct Limits {
     pub(crate) format: Box<str>,
     pub(crate) known_format: Option<Format>,
@@ -455,9 +455,15 @@ impl Node {
     }
 }
 
+type Slot = Arc<OnceLock<Arc<Node>>>;
+
+type Resolve<'r> = &'r dyn Fn(&str) -> Option<Value>;
+
 struct Builder<'r> {
-    resolve: Option<&'r dyn Fn(&str) -> Option<Value>>,
-    named: HashMap<String, Arc<OnceLock<Arc<Node>>>>,
+    resolve: Option<Resolve<'r>>,
+    named: HashMap<String, Slot>,
+    /// Names that are being read and hold for the same value: none of them may come again.
+    open: Vec<String>,
     errors: Vec<FieldError>,
 }
 
@@ -480,9 +486,13 @@ impl Builder<'_> {
     }
 
     fn named(&mut self, name: &str) -> Child {
+        if self.open.iter().any(|one| one == name) {
+            self.errors.push(FieldError::invalid("$ref", name, "is nothing but itself"));
+        }
         if let Some(slot) = self.named.get(name) {
             return Child::Named(Arc::clone(slot));
         }
+        self.open.push(name.to_owned());
         let slot = Arc::new(OnceLock::new());
         self.named.insert(name.to_owned(), Arc::clone(&slot));
         let nil = Path::Nil;
@@ -497,7 +507,7 @@ impl Builder<'_> {
             Ok(props) if props.reference.is_none() => {
                 let node = Arc::new(self.node(&props));
                 // Nobody else has the slot yet.
-                let _ = slot.set(node);
+                slot.get_or_init(|| node);
             }
             // A name for another name.
             Ok(props) => {
@@ -506,10 +516,13 @@ impl Builder<'_> {
             }
             Err(errors) => self.errors.extend(errors),
         }
+        self.open.pop();
         Child::Named(slot)
     }
 
     fn node(&mut self, props: &Props) -> Node {
+        // What is below holds for other values.
+        let open = std::mem::take(&mut self.open);
         let properties: Box<[_]> = props
             .properties
             .iter()
@@ -524,6 +537,7 @@ impl Builder<'_> {
                 .as_ref()
                 .map_or(Additional::Allowed(one.allows), |one| Additional::Schema(self.child(one))),
         };
+        self.open = open;
         let own = |child: &Child| matches!(child, Child::Own(node) if node.has_defaults);
         let has_defaults = props.default.is_some()
             || properties.iter().any(|(_, child)| own(child))

@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Clone, Copy)]
 pub(crate) enum Path<'a> {
     Nil,
-    Child(&'a Path<'a>, &'a str),
-    Key(&'a Path<'a>, &'a str),
-    Index(&'a Path<'a>, usize),
+    Child(&'a Self, &'a str),
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl<'a> Path<'a> {

@@ -90,13 +90,17 @@ fn translate(pattern: &str) -> Result<String, String> {
     let mut rest = pattern;
     // The text from the last repetition on, if nothing came after it.
     let mut last_repeat = "";
+    // Where the last part ends, before flags that follow it: `a(?i)*` repeats it.
+    let mut end = 0;
     while let Some(first) = rest.chars().next() {
         let mut repeat = "";
         let group = groups.len() - 1;
+        let mut only_flags = false;
         match first {
             '(' => {
                 if let Some(opened) = flags(rest, &mut out)? {
                     rest = opened.rest;
+                    only_flags = !opened.group;
                     if opened.group {
                         groups.push(Group::NEW);
                     }
@@ -134,7 +138,14 @@ fn translate(pattern: &str) -> Result<String, String> {
             }
             '*' | '+' | '?' => {
                 repeat = rest;
-                rest = repeated(rest, &rest[1..], last_repeat, &groups[group], &mut out, &first.to_string())?;
+                rest = repeated(
+                    rest,
+                    &rest[1..],
+                    last_repeat,
+                    &groups[group],
+                    (&mut out, end),
+                    &first.to_string(),
+                )?;
             }
             '{' => match counts(rest) {
                 None => {
@@ -145,11 +156,12 @@ fn translate(pattern: &str) -> Result<String, String> {
                 Some((least, most, after)) => {
                     let whole = &rest[..rest.len() - after.len()];
                     let wrong_size = || wrong("invalid repeat count", whole);
-                    if least < 0 || least > MAX_REPEAT || most > MAX_REPEAT || (most >= 0 && least > most) {
+                    if !(0..=MAX_REPEAT).contains(&least) || most > MAX_REPEAT || (most >= 0 && least > most)
+                    {
                         return Err(wrong_size());
                     }
                     repeat = rest;
-                    rest = repeated(rest, after, last_repeat, &groups[group], &mut out, whole)?;
+                    rest = repeated(rest, after, last_repeat, &groups[group], (&mut out, end), whole)?;
                     let group = &mut groups[group];
                     let factor = if most < 0 { least } else { most };
                     group.last = if most == 0 { 1 } else { group.last.saturating_mul(factor.max(1)) };
@@ -168,6 +180,9 @@ fn translate(pattern: &str) -> Result<String, String> {
             }
         }
         last_repeat = repeat;
+        if !only_flags {
+            end = out.len();
+        }
     }
     if groups.len() != 1 {
         return Err(wrong("missing closing )", pattern));
@@ -191,7 +206,7 @@ fn repeated<'p>(
     after: &'p str,
     last: &'p str,
     group: &Group,
-    out: &mut String,
+    (out, end): (&mut String, usize),
     operator: &str,
 ) -> Result<&'p str, String> {
     let mut after = after;
@@ -206,10 +221,10 @@ fn repeated<'p>(
     if !group.repeatable {
         return Err(wrong(MISSING, &before[..before.len() - after.len()]));
     }
-    out.push_str(operator);
     if lazy {
-        out.push('?');
+        out.insert(end, '?');
     }
+    out.insert_str(end, operator);
     Ok(after)
 }
 
@@ -290,7 +305,8 @@ fn escape<'p>(text: &'p str, out: &mut String, group: &mut Group) -> Result<&'p 
         Some(b'B') => out.push_str("(?-u:\\B)"),
         Some(b'C') => return Err(wrong(ESCAPE, &text[..2])),
         Some(b'Q') => {
-            let (quoted, rest) = text[2..].split_once("\\E").unwrap_or((&text[2..], ""));
+            let inner = &text[2..];
+            let (quoted, rest) = inner.split_once("\\E").unwrap_or((inner, ""));
             for one in quoted.chars() {
                 literal(one, out);
                 group.atom(1);
@@ -514,6 +530,7 @@ mod tests {
             (r"\bfoo\b", "a foo b", true),
             (r"^[\d\-x]+$", "1-x", true),
             (r"^[^\W]+$", "ab", true),
+            (r"^é(?i)*A$", "ééa", true),
         ] {
             assert_eq!(Pattern::new(pattern).matches(text), Some(expected), "{pattern} on {text}");
         }

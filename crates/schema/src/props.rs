@@ -39,16 +39,16 @@ pub(crate) struct Props {
     pub(crate) min_properties: Option<i64>,
     pub(crate) required: Option<Vec<String>>,
     pub(crate) items: Option<Box<Items>>,
-    pub(crate) all_of: Option<Vec<Props>>,
-    pub(crate) one_of: Option<Vec<Props>>,
-    pub(crate) any_of: Option<Vec<Props>>,
-    pub(crate) not: Option<Box<Props>>,
-    pub(crate) properties: Option<BTreeMap<String, Props>>,
+    pub(crate) all_of: Option<Vec<Self>>,
+    pub(crate) one_of: Option<Vec<Self>>,
+    pub(crate) any_of: Option<Vec<Self>>,
+    pub(crate) not: Option<Box<Self>>,
+    pub(crate) properties: Option<BTreeMap<String, Self>>,
     pub(crate) additional: Option<Box<SchemaOrBool>>,
-    pub(crate) pattern_properties: Option<BTreeMap<String, Props>>,
+    pub(crate) pattern_properties: Option<BTreeMap<String, Self>>,
     pub(crate) dependencies: Option<BTreeMap<String, Dependency>>,
     pub(crate) additional_items: Option<Box<SchemaOrBool>>,
-    pub(crate) definitions: Option<BTreeMap<String, Props>>,
+    pub(crate) definitions: Option<BTreeMap<String, Self>>,
     pub(crate) external_docs: Option<(String, String)>,
     pub(crate) example: Option<Value>,
     pub(crate) preserve_unknown: Option<bool>,
@@ -463,6 +463,7 @@ pub(crate) fn dump_list<T>(text: &mut String, items: Option<&[T]>, one: impl Fn(
     text.push(']');
 }
 
+#[expect(clippy::ptr_arg, reason = "it is called with items of lists of strings")]
 pub(crate) fn dump_text(value: &String, text: &mut String) {
     go_text::json_string(value, text);
 }

@@ -21,10 +21,16 @@ impl Schema {
     }
 }
 
+/// Prunes by one node of a schema.
+pub(crate) fn node(node: &Node, value: &mut Value, resource: bool) {
+    let mut pruner = Pruner { unknown: Vec::new(), size: 0 };
+    pruner.prune(value, Some(node), resource, &At::Root);
+}
+
 enum At<'a> {
     Root,
-    Key(&'a At<'a>, &'a str),
-    Index(&'a At<'a>, usize),
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl At<'_> {

@@ -87,10 +87,10 @@ pub(crate) fn check(
 #[derive(Clone, Copy)]
 enum At<'a> {
     Root,
-    Name(&'a At<'a>, &'a str),
+    Name(&'a Self, &'a str),
     /// A member without a schema of its own name. At the root it begins with a dot.
-    Member(&'a At<'a>, &'a str),
-    Index(&'a At<'a>, usize),
+    Member(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl At<'_> {
@@ -549,8 +549,12 @@ impl Checker<'_> {
                     let at = quote(&at.text());
                     self.plain(format!("{at} must validate at least one schema (anyOf)"))
                 });
-                if let Some((index, _)) = best {
-                    result.merge(self.node(limits.any_of[index].get(), value, at, None, sink, depth));
+                if let Some((index, matches)) = best {
+                    result.merge(if sink.is_some() {
+                        self.node(limits.any_of[index].get(), value, at, None, sink, depth)
+                    } else {
+                        Outcome { valid: false, matches }
+                    });
                 }
             }
         }
@@ -580,8 +584,12 @@ impl Checker<'_> {
                     };
                     self.plain(format!("{at} must validate one and only one schema (oneOf). {found}"))
                 });
-                if let Some((index, _)) = best {
-                    result.merge(self.node(limits.one_of[index].get(), value, at, None, sink, depth));
+                if let Some((index, matches)) = best {
+                    result.merge(if sink.is_some() {
+                        self.node(limits.one_of[index].get(), value, at, None, sink, depth)
+                    } else {
+                        Outcome { valid: false, matches }
+                    });
                 }
             }
         }
@@ -793,13 +801,11 @@ fn value_of(number: Num) -> Value {
 }
 
 /// Go's conversion of a float on amd64.
-#[expect(clippy::cast_possible_truncation, reason = "so does Go")]
 fn go_int(number: f64) -> i64 {
     if (-(2_f64.powi(63))..2_f64.powi(63)).contains(&number) { number as i64 } else { i64::MIN }
 }
 
 /// `swag.IsFloat64AJSONInteger`.
-#[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::float_cmp, reason = "so does upstream")]
 fn is_whole(number: f64) -> bool {
     const MOST: f64 = 9_007_199_254_740_991.0;
     if !(-MOST..=MOST).contains(&number) {
