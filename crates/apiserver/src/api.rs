@@ -18,7 +18,7 @@ use crate::limits::{Gate, Limits};
 use crate::negotiate::{self, Endpoint};
 use crate::request::{Query, RequestInfo};
 use crate::resource::{self, Answer, ResourceRequest};
-use crate::surface::{Surface, nonresource};
+use crate::surface::{Surface, nonresource, nowhere};
 
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 3 << 20;
@@ -67,16 +67,12 @@ impl Api {
         let info = RequestInfo::new(&head.method, head.uri.path(), &query);
         let user_agent = head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let mut call = Call::of(User::anonymous(), user_agent.unwrap_or_default());
-        let (permit, full) = match self.gate.enter(&info) {
-            Ok(permit) => (permit, None),
-            Err(error) => (None, Some(error)),
-        };
-        let mut running =
-            self.surface.metrics.begin(&self.core, &info, &query, is_apply(&head.headers), permit);
-        let admitted = match full {
-            None => self.core.identity.admit(certificate, &head.headers, &info),
-            Some(error) => Err(error),
-        };
+        let apply = is_apply(&head.headers);
+        let mut running = self.surface.metrics.begin(&self.core, &info, &query, apply);
+        let admitted = self.core.identity.admit(certificate, &head.headers, &info).and_then(|user| {
+            running.holds(self.gate.enter(&info, &user)?);
+            Ok(user)
+        });
         let result = match admitted {
             Ok(user) => {
                 call.user = user;
@@ -125,21 +121,29 @@ impl Api {
         };
         let work = async {
             let body = read_body(body).await?;
+            if let Some(answer) = nowhere(&self.core, info).filter(|_| info.is_resource) {
+                return Ok(answer);
+            }
             if info.is_resource {
                 let request = ResourceRequest { info, query, headers, body };
                 return self.core.resource(call, &request, stop).await;
             }
             nonresource(self, &ResourceRequest { info, query, headers, body }).await
         };
-        match tokio::time::timeout(self.gate.time(query)?, work).await {
+        match tokio::time::timeout(self.gate.time(info, query)?, work).await {
             Ok(result) => result,
-            Err(_) => Err(ApiError::new(504, "Timeout", "the request took too long").retry_after(1)),
+            Err(_) => {
+                let message = "request did not complete within requested timeout - context deadline exceeded";
+                Err(ApiError::new(504, "Timeout", format!("Timeout: {message}")))
+            }
         }
     }
 }
 
 fn is_apply(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/apply-patch"))
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/apply-patch"))
 }
 
 async fn read_body<B>(body: B) -> Result<Bytes, ApiError>

@@ -11,7 +11,8 @@ use crate::model::Model;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// The parameters of requests by name: where they stand, their type, what they mean.
+/// The parameters of requests by name: where they stand, their type, what they mean, in the words of the documents that
+/// Kubernetes 1.36 publishes.
 static PARAMETERS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let rows: Map<String, Value> =
         serde_json::from_str(include_str!("../data/parameters.json")).unwrap_or_default();
@@ -30,19 +31,42 @@ static PARAMETERS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
 });
 
 const LIST: &[&str] = &[
-    "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
-    "resourceVersionMatch", "sendInitialEvents", "shardSelector", "timeoutSeconds", "watch",
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeoutSeconds",
+    "watch",
 ];
 const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
 const PATCH: &[&str] = &["dryRun", "patch-fieldManager", "fieldValidation", "force"];
 const DELETE: &[&str] = &[
-    "dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents",
+    "dryRun",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "orphanDependents",
     "propagationPolicy",
 ];
 const DELETE_COLLECTION: &[&str] = &[
-    "continue", "dryRun", "fieldSelector", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential",
-    "labelSelector", "limit", "orphanDependents", "propagationPolicy", "resourceVersion", "resourceVersionMatch",
-    "sendInitialEvents", "shardSelector", "timeoutSeconds",
+    "continue",
+    "dryRun",
+    "fieldSelector",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "labelSelector",
+    "limit",
+    "orphanDependents",
+    "propagationPolicy",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeoutSeconds",
 ];
 
 /// One verb: what the name of the operation begins with, its method, what upstream calls it, what it takes.
@@ -175,6 +199,8 @@ impl Writer<'_> {
         );
         let of = if subresource.is_empty() { String::new() } else { format!("{subresource} of ") };
         let description = match verb.action {
+            // As upstream has it; both can be watched.
+            "list" if custom => format!("list objects of kind {kind}"),
             "list" => format!("list or watch objects of kind {kind}"),
             "deletecollection" => format!("delete collection of {kind}"),
             "post" => format!("create {of}a {kind}"),
@@ -212,10 +238,11 @@ impl Writer<'_> {
             "x-kubernetes-action": verb.action,
             "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": gvk_kind},
         });
-        let any: &[&str] =
-            if custom { &["application/json", "application/yaml"] } else { &["*/*"] };
+        let any: &[&str] = if custom { &["application/json", "application/yaml"] } else { &["*/*"] };
         let patches: &[&str] = &[
-            "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json",
+            "application/apply-patch+yaml",
+            "application/json-patch+json",
+            "application/merge-patch+json",
             "application/strategic-merge-patch+json",
         ];
         let body = match verb.action {
@@ -292,8 +319,7 @@ impl Writer<'_> {
                 }
                 _ => own,
             };
-            let place =
-                Place { component: &component, gvk, subresource: &subresource.name, all: false };
+            let place = Place { component: &component, gvk, subresource: &subresource.name, all: false };
             let item = self.item(OBJECT_VERBS, &subresource.verbs, place, name);
             add(format!("{object}/{}", subresource.name), item);
         }

@@ -122,11 +122,7 @@ impl Server {
         bootstrap(&core).await?;
         health.finish("start-system-namespaces-controller");
         tokio::spawn(core.run_crds());
-        Ok(Self {
-            api,
-            certificates: Arc::new(certificates),
-            data_dir: config.data_dir,
-        })
+        Ok(Self { api, certificates: Arc::new(certificates), data_dir: config.data_dir })
     }
 
     /// Answers a request as if it came through a socket with a client certificate of this user; `None`: without one.

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::api::Api;
 use crate::body::Body;
+use crate::builtin;
 use crate::compress;
 use crate::core::Core;
 use crate::discovery::{self, AggregatedCache, Tagged};
@@ -16,6 +17,7 @@ use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::openapi::{Document, Documents};
+use crate::request::RequestInfo;
 use crate::resource::{self, Answer, ResourceRequest};
 use crate::version;
 
@@ -103,7 +105,10 @@ fn negotiated(request: &ResourceRequest<'_>, endpoint: Endpoint) -> Result<Negot
 /// Does the client have what the tag stands for?
 fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let known = header_text(headers, header::IF_NONE_MATCH).unwrap_or_default();
-    known.split(',').map(|known| known.trim().trim_start_matches("W/")).any(|known| known == tag || known == "*")
+    known
+        .split(',')
+        .map(|known| known.trim().trim_start_matches("W/"))
+        .any(|known| known == tag || known == "*")
 }
 
 fn aggregated(request: &ResourceRequest<'_>, negotiated: Negotiated, document: &Tagged) -> Answer {
@@ -119,6 +124,17 @@ fn aggregated(request: &ResourceRequest<'_>, negotiated: Negotiated, document: &
     response
 }
 
+/// What is missing in a group that the server brings is missed by that group, and answered with a Status.
+fn is_built_in(group: &str) -> bool {
+    builtin::kinds().iter().any(|row| row.group == group)
+}
+
+/// The answer to a request for a resource of a custom group that is not there.
+pub(crate) fn nowhere(core: &Core, info: &RequestInfo) -> Option<Answer> {
+    let RequestInfo { group, version, resource, .. } = info;
+    (core.catalog().find(group, version, resource).is_none() && !is_built_in(group)).then(no_page)
+}
+
 /// Answers a request that is for no resource.
 pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Result<Answer, ApiError> {
     let surface = &api.surface;
@@ -127,9 +143,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
     let trimmed = path.strip_suffix('/').unwrap_or(path);
     let parts: Vec<&str> = trimmed.split('/').skip(1).collect();
     let catalog = api.core.catalog();
-    let plain = |json: Vec<u8>| {
-        Ok(resource::bytes_answer(200, negotiated(request, Endpoint::Plain)?, json))
-    };
+    let plain = |json: Vec<u8>| Ok(resource::bytes_answer(200, negotiated(request, Endpoint::Plain)?, json));
     match parts.as_slice() {
         ["api"] => {
             read_only(request)?;
@@ -161,15 +175,16 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
             }
             None => Err(resource::page_not_found()),
         },
-        ["apis", group, version] => match discovery::resource_list(&catalog, group, version) {
-            Some(json) => {
-                read_only(request)?;
-                plain(json)
+        ["apis", group, version] if !group.is_empty() => {
+            match discovery::resource_list(&catalog, group, version) {
+                Some(json) => {
+                    read_only(request)?;
+                    plain(json)
+                }
+                None if is_built_in(group) => Err(resource::page_not_found()),
+                None => Ok(no_page()),
             }
-            // Of groups that are served, the versions that are not are known not to be.
-            None if !group.is_empty() && !catalog.versions(group).is_empty() => Err(resource::page_not_found()),
-            None => Ok(no_page()),
-        },
+        }
         ["version"] => {
             read_only(request)?;
             plain(crate::object::to_bytes(&version::version()))
@@ -190,7 +205,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
             set(&mut response, header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
             Ok(response)
         }
-        [""] if path == "/" => {
+        [] if path == "/" => {
             let paths = paths(&catalog, surface);
             plain(crate::object::to_bytes(&json!({"paths": paths})))
         }
@@ -252,7 +267,9 @@ async fn open_api(request: &ResourceRequest<'_>, document: Arc<Document>) -> Res
 /// `/`: what can be asked for.
 fn paths(catalog: &crate::definition::Catalog, surface: &Surface) -> Vec<String> {
     let mut paths: Vec<String> =
-        ["/api", "/apis", "/apis/", "/metrics", "/openapi/v3", "/openapi/v3/", "/version"].map(String::from).into();
+        ["/api", "/apis", "/apis/", "/metrics", "/openapi/v3", "/openapi/v3/", "/version"]
+            .map(String::from)
+            .into();
     for group in catalog.groups() {
         let root = match group {
             "" => "/api".to_owned(),

@@ -1,4 +1,5 @@
 //! The tests of the API server.
 
 mod selectors;
+mod surface;
 mod tables;
