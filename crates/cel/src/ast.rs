@@ -140,6 +140,9 @@ impl Ast {
     }
 }
 
+/// The place of what has none.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
 /// What is wrong with an expression, and at which character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
@@ -152,9 +155,14 @@ pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
     const MOST: usize = 100;
     const LONGEST: usize = 16384;
     let chars: Vec<char> = source.chars().collect();
-    issues.sort_by_key(|issue| issue.at);
+    // What has no place comes first.
+    issues.sort_by_key(|issue| issue.at.wrapping_add(1));
     let mut shown = Vec::new();
     for issue in issues.iter().take(MOST) {
+        if issue.at == NOWHERE {
+            shown.push(format!("ERROR: <input>:-1:0: {}", issue.message));
+            continue;
+        }
         let at = (issue.at as usize).min(chars.len());
         let before = chars.get(..at).unwrap_or_default();
         let line = before.iter().filter(|char| **char == '\n').count();

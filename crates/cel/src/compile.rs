@@ -166,9 +166,9 @@ impl Compiler {
             if is_root {
                 node.as_resource = Some(Arc::new(schema.resource()));
             }
-            if errors.schema.len() == before {
-                self.rules(&mut node, &rules.rules, schema, declared.as_deref(), place, errors);
-            }
+            // What is wrong in itself hides what is wrong with the expressions.
+            let place = place.filter(|_| errors.schema.len() == before);
+            self.rules(&mut node, &rules.rules, schema, declared.as_deref(), place, errors);
         }
         (!node.is_empty()).then_some(node)
     }

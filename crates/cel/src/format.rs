@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use crate::functions::plain_text;
+use crate::types::Type;
 use crate::value::{Fault, List, Meter, Result, Val};
 
 /// No more digits after the point are written.
 const MAX_PRECISION: usize = 1000;
 const MAX_LENGTH: usize = 48 << 20;
 
-pub(crate) const STRING: &str = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, \
+const STRING: &str = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, \
                                  types, durations, and timestamps, was given ";
 
 fn wrong<T>(text: String) -> Result<T> {
@@ -66,6 +67,82 @@ pub(crate) fn format(template: &str, args: &List<'_>, meter: &Meter) -> Result<S
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// What is wrong with a literal template and the types of what it is given; with the number of what it is about.
+pub(crate) fn check(template: &str, types: &[&Type]) -> std::result::Result<(), (Option<usize>, String)> {
+    let mut next = 0;
+    let mut rest = template;
+    while let Some(at) = rest.find('%') {
+        rest = rest.get(at + 1..).unwrap_or_default();
+        if let Some(after) = rest.strip_prefix('%') {
+            rest = after;
+            continue;
+        }
+        if rest.is_empty() {
+            return Err((None, "unexpected end of string".to_owned()));
+        }
+        let Some(type_) = types.get(next) else { return Err((None, format!("index {next} out of range"))) };
+        next += 1;
+        rest = rest.strip_prefix('.').map_or(rest, |digits| digits.trim_start_matches(|char: char| char.is_ascii_digit()));
+        let mut chars = rest.chars();
+        let clause = chars.next().unwrap_or(' ');
+        rest = chars.as_str();
+        let number = matches!(type_, Type::Int | Type::Uint);
+        let (fits, message) = match clause {
+            's' => {
+                let known = matches!(
+                    type_,
+                    Type::List(_)
+                        | Type::Map(..)
+                        | Type::Int
+                        | Type::Uint
+                        | Type::Double
+                        | Type::Bool
+                        | Type::String
+                        | Type::Timestamp
+                        | Type::Bytes
+                        | Type::Duration
+                        | Type::Type(_)
+                        | Type::Null
+                );
+                (known, STRING)
+            }
+            'd' => (number, "decimal clause can only be used on integers, was given "),
+            'f' => {
+                let known = matches!(type_, Type::Double | Type::String);
+                (known, "fixed-point clause can only be used on doubles, was given ")
+            }
+            'e' => {
+                let known = matches!(type_, Type::Double | Type::String);
+                (known, "scientific clause can only be used on doubles, was given ")
+            }
+            'b' => {
+                let known = number || **type_ == Type::Bool;
+                (known, "only integers and bools can be formatted as binary, was given ")
+            }
+            'x' | 'X' => {
+                let known = number || matches!(type_, Type::String | Type::Bytes);
+                (known, "only integers, byte buffers, and strings can be formatted as hex, was given ")
+            }
+            'o' => (number, "octal clause can only be used on integers, was given "),
+            other => {
+                let message = format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"");
+                return Err((None, message));
+            }
+        };
+        if !fits && **type_ != Type::Dyn {
+            let name = type_.to_string();
+            let name = name.split('(').next().unwrap_or_default();
+            return Err((Some(next - 1), format!("error during formatting: {message}{name}")));
+        }
+    }
+    if types.len() > next {
+        let message =
+            format!("too many arguments supplied to string.format (expected {next}, got {})", types.len());
+        return Err((None, message));
+    }
+    Ok(())
 }
 
 fn special(value: &Val<'_>) -> Option<f64> {
@@ -190,7 +267,7 @@ fn scientific(value: f64, precision: usize) -> String {
         })
         .collect();
     let sign = if exponent < 0 { "\u{207b}" } else { "" };
-    format!("{digits}\u{a0}\u{d7}\u{a0}10{sign}{up}")
+    format!("{digits}\u{d7}10{sign}{up}")
 }
 
 fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Result<()> {

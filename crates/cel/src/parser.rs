@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ast::{Ast, Comprehension, Entry, Field, Id, Issue, Kind, Literal};
+use super::ast::{Ast, Comprehension, Entry, Field, Id, Issue, Kind, Literal, NOWHERE};
 use super::lexer::{Lexeme, Token, tokens, unescape};
 
 /// No longer expression is read: cel-go's limit.
@@ -11,9 +11,6 @@ const MAX_LENGTH: usize = 100_000;
 const MAX_DEPTH: usize = 250;
 /// No deeper tree goes on: macros unfold to several levels each.
 const MAX_TREE: usize = 600;
-/// The place of what has none.
-pub(crate) const NOWHERE: u32 = u32::MAX;
-
 const EXPRESSION: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
                           STRING, BYTES, IDENTIFIER}";
 
@@ -34,7 +31,7 @@ pub(crate) fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
     }
     let mut issues = Vec::new();
     let lexemes = tokens(&chars, &mut issues);
-    let mut parser = Parser { chars: &chars, lexemes, next: 0, ast: Ast::default(), issues, depth: 0 };
+    let mut parser = Parser { chars: &chars, lexemes, next: 0, ast: Ast::default(), issues, depth: 0, members: 0 };
     let root = parser.expression().and_then(|root| {
         let last = parser.peek();
         if last.token == Token::End {
@@ -73,6 +70,8 @@ struct Parser<'s> {
     ast: Ast,
     issues: Vec<Issue>,
     depth: usize,
+    /// How many members the last operand went down.
+    members: usize,
 }
 
 /// The function of an operator, and how tightly it binds.
@@ -127,6 +126,9 @@ impl Parser<'_> {
         }
         let found = self.peek();
         let text = self.text(found);
+        if found.token == Token::End && matches!(expecting, "')'" | "']'") {
+            return Err(self.syntax(found, format!("missing {expecting} at '<EOF>'")));
+        }
         Err(self.syntax(found, format!("mismatched input '{text}' expecting {expecting}")))
     }
 
@@ -191,8 +193,9 @@ impl Parser<'_> {
     }
 
     fn binary_from(&mut self, least: u8) -> Parsed {
+        self.members = 0;
         let mut left = self.unary()?;
-        let mut operators = 0;
+        let mut operators = self.members;
         loop {
             let Token::Mark(mark) = self.peek().token else { return Ok(left) };
             let Some((function, level)) = binary(mark).filter(|(_, level)| *level >= least) else {
@@ -275,6 +278,7 @@ impl Parser<'_> {
                 self.expect("]", "']'")?;
                 operand = self.call(open.at, if is_optional { "_[?_]" } else { "_[_]" }, vec![operand, index]);
             } else {
+                self.members = members - 1;
                 return Ok(operand);
             }
         }
@@ -288,7 +292,7 @@ impl Parser<'_> {
         loop {
             args.push(self.expression()?);
             if self.eat(",").is_none() {
-                self.expect(")", "{')', ','}")?;
+                self.expect(")", "')'")?;
                 return Ok(args);
             }
         }
@@ -468,6 +472,9 @@ impl Parser<'_> {
             loop {
                 if self.eat("]").is_some() {
                     break;
+                }
+                if !elements.is_empty() && self.peek().token == Token::End {
+                    self.expect("]", "']'")?;
                 }
                 optional.push(self.eat("?").is_some());
                 elements.push(self.expression()?);

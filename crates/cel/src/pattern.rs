@@ -39,8 +39,25 @@ fn translate(pattern: &str) -> Result<String, String> {
     let mut in_class = false;
     let mut class_start = false;
     let mut rest_at = 0;
+    // How a repetition goes on: `*`, then perhaps `?`, then no other.
+    let mut repeated: Option<bool> = None;
     while let Some(char) = chars.next() {
         rest_at += char.len_utf8();
+        if !in_class {
+            let is_braced = char == '{' && repeat(pattern.get(rest_at..).unwrap_or_default()).is_some();
+            repeated = match (char, repeated) {
+                ('?', Some(false)) => Some(true),
+                ('*' | '+' | '?', Some(_)) => {
+                    return Err(format!("error parsing regexp: invalid nested repetition operator: `{char}`"));
+                }
+                ('{', Some(_)) if is_braced => {
+                    return Err("error parsing regexp: invalid nested repetition operator: `{`".to_owned());
+                }
+                ('*' | '+' | '?', None) => Some(false),
+                ('}', None) if ends_repeat(&out) && !in_braces(&out) => Some(false),
+                _ => None,
+            };
+        }
         let rest = pattern.get(rest_at..).unwrap_or_default();
         let first_of_class = std::mem::take(&mut class_start);
         match char {

@@ -636,8 +636,8 @@ impl<'a> Val<'a> {
     }
 }
 
-/// As Go's `%g` writes a number.
-pub(crate) fn double_text(value: f64) -> String {
+/// As Go writes a number: `%g` with a limit of 6, `%v` with one of 21 digits before it uses an exponent.
+pub(crate) fn double_text(value: f64, limit: i32) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }
@@ -647,10 +647,7 @@ pub(crate) fn double_text(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    let count = digits.bytes().filter(u8::is_ascii_digit).count() as i32;
-    let limit = if count > exponent { count.max(exponent + 1).max(6) } else { 6 };
-    let limit = if limit > count && count > exponent { count.max(6) } else { limit };
-    if exponent < -4 || exponent >= limit.max(21) {
+    if exponent < -4 || exponent >= limit {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{digits}e{sign}{:02}", exponent.abs());
     }
@@ -665,7 +662,7 @@ impl fmt::Display for Val<'_> {
             Self::Bool(value) => value.fmt(f),
             Self::Int(value) => value.fmt(f),
             Self::Uint(value) => value.fmt(f),
-            Self::Double(value) => f.write_str(&double_text(*value)),
+            Self::Double(value) => f.write_str(&double_text(*value, 21)),
             Self::Text(text) => f.write_str(text),
             Self::Type(name) => f.write_str(name),
             Self::Timestamp(time) => f.write_str(&time.text()),
