@@ -11,6 +11,7 @@ mod bench_status;
 mod bench_verdict;
 mod builtins;
 mod callgrind;
+mod cel;
 mod corpora;
 mod generate;
 mod measure;
@@ -38,6 +39,7 @@ tasks
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
     managed-fields              server-side apply against structured-merge-diff and apimachinery
+    cel                         validation rules of CRDs against apiextensions-apiserver
     patch                       the API's patches against apimachinery and evanphx/json-patch
     selectors                   selectors, JSON paths and Accept headers against Go's libraries
     apiserver [FLAG…]           the API server against the real kube-apiserver
@@ -94,6 +96,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
                 yaml_golden::run()?,
                 argo::run()?,
                 apply::run()?,
+                cel::run()?,
                 patch::run()?,
                 selectors::run()?,
             ];
@@ -103,6 +106,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
         ["conformance", "managed-fields"] => apply::run(),
+        ["conformance", "cel"] => cel::run(),
         ["conformance", "patch"] => patch::run(),
         ["conformance", "selectors"] => selectors::run(),
         ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),

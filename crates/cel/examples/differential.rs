@@ -1,7 +1,7 @@
 //! Cases, answered here and by upstream: how often the answers are the same.
 //!
 //! `differential ORACLE CASES...` compares; `differential ORACLE --random COUNT SEED` makes the cases up;
-//! `differential ORACLE --record CASES` writes the cases with upstream's answers.
+//! `differential ORACLE --record CASES` writes the cases with upstream's answers. Cases may be recorded ones.
 
 #![allow(
     clippy::unwrap_used,
@@ -79,12 +79,18 @@ fn main() {
 fn read(file: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap();
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    let cases = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    // Recorded cases come with their answers.
+    cases.map(|case| case.get("case").cloned().unwrap_or(case)).collect()
 }
 
 fn ask(oracle: &str, cases: &[Value]) -> Vec<Value> {
-    let mut child =
-        Command::new(oracle).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = Command::new(oracle)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     let lines: Vec<String> = cases.iter().map(Value::to_string).collect();
     let writer = std::thread::spawn(move || {
@@ -93,7 +99,8 @@ fn ask(oracle: &str, cases: &[Value]) -> Vec<Value> {
         }
     });
     let output = BufReader::new(child.stdout.take().unwrap());
-    let answers: Vec<Value> = output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    let answers: Vec<Value> =
+        output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     writer.join().unwrap();
     child.wait().unwrap();
     assert_eq!(answers.len(), cases.len(), "upstream left cases unanswered");
@@ -148,7 +155,8 @@ fn differences(theirs: &Value, ours: &Value) -> Vec<(&'static str, String, Strin
         list(answer, key).iter().map(of).collect::<Vec<_>>().join(", ")
     };
     let texts = |answer: &Value, key: &str| {
-        let mut texts: Vec<String> = list(answer, key).iter().map(|error| normal(&error.to_string())).collect();
+        let mut texts: Vec<String> =
+            list(answer, key).iter().map(|error| normal(&error.to_string())).collect();
         texts.sort();
         texts.join("\n")
     };

@@ -46,11 +46,27 @@ pub(crate) enum Kind {
     Unspecified,
     Literal(Literal),
     Ident(Arc<str>),
-    Select { operand: Id, field: Arc<str>, is_test: bool },
-    Call { function: Arc<str>, target: Option<Id>, args: Vec<Id> },
-    List { elements: Vec<Id>, optional: Vec<bool> },
-    Map { entries: Vec<Entry> },
-    Struct { name: Arc<str>, fields: Vec<Field> },
+    Select {
+        operand: Id,
+        field: Arc<str>,
+        is_test: bool,
+    },
+    Call {
+        function: Arc<str>,
+        target: Option<Id>,
+        args: Vec<Id>,
+    },
+    List {
+        elements: Vec<Id>,
+        optional: Vec<bool>,
+    },
+    Map {
+        entries: Vec<Entry>,
+    },
+    Struct {
+        name: Arc<str>,
+        fields: Vec<Field>,
+    },
     Comprehension(Box<Comprehension>),
 }
 
@@ -176,8 +192,14 @@ pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
             message.push_str("\n | ");
             message.extend(text.iter().map(|char| if *char == '\t' { ' ' } else { *char }));
             message.push_str("\n | ");
-            message.extend(text.iter().take(column).map(|char| if char.len_utf8() > 1 { '\u{ff0e}' } else { '.' }));
-            message.push(if text.get(column).is_some_and(|char| char.len_utf8() > 1) { '\u{ff3e}' } else { '^' });
+            message.extend(
+                text.iter().take(column).map(|char| if char.len_utf8() > 1 { '\u{ff0e}' } else { '.' }),
+            );
+            message.push(if text.get(column).is_some_and(|char| char.len_utf8() > 1) {
+                '\u{ff3e}'
+            } else {
+                '^'
+            });
         }
         shown.push(message);
     }

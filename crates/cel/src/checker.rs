@@ -66,7 +66,8 @@ pub(crate) fn check(source: &str, scope: &Scope<'_>) -> Result<Checked, Vec<Issu
     }
     let Checker { ast, types, overloads, mut bindings, uses_old_self, .. } = checker;
     let types = types.into_iter();
-    let types = types.map(|type_| type_.map_or(Type::Dyn, |type_| bindings.substitute(&type_, true))).collect();
+    let types =
+        types.map(|type_| type_.map_or(Type::Dyn, |type_| bindings.substitute(&type_, true))).collect();
     if bindings.is_exhausted() {
         return Err(vec![Issue { at: NOWHERE, message: "the types are too complex".to_owned() }]);
     }
@@ -174,7 +175,7 @@ impl Checker<'_> {
                 // There are no messages to make.
                 match self.lookup(&name) {
                     None => self.undeclared(id, &name),
-                    Some((name, Type::Type(_))) => {
+                    Some((name, Type::Kind(_))) => {
                         self.issue(id, format!("'{name}' is not a message type"));
                         self.set(id, Type::Error);
                     }
@@ -313,7 +314,11 @@ impl Checker<'_> {
                     fits = false;
                 }
             }
-            self.found(id, if fits { Type::Bool } else { Type::Error }, overloads.iter().map(|o| o.id).collect());
+            self.found(
+                id,
+                if fits { Type::Bool } else { Type::Error },
+                overloads.iter().map(|o| o.id).collect(),
+            );
             return;
         }
         let (mut result, mut matching) = (None, Vec::new());
@@ -409,7 +414,8 @@ impl Checker<'_> {
 
 /// A field, by the name that rules may use: reserved words need no escape.
 fn field_of<'d>(object: &'d Declared, name: &str) -> Option<&'d Arc<Declared>> {
-    let is_word = || escape(name).is_some_and(|escaped| escaped.len() == name.len() + 4 && escaped.starts_with("__"));
+    let is_word =
+        || escape(name).is_some_and(|escaped| escaped.len() == name.len() + 4 && escaped.starts_with("__"));
     object.fields.get(name).or_else(|| object.fields.get(&format!("__{name}__")).filter(|_| is_word()))
 }
 
@@ -423,7 +429,8 @@ fn validate(checked: &Checked) -> Vec<Issue> {
         if !in_format {
             literals.push(id);
         }
-        let in_format = in_format || matches!(ast.kind(id), Kind::Call { function, .. } if &**function == "format");
+        let in_format =
+            in_format || matches!(ast.kind(id), Kind::Call { function, .. } if &**function == "format");
         nodes.extend(ast.children(id).into_iter().rev().map(|child| (child, in_format)));
     }
     let mut issues = Vec::new();

@@ -84,7 +84,9 @@ pub(crate) fn check(template: &str, types: &[&Type]) -> std::result::Result<(), 
         }
         let Some(type_) = types.get(next) else { return Err((None, format!("index {next} out of range"))) };
         next += 1;
-        rest = rest.strip_prefix('.').map_or(rest, |digits| digits.trim_start_matches(|char: char| char.is_ascii_digit()));
+        rest = rest
+            .strip_prefix('.')
+            .map_or(rest, |digits| digits.trim_start_matches(|char: char| char.is_ascii_digit()));
         let mut chars = rest.chars();
         let clause = chars.next().unwrap_or(' ');
         rest = chars.as_str();
@@ -103,7 +105,7 @@ pub(crate) fn check(template: &str, types: &[&Type]) -> std::result::Result<(), 
                         | Type::Timestamp
                         | Type::Bytes
                         | Type::Duration
-                        | Type::Type(_)
+                        | Type::Kind(_)
                         | Type::Null
                 );
                 (known, STRING)
@@ -127,7 +129,8 @@ pub(crate) fn check(template: &str, types: &[&Type]) -> std::result::Result<(), 
             }
             'o' => (number, "octal clause can only be used on integers, was given "),
             other => {
-                let message = format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"");
+                let message =
+                    format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"");
                 return Err((None, message));
             }
         };
@@ -164,14 +167,18 @@ fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, 
         ('s', value) => return text(out, value, meter, 0),
         ('d', Val::Int(value)) => write!(out, "{value}"),
         ('d', Val::Uint(value)) => write!(out, "{value}"),
-        ('d', _) => return clause_error(&format!("decimal clause can only be used on integers, was given {type_}")),
+        ('d', _) => {
+            return clause_error(&format!("decimal clause can only be used on integers, was given {type_}"));
+        }
         ('f', value) => match special(value) {
             Some(value) => {
                 out.push_str(&grouped(value, precision.unwrap_or(6)));
                 Ok(())
             }
             None => {
-                return clause_error(&format!("fixed-point clause can only be used on doubles, was given {type_}"));
+                return clause_error(&format!(
+                    "fixed-point clause can only be used on doubles, was given {type_}"
+                ));
             }
         },
         ('e', value) => match special(value) {
@@ -180,7 +187,9 @@ fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, 
                 Ok(())
             }
             None => {
-                return clause_error(&format!("scientific clause can only be used on doubles, was given {type_}"));
+                return clause_error(&format!(
+                    "scientific clause can only be used on doubles, was given {type_}"
+                ));
             }
         },
         ('b', Val::Int(value)) => {
@@ -190,14 +199,18 @@ fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, 
         ('b', Val::Uint(value)) => write!(out, "{value:b}"),
         ('b', Val::Bool(value)) => write!(out, "{}", u8::from(*value)),
         ('b', _) => {
-            return clause_error(&format!("only integers and bools can be formatted as binary, was given {type_}"));
+            return clause_error(&format!(
+                "only integers and bools can be formatted as binary, was given {type_}"
+            ));
         }
         ('o', Val::Int(value)) => {
             let sign = if *value < 0 { "-" } else { "" };
             write!(out, "{sign}{:o}", value.unsigned_abs())
         }
         ('o', Val::Uint(value)) => write!(out, "{value:o}"),
-        ('o', _) => return clause_error(&format!("octal clause can only be used on integers, was given {type_}")),
+        ('o', _) => {
+            return clause_error(&format!("octal clause can only be used on integers, was given {type_}"));
+        }
         ('x' | 'X', value) => {
             let hex = match value {
                 Val::Int(value) => {
@@ -217,7 +230,9 @@ fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, 
             Ok(())
         }
         (clause, _) => {
-            return wrong(format!("could not parse formatting clause: unrecognized formatting clause \"{clause}\""));
+            return wrong(format!(
+                "could not parse formatting clause: unrecognized formatting clause \"{clause}\""
+            ));
         }
     };
     Ok(())
@@ -233,7 +248,8 @@ fn grouped(value: f64, precision: usize) -> String {
     }
     let plain = format!("{value:.precision$}");
     let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |digits| ("-", digits));
-    let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(whole, part)| (whole, Some(part)));
+    let (whole, fraction) =
+        digits.split_once('.').map_or((digits, None), |(whole, part)| (whole, Some(part)));
     let mut out = sign.to_owned();
     for (at, digit) in whole.chars().enumerate() {
         if at > 0 && (whole.len() - at) % 3 == 0 {
@@ -292,9 +308,12 @@ fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Resul
             for key in map.keys() {
                 let mut name = String::new();
                 match &key {
-                    Val::Text(_) | Val::Bool(_) | Val::Int(_) | Val::Uint(_) => member(&mut name, &key, meter, depth + 1)?,
+                    Val::Text(_) | Val::Bool(_) | Val::Int(_) | Val::Uint(_) => {
+                        member(&mut name, &key, meter, depth + 1)?
+                    }
                     other => {
-                        let message = format!("no formatting function for map key of type {}", other.type_name());
+                        let message =
+                            format!("no formatting function for map key of type {}", other.type_name());
                         return clause_error(&message);
                     }
                 }
@@ -327,8 +346,14 @@ fn member(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Res
             let name = if matches!(value, Val::Duration(_)) { "duration" } else { "timestamp" };
             write!(out, "{name}({:?})", plain_text(value)?.unwrap_or_default())
         }
-        Val::Optional(_) | Val::Quantity(_) | Val::Ip(_) | Val::Cidr(..) | Val::Url(_) | Val::Semver(_)
-        | Val::Format(_) | Val::Unknown(_) => {
+        Val::Optional(_)
+        | Val::Quantity(_)
+        | Val::Ip(_)
+        | Val::Cidr(..)
+        | Val::Url(_)
+        | Val::Semver(_)
+        | Val::Format(_)
+        | Val::Unknown(_) => {
             return clause_error(&format!("no formatting function for {}", value.type_name()));
         }
         value => return text(out, value, meter, depth),

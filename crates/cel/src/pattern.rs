@@ -21,7 +21,9 @@ fn wrong(pattern: &str) -> String {
     let open = pattern.chars().filter(|char| matches!(char, '(' | '[')).count();
     let close = pattern.chars().filter(|char| matches!(char, ')' | ']')).count();
     let what = match pattern.chars().next() {
-        Some(first @ ('*' | '+' | '?')) => return format!("error parsing regexp: missing argument to repetition operator: `{first}`"),
+        Some(first @ ('*' | '+' | '?')) => {
+            return format!("error parsing regexp: missing argument to repetition operator: `{first}`");
+        }
         _ if pattern.contains('[') && open > close => {
             let class = pattern.find('[').and_then(|at| pattern.get(at..)).unwrap_or_default();
             return format!("error parsing regexp: missing closing ]: `{class}`");
@@ -48,7 +50,9 @@ fn translate(pattern: &str) -> Result<String, String> {
             repeated = match (char, repeated) {
                 ('?', Some(false)) => Some(true),
                 ('*' | '+' | '?', Some(_)) => {
-                    return Err(format!("error parsing regexp: invalid nested repetition operator: `{char}`"));
+                    return Err(format!(
+                        "error parsing regexp: invalid nested repetition operator: `{char}`"
+                    ));
                 }
                 ('{', Some(_)) if is_braced => {
                     return Err("error parsing regexp: invalid nested repetition operator: `{`".to_owned());
@@ -63,7 +67,9 @@ fn translate(pattern: &str) -> Result<String, String> {
         match char {
             '\\' => {
                 let Some(next) = chars.next() else {
-                    return Err("error parsing regexp: trailing backslash at end of expression: ``".to_owned());
+                    return Err(
+                        "error parsing regexp: trailing backslash at end of expression: ``".to_owned()
+                    );
                 };
                 rest_at += next.len_utf8();
                 match next {
@@ -114,7 +120,7 @@ fn translate(pattern: &str) -> Result<String, String> {
             }
             '[' if rest.starts_with(':') && rest.contains(":]") => {
                 out.push('[');
-                while let Some(char) = chars.next() {
+                for char in chars.by_ref() {
                     rest_at += char.len_utf8();
                     out.push(char);
                     if char == ']' {
