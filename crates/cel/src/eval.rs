@@ -180,12 +180,12 @@ impl<'a> Run<'a, '_> {
     fn logic(&mut self, a: OpId, b: OpId, decides: bool) -> Result<Val<'a>> {
         let first = match self.eval(a) {
             Ok(Val::Bool(value)) if value == decides => return Ok(Val::Bool(decides)),
-            Err(Fault::Limit) => return Err(Fault::Limit),
+            Err(fault) if fault.is_final() => return Err(fault),
             other => other,
         };
         let second = match self.eval(b) {
             Ok(Val::Bool(value)) if value == decides => return Ok(Val::Bool(decides)),
-            Err(Fault::Limit) => return Err(Fault::Limit),
+            Err(fault) if fault.is_final() => return Err(fault),
             other => other,
         };
         for side in [first, second] {
@@ -201,7 +201,7 @@ impl<'a> Run<'a, '_> {
     /// Limits end everything; other faults are values for what comes next.
     fn keep(&mut self, id: OpId) -> Result<Result<Val<'a>>> {
         match self.eval(id) {
-            Err(Fault::Limit) => Err(Fault::Limit),
+            Err(fault) if fault.is_final() => Err(fault),
             other => Ok(other),
         }
     }
@@ -249,7 +249,7 @@ impl<'a> Run<'a, '_> {
     /// `counts`: an attribute in a branch of a choice costs nothing itself.
     fn attr(&mut self, attr: &'a Attr, counts: bool) -> Result<Val<'a>> {
         let value = self.resolve(attr);
-        if matches!(value, Err(Fault::Limit)) {
+        if value.as_ref().is_err_and(Fault::is_final) {
             return value;
         }
         let is_choice = matches!(attr.base, Base::Choice { .. });
@@ -433,6 +433,15 @@ impl<'a> Run<'a, '_> {
                 Some(Ok(Val::Bool(value))) => Val::Bool(value),
                 _ => Val::Bool(true),
             });
+        }
+        let compared = match call.overload {
+            "list_distinct" => args.first(),
+            overload if overload.ends_with("_sort") => args.first(),
+            overload if overload.ends_with("AssociatedKeys") => args.get(1),
+            _ => None,
+        };
+        if compared.is_some_and(Result::is_err) {
+            return Err(Fault::Internal);
         }
         let values: Result<Vec<Val<'a>>> = args.iter().cloned().collect();
         let result = match values {

@@ -187,7 +187,7 @@ impl Planner<'_> {
                 // A constant list or map that has no value is found out when it runs.
                 Err(_) if !matches!(self.program.op(id), Op::Call(_)) => {}
                 Err(Fault::Error(message)) => return Err(message.to_string()),
-                Err(Fault::Limit) => {}
+                Err(Fault::Limit | Fault::Internal) => {}
             }
         }
         Ok(id)

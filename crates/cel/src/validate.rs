@@ -18,6 +18,8 @@ pub(crate) const PER_OBJECT: i64 = 10_000_000;
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
+const INTERNAL: &str =
+    "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add";
 const CALL_LIMIT: &str = "operation cancelled: actual cost limit exceeded";
 
 pub(crate) struct Outcome {
@@ -318,6 +320,10 @@ impl Run {
                          rule: {title}"
                     );
                     return self.stop(invalid(&message));
+                }
+                Err(Fault::Internal) => {
+                    self.errors.push(invalid(&format!("{INTERNAL} evaluating rule: {title}")));
+                    continue;
                 }
                 Err(Fault::Error(error)) if error.starts_with("no such overload") => {
                     let message = format!(

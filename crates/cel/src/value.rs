@@ -23,11 +23,18 @@ pub(crate) enum Fault {
     Error(Arc<str>),
     /// It would cost more than it may.
     Limit,
+    /// What upstream runs into by mistake: no other side of `||` makes up for it.
+    Internal,
 }
 
 impl Fault {
     pub(crate) fn error(text: impl Into<Arc<str>>) -> Self {
         Self::Error(text.into())
+    }
+
+    /// Whether it ends the expression, whatever else there is.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::Limit | Self::Internal)
     }
 
     pub(crate) fn no_overload() -> Self {
