@@ -11,6 +11,7 @@ mod bench_status;
 mod bench_verdict;
 mod builtins;
 mod callgrind;
+mod cel;
 mod corpora;
 mod generate;
 mod measure;
@@ -39,6 +40,7 @@ tasks
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
     managed-fields              server-side apply against structured-merge-diff and apimachinery
+    cel                         validation rules of CRDs against apiextensions-apiserver
     patch                       the API's patches against apimachinery and evanphx/json-patch
     selectors                   selectors, JSON paths and Accept headers against Go's libraries
     apiserver [FLAG…]           the API server against the real kube-apiserver
@@ -96,6 +98,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
                 yaml_golden::run()?,
                 argo::run()?,
                 apply::run()?,
+                cel::run()?,
                 patch::run()?,
                 schema::run()?,
                 selectors::run()?,
@@ -106,6 +109,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
         ["conformance", "managed-fields"] => apply::run(),
+        ["conformance", "cel"] => cel::run(),
         ["conformance", "patch"] => patch::run(),
         ["conformance", "selectors"] => selectors::run(),
         ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),

@@ -367,14 +367,21 @@ fn copy(to: &mut Value, from: &Value, name: &str) {
 pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = causes(&settled_schema::validate_definition(new, old));
     if causes.is_empty() {
-        for (at, version) in versions(new).enumerate() {
-            let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-            let before = old.and_then(|old| versions(old).nth(at)?.pointer("/schema/openAPIV3Schema"));
+        let schemas = |crd| -> Vec<Value> {
+            versions(crd).map(|version| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default()).collect()
+        };
+        let (after, before) = (schemas(new), old.map(schemas).unwrap_or_default());
+        // What all versions have alike is one schema, and errors name it so.
+        let alike = after.windows(2).all(|pair| pair[0] == pair[1]);
+        for (at, schema) in after.iter().enumerate().take(if alike { 1 } else { after.len() }) {
             // Compiling takes its time; what is stored has been compiled.
-            if before == Some(schema) {
+            if before.contains(schema) {
                 continue;
             }
-            let path = format!("spec.versions[{at}].schema.openAPIV3Schema");
+            let path = match alike {
+                true => "spec.validation.openAPIV3Schema".to_owned(),
+                false => format!("spec.versions[{at}].schema.openAPIV3Schema"),
+            };
             causes.extend(Validator::compile(schema, &path).1.into_iter().map(rule_cause));
         }
     }

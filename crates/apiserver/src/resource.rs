@@ -194,9 +194,9 @@ impl Core {
             && definition.model.custom().is_some_and(|custom| custom.terminating)
             && (info.verb == "create" || self.get(&target).is_err())
         {
-            let mut error = ApiError::method_not_supported(definition.group_resource(), info.verb);
-            error.message =
-                format!("{} not allowed while custom resource definition is terminating", info.verb);
+            let why = "create not allowed while custom resource definition is terminating";
+            let name = if target.name.is_empty() { name_in(&request.body) } else { target.name.to_owned() };
+            let error = ApiError::forbidden(definition.group_resource(), &name, why);
             return Err(error);
         }
         match info.verb {
@@ -277,7 +277,8 @@ impl Core {
     ) -> Result<Answer, ApiError> {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), listing.revision.to_string().into());
-        if !listing.next.is_empty() {
+        // Lists of custom resources say that there is no more, those of built-in kinds are silent.
+        if !listing.next.is_empty() || definition.model.is_custom() {
             metadata.insert("continue".to_owned(), listing.next.clone().into());
         }
         if let Some(remaining) = listing.remaining.filter(|remaining| *remaining > 0) {
@@ -587,6 +588,12 @@ impl Core {
         }
         self.answer_listing(&shape, definition, listing)
     }
+}
+
+/// The name of the object in a body, if it can be read.
+fn name_in(body: &[u8]) -> String {
+    let object: Value = serde_json::from_slice(body).unwrap_or_default();
+    meta(&object, "name").to_owned()
 }
 
 /// The options of a deletion: of the body, if there is one.

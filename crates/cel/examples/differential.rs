@@ -1,1 +1,177 @@
-fn main() {}
+//! Cases, answered here and by upstream: how often the answers are the same.
+//!
+//! `differential ORACLE CASES...` compares; `differential ORACLE --random COUNT SEED` makes the cases up;
+//! `differential ORACLE --record CASES` writes the cases with upstream's answers. Cases may be recorded ones.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::panic,
+    clippy::exit,
+    reason = "a tool for conformance: it ends where it can't go on, and prints what it found"
+)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio, exit};
+
+use serde_json::{Value, json};
+use settled_cel::{FieldError, Validator};
+
+#[path = "differential/random.rs"]
+mod random;
+
+const WHERE: &str = "spec.validation.openAPIV3Schema";
+const KINDS: [&str; 6] = ["compile ok or not", "compile text", "estimate", "verdict", "error text", "cost"];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((oracle, rest)) = args.split_first() else { panic!("differential ORACLE CASES...") };
+    let shown = std::env::var("SHOW").ok();
+    let (cases, records) = match rest.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["--random", count, seed] => {
+            println!("seed {seed}");
+            (random::cases(count.parse().unwrap(), seed.parse().unwrap()), false)
+        }
+        ["--record", file] => (read(file), true),
+        files => (files.iter().flat_map(|file| read(file)).collect(), false),
+    };
+    let answers = ask(oracle, &cases);
+    if records {
+        for (case, answer) in cases.iter().zip(answers) {
+            println!("{}", json!({"case": case, "answer": answer}));
+        }
+        return;
+    }
+    let mut table: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut failed = 0;
+    for (case, answer) in cases.iter().zip(&answers) {
+        if answer.get("failed").is_some() {
+            failed += 1;
+            continue;
+        }
+        let mut ours = judge(case);
+        // What else is wrong with a schema keeps upstream from looking at its rules.
+        if answer.get("schema").is_some() {
+            ours["compile"] = answer["compile"].clone();
+        }
+        for (kind, theirs, ours) in differences(answer, &ours) {
+            let row = table.entry(kind).or_default();
+            row.1 += 1;
+            if theirs == ours {
+                row.0 += 1;
+            } else if shown.as_deref().is_some_and(|shown| kind.contains(shown)) {
+                println!("{kind}: {case}\n  upstream {theirs}\n  here     {ours}");
+            }
+        }
+    }
+    println!("{} cases, {failed} that upstream can't take", cases.len());
+    let mut equal = true;
+    for kind in KINDS {
+        let (same, all) = table.get(kind).copied().unwrap_or_default();
+        let rate = if all == 0 { 100.0 } else { 100.0 * same as f64 / all as f64 };
+        println!("{kind:20} {same:6} of {all:6} {rate:7.2} %");
+        equal &= rate >= if matches!(kind, "compile text" | "error text") { 95.0 } else { 99.0 };
+    }
+    exit(i32::from(!equal));
+}
+
+fn read(file: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let cases = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    // Recorded cases come with their answers.
+    cases.map(|case| case.get("case").cloned().unwrap_or(case)).collect()
+}
+
+fn ask(oracle: &str, cases: &[Value]) -> Vec<Value> {
+    let mut child = Command::new(oracle)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let lines: Vec<String> = cases.iter().map(Value::to_string).collect();
+    let writer = std::thread::spawn(move || {
+        for line in lines {
+            writeln!(input, "{line}").unwrap();
+        }
+    });
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let answers: Vec<Value> =
+        output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    writer.join().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answers.len(), cases.len(), "upstream left cases unanswered");
+    answers
+}
+
+fn errors(mut found: Vec<FieldError>) -> Value {
+    found.sort_by(|a, b| a.field.cmp(&b.field));
+    found
+        .into_iter()
+        .map(|error| json!({"reason": error.reason, "field": error.field, "message": error.message}))
+        .collect()
+}
+
+fn judge(case: &Value) -> Value {
+    let (validator, compile) = Validator::compile(&case["schema"], WHERE);
+    let mut answer = json!({"compile": errors(compile), "estimates": [], "errors": [], "cost": 0});
+    if let Some(validator) = validator {
+        answer["estimates"] = validator
+            .estimates()
+            .into_iter()
+            .map(|(rule, cost)| json!({"rule": rule.rule, "cost": cost.to_string()}))
+            .collect();
+        if let Some(object) = case.get("object") {
+            let (found, cost) = validator.validate_with_cost(object, case.get("old"));
+            answer["errors"] = errors(found);
+            answer["cost"] = cost.into();
+        }
+    }
+    answer
+}
+
+/// Upstream makes up names for types.
+fn normal(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("selfType") {
+        out.push_str(&rest[..at + 8]);
+        rest = rest[at + 8..].trim_start_matches(|char: char| char.is_ascii_digit());
+    }
+    out.push_str(rest);
+    out
+}
+
+fn list<'v>(answer: &'v Value, key: &str) -> &'v [Value] {
+    answer[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn differences(theirs: &Value, ours: &Value) -> Vec<(&'static str, String, String)> {
+    let places = |answer: &Value, key: &str| {
+        let of = |error: &Value| format!("{} {}", error["field"], error["reason"]);
+        list(answer, key).iter().map(of).collect::<Vec<_>>().join(", ")
+    };
+    let texts = |answer: &Value, key: &str| {
+        let mut texts: Vec<String> =
+            list(answer, key).iter().map(|error| normal(&error.to_string())).collect();
+        texts.sort();
+        texts.join("\n")
+    };
+    let estimates = |answer: &Value| {
+        list(answer, "estimates").iter().map(|one| one["cost"].to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let mut found = vec![(KINDS[0], places(theirs, "compile"), places(ours, "compile"))];
+    if !list(theirs, "compile").is_empty() && found[0].1 == found[0].2 {
+        found.push((KINDS[1], texts(theirs, "compile"), texts(ours, "compile")));
+    }
+    found.push((KINDS[2], estimates(theirs), estimates(ours)));
+    found.push((KINDS[3], places(theirs, "errors"), places(ours, "errors")));
+    if !list(theirs, "errors").is_empty() && places(theirs, "errors") == places(ours, "errors") {
+        found.push((KINDS[4], texts(theirs, "errors"), texts(ours, "errors")));
+    }
+    found.push((KINDS[5], theirs["cost"].to_string(), ours["cost"].to_string()));
+    found
+}

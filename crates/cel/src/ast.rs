@@ -46,11 +46,27 @@ pub(crate) enum Kind {
     Unspecified,
     Literal(Literal),
     Ident(Arc<str>),
-    Select { operand: Id, field: Arc<str>, is_test: bool },
-    Call { function: Arc<str>, target: Option<Id>, args: Vec<Id> },
-    List { elements: Vec<Id>, optional: Vec<bool> },
-    Map { entries: Vec<Entry> },
-    Struct { name: Arc<str>, fields: Vec<Field> },
+    Select {
+        operand: Id,
+        field: Arc<str>,
+        is_test: bool,
+    },
+    Call {
+        function: Arc<str>,
+        target: Option<Id>,
+        args: Vec<Id>,
+    },
+    List {
+        elements: Vec<Id>,
+        optional: Vec<bool>,
+    },
+    Map {
+        entries: Vec<Entry>,
+    },
+    Struct {
+        name: Arc<str>,
+        fields: Vec<Field>,
+    },
     Comprehension(Box<Comprehension>),
 }
 
@@ -140,6 +156,9 @@ impl Ast {
     }
 }
 
+/// The place of what has none.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
 /// What is wrong with an expression, and at which character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
@@ -152,9 +171,14 @@ pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
     const MOST: usize = 100;
     const LONGEST: usize = 16384;
     let chars: Vec<char> = source.chars().collect();
-    issues.sort_by_key(|issue| issue.at);
+    // What has no place comes first.
+    issues.sort_by_key(|issue| issue.at.wrapping_add(1));
     let mut shown = Vec::new();
     for issue in issues.iter().take(MOST) {
+        if issue.at == NOWHERE {
+            shown.push(format!("ERROR: <input>:-1:0: {}", issue.message));
+            continue;
+        }
         let at = (issue.at as usize).min(chars.len());
         let before = chars.get(..at).unwrap_or_default();
         let line = before.iter().filter(|char| **char == '\n').count();
@@ -168,8 +192,14 @@ pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
             message.push_str("\n | ");
             message.extend(text.iter().map(|char| if *char == '\t' { ' ' } else { *char }));
             message.push_str("\n | ");
-            message.extend(text.iter().take(column).map(|char| if char.len_utf8() > 1 { '\u{ff0e}' } else { '.' }));
-            message.push(if text.get(column).is_some_and(|char| char.len_utf8() > 1) { '\u{ff3e}' } else { '^' });
+            message.extend(
+                text.iter().take(column).map(|char| if char.len_utf8() > 1 { '\u{ff0e}' } else { '.' }),
+            );
+            message.push(if text.get(column).is_some_and(|char| char.len_utf8() > 1) {
+                '\u{ff3e}'
+            } else {
+                '^'
+            });
         }
         shown.push(message);
     }

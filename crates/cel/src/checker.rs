@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::ast::{Ast, Comprehension, Id, Issue, Kind, Literal};
+use crate::ast::{Ast, Comprehension, Id, Issue, Kind, Literal, NOWHERE};
+use crate::format;
 use crate::library::{self, Overload};
 use crate::parser;
 use crate::pattern;
-use crate::schema::Declared;
+use crate::schema::{Declared, escape};
 use crate::time;
 use crate::types::{Bindings, Type, most_general};
 
@@ -58,16 +59,17 @@ pub(crate) fn check(source: &str, scope: &Scope<'_>) -> Result<Checked, Vec<Issu
     };
     checker.check(checker.root);
     if checker.bindings.is_exhausted() {
-        checker.issues.push(Issue { at: parser::NOWHERE, message: "the types are too complex".to_owned() });
+        checker.issues.push(Issue { at: NOWHERE, message: "the types are too complex".to_owned() });
     }
     if !checker.issues.is_empty() {
         return Err(checker.issues);
     }
     let Checker { ast, types, overloads, mut bindings, uses_old_self, .. } = checker;
     let types = types.into_iter();
-    let types = types.map(|type_| type_.map_or(Type::Dyn, |type_| bindings.substitute(&type_, true))).collect();
+    let types =
+        types.map(|type_| type_.map_or(Type::Dyn, |type_| bindings.substitute(&type_, true))).collect();
     if bindings.is_exhausted() {
-        return Err(vec![Issue { at: parser::NOWHERE, message: "the types are too complex".to_owned() }]);
+        return Err(vec![Issue { at: NOWHERE, message: "the types are too complex".to_owned() }]);
     }
     let checked = Checked { ast, types, overloads, uses_old_self };
     let issues = validate(&checked);
@@ -149,7 +151,7 @@ impl Checker<'_> {
                     self.check(*element);
                     let type_ = self.get(*element);
                     let type_ = self.unwrapped(*element, type_, is_optional);
-                    joined = Some(self.join(*element, joined, type_));
+                    joined = Some(self.join(joined, &type_));
                 }
                 let joined = joined.unwrap_or_else(|| Type::Var(self.bindings.fresh()));
                 self.set(id, Type::list(joined));
@@ -159,11 +161,11 @@ impl Checker<'_> {
                 for entry in &entries {
                     self.check(entry.key);
                     let key = self.get(entry.key);
-                    keys = Some(self.join(entry.key, keys, key));
+                    keys = Some(self.join(keys, &key));
                     self.check(entry.value);
                     let value = self.get(entry.value);
                     let value = self.unwrapped(entry.value, value, entry.is_optional);
-                    values = Some(self.join(entry.value, values, value));
+                    values = Some(self.join(values, &value));
                 }
                 let key = keys.unwrap_or_else(|| Type::Var(self.bindings.fresh()));
                 let value = values.unwrap_or_else(|| Type::Var(self.bindings.fresh()));
@@ -173,7 +175,7 @@ impl Checker<'_> {
                 // There are no messages to make.
                 match self.lookup(&name) {
                     None => self.undeclared(id, &name),
-                    Some((name, Type::Type(_))) => {
+                    Some((name, Type::Kind(_))) => {
                         self.issue(id, format!("'{name}' is not a message type"));
                         self.set(id, Type::Error);
                     }
@@ -215,13 +217,13 @@ impl Checker<'_> {
         inner
     }
 
-    fn join(&mut self, id: Id, previous: Option<Type>, current: Type) -> Type {
-        let Some(previous) = previous else { return current };
-        if self.bindings.assignable(&previous, &current) {
-            return most_general(&previous, &current);
+    fn join(&mut self, previous: Option<Type>, current: &Type) -> Type {
+        let Some(previous) = previous else { return current.clone() };
+        if self.bindings.assignable(&previous, current) {
+            return most_general(&previous, current);
         }
-        self.mismatch(id, &previous, &current);
-        Type::Error
+        // That they differ is said at the end, but for what is formatted.
+        Type::Dyn
     }
 
     fn select(&mut self, id: Id, operand: Id, field: &str, is_optional: bool) -> Type {
@@ -236,7 +238,7 @@ impl Checker<'_> {
                     self.issue(id, format!("unexpected failed resolution of '{name}'"));
                     Type::Error
                 }
-                Some(object) => match object.fields.get(field) {
+                Some(object) => match field_of(object, field) {
                     Some(field) => field.type_.clone(),
                     None => {
                         self.issue(id, format!("undefined field '{field}'"));
@@ -312,7 +314,11 @@ impl Checker<'_> {
                     fits = false;
                 }
             }
-            self.found(id, if fits { Type::Bool } else { Type::Error }, overloads.iter().map(|o| o.id).collect());
+            self.found(
+                id,
+                if fits { Type::Bool } else { Type::Error },
+                overloads.iter().map(|o| o.id).collect(),
+            );
             return;
         }
         let (mut result, mut matching) = (None, Vec::new());
@@ -406,14 +412,26 @@ impl Checker<'_> {
     }
 }
 
+/// A field, by the name that rules may use: reserved words need no escape.
+fn field_of<'d>(object: &'d Declared, name: &str) -> Option<&'d Arc<Declared>> {
+    let is_word =
+        || escape(name).is_some_and(|escaped| escaped.len() == name.len() + 4 && escaped.starts_with("__"));
+    object.fields.get(name).or_else(|| object.fields.get(&format!("__{name}__")).filter(|_| is_word()))
+}
+
 /// What the types do not say: literals that no function can read, and lists of several types.
 fn validate(checked: &Checked) -> Vec<Issue> {
     let ast = &checked.ast;
-    let mut nodes = vec![ast.root];
-    let mut found = Vec::new();
-    while let Some(id) = nodes.pop() {
+    let mut nodes = vec![(ast.root, false)];
+    let (mut found, mut literals) = (Vec::new(), Vec::new());
+    while let Some((id, in_format)) = nodes.pop() {
         found.push(id);
-        nodes.extend(ast.children(id).into_iter().rev());
+        if !in_format {
+            literals.push(id);
+        }
+        let in_format =
+            in_format || matches!(ast.kind(id), Kind::Call { function, .. } if &**function == "format");
+        nodes.extend(ast.children(id).into_iter().rev().map(|child| (child, in_format)));
     }
     let mut issues = Vec::new();
     for id in &found {
@@ -434,6 +452,19 @@ fn validate(checked: &Checked) -> Vec<Issue> {
         }
     }
     for id in &found {
+        if let Kind::Call { function, target: Some(target), args } = ast.kind(*id)
+            && &**function == "format"
+            && let (Some(Literal::Text(template)), [list]) = (ast.literal(*target), args.as_slice())
+            && let Kind::List { elements, .. } = ast.kind(*list)
+        {
+            let types: Vec<&Type> = elements.iter().map(|element| checked.type_of(*element)).collect();
+            if let Err((at, message)) = format::check(template, &types) {
+                let place = at.and_then(|at| elements.get(at)).unwrap_or(id);
+                issues.push(Issue { at: ast.at(*place), message });
+            }
+        }
+    }
+    for id in &literals {
         if let Kind::List { elements, optional } = ast.kind(*id) {
             let mut known: Option<Type> = None;
             for (element, is_optional) in elements.iter().zip(optional) {
@@ -453,7 +484,7 @@ fn validate(checked: &Checked) -> Vec<Issue> {
             }
         }
     }
-    for id in &found {
+    for id in &literals {
         if let Kind::Map { entries } = ast.kind(*id) {
             let mut known: Option<(Type, Type)> = None;
             for entry in entries {

@@ -11,17 +11,18 @@ use crate::schema::{Declared, Schema, escape};
 const PER_RULE: u64 = 10_000_000;
 /// What all rules of a schema may be estimated to cost together.
 const PER_SCHEMA: u64 = 100_000_000;
-const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// The rules of one place of the schema, and of those below it.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) schema: Arc<Schema>,
     pub(crate) rules: Vec<Compiled>,
-    pub(crate) items: Option<Box<Node>>,
-    pub(crate) properties: BTreeMap<String, Node>,
-    pub(crate) additional: Option<Box<Node>>,
-    pub(crate) all_of: Vec<Node>,
+    pub(crate) items: Option<Box<Self>>,
+    pub(crate) properties: BTreeMap<String, Self>,
+    pub(crate) additional: Option<Box<Self>>,
+    pub(crate) all_of: Vec<Self>,
     /// The rules see the fields that every resource has.
     pub(crate) as_resource: Option<Arc<Schema>>,
 }
@@ -46,9 +47,10 @@ pub(crate) fn compile(schema: &Arc<Schema>, path: &str) -> (Option<Node>, Vec<Fi
     let mut errors = found.schema;
     errors.append(&mut found.cel);
     if compiler.total > PER_SCHEMA {
-        compiler.expensive.sort_by(|a, b| b.0.cmp(&a.0));
+        compiler.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
         for (_, path) in compiler.expensive.into_iter().take(4) {
-            let message = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            let message =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
             errors.push(FieldError::forbidden(path, message));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
@@ -124,7 +126,8 @@ impl Compiler {
         let before = errors.schema.len();
         let element = declared.as_ref().and_then(|declared| declared.element.clone());
         if let (Some(inner), Some(values)) = (&rules.additional, &schema.additional) {
-            let place = place.map(|place| place.child(schema, format!("{}.additionalProperties", place.path), true));
+            let place =
+                place.map(|place| place.child(schema, format!("{}.additionalProperties", place.path), true));
             let child = self.node(inner, values, element.clone(), values.embedded, place.as_ref(), errors);
             node.additional = child.map(Box::new);
         }
@@ -143,7 +146,8 @@ impl Compiler {
             if !is_known && !inner.has_rules() {
                 continue;
             }
-            if let Some(child) = self.node(inner, property, known, property.embedded, place.as_ref(), errors) {
+            if let Some(child) = self.node(inner, property, known, property.embedded, place.as_ref(), errors)
+            {
                 node.properties.insert(name.clone(), child);
             }
         }
@@ -151,7 +155,8 @@ impl Compiler {
             let is_correlated = schema.list_type.as_deref() == Some("map");
             let place =
                 place.map(|place| place.child(schema, format!("{}.items", place.path), is_correlated));
-            node.items = self.node(inner, items, element, items.embedded, place.as_ref(), errors).map(Box::new);
+            node.items =
+                self.node(inner, items, element, items.embedded, place.as_ref(), errors).map(Box::new);
         }
         for inner in &rules.all_of {
             node.all_of.extend(self.node(inner, schema, declared.clone(), is_root, None, errors));
@@ -160,15 +165,20 @@ impl Compiler {
         if !rules.rules.is_empty() {
             if let Some(place) = place {
                 for (at, rule) in rules.rules.iter().enumerate() {
-                    check(rule, schema, &format!("{}.x-kubernetes-validations[{at}]", place.path), &mut errors.schema);
+                    check(
+                        rule,
+                        schema,
+                        &format!("{}.x-kubernetes-validations[{at}]", place.path),
+                        &mut errors.schema,
+                    );
                 }
             }
             if is_root {
                 node.as_resource = Some(Arc::new(schema.resource()));
             }
-            if errors.schema.len() == before {
-                self.rules(&mut node, &rules.rules, schema, declared.as_deref(), place, errors);
-            }
+            // What is wrong in itself hides what is wrong with the expressions.
+            let place = place.filter(|_| errors.schema.len() == before);
+            self.rules(&mut node, &rules.rules, schema, declared.as_deref(), place, errors);
         }
         (!node.is_empty()).then_some(node)
     }
@@ -238,14 +248,19 @@ impl Compiler {
         }
         if compiled.uses_old {
             if let Some(uncorrelated) = &place.uncorrelated {
-                let message =
-                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}");
+                let message = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
+                );
                 let value = format!("{:?}", rule.rule);
                 errors.push(FieldError::invalid(format!("{path}.rule"), Some(&value), &message));
             }
         } else if let Some(value) = rule.optional_old_self {
             let message = "may not be set if oldSelf is not used in rule";
-            errors.push(FieldError::invalid(format!("{path}.optionalOldSelf"), Some(&value.to_string()), message));
+            errors.push(FieldError::invalid(
+                format!("{path}.optionalOldSelf"),
+                Some(&value.to_string()),
+                message,
+            ));
         }
     }
 
@@ -284,7 +299,11 @@ fn check(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>)
         errors.push(FieldError {
             reason: "FieldValueNotSupported".to_owned(),
             field: at("reason"),
-            message: format!("Unsupported value: {}: supported values: {}", go_json(reason), known.join(", ")),
+            message: format!(
+                "Unsupported value: {}: supported values: {}",
+                go_json(reason),
+                known.join(", ")
+            ),
         });
     }
     if !rule.field_path.is_empty() {

@@ -128,8 +128,10 @@ impl<'c> Coster<'c> {
                 if *is_test {
                     return cost;
                 }
-                let is_step =
-                    matches!(self.type_of(*operand), Type::Map(..) | Type::Struct(_) | Type::Var(_) | Type::Param(_));
+                let is_step = matches!(
+                    self.type_of(*operand),
+                    Type::Map(..) | Type::Struct(_) | Type::Var(_) | Type::Param(_)
+                );
                 let mut path = self.path(*operand);
                 path.push(Arc::clone(field));
                 self.paths.insert(id, path);
@@ -138,7 +140,8 @@ impl<'c> Coster<'c> {
             Kind::Call { function, target, args } => self.call(id, function, *target, args),
             Kind::List { elements, .. } => {
                 let mut cost = Range::ZERO;
-                let mut size = if elements.is_empty() { Range::ZERO } else { Range { min: u64::MAX, max: 0 } };
+                let mut size =
+                    if elements.is_empty() { Range::ZERO } else { Range { min: u64::MAX, max: 0 } };
                 for element in elements {
                     cost = cost.add(self.cost(*element));
                     size = size.union(self.size_or_unknown(*element));
@@ -170,8 +173,9 @@ impl<'c> Coster<'c> {
         let mut cost = self.cost(each.range).add(self.cost(each.init));
         let range_is_empty =
             matches!(self.ast().kind(each.range), Kind::List { elements, .. } if elements.is_empty());
-        let is_bind =
-            range_is_empty && self.ast().literal(each.condition) == Some(&Literal::Bool(false)) && &*each.accu != ACCU;
+        let is_bind = range_is_empty
+            && self.ast().literal(each.condition) == Some(&Literal::Bool(false))
+            && &*each.accu != ACCU;
         let accu =
             Local { path: self.path(each.init), size: self.size(each.init), entry: self.entry(each.init) };
         self.push(&each.accu, accu);
@@ -183,7 +187,8 @@ impl<'c> Coster<'c> {
         }
 
         let entry = self.entry(each.range);
-        let is_list = entry.map_or_else(|| matches!(self.type_of(each.range), Type::List(_)), |entry| entry.is_list);
+        let is_list =
+            entry.map_or_else(|| matches!(self.type_of(each.range), Type::List(_)), |entry| entry.is_list);
         let path = self.path(each.range);
         let local = |suffix: &str, size: Option<Range>| {
             let mut path = path.clone();
@@ -335,7 +340,11 @@ impl<'c> Coster<'c> {
     /// The path that an estimate may use: none through the variable that collects.
     fn visible_path(&self, id: Id) -> Path {
         let path = self.path(id);
-        if path.first().is_some_and(|first| &**first == ACCU || &**first == "@result") { Path::new() } else { path }
+        if path.first().is_some_and(|first| &**first == ACCU || &**first == "@result") {
+            Path::new()
+        } else {
+            path
+        }
     }
 
     fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) -> Range {
@@ -396,7 +405,9 @@ impl<'c> Coster<'c> {
         costs: &[Range],
     ) -> CallCost {
         let spent = costs.iter().copied().fold(Range::ZERO, Range::add);
-        let known = self.extension(overload, target, args).or_else(|| self.kubernetes(function, overload, target, args));
+        let known = self
+            .extension(overload, target, args)
+            .or_else(|| self.kubernetes(function, overload, target, args));
         if let Some(CallCost { cost, size }) = known {
             return CallCost { cost: cost.add(spent), size };
         }
@@ -416,10 +427,8 @@ impl<'c> Coster<'c> {
             }
             ("strings_quote", _, [arg]) => {
                 let size = self.size_or_unknown(*arg);
-                let result = Range {
-                    min: size.min.wrapping_add(2),
-                    max: size.max.wrapping_mul(2).wrapping_add(2),
-                };
+                let result =
+                    Range { min: size.min.wrapping_add(2), max: size.max.wrapping_mul(2).wrapping_add(2) };
                 CallCost::sized(size.factor(TRAVERSAL).add(spent), result)
             }
             ("starts_with_string" | "ends_with_string", _, [arg]) => {
@@ -455,8 +464,16 @@ impl<'c> Coster<'c> {
                 CallCost::sized(cost.add(spent), size)
             }
             (
-                "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string" | "less_bytes"
-                | "greater_bytes" | "less_equals_bytes" | "greater_equals_bytes" | "equals" | "not_equals",
+                "less_string"
+                | "greater_string"
+                | "less_equals_string"
+                | "greater_equals_string"
+                | "less_bytes"
+                | "greater_bytes"
+                | "less_equals_bytes"
+                | "greater_equals_bytes"
+                | "equals"
+                | "not_equals",
                 _,
                 [a, b],
             ) => {
@@ -466,12 +483,13 @@ impl<'c> Coster<'c> {
             }
             _ => None,
         };
-        found.unwrap_or(CallCost { cost: spent.add(Range::ONE), size: None })
+        found.unwrap_or_else(|| CallCost { cost: spent.add(Range::ONE), size: None })
     }
 
     fn union_entries(&mut self, id: Id, a: Id, b: Id) {
         if let (Some(a), Some(b)) = (self.entry(a), self.entry(b)) {
-            let entry = EntrySize { is_list: a.is_list, key: a.key.union(b.key), value: a.value.union(b.value) };
+            let entry =
+                EntrySize { is_list: a.is_list, key: a.key.union(b.key), value: a.value.union(b.value) };
             self.entries.insert(id, entry);
         }
     }
@@ -508,7 +526,9 @@ impl<'c> Coster<'c> {
                 let size = self.size_or_unknown(target);
                 list(2.0, size.times(size))
             }
-            (overload, Some(target), _) if overload.ends_with("_sort") || overload.ends_with("AssociatedKeys") => {
+            (overload, Some(target), _)
+                if overload.ends_with("_sort") || overload.ends_with("AssociatedKeys") =>
+            {
                 let by = args.first().copied().unwrap_or(target);
                 let is_text = overload.starts_with("list_string_") || overload.starts_with("list_bytes_");
                 let size = self.size_or_unknown(by);
@@ -544,7 +564,13 @@ impl<'c> Coster<'c> {
     }
 
     /// The libraries of Kubernetes.
-    fn kubernetes(&mut self, function: &str, overload: &str, target: Option<Id>, args: &[Id]) -> Option<CallCost> {
+    fn kubernetes(
+        &mut self,
+        function: &str,
+        overload: &str,
+        target: Option<Id>,
+        args: &[Id],
+    ) -> Option<CallCost> {
         match (function, target, args) {
             ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", Some(target), _) => {
                 let size = self.size_or_unknown(target);
@@ -596,10 +622,14 @@ impl<'c> Coster<'c> {
                 CallCost::sized(text.times(pattern), Range { min: 0, max: size.max })
             }
             ("ip", _, _) if overload == "cidr_ip" => CallCost::of(Range::ONE),
-            ("cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver", _, [arg, ..]) => {
-                CallCost::of(self.size_or_unknown(*arg).factor(TRAVERSAL))
+            (
+                "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
+                _,
+                [arg, ..],
+            ) => CallCost::of(self.size_or_unknown(*arg).factor(TRAVERSAL)),
+            ("ip.isCanonical", _, [arg, ..]) => {
+                CallCost::of(self.size_or_unknown(*arg).factor(2.0 * TRAVERSAL))
             }
-            ("ip.isCanonical", _, [arg, ..]) => CallCost::of(self.size_or_unknown(*arg).factor(2.0 * TRAVERSAL)),
             ("containsIP" | "containsCIDR", _, [arg, ..]) => {
                 let address = Range { min: 4, max: 16 };
                 let mut cost = address.add(address).factor(TRAVERSAL);
@@ -616,10 +646,32 @@ impl<'c> Coster<'c> {
                 CallCost::of(size.factor(TRAVERSAL).factor(NAME_FORMAT_REGEX * REGEX))
             }
             (
-                "masked" | "prefixLength" | "family" | "isUnspecified" | "isLoopback" | "isLinkLocalMulticast"
-                | "isLinkLocalUnicast" | "isGlobalUnicast" | "format.named" | "sign" | "asInteger" | "isInteger"
-                | "asApproximateFloat" | "isGreaterThan" | "isLessThan" | "compareTo" | "add" | "sub" | "major"
-                | "minor" | "patch" | "getScheme" | "getHostname" | "getHost" | "getPort" | "getEscapedPath"
+                "masked"
+                | "prefixLength"
+                | "family"
+                | "isUnspecified"
+                | "isLoopback"
+                | "isLinkLocalMulticast"
+                | "isLinkLocalUnicast"
+                | "isGlobalUnicast"
+                | "format.named"
+                | "sign"
+                | "asInteger"
+                | "isInteger"
+                | "asApproximateFloat"
+                | "isGreaterThan"
+                | "isLessThan"
+                | "compareTo"
+                | "add"
+                | "sub"
+                | "major"
+                | "minor"
+                | "patch"
+                | "getScheme"
+                | "getHostname"
+                | "getHost"
+                | "getPort"
+                | "getEscapedPath"
                 | "getQuery",
                 ..,
             ) => CallCost::of(Range::ONE),

@@ -19,13 +19,8 @@ pub(crate) struct Scope<'a> {
 
 /// The value, and what it cost.
 pub(crate) fn run<'a>(program: &'a Program, scope: &Scope<'a>) -> (Result<Val<'a>>, u64) {
-    let mut run = Run {
-        program,
-        scope,
-        slots: vec![Slot::Unset; program.slots],
-        cost: 0,
-        meter: Meter::new(),
-    };
+    let mut run =
+        Run { program, scope, slots: vec![Slot::Unset; program.slots], cost: 0, meter: Meter::new() };
     let value = run.eval(program.root);
     (value, run.cost)
 }
@@ -185,12 +180,12 @@ impl<'a> Run<'a, '_> {
     fn logic(&mut self, a: OpId, b: OpId, decides: bool) -> Result<Val<'a>> {
         let first = match self.eval(a) {
             Ok(Val::Bool(value)) if value == decides => return Ok(Val::Bool(decides)),
-            Err(Fault::Limit) => return Err(Fault::Limit),
+            Err(fault) if fault.is_final() => return Err(fault),
             other => other,
         };
         let second = match self.eval(b) {
             Ok(Val::Bool(value)) if value == decides => return Ok(Val::Bool(decides)),
-            Err(Fault::Limit) => return Err(Fault::Limit),
+            Err(fault) if fault.is_final() => return Err(fault),
             other => other,
         };
         for side in [first, second] {
@@ -206,7 +201,7 @@ impl<'a> Run<'a, '_> {
     /// Limits end everything; other faults are values for what comes next.
     fn keep(&mut self, id: OpId) -> Result<Result<Val<'a>>> {
         match self.eval(id) {
-            Err(Fault::Limit) => Err(Fault::Limit),
+            Err(fault) if fault.is_final() => Err(fault),
             other => Ok(other),
         }
     }
@@ -220,7 +215,13 @@ impl<'a> Run<'a, '_> {
         match a?.equals(&b?, &self.meter) {
             Ok(is_equal) => Ok(Val::Bool(is_equal == wanted)),
             Err(Fault::Limit) => Err(Fault::Limit),
-            Err(fault) => if wanted { Err(fault) } else { Ok(Val::Bool(true)) },
+            Err(fault) => {
+                if wanted {
+                    Err(fault)
+                } else {
+                    Ok(Val::Bool(true))
+                }
+            }
         }
     }
 
@@ -248,7 +249,7 @@ impl<'a> Run<'a, '_> {
     /// `counts`: an attribute in a branch of a choice costs nothing itself.
     fn attr(&mut self, attr: &'a Attr, counts: bool) -> Result<Val<'a>> {
         let value = self.resolve(attr);
-        if matches!(value, Err(Fault::Limit)) {
+        if value.as_ref().is_err_and(Fault::is_final) {
             return value;
         }
         let is_choice = matches!(attr.base, Base::Choice { .. });
@@ -297,7 +298,10 @@ impl<'a> Run<'a, '_> {
             value = (**inner).clone();
         }
         for step in &attr.steps {
-            is_optional |= matches!(step, Step::Key { is_optional: true, .. } | Step::Computed { is_optional: true, .. });
+            is_optional |= matches!(
+                step,
+                Step::Key { is_optional: true, .. } | Step::Computed { is_optional: true, .. }
+            );
             let found = match step {
                 Step::Key { key, .. } => {
                     let found = member(&value, key);
@@ -308,8 +312,7 @@ impl<'a> Run<'a, '_> {
                 }
                 Step::Computed { key, .. } => {
                     let program = self.program;
-                    let is_attr =
-                        matches!(program.op(*key), Op::Attr(Attr { base, .. }) if !matches!(base, Base::Choice { .. }));
+                    let is_attr = matches!(program.op(*key), Op::Attr(Attr { base, .. }) if !matches!(base, Base::Choice { .. }));
                     let key = self.keep(*key)?;
                     let found = key.and_then(|key| member(&value, &key).map(|found| (found, key)));
                     if !is_attr && (!is_optional || matches!(found, Ok((Some(_), _)))) {
@@ -415,8 +418,11 @@ impl<'a> Run<'a, '_> {
         let mut args = Vec::with_capacity(call.args.len());
         for arg in &call.args {
             let value = self.keep(*arg)?;
-            // With more than two, the first fault ends it.
-            if call.args.len() > 2 && value.is_err() && args.len() + 1 < call.args.len() {
+            // With more than two, and with a pattern, the first fault ends it.
+            if (call.args.len() > 2 || call.pattern.is_some())
+                && value.is_err()
+                && args.len() + 1 < call.args.len()
+            {
                 return value;
             }
             args.push(value);
@@ -428,12 +434,39 @@ impl<'a> Run<'a, '_> {
                 _ => Val::Bool(true),
             });
         }
+        let compared = match call.overload {
+            "list_distinct" => args.first(),
+            overload if overload.ends_with("_sort") => args.first(),
+            overload if overload.ends_with("AssociatedKeys") => args.get(1),
+            _ => None,
+        };
+        if compared.is_some_and(Result::is_err) {
+            return Err(Fault::Internal);
+        }
         let values: Result<Vec<Val<'a>>> = args.iter().cloned().collect();
-        let left = PER_CALL.saturating_sub(self.cost);
         let result = match values {
+            Ok(values)
+                if call.function == "sum"
+                    && matches!(values.first(), Some(Val::List(list)) if list.len() == 0) =>
+            {
+                // The sum of nothing is of the type that the list would have.
+                Ok(match call.overload {
+                    "list_uint_sum_uint" => Val::Uint(0),
+                    "list_double_sum_double" => Val::Double(0.0),
+                    "list_duration_sum_duration" => Val::Duration(0),
+                    _ => Val::Int(0),
+                })
+            }
             Ok(values) => {
-                functions::affordable(call.function, call.overload, &values, left)?;
-                functions::call(call.function, &values, call.pattern.as_ref(), &self.meter)
+                let known = functions::known_cost(call.function, call.overload, &values);
+                if self.cost.saturating_add(known) > PER_CALL {
+                    return self.charge(known).and(Err(Fault::Limit));
+                }
+                let result = functions::call(call.function, &values, call.pattern.as_ref(), &self.meter);
+                match result {
+                    Err(Fault::Error(_)) if call.pattern.is_some() => Err(Fault::no_overload()),
+                    result => result,
+                }
             }
             Err(fault) => Err(fault),
         };
@@ -474,7 +507,9 @@ fn missing(of: &Val<'_>, key: &Val<'_>) -> Fault {
 fn index(key: &Val<'_>) -> Result<i64> {
     match key {
         Val::Int(at) => Ok(*at),
-        Val::Uint(at) => i64::try_from(*at).map_err(|_| Fault::error(format!("unsupported index value {at} in list"))),
+        Val::Uint(at) => {
+            i64::try_from(*at).map_err(|_| Fault::error(format!("unsupported index value {at} in list")))
+        }
         Val::Double(at) if at.fract() == 0.0 && at.abs() < 9e18 => Ok(*at as i64),
         Val::Double(_) => Err(Fault::error(format!("unsupported index value {key} in list"))),
         _ => Err(Fault::error(format!("unsupported index type '{}' in list", key.type_name()))),

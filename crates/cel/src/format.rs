@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use crate::functions::plain_text;
+use crate::types::Type;
 use crate::value::{Fault, List, Meter, Result, Val};
 
 /// No more digits after the point are written.
 const MAX_PRECISION: usize = 1000;
 const MAX_LENGTH: usize = 48 << 20;
 
-pub(crate) const STRING: &str = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, \
+const STRING: &str = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, \
                                  types, durations, and timestamps, was given ";
 
 fn wrong<T>(text: String) -> Result<T> {
@@ -68,6 +69,85 @@ pub(crate) fn format(template: &str, args: &List<'_>, meter: &Meter) -> Result<S
     Ok(out)
 }
 
+/// What is wrong with a literal template and the types of what it is given; with the number of what it is about.
+pub(crate) fn check(template: &str, types: &[&Type]) -> std::result::Result<(), (Option<usize>, String)> {
+    let mut next = 0;
+    let mut rest = template;
+    while let Some(at) = rest.find('%') {
+        rest = rest.get(at + 1..).unwrap_or_default();
+        if let Some(after) = rest.strip_prefix('%') {
+            rest = after;
+            continue;
+        }
+        if rest.is_empty() {
+            return Err((None, "unexpected end of string".to_owned()));
+        }
+        let Some(type_) = types.get(next) else { return Err((None, format!("index {next} out of range"))) };
+        next += 1;
+        rest = rest
+            .strip_prefix('.')
+            .map_or(rest, |digits| digits.trim_start_matches(|char: char| char.is_ascii_digit()));
+        let mut chars = rest.chars();
+        let clause = chars.next().unwrap_or(' ');
+        rest = chars.as_str();
+        let number = matches!(type_, Type::Int | Type::Uint);
+        let (fits, message) = match clause {
+            's' => {
+                let known = matches!(
+                    type_,
+                    Type::List(_)
+                        | Type::Map(..)
+                        | Type::Int
+                        | Type::Uint
+                        | Type::Double
+                        | Type::Bool
+                        | Type::String
+                        | Type::Timestamp
+                        | Type::Bytes
+                        | Type::Duration
+                        | Type::Kind(_)
+                        | Type::Null
+                );
+                (known, STRING)
+            }
+            'd' => (number, "decimal clause can only be used on integers, was given "),
+            'f' => {
+                let known = matches!(type_, Type::Double | Type::String);
+                (known, "fixed-point clause can only be used on doubles, was given ")
+            }
+            'e' => {
+                let known = matches!(type_, Type::Double | Type::String);
+                (known, "scientific clause can only be used on doubles, was given ")
+            }
+            'b' => {
+                let known = number || **type_ == Type::Bool;
+                (known, "only integers and bools can be formatted as binary, was given ")
+            }
+            'x' | 'X' => {
+                let known = number || matches!(type_, Type::String | Type::Bytes);
+                (known, "only integers, byte buffers, and strings can be formatted as hex, was given ")
+            }
+            'o' => (number, "octal clause can only be used on integers, was given "),
+            other => {
+                let message =
+                    format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"");
+                return Err((None, message));
+            }
+        };
+        if !fits && **type_ != Type::Dyn {
+            let name = type_.to_string();
+            let name = name.split('(').next().unwrap_or_default();
+            return Err((Some(next - 1), format!("error during formatting: {message}{name}")));
+        }
+    }
+    if types.len() > next {
+        let message =
+            format!("too many arguments supplied to string.format (expected {next}, got {})", types.len());
+        return Err((None, message));
+    }
+    Ok(())
+}
+
 fn special(value: &Val<'_>) -> Option<f64> {
     match value {
         Val::Double(value) => Some(*value),
@@ -87,14 +167,18 @@ fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, 
         ('s', value) => return text(out, value, meter, 0),
         ('d', Val::Int(value)) => write!(out, "{value}"),
         ('d', Val::Uint(value)) => write!(out, "{value}"),
-        ('d', _) => return clause_error(&format!("decimal clause can only be used on integers, was given {type_}")),
+        ('d', _) => {
+            return clause_error(&format!("decimal clause can only be used on integers, was given {type_}"));
+        }
         ('f', value) => match special(value) {
             Some(value) => {
                 out.push_str(&grouped(value, precision.unwrap_or(6)));
                 Ok(())
             }
             None => {
-                return clause_error(&format!("fixed-point clause can only be used on doubles, was given {type_}"));
+                return clause_error(&format!(
+                    "fixed-point clause can only be used on doubles, was given {type_}"
+                ));
             }
         },
         ('e', value) => match special(value) {
@@ -103,7 +187,9 @@ fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, 
                 Ok(())
             }
             None => {
-                return clause_error(&format!("scientific clause can only be used on doubles, was given {type_}"));
+                return clause_error(&format!(
+                    "scientific clause can only be used on doubles, was given {type_}"
+                ));
             }
         },
         ('b', Val::Int(value)) => {
@@ -113,14 +199,18 @@ fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, 
         ('b', Val::Uint(value)) => write!(out, "{value:b}"),
         ('b', Val::Bool(value)) => write!(out, "{}", u8::from(*value)),
         ('b', _) => {
-            return clause_error(&format!("only integers and bools can be formatted as binary, was given {type_}"));
+            return clause_error(&format!(
+                "only integers and bools can be formatted as binary, was given {type_}"
+            ));
         }
         ('o', Val::Int(value)) => {
             let sign = if *value < 0 { "-" } else { "" };
             write!(out, "{sign}{:o}", value.unsigned_abs())
         }
         ('o', Val::Uint(value)) => write!(out, "{value:o}"),
-        ('o', _) => return clause_error(&format!("octal clause can only be used on integers, was given {type_}")),
+        ('o', _) => {
+            return clause_error(&format!("octal clause can only be used on integers, was given {type_}"));
+        }
         ('x' | 'X', value) => {
             let hex = match value {
                 Val::Int(value) => {
@@ -140,7 +230,9 @@ fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, 
             Ok(())
         }
         (clause, _) => {
-            return wrong(format!("could not parse formatting clause: unrecognized formatting clause \"{clause}\""));
+            return wrong(format!(
+                "could not parse formatting clause: unrecognized formatting clause \"{clause}\""
+            ));
         }
     };
     Ok(())
@@ -156,7 +248,8 @@ fn grouped(value: f64, precision: usize) -> String {
     }
     let plain = format!("{value:.precision$}");
     let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |digits| ("-", digits));
-    let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(whole, part)| (whole, Some(part)));
+    let (whole, fraction) =
+        digits.split_once('.').map_or((digits, None), |(whole, part)| (whole, Some(part)));
     let mut out = sign.to_owned();
     for (at, digit) in whole.chars().enumerate() {
         if at > 0 && (whole.len() - at) % 3 == 0 {
@@ -190,7 +283,7 @@ fn scientific(value: f64, precision: usize) -> String {
         })
         .collect();
     let sign = if exponent < 0 { "\u{207b}" } else { "" };
-    format!("{digits}\u{a0}\u{d7}\u{a0}10{sign}{up}")
+    format!("{digits}\u{d7}10{sign}{up}")
 }
 
 fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Result<()> {
@@ -215,9 +308,12 @@ fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Resul
             for key in map.keys() {
                 let mut name = String::new();
                 match &key {
-                    Val::Text(_) | Val::Bool(_) | Val::Int(_) | Val::Uint(_) => member(&mut name, &key, meter, depth + 1)?,
+                    Val::Text(_) | Val::Bool(_) | Val::Int(_) | Val::Uint(_) => {
+                        member(&mut name, &key, meter, depth + 1)?
+                    }
                     other => {
-                        let message = format!("no formatting function for map key of type {}", other.type_name());
+                        let message =
+                            format!("no formatting function for map key of type {}", other.type_name());
                         return clause_error(&message);
                     }
                 }
@@ -250,8 +346,14 @@ fn member(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Res
             let name = if matches!(value, Val::Duration(_)) { "duration" } else { "timestamp" };
             write!(out, "{name}({:?})", plain_text(value)?.unwrap_or_default())
         }
-        Val::Optional(_) | Val::Quantity(_) | Val::Ip(_) | Val::Cidr(..) | Val::Url(_) | Val::Semver(_)
-        | Val::Format(_) | Val::Unknown(_) => {
+        Val::Optional(_)
+        | Val::Quantity(_)
+        | Val::Ip(_)
+        | Val::Cidr(..)
+        | Val::Url(_)
+        | Val::Semver(_)
+        | Val::Format(_)
+        | Val::Unknown(_) => {
             return clause_error(&format!("no formatting function for {}", value.type_name()));
         }
         value => return text(out, value, meter, depth),

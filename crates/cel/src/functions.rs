@@ -51,7 +51,8 @@ fn mismatch(function: &str, args: &[Val<'_>]) -> Fault {
     };
     let receives = |val: &Val<'_>| matches!(val, Val::Text(_) | Val::Duration(_) | Val::Timestamp(_));
     match function {
-        "_+_" | "_-_" | "_*_" | "_/_" | "_%_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in" | "!_" | "-_" | "size" => {
+        "_+_" | "_-_" | "_*_" | "_/_" | "_%_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in" | "!_" | "-_"
+        | "size" => {
             if args.first().is_some_and(|first| has_trait(first) || receives(first)) {
                 Fault::no_overload()
             } else {
@@ -78,12 +79,13 @@ fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
 
-/// Ends what would cost more than is left before it takes time and room.
-pub(crate) fn affordable(function: &str, overload: &str, args: &[Val<'_>], left: u64) -> Result<()> {
+/// What a call costs at least, where that is known before it is done: so that what costs too much takes no time and
+/// no room.
+pub(crate) fn known_cost(function: &str, overload: &str, args: &[Val<'_>]) -> u64 {
     let length = |at: usize| args.get(at).and_then(Val::size).unwrap_or(1);
-    let cost = match function {
+    match function {
         "lists.range" => match args.first() {
-            Some(Val::Int(count)) => (*count).max(0) as u64,
+            Some(Val::Int(count)) => ((*count).max(0) as u64).saturating_add(11),
             _ => 0,
         },
         "distinct" | "sort" => length(0).saturating_mul(length(0)).saturating_mul(2),
@@ -93,8 +95,7 @@ pub(crate) fn affordable(function: &str, overload: &str, args: &[Val<'_>], left:
             scaled(length(0), TRAVERSAL).saturating_mul(scaled(length(1), REGEX))
         }
         _ => 0,
-    };
-    if cost > left { Err(Fault::Limit) } else { Ok(()) }
+    }
 }
 
 /// What a call costs.
@@ -106,7 +107,8 @@ pub(crate) fn cost(
     meter: &Meter,
 ) -> Result<u64> {
     let of = |at: usize| args.get(at).map_or(1, size);
-    let list_call = |factor: f64, size: u64| (size as f64 * factor) as u64 + 11;
+    // As upstream: a depth below zero wraps around.
+    let list_call = |factor: f64, size: u64| ((size as f64 * factor) as i64 as u64).wrapping_add(11);
     let compared = |at: usize| {
         let size = of(at);
         let first = match args.get(at) {
@@ -118,7 +120,6 @@ pub(crate) fn cost(
     };
     let is_error = args.iter().any(Result::is_err);
     match overload {
-        _ if is_error => {}
         "list_slice" | "lists_range" | "list_reverse" => return Ok(list_call(1.0, size(result))),
         "list_flatten" => return Ok(list_call(1.0, of(0))),
         "list_flatten_int" => {
@@ -128,6 +129,7 @@ pub(crate) fn cost(
             };
             return Ok(list_call(depth, of(0)));
         }
+        _ if is_error && !overload.starts_with("list_sets_") => {}
         "list_distinct" => return Ok(compared(0)),
         "list_sets_contains_list" | "list_sets_intersects_list" => return Ok(1 + of(0).saturating_mul(of(1))),
         "list_sets_equivalent_list" => return Ok(1 + of(0).saturating_mul(of(1)).saturating_mul(2)),
@@ -140,8 +142,8 @@ pub(crate) fn cost(
             Some(Ok(value)) => value.traversal(meter)?,
             _ => 1,
         },
-        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR" | "quantity"
-        | "isQuantity" | "semver" | "isSemver" => scaled(of(0), TRAVERSAL),
+        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
+        | "quantity" | "isQuantity" | "semver" | "isSemver" => scaled(of(0), TRAVERSAL),
         "replace" | "split" | "ip.isCanonical" => scaled(of(0), 2.0 * TRAVERSAL),
         "join" => scaled(size(result), 2.0 * TRAVERSAL),
         "find" | "findAll" => {
@@ -170,21 +172,30 @@ pub(crate) fn cost(
         "_==_"
             if matches!(
                 args.first(),
-                Some(Ok(
-                    Val::Quantity(_) | Val::Ip(_) | Val::Cidr(..) | Val::Format(_) | Val::Url(_) | Val::Semver(_)
-                ))
+                Some(Ok(Val::Quantity(_)
+                    | Val::Ip(_)
+                    | Val::Cidr(..)
+                    | Val::Format(_)
+                    | Val::Url(_)
+                    | Val::Semver(_)))
             ) =>
         {
             1
         }
         _ => match overload {
-            "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string" | "strings_quote"
-            | "string_format" => scaled(of(0), TRAVERSAL),
+            "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string"
+            | "strings_quote" | "string_format" => scaled(of(0), TRAVERSAL),
             "in_list" => of(1),
-            "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string" | "less_bytes"
-            | "greater_bytes" | "less_equals_bytes" | "greater_equals_bytes" | "equals" | "not_equals" => {
-                scaled(of(0).min(of(1)), TRAVERSAL)
-            }
+            "less_string"
+            | "greater_string"
+            | "less_equals_string"
+            | "greater_equals_string"
+            | "less_bytes"
+            | "greater_bytes"
+            | "less_equals_bytes"
+            | "greater_equals_bytes"
+            | "equals"
+            | "not_equals" => scaled(of(0).min(of(1)), TRAVERSAL),
             "add_string" | "add_bytes" => scaled(of(0).saturating_add(of(1)), TRAVERSAL),
             "matches_string" => {
                 let text = ((1.0 + of(0) as f64) * TRAVERSAL).ceil() as u64;
@@ -317,7 +328,9 @@ pub(crate) fn convert<'a>(to: &str, value: &Val<'a>) -> Result<Val<'a>> {
         ("double", Val::Int(value)) => Val::Double(*value as f64),
         ("double", Val::Uint(value)) => Val::Double(*value as f64),
         ("double", Val::Text(text)) => match text.parse::<f64>() {
-            Ok(value) if value.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit()) => Val::Double(value),
+            Ok(value) if value.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit()) => {
+                Val::Double(value)
+            }
             _ => return failed("double"),
         },
         ("bytes", Val::Text(text)) => Val::Bytes(text.as_bytes().into()),
@@ -342,7 +355,7 @@ pub(crate) fn convert<'a>(to: &str, value: &Val<'a>) -> Result<Val<'a>> {
 
 /// Seconds, as Go writes them without an exponent.
 pub(crate) fn duration_text(nanos: i64) -> String {
-    format!("{}s", std::format!("{}", (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9))
+    format!("{}s", (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9)
 }
 
 /// A value as `string()` writes it; None for what it does not write.
@@ -351,7 +364,7 @@ pub(crate) fn plain_text(value: &Val<'_>) -> Result<Option<String>> {
         Val::Bool(value) => value.to_string(),
         Val::Int(value) => value.to_string(),
         Val::Uint(value) => value.to_string(),
-        Val::Double(value) => double_text(*value),
+        Val::Double(value) => double_text(*value, 6),
         Val::Text(text) => text.to_string(),
         Val::Bytes(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
@@ -544,7 +557,9 @@ fn slice<'a>(list: &List<'a>, start: i64, end: i64) -> Result<Val<'a>> {
         return wrong(format!("cannot slice({start}, {end}), negative indexes not supported"));
     }
     if start > end {
-        return wrong(format!("cannot slice({start}, {end}), start index must be less than or equal to end index"));
+        return wrong(format!(
+            "cannot slice({start}, {end}), start index must be less than or equal to end index"
+        ));
     }
     if length < end {
         return wrong(format!("cannot slice({start}, {end}), list is length {length}"));
@@ -626,7 +641,9 @@ pub(crate) fn call<'a>(
             V::Bool(regex(pattern, source).map_err(Fault::error)?.is_match(text))
         }
         ("type", [value]) => V::Type(value.type_name().into()),
-        ("string", [V::Ip(_) | V::Cidr(..)]) => args.first().map_or_else(other, |value| convert("string", value))?,
+        ("string", [V::Ip(_) | V::Cidr(..)]) => {
+            args.first().map_or_else(other, |value| convert("string", value))?
+        }
         (
             "bool" | "bytes" | "double" | "dyn" | "duration" | "int" | "string" | "timestamp" | "uint",
             [value],
@@ -666,7 +683,9 @@ pub(crate) fn call<'a>(
         ("split", [V::Text(text), V::Text(by)]) => V::list(split(text, by, -1)),
         ("split", [V::Text(text), V::Text(by), V::Int(most)]) => V::list(split(text, by, *most)),
         ("substring", [V::Text(text), V::Int(start)]) => return substring(text, *start, None),
-        ("substring", [V::Text(text), V::Int(start), V::Int(end)]) => return substring(text, *start, Some(*end)),
+        ("substring", [V::Text(text), V::Int(start), V::Int(end)]) => {
+            return substring(text, *start, Some(*end));
+        }
         ("join", [V::List(list)]) => return join(list, ""),
         ("join", [V::List(list), V::Text(by)]) => return join(list, by),
         ("strings.quote", [V::Text(text)]) => return text_of(quote(text)),
@@ -773,7 +792,9 @@ pub(crate) fn call<'a>(
             }
             V::Bool(false)
         }
-        ("cel.@mapInsert", [V::Map(map), key, value]) => return inserted(map, [(key.clone(), value.clone())]),
+        ("cel.@mapInsert", [V::Map(map), key, value]) => {
+            return inserted(map, [(key.clone(), value.clone())]);
+        }
         ("cel.@mapInsert", [V::Map(map), V::Map(more)]) => {
             let mut entries = Vec::new();
             for key in more.keys() {
@@ -785,7 +806,8 @@ pub(crate) fn call<'a>(
         }
 
         ("find", [V::Text(text), V::Text(source)]) => {
-            let regex = regex(pattern, source).map_err(|error| Fault::error(format!("Illegal regex: {error}")))?;
+            let regex =
+                regex(pattern, source).map_err(|error| Fault::error(format!("Illegal regex: {error}")))?;
             V::text(regex.find(text).map(|found| found.as_str()).unwrap_or_default())
         }
         ("findAll", [V::Text(text), V::Text(source), rest @ ..]) => {
@@ -794,7 +816,8 @@ pub(crate) fn call<'a>(
                 [V::Int(most)] => usize::try_from(*most).unwrap_or(usize::MAX),
                 _ => return other(),
             };
-            let regex = regex(pattern, source).map_err(|error| Fault::error(format!("Illegal regex: {error}")))?;
+            let regex =
+                regex(pattern, source).map_err(|error| Fault::error(format!("Illegal regex: {error}")))?;
             texts(regex.find_iter(text).take(most).map(|found| found.as_str().to_owned()))
         }
 
@@ -844,7 +867,11 @@ pub(crate) fn call<'a>(
         }
         ("family", [V::Ip(address)]) => V::Int(if address.is_ipv4() { 4 } else { 6 }),
         (
-            "isUnspecified" | "isLoopback" | "isLinkLocalMulticast" | "isLinkLocalUnicast" | "isGlobalUnicast",
+            "isUnspecified"
+            | "isLoopback"
+            | "isLinkLocalMulticast"
+            | "isLinkLocalUnicast"
+            | "isGlobalUnicast",
             [V::Ip(address)],
         ) => V::Bool(net::is(*address, function)),
         ("cidr", [V::Text(text)]) => {
@@ -868,7 +895,9 @@ pub(crate) fn call<'a>(
             let (inner, length) = match inner {
                 V::Cidr(inner, length) => (*inner, *length),
                 V::Text(text) => net::parse_cidr(text).map_err(|error| {
-                    Fault::error(format!("network address parse error during conversion from string: {error}"))
+                    Fault::error(format!(
+                        "network address parse error during conversion from string: {error}"
+                    ))
                 })?,
                 _ => return other(),
             };
@@ -895,7 +924,9 @@ pub(crate) fn call<'a>(
             V::Map(Map::Made(Arc::new(query.collect())))
         }
 
-        ("format.named", [V::Text(name)]) => V::Optional(names::named(name).map(|found| Arc::new(V::Format(found)))),
+        ("format.named", [V::Text(name)]) => {
+            V::Optional(names::named(name).map(|found| Arc::new(V::Format(found))))
+        }
         ("validate", [V::Format(known), V::Text(text)]) => {
             let errors = known.check(text);
             if errors.is_empty() { V::Optional(None) } else { V::some(texts(errors)) }

@@ -28,8 +28,8 @@ pub(crate) struct Lexeme {
 }
 
 const MARKS: [&str; 25] = [
-    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+",
-    "*", "/", "%", "in",
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":",
+    "+", "*", "/", "%", "in",
 ];
 
 pub(crate) fn tokens(chars: &[char], issues: &mut Vec<Issue>) -> Vec<Lexeme> {
@@ -97,9 +97,11 @@ fn one(rest: &[char]) -> Option<(Token, usize)> {
         return Some((token, length));
     }
     if first == '`' {
-        let is_inside = |char: &&char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-' | '/' | ' ');
+        let is_inside =
+            |char: &&char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-' | '/' | ' ');
         let length = rest.iter().skip(1).take_while(is_inside).count();
-        return (length > 0 && rest.get(length + 1) == Some(&'`')).then_some((Token::EscapedIdent, length + 2));
+        return (length > 0 && rest.get(length + 1) == Some(&'`'))
+            .then_some((Token::EscapedIdent, length + 2));
     }
     if let Some(number) = number(rest) {
         return Some(number);
@@ -155,7 +157,8 @@ fn number(rest: &[char]) -> Option<(Token, usize)> {
 /// The length of a text with its quotes.
 fn text(rest: &[char], is_raw: bool) -> Option<usize> {
     let quote = *rest.first()?;
-    let is_triple = |at: usize| rest.get(at..at + 3).is_some_and(|three| three.iter().all(|char| *char == quote));
+    let is_triple =
+        |at: usize| rest.get(at..at + 3).is_some_and(|three| three.iter().all(|char| *char == quote));
     if is_triple(0) {
         let mut at = 3;
         loop {
@@ -220,7 +223,7 @@ fn bad(rest: &[char]) -> usize {
             }
             at
         }
-        Some('&' | '|' | '=') => (rest.len().min(2)).max(1),
+        Some('&' | '|' | '=') => rest.len().min(2),
         _ => 1,
     }
 }
@@ -249,7 +252,8 @@ pub(crate) fn unescape(literal: &str, is_bytes: bool) -> Result<Vec<u8>, &'stati
         let mut take = |count: usize, radix: u32, start: u32| {
             let mut value = start;
             for _ in 0..count {
-                let digit = chars.next().and_then(|char| char.to_digit(radix)).ok_or("unable to unescape string")?;
+                let digit =
+                    chars.next().and_then(|char| char.to_digit(radix)).ok_or("unable to unescape string")?;
                 value = value.wrapping_mul(radix).wrapping_add(digit);
             }
             Ok::<_, &'static str>(value)

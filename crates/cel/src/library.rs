@@ -47,12 +47,12 @@ pub(crate) fn type_named(name: &str) -> Option<Type> {
         "null_type" => Type::Null,
         "list" => Type::list(Type::Param("A".into())),
         "map" => Type::map(Type::Param("A".into()), Type::Param("B".into())),
-        "type" => return Some(Type::Type(None)),
+        "type" => return Some(Type::Kind(None)),
         "google.protobuf.Duration" => Type::Duration,
         "google.protobuf.Timestamp" => Type::Timestamp,
         "net.IP" | "net.CIDR" => Type::Opaque(name.into(), Vec::new()),
         "optional_type" => Type::optional(Type::Param("V".into())),
         _ => return None,
     })
-    .map(|type_| Type::Type(Some(std::sync::Arc::new(type_))))
+    .map(|type_| Type::Kind(Some(std::sync::Arc::new(type_))))
 }

@@ -29,11 +29,11 @@ static FORMATS: &[Format] = &[
     format!("dns1123SubdomainPrefix", "DNS1123SubdomainPrefix", 60, |text| subdomain(&prefix(text))),
     format!("dns1035LabelPrefix", "DNS1035LabelPrefix", 30, |text| old_label(&prefix(text))),
     format!("labelValue", "LabelValue", 40, label_value),
-    format!("uri", "URI", 1106, |text| Url::parse(text).err().into_iter().collect()),
-    format!("uuid", "uuid", 36, |text| one(is_uuid(text), "does not match the UUID format")),
-    format!("byte", "byte", 92, |text| one(!text.is_empty() && base64(text).is_some(), "invalid base64")),
-    format!("date", "date", 74, |text| one(time::parse_date(text).is_some(), "invalid date")),
-    format!("datetime", "datetime", 74, |text| one(is_date_time(text), "invalid datetime")),
+    format!("uri", "URI", 1103, |text| Url::parse(text).err().into_iter().collect()),
+    format!("uuid", "uuid", 70, |text| one(is_uuid(text), "does not match the UUID format")),
+    format!("byte", "byte", 84, |text| one(!text.is_empty() && base64(text).is_some(), "invalid base64")),
+    format!("date", "date", 71, |text| one(time::parse_date(text).is_some(), "invalid date")),
+    format!("datetime", "datetime", 71, |text| one(is_date_time(text), "invalid datetime")),
 ];
 
 pub(crate) fn named(id: &str) -> Option<&'static Format> {

@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv6Addr};
 /// An address; none with a zone, and none of IPv4 in IPv6.
 pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let wrong = |what: &str| {
-        Err(format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): {what}"))
+        Err(format!(
+            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): {what}"
+        ))
     };
     if text.contains('%') && text.contains(':') {
         let bare = text.split('%').next().unwrap_or_default();
@@ -63,7 +65,9 @@ fn ip_error(text: &str) -> String {
 /// As Go writes addresses: IPv6 in its shortest form.
 pub(crate) fn ip_text(address: IpAddr) -> String {
     match address {
-        IpAddr::V6(address) if address.to_ipv4().is_some() && address.segments().get(6).copied() != Some(0) => {
+        IpAddr::V6(address)
+            if address.to_ipv4().is_some() && address.segments().get(6).copied() != Some(0) =>
+        {
             let [.., a, b] = address.segments();
             format!("::{a:x}:{b:x}")
         }
@@ -272,9 +276,7 @@ fn host_error(host: &str) -> Option<String> {
 /// As Go gives a path back: as it was, where that is a valid encoding.
 fn escaped_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
-    let is_plain = |byte: u8| {
-        byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*[]%".contains(&byte)
-    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*[]%".contains(&byte);
     for byte in path.bytes() {
         if is_plain(byte) {
             out.push(char::from(byte));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ast::{Ast, Comprehension, Entry, Field, Id, Issue, Kind, Literal};
+use super::ast::{Ast, Comprehension, Entry, Field, Id, Issue, Kind, Literal, NOWHERE};
 use super::lexer::{Lexeme, Token, tokens, unescape};
 
 /// No longer expression is read: cel-go's limit.
@@ -11,9 +11,6 @@ const MAX_LENGTH: usize = 100_000;
 const MAX_DEPTH: usize = 250;
 /// No deeper tree goes on: macros unfold to several levels each.
 const MAX_TREE: usize = 600;
-/// The place of what has none.
-pub(crate) const NOWHERE: u32 = u32::MAX;
-
 const EXPRESSION: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
                           STRING, BYTES, IDENTIFIER}";
 
@@ -21,8 +18,27 @@ const EXPRESSION: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null'
 pub(crate) const ACCU: &str = "__result__";
 
 const RESERVED: [&str; 21] = [
-    "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
-    "package", "namespace", "null", "return", "true", "var", "void", "while",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "null",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
 ];
 
 pub(crate) fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
@@ -34,7 +50,8 @@ pub(crate) fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
     }
     let mut issues = Vec::new();
     let lexemes = tokens(&chars, &mut issues);
-    let mut parser = Parser { chars: &chars, lexemes, next: 0, ast: Ast::default(), issues, depth: 0 };
+    let mut parser =
+        Parser { chars: &chars, lexemes, next: 0, ast: Ast::default(), issues, depth: 0, members: 0 };
     let root = parser.expression().and_then(|root| {
         let last = parser.peek();
         if last.token == Token::End {
@@ -73,6 +90,8 @@ struct Parser<'s> {
     ast: Ast,
     issues: Vec<Issue>,
     depth: usize,
+    /// How many members the last operand went down.
+    members: usize,
 }
 
 /// The function of an operator, and how tightly it binds.
@@ -127,6 +146,9 @@ impl Parser<'_> {
         }
         let found = self.peek();
         let text = self.text(found);
+        if found.token == Token::End && matches!(expecting, "')'" | "']'") {
+            return Err(self.syntax(found, format!("missing {expecting} at '<EOF>'")));
+        }
         Err(self.syntax(found, format!("mismatched input '{text}' expecting {expecting}")))
     }
 
@@ -191,8 +213,9 @@ impl Parser<'_> {
     }
 
     fn binary_from(&mut self, least: u8) -> Parsed {
+        self.members = 0;
         let mut left = self.unary()?;
-        let mut operators = 0;
+        let mut operators = self.members;
         loop {
             let Token::Mark(mark) = self.peek().token else { return Ok(left) };
             let Some((function, level)) = binary(mark).filter(|(_, level)| *level >= least) else {
@@ -255,7 +278,10 @@ impl Parser<'_> {
                         } else if matches!(name.token, Token::True | Token::False | Token::Null) {
                             format!("mismatched input '{text}' expecting IDENTIFIER")
                         } else {
-                            format!("no viable alternative at input '.{}'", if text == "<EOF>" { "" } else { &text })
+                            format!(
+                                "no viable alternative at input '.{}'",
+                                if text == "<EOF>" { "" } else { &text }
+                            )
                         };
                         return Err(self.syntax(name, what));
                     }
@@ -267,14 +293,17 @@ impl Parser<'_> {
                     let args = self.arguments()?;
                     operand = self.member_call(open.at, &field, operand, args)?;
                 } else {
-                    operand = self.push(dot.at, Kind::Select { operand, field: field.into(), is_test: false });
+                    operand =
+                        self.push(dot.at, Kind::Select { operand, field: field.into(), is_test: false });
                 }
             } else if let Some(open) = self.eat("[") {
                 let is_optional = self.eat("?").is_some();
                 let index = self.expression()?;
                 self.expect("]", "']'")?;
-                operand = self.call(open.at, if is_optional { "_[?_]" } else { "_[_]" }, vec![operand, index]);
+                operand =
+                    self.call(open.at, if is_optional { "_[?_]" } else { "_[_]" }, vec![operand, index]);
             } else {
+                self.members = members - 1;
                 return Ok(operand);
             }
         }
@@ -288,7 +317,7 @@ impl Parser<'_> {
         loop {
             args.push(self.expression()?);
             if self.eat(",").is_none() {
-                self.expect(")", "{')', ','}")?;
+                self.expect(")", "')'")?;
                 return Ok(args);
             }
         }
@@ -469,6 +498,9 @@ impl Parser<'_> {
                 if self.eat("]").is_some() {
                     break;
                 }
+                if !elements.is_empty() && self.peek().token == Token::End {
+                    self.expect("]", "']'")?;
+                }
                 optional.push(self.eat("?").is_some());
                 elements.push(self.expression()?);
                 if self.eat(",").is_none() {
@@ -505,7 +537,7 @@ impl Parser<'_> {
             None => Ok(self.push(at, Kind::Call { function: function.into(), target: Some(target), args })),
             Some(Ok(id)) => Ok(id),
             Some(Err((at, message))) => {
-                self.issues.push(Issue { at, message: message.into() });
+                self.issues.push(Issue { at, message });
                 Ok(self.push(at as usize, Kind::Unspecified))
             }
         }
@@ -518,7 +550,9 @@ struct Macro<'p, 's> {
     at: usize,
 }
 
-type Expanded = Result<Id, (u32, String)>;
+type Expanded<T = Id> = Result<T, (u32, String)>;
+/// The names of one variable, or of two.
+type Names = (Arc<str>, Option<Arc<str>>);
 
 impl Macro<'_, '_> {
     fn expand(&mut self, function: &str, target: Id, args: &[Id]) -> Option<Expanded> {
@@ -532,7 +566,9 @@ impl Macro<'_, '_> {
             ("map", [var, body]) => self.collect(target, *var, None, *body),
             ("map", [var, filter, body]) => self.collect(target, *var, Some(*filter), *body),
             ("filter", [var, filter]) => self.collect(target, *var, Some(*filter), *var),
-            ("transformList", [var, var2, body]) => self.transform(function, target, *var, *var2, None, *body),
+            ("transformList", [var, var2, body]) => {
+                self.transform(function, target, *var, *var2, None, *body)
+            }
             ("transformMap" | "transformMapEntry", [var, var2, body]) => {
                 self.transform(function, target, *var, *var2, None, *body)
             }
@@ -573,7 +609,7 @@ impl Macro<'_, '_> {
         self.push(Kind::List { elements: vec![element], optional: vec![false] })
     }
 
-    fn variable(&self, arg: Id, otherwise: &str) -> Result<Arc<str>, (u32, String)> {
+    fn variable(&self, arg: Id, otherwise: &str) -> Expanded<Arc<str>> {
         let at = self.parser.ast.at(arg);
         match self.parser.ast.kind(arg) {
             Kind::Ident(name) if &**name == ACCU => {
@@ -584,7 +620,7 @@ impl Macro<'_, '_> {
         }
     }
 
-    fn variables(&self, args: &[Id], otherwise: &str) -> Result<(Arc<str>, Option<Arc<str>>), (u32, String)> {
+    fn variables(&self, args: &[Id], otherwise: &str) -> Expanded<Names> {
         let [first, rest @ ..] = args else { return Err((0, otherwise.to_owned())) };
         let var = self.variable(*first, otherwise)?;
         let var2 = rest.first().map(|second| self.variable(*second, otherwise)).transpose()?;
@@ -596,7 +632,7 @@ impl Macro<'_, '_> {
         Ok((var, var2))
     }
 
-    fn each(&mut self, range: Id, vars: (Arc<str>, Option<Arc<str>>), parts: [Id; 4]) -> Id {
+    fn each(&mut self, range: Id, vars: Names, parts: [Id; 4]) -> Id {
         let [init, condition, step, result] = parts;
         let (var, var2) = vars;
         let accu = ACCU.into();
@@ -689,7 +725,7 @@ impl Macro<'_, '_> {
             }
             _ => {
                 let step = if function == "transformMap" {
-                    let key = self.ident(&vars.0.clone());
+                    let key = self.ident(&vars.0);
                     self.call("cel.@mapInsert", vec![accu, key, body])
                 } else {
                     self.call("cel.@mapInsert", vec![accu, body])
@@ -727,7 +763,9 @@ impl Macro<'_, '_> {
         };
         let has = self.member("hasValue", target, Vec::new());
         // Each of the two reads the target; the tree may share what is never changed apart.
-        let copy = self.copy(target, 0).ok_or((self.at as u32, "max recursion depth exceeded".to_owned()))?;
+        let copy = self
+            .copy(target, 0)
+            .ok_or_else(|| (self.at as u32, "max recursion depth exceeded".to_owned()))?;
         let value = self.member("value", copy, Vec::new());
         let bound = self.bind(&name, value, body);
         let yes = if function == "optMap" { self.call("optional.of", vec![bound]) } else { bound };
@@ -739,7 +777,8 @@ impl Macro<'_, '_> {
         const INPUT: &str = "@__sortBy_input__";
         let input = self.ident(INPUT);
         if matches!(self.parser.ast.kind(target), Kind::Literal(_) | Kind::Map { .. } | Kind::Struct { .. }) {
-            let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+            let message =
+                "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return Err((self.parser.ast.at(target), message.to_owned()));
         }
         let keys = self.collect(input, var, None, body)?;
@@ -765,7 +804,9 @@ impl Macro<'_, '_> {
                 },
                 args: self.copies(&args, depth)?,
             },
-            Kind::List { elements, optional } => Kind::List { elements: self.copies(&elements, depth)?, optional },
+            Kind::List { elements, optional } => {
+                Kind::List { elements: self.copies(&elements, depth)?, optional }
+            }
             Kind::Map { entries } => {
                 let mut copies = Vec::new();
                 for entry in entries {

@@ -21,7 +21,9 @@ fn wrong(pattern: &str) -> String {
     let open = pattern.chars().filter(|char| matches!(char, '(' | '[')).count();
     let close = pattern.chars().filter(|char| matches!(char, ')' | ']')).count();
     let what = match pattern.chars().next() {
-        Some(first @ ('*' | '+' | '?')) => return format!("error parsing regexp: missing argument to repetition operator: `{first}`"),
+        Some(first @ ('*' | '+' | '?')) => {
+            return format!("error parsing regexp: missing argument to repetition operator: `{first}`");
+        }
         _ if pattern.contains('[') && open > close => {
             let class = pattern.find('[').and_then(|at| pattern.get(at..)).unwrap_or_default();
             return format!("error parsing regexp: missing closing ]: `{class}`");
@@ -39,14 +41,35 @@ fn translate(pattern: &str) -> Result<String, String> {
     let mut in_class = false;
     let mut class_start = false;
     let mut rest_at = 0;
+    // How a repetition goes on: `*`, then perhaps `?`, then no other.
+    let mut repeated: Option<bool> = None;
     while let Some(char) = chars.next() {
         rest_at += char.len_utf8();
+        if !in_class {
+            let is_braced = char == '{' && repeat(pattern.get(rest_at..).unwrap_or_default()).is_some();
+            repeated = match (char, repeated) {
+                ('?', Some(false)) => Some(true),
+                ('*' | '+' | '?', Some(_)) => {
+                    return Err(format!(
+                        "error parsing regexp: invalid nested repetition operator: `{char}`"
+                    ));
+                }
+                ('{', Some(_)) if is_braced => {
+                    return Err("error parsing regexp: invalid nested repetition operator: `{`".to_owned());
+                }
+                ('*' | '+' | '?', None) => Some(false),
+                ('}', None) if ends_repeat(&out) && !in_braces(&out) => Some(false),
+                _ => None,
+            };
+        }
         let rest = pattern.get(rest_at..).unwrap_or_default();
         let first_of_class = std::mem::take(&mut class_start);
         match char {
             '\\' => {
                 let Some(next) = chars.next() else {
-                    return Err("error parsing regexp: trailing backslash at end of expression: ``".to_owned());
+                    return Err(
+                        "error parsing regexp: trailing backslash at end of expression: ``".to_owned()
+                    );
                 };
                 rest_at += next.len_utf8();
                 match next {
@@ -97,7 +120,7 @@ fn translate(pattern: &str) -> Result<String, String> {
             }
             '[' if rest.starts_with(':') && rest.contains(":]") => {
                 out.push('[');
-                while let Some(char) = chars.next() {
+                for char in chars.by_ref() {
                     rest_at += char.len_utf8();
                     out.push(char);
                     if char == ']' {

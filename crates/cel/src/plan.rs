@@ -22,13 +22,23 @@ pub(crate) enum Base {
     Slot(usize),
     /// The value of anything else.
     Value(OpId),
-    Choice { condition: OpId, yes: OpId, no: OpId },
+    Choice {
+        condition: OpId,
+        yes: OpId,
+        no: OpId,
+    },
 }
 
 #[derive(Debug)]
 pub(crate) enum Step {
-    Key { key: Val<'static>, is_optional: bool },
-    Computed { key: OpId, is_optional: bool },
+    Key {
+        key: Val<'static>,
+        is_optional: bool,
+    },
+    Computed {
+        key: OpId,
+        is_optional: bool,
+    },
     /// Whether there is such a member.
     Test(Val<'static>),
 }
@@ -70,7 +80,11 @@ pub(crate) enum Op {
     Equal(OpId, OpId),
     Unequal(OpId, OpId),
     /// Whether a value is among constants.
-    Among { value: OpId, keys: Option<BTreeSet<Key>>, list: List<'static> },
+    Among {
+        value: OpId,
+        keys: Option<BTreeSet<Key>>,
+        list: List<'static>,
+    },
     OptionalOr(OpId, OpId),
     OptionalOrValue(OpId, OpId),
     List(Vec<(OpId, bool)>),
@@ -173,7 +187,7 @@ impl Planner<'_> {
                 // A constant list or map that has no value is found out when it runs.
                 Err(_) if !matches!(self.program.op(id), Op::Call(_)) => {}
                 Err(Fault::Error(message)) => return Err(message.to_string()),
-                Err(Fault::Limit) => {}
+                Err(Fault::Limit | Fault::Internal) => {}
             }
         }
         Ok(id)
@@ -187,7 +201,7 @@ impl Planner<'_> {
                 "oldSelf" => Base::OldSelf,
                 name => {
                     let shown = match library::type_named(name) {
-                        Some(Type::Type(Some(_)) | Type::Type(None)) => name,
+                        Some(Type::Kind(Some(_)) | Type::Kind(None)) => name,
                         _ => "unknown",
                     };
                     return Op::Const(Val::Type(shown.into()));
@@ -244,7 +258,15 @@ impl Planner<'_> {
                     }
                     let items: Vec<_> = list.iter().flatten().collect();
                     let is_primitive = |item: &Val<'_>| {
-                        matches!(item, Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::Text(_) | Val::Null)
+                        matches!(
+                            item,
+                            Val::Bool(_)
+                                | Val::Int(_)
+                                | Val::Uint(_)
+                                | Val::Double(_)
+                                | Val::Text(_)
+                                | Val::Null
+                        )
                     };
                     if items.iter().all(is_primitive) {
                         let keys: Option<BTreeSet<Key>> = items.iter().map(Key::of).collect();
@@ -265,7 +287,16 @@ impl Planner<'_> {
         }
         let is_conversion = matches!(
             function,
-            "bool" | "bytes" | "double" | "dyn" | "duration" | "int" | "string" | "timestamp" | "uint"
+            "bool"
+                | "bytes"
+                | "double"
+                | "dyn"
+                | "duration"
+                | "int"
+                | "string"
+                | "timestamp"
+                | "type"
+                | "uint"
         );
         let is_constant = is_conversion
             && planned.len() == 1

@@ -9,7 +9,10 @@ const NANO: i128 = 1_000_000_000;
 /// An amount. Kubernetes keeps small ones as an integer with a scale, which shows in what counts as an integer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quantity {
-    Small { value: i64, scale: i32 },
+    Small {
+        value: i64,
+        scale: i32,
+    },
     /// In nanos; what is larger than fits is the largest there is.
     Decimal(i128),
 }

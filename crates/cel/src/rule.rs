@@ -94,11 +94,16 @@ struct Expression {
     cost: u64,
 }
 
-fn compile(source: &str, declared: &Declared, named: &Declared, optional_old: bool, of_rule: bool) -> Result<Expression, String> {
+fn compile(
+    source: &str,
+    declared: &Declared,
+    named: &Declared,
+    optional_old: bool,
+    of_rule: bool,
+) -> Result<Expression, String> {
     let what = if of_rule { "" } else { "messageExpression " };
-    let checked = checker::check(source, &Scope { self_: named, optional_old }).map_err(|mut issues| {
-        format!("{what}compilation failed: {}", show(source, &mut issues))
-    })?;
+    let checked = checker::check(source, &Scope { self_: named, optional_old })
+        .map_err(|mut issues| format!("{what}compilation failed: {}", show(source, &mut issues)))?;
     let wanted = if of_rule { Type::Bool } else { Type::String };
     if *checked.type_of(checked.ast.root) != wanted {
         return Err(if of_rule {

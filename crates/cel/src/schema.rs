@@ -19,12 +19,12 @@ pub(crate) struct Schema {
     pub(crate) type_: String,
     pub(crate) format: String,
     pub(crate) nullable: bool,
-    pub(crate) items: Option<Arc<Schema>>,
-    pub(crate) properties: Option<BTreeMap<String, Arc<Schema>>>,
-    pub(crate) additional: Option<Arc<Schema>>,
+    pub(crate) items: Option<Arc<Self>>,
+    pub(crate) properties: Option<BTreeMap<String, Arc<Self>>>,
+    pub(crate) additional: Option<Arc<Self>>,
     /// `additionalProperties` is there, if only as `true`.
     pub(crate) has_additional: bool,
-    pub(crate) all_of: Vec<Arc<Schema>>,
+    pub(crate) all_of: Vec<Arc<Self>>,
     pub(crate) required: Vec<String>,
     pub(crate) enumeration: Vec<Value>,
     pub(crate) default: Option<Value>,
@@ -39,7 +39,7 @@ pub(crate) struct Schema {
     pub(crate) map_type: Option<String>,
     pub(crate) rules: Vec<Rule>,
     /// The same with `apiVersion`, `kind` and `metadata`, for what is embedded as a resource.
-    pub(crate) as_resource: Option<Arc<Schema>>,
+    pub(crate) as_resource: Option<Arc<Self>>,
 }
 
 impl Schema {
@@ -107,7 +107,8 @@ impl Schema {
         let has_all = is(properties.get("kind"), "string")
             && is(properties.get("apiVersion"), "string")
             && is(properties.get("metadata"), "object")
-            && meta.is_some_and(|meta| is(meta.get("name"), "string") && is(meta.get("generateName"), "string"));
+            && meta
+                .is_some_and(|meta| is(meta.get("name"), "string") && is(meta.get("generateName"), "string"));
         if !has_all {
             properties.insert("kind".to_owned(), text());
             properties.insert("apiVersion".to_owned(), text());
@@ -183,9 +184,9 @@ impl Schema {
 #[derive(Debug)]
 pub(crate) struct Declared {
     pub(crate) type_: Type,
-    pub(crate) fields: BTreeMap<String, Arc<Declared>>,
-    pub(crate) key: Option<Arc<Declared>>,
-    pub(crate) element: Option<Arc<Declared>>,
+    pub(crate) fields: BTreeMap<String, Arc<Self>>,
+    pub(crate) key: Option<Arc<Self>>,
+    pub(crate) element: Option<Arc<Self>>,
     pub(crate) max_elements: i64,
     pub(crate) min_size: i64,
 }
@@ -240,7 +241,9 @@ impl Declared {
                     let mut min_size = 2;
                     for (name, property) in schema.properties.iter().flatten() {
                         let Some(field) = Self::of(property, property.embedded) else { continue };
-                        if property.default.as_ref().is_none_or(Value::is_null) && schema.required.contains(name) {
+                        if property.default.as_ref().is_none_or(Value::is_null)
+                            && schema.required.contains(name)
+                        {
                             min_size += name.len() as i64 + field.min_size + 4;
                         }
                         if let Some(escaped) = escape(name) {
@@ -267,7 +270,8 @@ impl Declared {
                 let most = match schema.max_length {
                     Some(length) => length.max(0).saturating_mul(4),
                     None if !schema.enumeration.is_empty() => {
-                        let lengths = schema.enumeration.iter().filter_map(|text| text.as_str().map(str::len));
+                        let lengths =
+                            schema.enumeration.iter().filter_map(|text| text.as_str().map(str::len));
                         lengths.max().unwrap_or_default() as i64
                     }
                     None => most,
@@ -327,8 +331,27 @@ const NO_MAX: i64 = 0;
 /// The name of a property as expressions write it. None for what they can't name.
 pub(crate) fn escape(name: &str) -> Option<String> {
     const WORDS: [&str; 21] = [
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
     ];
     if name.is_empty() || name.starts_with(|char: char| char.is_ascii_digit()) {
         return None;

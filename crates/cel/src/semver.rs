@@ -51,7 +51,8 @@ impl Semver {
         let major = number(major, "major")?;
         let minor = number(minor, "minor")?;
         let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
-        let (patch, before) = rest.split_once('-').map_or((rest, None), |(patch, before)| (patch, Some(before)));
+        let (patch, before) =
+            rest.split_once('-').map_or((rest, None), |(patch, before)| (patch, Some(before)));
         let patch = number(patch, "patch")?;
         let mut found = Vec::new();
         for part in before.into_iter().flat_map(|before| before.split('.')) {
@@ -60,7 +61,9 @@ impl Semver {
             }
             found.push(if is_number(part) {
                 if part.len() > 1 && part.starts_with('0') {
-                    return Err(format!("Numeric PreRelease version must not contain leading zeroes {part:?}"));
+                    return Err(format!(
+                        "Numeric PreRelease version must not contain leading zeroes {part:?}"
+                    ));
                 }
                 Part::Number(part.parse().map_err(|_| "value out of range".to_owned())?)
             } else if is_valid(part) {
@@ -102,11 +105,13 @@ impl Semver {
 
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         let numbers = |version: &Self| (version.major, version.minor, version.patch);
-        numbers(self).cmp(&numbers(other)).then_with(|| match (self.before.is_empty(), other.before.is_empty()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => self.before.cmp(&other.before),
+        numbers(self).cmp(&numbers(other)).then_with(|| {
+            match (self.before.is_empty(), other.before.is_empty()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => self.before.cmp(&other.before),
+            }
         })
     }
 }

@@ -19,12 +19,12 @@ pub(crate) enum Type {
     Bytes,
     Duration,
     Timestamp,
-    List(Arc<Type>),
-    Map(Arc<Type>, Arc<Type>),
+    List(Arc<Self>),
+    Map(Arc<Self>, Arc<Self>),
     /// The type of types.
-    Type(Option<Arc<Type>>),
+    Kind(Option<Arc<Self>>),
     /// `optional_type(T)`, `net.IP` and the like.
-    Opaque(Arc<str>, Vec<Type>),
+    Opaque(Arc<str>, Vec<Self>),
     /// An object with declared fields, or a type of a library.
     Struct(Arc<str>),
     /// A parameter of a declaration.
@@ -83,7 +83,7 @@ impl Type {
                     let key = next();
                     Self::map(key, next())
                 }
-                "type" => Self::Type(Some(Arc::new(next()))),
+                "type" => Self::Kind(Some(Arc::new(next()))),
                 _ => Self::Opaque(name.into(), vec![next()]),
             };
         }
@@ -98,7 +98,7 @@ impl Type {
             "bytes" => Self::Bytes,
             "duration" => Self::Duration,
             "timestamp" => Self::Timestamp,
-            "type" => Self::Type(None),
+            "type" => Self::Kind(None),
             "net.IP" | "net.CIDR" => Self::Opaque(text.into(), Vec::new()),
             name if name.len() == 1 => Self::Param(name.into()),
             name => Self::Struct(name.into()),
@@ -109,7 +109,7 @@ impl Type {
     pub(crate) fn params(&self, found: &mut Vec<Arc<str>>) {
         match self {
             Self::Param(name) if !found.contains(name) => found.push(Arc::clone(name)),
-            Self::List(of) | Self::Type(Some(of)) => of.params(found),
+            Self::List(of) | Self::Kind(Some(of)) => of.params(found),
             Self::Map(key, value) => {
                 key.params(found);
                 value.params(found);
@@ -125,7 +125,7 @@ impl Type {
             Self::Param(name) => vars.get(name).map_or(Self::Dyn, |var| Self::Var(*var)),
             Self::List(of) => Self::list(of.instantiate(vars)),
             Self::Map(key, value) => Self::map(key.instantiate(vars), value.instantiate(vars)),
-            Self::Type(Some(of)) => Self::Type(Some(Arc::new(of.instantiate(vars)))),
+            Self::Kind(Some(of)) => Self::Kind(Some(Arc::new(of.instantiate(vars)))),
             Self::Opaque(name, params) => {
                 Self::Opaque(Arc::clone(name), params.iter().map(|param| param.instantiate(vars)).collect())
             }
@@ -181,8 +181,8 @@ impl fmt::Display for Type {
             Self::Timestamp => f.write_str("timestamp"),
             Self::List(of) => write!(f, "list({of})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
-            Self::Type(None) => f.write_str("type"),
-            Self::Type(Some(of)) => write!(f, "type({of})"),
+            Self::Kind(None) => f.write_str("type"),
+            Self::Kind(Some(of)) => write!(f, "type({of})"),
             Self::Opaque(name, params) => {
                 f.write_str(name)?;
                 for (at, param) in params.iter().enumerate() {
@@ -246,7 +246,7 @@ impl Bindings {
             Type::Var(_) | Type::Param(_) if to_dyn => Type::Dyn,
             Type::List(of) => Type::list(self.substitute(of, to_dyn)),
             Type::Map(key, value) => Type::map(self.substitute(key, to_dyn), self.substitute(value, to_dyn)),
-            Type::Type(Some(of)) => Type::Type(Some(Arc::new(self.substitute(of, to_dyn)))),
+            Type::Kind(Some(of)) => Type::Kind(Some(Arc::new(self.substitute(of, to_dyn)))),
             Type::Opaque(name, params) => {
                 let params = params.iter().map(|param| self.substitute(param, to_dyn)).collect();
                 Type::Opaque(Arc::clone(name), params)
@@ -299,7 +299,7 @@ impl Bindings {
                     Type::Null | Type::Opaque(..) | Type::Struct(_) | Type::Duration | Type::Timestamp
                 )
             }
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Kind(_), Type::Kind(_)) => true,
             (Type::List(a), Type::List(b)) => self.fits(a, b),
             (Type::Map(ak, av), Type::Map(bk, bv)) => self.fits(ak, bk) && self.fits(av, bv),
             (Type::Opaque(a, ap), Type::Opaque(b, bp)) => {
@@ -343,7 +343,7 @@ impl Bindings {
                 Some(bound) => self.not_within(type_, &bound),
                 None => true,
             },
-            Type::List(of) | Type::Type(Some(of)) => self.not_within(type_, of),
+            Type::List(of) | Type::Kind(Some(of)) => self.not_within(type_, of),
             Type::Map(key, value) => self.not_within(type_, key) && self.not_within(type_, value),
             Type::Opaque(_, params) => params.iter().all(|param| self.not_within(type_, param)),
             _ => true,
@@ -370,7 +370,7 @@ fn equal_or_less_specific(a: &Type, b: &Type) -> bool {
         (Type::Map(ak, av), Type::Map(bk, bv)) => {
             equal_or_less_specific(ak, bk) && equal_or_less_specific(av, bv)
         }
-        (Type::Type(_), Type::Type(_)) => true,
+        (Type::Kind(_), Type::Kind(_)) => true,
         (a, b) => a == b,
     }
 }

@@ -18,6 +18,8 @@ pub(crate) const PER_OBJECT: i64 = 10_000_000;
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
+const INTERNAL: &str =
+    "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add";
 const CALL_LIMIT: &str = "operation cancelled: actual cost limit exceeded";
 
 pub(crate) struct Outcome {
@@ -100,7 +102,8 @@ impl<'a> Correlated<'a> {
                 (0..value.len()).all(|at| self.index(at, &items).is_some_and(|child| child.equal()))
             }
             (Value::Object(value), Value::Object(old)) => {
-                value.len() == old.len() && value.keys().all(|key| self.key(key).is_some_and(|child| child.equal()))
+                value.len() == old.len()
+                    && value.keys().all(|key| self.key(key).is_some_and(|child| child.equal()))
             }
             (value, old) => value == old,
         }
@@ -129,7 +132,8 @@ impl<'a> OldItems<'a> {
     fn key(&self, item: &Value) -> Option<String> {
         let mut text = String::new();
         for key in self.keys {
-            let value = item.get(key).filter(|value| value.is_boolean() || value.is_number() || value.is_string())?;
+            let value =
+                item.get(key).filter(|value| value.is_boolean() || value.is_number() || value.is_string())?;
             text.push_str(&value.to_string());
             text.push('\u{0}');
         }
@@ -188,10 +192,14 @@ impl Run {
         match value {
             Value::Array(items) => {
                 let Some(inner) = &node.items else { return };
-                let old_items = OldItems::new(&node.schema, old.and_then(Value::as_array).map_or(&[], Vec::as_slice));
+                let old_items =
+                    OldItems::new(&node.schema, old.and_then(Value::as_array).map_or(&[], Vec::as_slice));
                 let ratchet_items = ratchet.current.map(Correlated::old_items);
                 for (at, item) in items.iter().enumerate() {
-                    let current = ratchet.current.zip(ratchet_items.as_ref()).and_then(|(list, old)| list.index(at, old));
+                    let current = ratchet
+                        .current
+                        .zip(ratchet_items.as_ref())
+                        .and_then(|(list, old)| list.index(at, old));
                     let below = match ratchet.current {
                         Some(here) => Ratchet { current: current.as_ref(), nearest: Some(here) },
                         None => ratchet,
@@ -203,7 +211,8 @@ impl Run {
                 }
             }
             Value::Object(members) => {
-                let is_correlated = matches!(node.schema.map_type.as_deref(), None | Some("granular" | "atomic"));
+                let is_correlated =
+                    matches!(node.schema.map_type.as_deref(), None | Some("granular" | "atomic"));
                 let old = old.and_then(Value::as_object).filter(|_| is_correlated);
                 for (name, member) in members {
                     let additional = node.additional.as_deref().map(|inner| (inner, format!("[{name}]")));
@@ -212,7 +221,10 @@ impl Run {
                         let current = ratchet.current.and_then(|here| here.key(name));
                         let below = match ratchet.current {
                             None => ratchet,
-                            Some(_) if ratchet.nearest.is_none() && matches!(name.as_str(), "apiVersion" | "kind") => {
+                            Some(_)
+                                if ratchet.nearest.is_none()
+                                    && matches!(name.as_str(), "apiVersion" | "kind") =>
+                            {
                                 Ratchet::default()
                             }
                             Some(here) => Ratchet { current: current.as_ref(), nearest: Some(here) },
@@ -309,6 +321,10 @@ impl Run {
                     );
                     return self.stop(invalid(&message));
                 }
+                Err(Fault::Internal) => {
+                    self.errors.push(invalid(&format!("{INTERNAL} evaluating rule: {title}")));
+                    continue;
+                }
                 Err(Fault::Error(error)) if error.starts_with("no such overload") => {
                     let message = format!(
                         "'{error}': call arguments did not match a supported operator, function or macro signature \
@@ -362,7 +378,11 @@ impl Run {
             return;
         }
         let detail = detail.unwrap_or_else(|| {
-            if rule.message.is_empty() { format!("failed rule: {}", rule.title()) } else { rule.title().to_owned() }
+            if rule.message.is_empty() {
+                format!("failed rule: {}", rule.title())
+            } else {
+                rule.title().to_owned()
+            }
         });
         let is_shown = !matches!(schema.type_.as_str(), "object" | "array");
         let shown = is_shown.then(|| match value {
@@ -375,19 +395,26 @@ impl Run {
             Some("FieldValueDuplicate") => FieldError {
                 reason: "FieldValueDuplicate".to_owned(),
                 field,
-                message: shown.map_or_else(|| "Duplicate value".to_owned(), |shown| format!("Duplicate value: {shown}")),
+                message: shown.map_or_else(
+                    || "Duplicate value".to_owned(),
+                    |shown| format!("Duplicate value: {shown}"),
+                ),
             },
             _ => FieldError::invalid(field, shown.as_deref(), &detail),
         });
     }
 
     /// What a message expression says; none where it says nothing that can be shown. An error ends everything.
-    fn message<'a>(&mut self, program: &'a Program, source: &str, scope: &Scope<'a>) -> Result<Option<String>, String> {
+    fn message<'a>(
+        &mut self,
+        program: &'a Program,
+        source: &str,
+        scope: &Scope<'a>,
+    ) -> Result<Option<String>, String> {
         let (result, cost) = program.run(scope);
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         if cost > self.budget {
-            let text =
-                "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
+            let text = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
             return Err(text.to_owned());
         }
         if matches!(result, Err(Fault::Limit)) {

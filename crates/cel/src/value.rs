@@ -23,11 +23,18 @@ pub(crate) enum Fault {
     Error(Arc<str>),
     /// It would cost more than it may.
     Limit,
+    /// What upstream runs into by mistake: no other side of `||` makes up for it.
+    Internal,
 }
 
 impl Fault {
     pub(crate) fn error(text: impl Into<Arc<str>>) -> Self {
         Self::Error(text.into())
+    }
+
+    /// Whether it ends the expression, whatever else there is.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::Limit | Self::Internal)
     }
 
     pub(crate) fn no_overload() -> Self {
@@ -119,7 +126,7 @@ pub(crate) enum Val<'a> {
     Timestamp(Timestamp),
     List(List<'a>),
     Map(Map<'a>),
-    Optional(Option<Arc<Val<'a>>>),
+    Optional(Option<Arc<Self>>),
     Type(Arc<str>),
     Quantity(Quantity),
     Ip(IpAddr),
@@ -156,7 +163,9 @@ pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<
         return match value {
             Value::String(text) => Ok(Val::Text(Text::Borrowed(text))),
             Value::Number(number) if number.is_i64() => Ok(Val::Int(number.as_i64().unwrap_or_default())),
-            _ => Err(Fault::error("invalid data, expected XIntOrString value to be either a string or integer")),
+            _ => Err(Fault::error(
+                "invalid data, expected XIntOrString value to be either a string or integer",
+            )),
         };
     }
     let wrong = |text: String| Err(Fault::error(text));
@@ -164,7 +173,9 @@ pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<
         ("object", Value::Object(map)) => {
             Ok(Val::Map(Map::Raw(map, schema.as_resource.as_deref().unwrap_or(schema))))
         }
-        ("object", _) => wrong("invalid data, expected a map for the provided schema with type=object".to_owned()),
+        ("object", _) => {
+            wrong("invalid data, expected a map for the provided schema with type=object".to_owned())
+        }
         ("array", Value::Array(list)) => {
             let Some(items) = &schema.items else {
                 return wrong("invalid array type, expected Items with a non-empty Schema".to_owned());
@@ -176,7 +187,9 @@ pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<
             };
             Ok(Val::List(List { items: Items::Raw(list, items), kind }))
         }
-        ("array", _) => wrong("invalid data, expected an array for the provided schema with type=array".to_owned()),
+        ("array", _) => {
+            wrong("invalid data, expected an array for the provided schema with type=array".to_owned())
+        }
         ("string", Value::String(text)) => match schema.format.as_str() {
             "duration" => match time::parse_long_duration(text) {
                 Some(duration) => Ok(Val::Duration(duration)),
@@ -192,14 +205,18 @@ pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<
             },
             "byte" => match base64(text) {
                 Some(bytes) => Ok(Val::Bytes(bytes.into())),
-                None => wrong(format!("Invalid byte formatted string {text}: illegal base64 data at input byte 0")),
+                None => wrong(format!(
+                    "Invalid byte formatted string {text}: illegal base64 data at input byte 0"
+                )),
             },
             _ => Ok(Val::Text(Text::Borrowed(text))),
         },
         ("string", other) => wrong(format!("invalid data, expected string, got {}", go_type(other))),
         ("number", Value::Number(number)) => Ok(Val::Double(number.as_f64().unwrap_or_default())),
         ("number", other) => wrong(format!("invalid data, expected float, got {}", go_type(other))),
-        ("integer", Value::Number(number)) if number.is_i64() => Ok(Val::Int(number.as_i64().unwrap_or_default())),
+        ("integer", Value::Number(number)) if number.is_i64() => {
+            Ok(Val::Int(number.as_i64().unwrap_or_default()))
+        }
         ("integer", other) => wrong(format!("invalid data, expected int, got {}", go_type(other))),
         ("boolean", Value::Bool(value)) => Ok(Val::Bool(*value)),
         ("boolean", other) => wrong(format!("invalid data, expected bool, got {}", go_type(other))),
@@ -224,7 +241,7 @@ pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
         })
     };
     let clean: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    if clean.len() % 4 != 0 {
+    if !clean.len().is_multiple_of(4) {
         return None;
     }
     let padding = clean.iter().rev().take_while(|byte| **byte == b'=').count();
@@ -407,7 +424,9 @@ impl<'a> Map<'a> {
                     Some(properties) => {
                         let Some(name) = unescape(key) else { return Ok(None) };
                         match (map.get(&*name), properties.get(&*name)) {
-                            (Some(value), Some(schema)) if !value.is_null() => of_object(value, schema).map(Some),
+                            (Some(value), Some(schema)) if !value.is_null() => {
+                                of_object(value, schema).map(Some)
+                            }
                             _ => Ok(None),
                         }
                     }
@@ -582,7 +601,12 @@ impl<'a> Val<'a> {
             (Self::Map(Map::Raw(..)), _) => return Err(Fault::no_overload()),
             (Self::List(list), _) if list.is_of_object() => return Err(Fault::no_overload()),
             (
-                Self::Quantity(_) | Self::Ip(_) | Self::Cidr(..) | Self::Url(_) | Self::Semver(_) | Self::Format(_),
+                Self::Quantity(_)
+                | Self::Ip(_)
+                | Self::Cidr(..)
+                | Self::Url(_)
+                | Self::Semver(_)
+                | Self::Format(_),
                 _,
             ) => return Err(Fault::no_overload()),
             (a, b) => matches!(a.order(b), Ok(Ordering::Equal)),
@@ -636,8 +660,8 @@ impl<'a> Val<'a> {
     }
 }
 
-/// As Go's `%g` writes a number.
-pub(crate) fn double_text(value: f64) -> String {
+/// As Go writes a number: `%g` with a limit of 6, `%v` with one of 21 digits before it uses an exponent.
+pub(crate) fn double_text(value: f64, limit: i32) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }
@@ -647,10 +671,7 @@ pub(crate) fn double_text(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    let count = digits.bytes().filter(u8::is_ascii_digit).count() as i32;
-    let limit = if count > exponent { count.max(exponent + 1).max(6) } else { 6 };
-    let limit = if limit > count && count > exponent { count.max(6) } else { limit };
-    if exponent < -4 || exponent >= limit.max(21) {
+    if exponent < -4 || exponent >= limit {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{digits}e{sign}{:02}", exponent.abs());
     }
@@ -665,7 +686,7 @@ impl fmt::Display for Val<'_> {
             Self::Bool(value) => value.fmt(f),
             Self::Int(value) => value.fmt(f),
             Self::Uint(value) => value.fmt(f),
-            Self::Double(value) => f.write_str(&double_text(*value)),
+            Self::Double(value) => f.write_str(&double_text(*value, 21)),
             Self::Text(text) => f.write_str(text),
             Self::Type(name) => f.write_str(name),
             Self::Timestamp(time) => f.write_str(&time.text()),
