@@ -169,6 +169,7 @@ impl Core {
         let mut accepted = crd.clone();
         let now = jiff::Timestamp::now();
         custom::accept_names(&mut accepted, &others, now);
+        custom::report_approval(&mut accepted, now);
         if custom::is_true(&accepted, "Established") && !self.is_served(&accepted, false) {
             self.serve_crd(&accepted)?;
         }

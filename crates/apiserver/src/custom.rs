@@ -8,7 +8,7 @@ use settled_cel::Validator;
 use settled_managed_fields as managed;
 use settled_schema::{FieldError, Schema};
 
-use crate::definition::{Definition, Names, Subresource, stored_as};
+use crate::definition::{Definition, Names, Subresource, stored_as, version_rank};
 use crate::error::{ApiError, Cause};
 use crate::model::{Incoming, Model};
 use crate::object::{member_mut, text};
@@ -28,6 +28,8 @@ pub(crate) struct Custom {
     pub(crate) storage_version: String,
     /// The revision of the definition: objects that are older may have to be read anew.
     pub(crate) changed: u64,
+    /// Versions differ in their schemas: an object that was written in one is read anew in another.
+    pub(crate) several: bool,
     /// `metadata.generation` of the definition.
     pub(crate) generation: i64,
     /// The names that were accepted.
@@ -61,16 +63,20 @@ impl Custom {
     /// Reads an object: what the schema does not name goes.
     pub(crate) fn read_in(&self, object: &mut Value) -> Incoming {
         let Some(schema) = self.schema() else { return Incoming::default() };
-        let mut unknown = match schema.coerce_metadata(object, true, false) {
+        let found = match schema.coerce_metadata(object, true, false) {
             Ok(unknown) => unknown,
             Err(errors) => {
                 let error = errors.first().map(ToString::to_string);
                 return Incoming { unknown: Vec::new(), error };
             }
         };
+        // In upstream's order: the object's own metadata, what was pruned, the metadata of what is in it.
+        let (mut unknown, embedded): (Vec<String>, Vec<String>) =
+            found.into_iter().partition(|path| path.starts_with("metadata."));
         if !self.preserve_unknown {
             unknown.extend(schema.prune(object, true));
         }
+        unknown.extend(embedded);
         Incoming { unknown, error: None }
     }
 
@@ -84,8 +90,13 @@ impl Custom {
         let Some(schema) = self.schema() else { return Vec::new() };
         let mut causes = causes(&schema.validate(new, old));
         // As upstream has it: rules may rely on what these say.
-        const BLOCKING: [&str; 4] =
-            ["FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"];
+        const BLOCKING: [&str; 5] = [
+            "FieldValueNotSupported",
+            "FieldValueRequired",
+            "FieldValueTooLong",
+            "FieldValueTooMany",
+            "FieldValueTypeInvalid",
+        ];
         let Some(rules) = self.rules() else { return causes };
         if causes.iter().any(|cause| BLOCKING.contains(&cause.reason.as_str())) {
             let message = format!("Invalid value: null: {}", settled_cel::NOT_CHECKED);
@@ -185,7 +196,7 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
         }
         let deprecated = version.get("deprecated").and_then(Value::as_bool) == Some(true);
         let deprecation = deprecated.then(|| match text(version, "deprecationWarning") {
-            "" => format!("{group}/{name} {} is deprecated", text(names, "kind")),
+            "" => deprecation_warning(crd, group, name, text(names, "kind")),
             text => text.to_owned(),
         });
         let columns = version.get("additionalPrinterColumns").unwrap_or(&null);
@@ -198,6 +209,7 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
                 .find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))
                 .map_or_else(String::new, |version| text(version, "name").to_owned()),
             changed: revision,
+            several: all.windows(2).any(|pair| pair[0].1 != pair[1].1),
             generation: crd.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
             names: names.clone(),
             terminating,
@@ -228,6 +240,18 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
         ));
     }
     Ok(found)
+}
+
+/// What the use of a version is answered with, and which one to use instead.
+fn deprecation_warning(crd: &Value, group: &str, name: &str, kind: &str) -> String {
+    let is = |version: &Value, what: &str| version.get(what).and_then(Value::as_bool) == Some(true);
+    let better = versions(crd)
+        .filter(|version| is(version, "served") && !is(version, "deprecated"))
+        .map(|version| text(version, "name"))
+        .filter(|other| version_rank(other) < version_rank(name))
+        .min_by_key(|other| version_rank(other));
+    let instead = better.map_or_else(String::new, |other| format!("; use {group}/{other} {kind}"));
+    format!("{group}/{name} {kind} is deprecated{instead}")
 }
 
 /// A condition of a definition; nothing if it isn't there.
@@ -282,6 +306,31 @@ pub(crate) fn remember_stored_version(crd: &mut Value) {
     {
         list.push(name.into());
     }
+}
+
+/// Groups of Kubernetes' own need its approval: says whether there is one.
+pub(crate) fn report_approval(crd: &mut Value, now: jiff::Timestamp) {
+    const ANNOTATION: &str = "api-approved.kubernetes.io";
+    const KIND: &str = "KubernetesAPIApprovalPolicyConformant";
+    let group = crd.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
+    if !["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}"))) {
+        return;
+    }
+    let annotation = crd["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or_default().to_owned();
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let needed = format!("protected groups must have approval annotation {ANNOTATION:?}");
+    let url = annotation.parse::<http::Uri>().is_ok_and(|url| url.scheme().is_some() && url.host().is_some());
+    let (status, reason, message) = if annotation.is_empty() {
+        ("False", "MissingAnnotation", format!("{needed}, {see}"))
+    } else if annotation.starts_with("unapproved") {
+        ("False", "UnapprovedAnnotation", format!("not approved: {annotation:?}"))
+    } else if url {
+        ("True", "ApprovedAnnotation", format!("approved in {annotation}"))
+    } else {
+        let either = "with either a URL or a reason starting with \"unapproved\"";
+        ("False", "InvalidAnnotation", format!("{needed} {either}, {see}"))
+    };
+    set_condition(crd, (KIND, status, reason, &message), now);
 }
 
 /// The names that a definition may have, given those that others in its group have, and what is to be said about it
@@ -366,7 +415,8 @@ fn copy(to: &mut Value, from: &Value, name: &str) {
 /// What is wrong with a definition.
 pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = causes(&settled_schema::validate_definition(new, old));
-    if causes.is_empty() {
+    let of_rules = |cause: &Cause| cause.field.contains("x-kubernetes-validations");
+    if causes.iter().all(of_rules) {
         let schemas = |crd| -> Vec<Value> {
             versions(crd).map(|version| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default()).collect()
         };
@@ -382,7 +432,10 @@ pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause
                 true => "spec.validation.openAPIV3Schema".to_owned(),
                 false => format!("spec.versions[{at}].schema.openAPIV3Schema"),
             };
-            causes.extend(Validator::compile(schema, &path).1.into_iter().map(rule_cause));
+            let found: Vec<Cause> = Validator::compile(schema, &path).1.into_iter().map(rule_cause).collect();
+            // What is wrong with the form of a rule, both say.
+            causes.retain(|cause| !found.iter().any(|other| other.field == cause.field));
+            causes.extend(found);
         }
     }
     causes

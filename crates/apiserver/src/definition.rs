@@ -184,7 +184,7 @@ impl Definition {
     pub(crate) fn needs_completion(&self, entry: &Entry) -> bool {
         match &self.model {
             Model::Builtin(_) => self.model.stored_as().is_some(),
-            Model::Custom(custom) => custom.changed > entry.mod_revision().0,
+            Model::Custom(custom) => custom.several || custom.changed > entry.mod_revision().0,
         }
     }
 

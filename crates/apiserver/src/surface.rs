@@ -11,6 +11,7 @@ use crate::body::Body;
 use crate::builtin;
 use crate::compress;
 use crate::core::Core;
+use crate::definition::Definition;
 use crate::discovery::{self, AggregatedCache, Tagged};
 use crate::error::ApiError;
 use crate::health::{self, Health};
@@ -132,7 +133,14 @@ fn is_built_in(group: &str) -> bool {
 /// The answer to a request for a resource of a custom group that is not there.
 pub(crate) fn nowhere(core: &Core, info: &RequestInfo) -> Option<Answer> {
     let RequestInfo { group, version, resource, .. } = info;
-    (core.catalog().find(group, version, resource).is_none() && !is_built_in(group)).then(no_page)
+    let catalog = core.catalog();
+    let found = catalog.find(group, version, resource);
+    let elsewhere = |definition: &Arc<Definition>| match definition.namespaced {
+        // All namespaces can be read at once.
+        true => info.namespace.is_empty() && !matches!(info.verb, "list" | "watch"),
+        false => !info.namespace.is_empty(),
+    };
+    (found.is_none_or(elsewhere) && !is_built_in(group)).then(no_page)
 }
 
 /// Answers a request that is for no resource.
