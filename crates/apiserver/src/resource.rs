@@ -147,6 +147,8 @@ fn part(subresource: &str) -> Option<Part> {
         "status" => Some(Part::Status),
         "scale" => Some(Part::Scale),
         "finalize" => Some(Part::Finalize),
+        "ephemeralcontainers" => Some(Part::Ephemeral),
+        "resize" => Some(Part::Resize),
         _ => None,
     }
 }
@@ -370,6 +372,9 @@ impl Core {
         let body = body(call, request, definition, &options)?;
         if let Some(review) = self.review(call, target, &body) {
             return Ok(answer(201, shape.negotiated, &review?));
+        }
+        if let Some(done) = self.act(call, target, &request.info.subresource, &body, &options).await {
+            return Ok(answer(201, shape.negotiated, &done?));
         }
         let target = Target { name: meta(&body, "name"), ..*target };
         let outcome = self.create(call, &target, body.clone(), &options).await?;
