@@ -1,9 +1,11 @@
 //! The heart that requests and controllers share: the store, the catalog, and the rules of writing.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use settled_store::{Entry, Key, Resource, Store, WriteError};
+use tokio::sync::watch;
 
+use crate::admission::Admission;
 use crate::auth::{Tokens, User};
 use crate::definition::{Catalog, Definition};
 use crate::error::ApiError;
@@ -12,10 +14,11 @@ use crate::identity::Identity;
 /// What all requests share.
 pub(crate) struct Core {
     pub(crate) store: Store,
-    catalog: RwLock<Arc<Catalog>>,
+    catalog: watch::Sender<Arc<Catalog>>,
     /// Where namespaces are in the store.
     pub(crate) namespaces: Resource,
     pub(crate) identity: Identity,
+    pub(crate) admission: Admission,
 }
 
 /// Who writes, with what, when, and what is to be said about it besides the answer.
@@ -77,18 +80,22 @@ impl Target<'_> {
 impl Core {
     pub(crate) fn new(store: Store, namespaces: Resource, tokens: Tokens) -> Self {
         let identity = Identity::new(store.clone(), tokens);
-        Self { store, catalog: RwLock::default(), namespaces, identity }
+        Self { store, catalog: watch::Sender::default(), namespaces, identity, admission: Admission::default() }
     }
 
     /// What is served now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.catalog.borrow().clone()
     }
 
     /// Changes what is served. Requests that run go on with what was.
     pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
-        let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
-        change(Arc::make_mut(&mut catalog));
+        self.catalog.send_modify(|catalog| change(Arc::make_mut(catalog)));
+    }
+
+    /// Follows what is served.
+    pub(crate) fn watch_catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.catalog.subscribe()
     }
 
     /// The stored object, as it is now.

@@ -45,7 +45,7 @@ pub(crate) struct Definition {
     pub(crate) model: Model,
     api_version: String,
     head: Head,
-    managers: [OnceLock<FieldManager<Types>>; 5],
+    managers: [OnceLock<FieldManager<Types>>; 6],
     retired: watch::Sender<bool>,
 }
 
@@ -68,8 +68,10 @@ pub(crate) enum Part {
     Scale,
     /// What keeps a namespace from going.
     Finalize,
-    /// Where a pod runs.
-    Binding,
+    /// The containers that somebody put into a running pod.
+    Ephemeral,
+    /// What the containers of a pod may use.
+    Resize,
 }
 
 /// What a [`Definition`] is called.
@@ -219,7 +221,8 @@ impl Definition {
             Part::Status => (1, "status"),
             Part::Scale => (2, "scale"),
             Part::Finalize => (3, "finalize"),
-            Part::Binding => (4, "binding"),
+            Part::Ephemeral => (4, "ephemeralcontainers"),
+            Part::Resize => (5, "resize"),
         };
         let cell = &self.managers[at];
         cell.get_or_init(|| {

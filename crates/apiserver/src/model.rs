@@ -252,8 +252,8 @@ impl Model {
     /// Which fields a write to a part may own, when the status is a part of its own.
     pub(crate) fn owned_filter(&self, part: Part) -> FieldFilter {
         let paths: &[&[&str]] = match (part, self.behaviour().status_keeps) {
-            (Part::Main, _) => &[&["status"]],
-            (Part::Scale | Part::Finalize | Part::Binding, _) => &[],
+            (Part::Main | Part::Ephemeral | Part::Resize, _) => &[&["status"]],
+            (Part::Scale | Part::Finalize, _) => &[],
             (Part::Status, StatusKeeps::All) => &[&["spec"], &["metadata"]],
             (Part::Status, StatusKeeps::Labels) => &[&["spec"], &["metadata", "labels"]],
             (Part::Status, StatusKeeps::Owners) => {

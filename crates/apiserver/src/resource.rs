@@ -15,7 +15,7 @@ use crate::core::{Call, Core, Target};
 use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::delete::{self, Deleted};
-use crate::error::{ApiError, Cause};
+use crate::error::ApiError;
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
@@ -147,6 +147,8 @@ fn part(subresource: &str) -> Option<Part> {
         "status" => Some(Part::Status),
         "scale" => Some(Part::Scale),
         "finalize" => Some(Part::Finalize),
+        "ephemeralcontainers" => Some(Part::Ephemeral),
+        "resize" => Some(Part::Resize),
         _ => None,
     }
 }
@@ -372,8 +374,8 @@ impl Core {
         if let Some(review) = self.review(call, target, &body) {
             return Ok(answer(201, shape.negotiated, &review?));
         }
-        if request.info.subresource == "binding" || (definition.group.is_empty() && definition.plural == "bindings") {
-            return self.answer_binding(call, &shape, target, &body, &options).await;
+        if let Some(done) = self.act(call, target, &request.info.subresource, &body, &options).await {
+            return Ok(answer(201, shape.negotiated, &done?));
         }
         let target = Target { name: meta(&body, "name"), ..*target };
         let outcome = self.create(call, &target, body.clone(), &options).await?;
@@ -397,70 +399,6 @@ impl Core {
         }
         let outcome = self.update(call, target, part, Change::Replace(&body), &options).await?;
         self.answer_outcome(&shape, target.definition, outcome)
-    }
-
-    /// Puts a pod on a node (`assignPod` in `pkg/registry/core/pod/storage` upstream).
-    async fn answer_binding(
-        &self,
-        call: &mut Call<'_>,
-        shape: &Shape,
-        target: &Target<'_>,
-        binding: &Value,
-        options: &WriteOptions,
-    ) -> Result<Answer, ApiError> {
-        let name = if target.name.is_empty() { meta(binding, "name") } else { target.name };
-        let catalog = self.catalog();
-        let pods = catalog.find("", "v1", "pods").ok_or_else(page_not_found)?;
-        let target = Target { definition: pods, namespace: target.namespace, name };
-        let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default();
-        let kind = binding.pointer("/target/kind").and_then(Value::as_str).unwrap_or("Node");
-        if node.is_empty() || !matches!(kind, "Node" | "") {
-            let cause = match node {
-                "" => crate::metadata::required("target.name", ""),
-                _ => Cause::new(
-                    "FieldValueNotSupported",
-                    format!("Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""),
-                    "target.kind",
-                ),
-            };
-            return Err(ApiError::invalid("", "Binding", name, vec![cause]));
-        }
-        let now = object::time(call.now);
-        let bind = |pod: &Value| {
-            let refuse = |why: String| Err(ApiError::conflict(pods.group_resource(), name, &why));
-            if object::is_terminating(pod) {
-                return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
-            }
-            let placed = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
-            if !placed.is_empty() {
-                return refuse(format!("pod {name} is already assigned to node {placed:?}"));
-            }
-            let uid = meta(binding, "uid");
-            if !uid.is_empty() && uid != meta(pod, "uid") {
-                let own = meta(pod, "uid");
-                return refuse(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"));
-            }
-            let mut pod = pod.clone();
-            pod["spec"]["nodeName"] = node.into();
-            for list in ["annotations", "labels"] {
-                for (key, value) in binding["metadata"][list].as_object().into_iter().flatten() {
-                    pod["metadata"][list][key] = value.clone();
-                }
-            }
-            let scheduled = json!({
-                "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
-                "observedGeneration": pod["metadata"]["generation"],
-            });
-            let conditions = object::member_mut(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
-            if let Some(conditions) = conditions.as_array_mut() {
-                conditions.retain(|condition| condition["type"] != "PodScheduled");
-                conditions.push(scheduled);
-            }
-            Ok(pod)
-        };
-        self.update(call, &target, Part::Binding, Change::Patch(&bind), options).await?;
-        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-        Ok(answer(201, shape.negotiated, &status))
     }
 
     /// The answer to kinds that ask a question; nothing for those that are stored.

@@ -22,6 +22,7 @@ use crate::auth::certificates::{CertificateError, CertificateOptions, user_of, w
 use crate::auth::{self, Certificates, Tokens, User};
 use crate::body::Body;
 use crate::builtin;
+use crate::controllers::{self, Controller, Controllers};
 use crate::core::{Call, Core, Target};
 use crate::definition::{Catalog, Definition, stored_as};
 use crate::error::ApiError;
@@ -45,6 +46,11 @@ pub struct Config {
     pub certificates: CertificateOptions,
     /// How much is done at once.
     pub limits: Limits,
+    /// Which built-in controllers run: all, unless something else is said. Turn off those that the real kube-controller-manager is
+    /// to be tested with.
+    pub controllers: Controllers,
+    /// How long Events stay after they were written: an hour, unless something else is said.
+    pub event_ttl: Option<Duration>,
 }
 
 /// A running server. Copies are the same one; it stops when the last is dropped or [`Server::stop`] is called.
@@ -84,6 +90,21 @@ const GREETING: Duration = Duration::from_secs(30);
 /// How long requests may go on after the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// How long Events stay.
+const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
+/// The priorities that every cluster has.
+const PRIORITIES: [(&str, i64, &str); 2] = [
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -120,7 +141,19 @@ impl Server {
         core.load_crds()?;
         health.finish("crd-informer-synced");
         bootstrap(&core).await?;
+        if config.controllers.has(Controller::Roles) {
+            controllers::aggregate(&core).await?;
+        }
+        if config.controllers.has(Controller::Accounts) {
+            core.admission.require_accounts();
+        }
         health.finish("start-system-namespaces-controller");
+        let settings = controllers::Settings {
+            controllers: config.controllers,
+            event_ttl: config.event_ttl.unwrap_or(EVENT_TTL),
+            ca: certificates.trusted_pem().to_owned(),
+        };
+        controllers::start(&core, settings, &api.stopping);
         tokio::spawn(core.run_crds());
         Ok(Self { api, certificates: Arc::new(certificates), data_dir: config.data_dir })
     }
@@ -216,6 +249,18 @@ async fn bootstrap(core: &Arc<Core>) -> Result<(), ApiError> {
             continue;
         }
         let object = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        core.create(&mut Call::new("kube-apiserver"), &target, object, &options).await?;
+    }
+    for (name, value, description) in PRIORITIES {
+        let Some(definition) = catalog.find("scheduling.k8s.io", "v1", "priorityclasses") else { break };
+        let target = Target { definition, namespace: "", name };
+        if core.get(&target).is_ok() {
+            continue;
+        }
+        let object = serde_json::json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
+            "value": value, "description": description,
+        });
         core.create(&mut Call::new("kube-apiserver"), &target, object, &options).await?;
     }
     let mut writes = tokio::task::JoinSet::new();

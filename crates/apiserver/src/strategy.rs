@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::crds;
 use crate::custom;
 use crate::definition::{Definition, Part};
+use crate::pods;
 use crate::object::{self, member_mut, metadata_mut};
 use crate::write::{only_status, same_but_metadata};
 
@@ -41,7 +42,6 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
         Part::Status => {
             only_status(new, old, behaviour.status_keeps);
         }
-        Part::Binding => {}
         Part::Finalize => {
             let finalizers = new.pointer("/spec/finalizers").cloned();
             let metadata = new.get("metadata").cloned();
@@ -55,6 +55,7 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
                 map.insert("metadata".to_owned(), metadata);
             }
         }
+        Part::Ephemeral | Part::Resize => pods::only_part(part, new, old),
         Part::Main | Part::Scale => {
             if definition.has_status()
                 && let Some(map) = new.as_object_mut()

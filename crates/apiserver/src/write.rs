@@ -13,6 +13,7 @@ use crate::metadata;
 use crate::model::StatusKeeps;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
 use crate::options::{FieldValidation, WriteOptions, parse_revision};
+use crate::pods;
 use crate::strategy;
 
 /// How often a write without a revision is tried again after a conflict.
@@ -115,6 +116,7 @@ impl Core {
     ) -> Result<Outcome, ApiError> {
         let definition = target.definition;
         let generate = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
+        self.mutate(target, Part::Main, &mut object, None).await?;
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -128,7 +130,7 @@ impl Core {
             refuse(definition, &object, definition.model.validate_create(definition, &object))?;
             strategy::canonicalize(definition, &mut object);
             metadata::normalize(&mut object);
-            self.admit(call, target, &mut object, None, options.dry_run).await?;
+            let charge = self.admit(call, target, Part::Main, &object, None, options.dry_run).await?;
             let name = meta(&object, "name").to_owned();
             let target = Target { name: &name, ..*target };
             let key = target.key()?;
@@ -140,8 +142,19 @@ impl Core {
                 };
             }
             let bytes = object::encode(&definition.model.to_stored(&object));
-            match self.store.write(Write::create(key, bytes)).await {
-                Ok(event) => return Ok(Outcome { written: stored(event.entry(), object), created: true }),
+            let written = self.store.write(Write::create(key, bytes)).await;
+            self.settle(charge, written.is_ok()).await;
+            match written {
+                Ok(event) => {
+                    // If the namespace began to go meanwhile, its controller may have looked already. If it begins later, that looks
+                    // after this write.
+                    if let Err(error) = self.check_namespace(&target) {
+                        let undo = Write::delete(target.key()?, Expect::Revision(event.revision()));
+                        let _gone_or_changed = self.store.write(undo).await;
+                        return Err(error);
+                    }
+                    return Ok(Outcome { written: stored(event.entry(), object), created: true });
+                }
                 Err(WriteError::Conflict { .. }) if generate && attempts < MAX_NAMES => {}
                 Err(WriteError::Conflict { current }) => return Err(exists(current.as_ref())),
                 Err(error) => return Err(write_failed(&error)),
@@ -249,13 +262,15 @@ impl Core {
                 (_, Change::Patch(_) | Change::Apply(_)) => false,
             };
             object::set_resource_version(&mut new, current);
+            self.mutate(target, part, &mut new, Some(&old)).await?;
             strategy::prepare_update(definition, part, &mut new, &old);
             keep_system_fields(&mut new, &old);
             refuse(definition, &new, definition.model.validate_update(definition, part, &new, &old))?;
+            refuse(definition, &new, pods::validate_part(part, &new, &old))?;
             strategy::canonicalize(definition, &mut new);
             metadata::normalize(&mut new);
             keep_times_of_managers(&mut new, &old);
-            self.admit(call, target, &mut new, Some(&old), options.dry_run).await?;
+            let charge = self.admit(call, target, part, &new, Some(&old), options.dry_run).await?;
 
             let finished = is_terminating(&old)
                 && finalizers(&new).is_empty()
@@ -276,7 +291,9 @@ impl Core {
             } else {
                 Write::update(key.clone(), entry.mod_revision(), bytes)
             };
-            match self.store.write(write).await {
+            let written = self.store.write(write).await;
+            self.settle(charge, written.is_ok()).await;
+            match written {
                 Ok(event) => return Ok(Outcome { written: stored(event.entry(), new), created: false }),
                 Err(WriteError::Conflict { current: None }) if finished => {
                     return Ok(Outcome { written: Written::Object(new), created: false });

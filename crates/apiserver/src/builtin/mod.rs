@@ -23,6 +23,7 @@ pub(crate) use decode::{Decoded, decode};
 pub(crate) use defaults::default;
 pub(crate) use packages::{component, components, document, packed, schemas};
 pub(crate) use prepare::prepare_create;
+pub(crate) use quantity::Quantity;
 pub(crate) use validate::{validate, validate_content, validate_metadata};
 
 /// A kind of one group version, as discovery shows it.

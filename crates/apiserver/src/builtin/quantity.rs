@@ -92,6 +92,28 @@ impl Quantity {
         self.nanos % NANO == 0
     }
 
+    /// A whole number.
+    pub(crate) fn whole(number: i64) -> Self {
+        Self { nanos: i128::from(number) * NANO, format: Format::Decimal }
+    }
+
+    /// The sum as resource lists are added up: nothing takes on the format of what is added.
+    pub(crate) fn add(self, other: Self) -> Self {
+        let format = if self.is_zero() { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+    }
+
+    /// The difference, in the format of [`Quantity::add`].
+    pub(crate) fn subtract(self, other: Self) -> Self {
+        self.add(Self { nanos: other.nanos.saturating_neg(), ..other })
+    }
+
+    /// How many times the other goes into this one.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for a comparison and a text")]
+    pub(crate) fn ratio(self, other: Self) -> f64 {
+        self.nanos as f64 / other.nanos as f64
+    }
+
     /// The sum, in this one's format.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_add(other.nanos), ..self }

@@ -1,0 +1,440 @@
+//! Deletes what nobody owns any more, and lets go what waits for its dependents (`pkg/controller/garbagecollector` upstream).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use settled_store::{Key, Resource, Scope};
+use tokio::task::JoinSet;
+
+use super::feed::{Feed, News};
+use super::graph::{FOREGROUND, Graph, Meta, ORPHAN, Owner};
+use super::{PARALLEL, backoff, call, is_over};
+use crate::core::{Core, Target};
+use crate::definition::{Catalog, Definition, Part, api_version};
+use crate::error::ApiError;
+use crate::object::{self, finalizers, metadata_mut};
+use crate::options::{DeleteOptions, Propagation, WriteOptions};
+use crate::write::Change;
+
+/// What is to be done with an object.
+#[derive(Debug, PartialEq)]
+enum Step {
+    Nothing,
+    /// An owner is of a kind that isn't served, or not yet.
+    Unknown,
+    /// It is in no namespace and names an owner that is in one.
+    Invalid(Owner),
+    Delete { uid: String, propagation: Propagation },
+    /// It has owners; these it names are none any more.
+    Disown { uid: String, owners: Vec<String> },
+    /// The finalizer has done its work.
+    Release { uid: String, finalizer: &'static str },
+    /// The dependents go their own way; then the finalizer goes.
+    Orphan { uid: String, dependents: Vec<Key> },
+    /// It is in a circle with what it waits for: it blocks nobody, and is deleted.
+    Unblock { uid: String },
+}
+
+/// Whether an owner is there.
+enum Found {
+    There(Meta),
+    Gone,
+    Unknown,
+    Invalid,
+}
+
+/// The kind of an owner.
+fn find_kind<'a>(catalog: &'a Catalog, owner: &Owner) -> Option<&'a Arc<Definition>> {
+    let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
+    catalog.resources(group, version).find(|definition| definition.kind == owner.kind && definition.verbs.contains(&"get"))
+}
+
+fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
+    let Some(definition) = find_kind(catalog, owner) else { return Found::Unknown };
+    if definition.namespaced && key.namespace().is_empty() {
+        return Found::Invalid;
+    }
+    let namespace = if definition.namespaced { key.namespace() } else { "" };
+    let entry = Key::new(&definition.resource, namespace, &owner.name).ok().and_then(|key| core.store.get(&key));
+    match entry.map(|entry| Meta::of(&entry)) {
+        Some(meta) if meta.uid == owner.uid => Found::There(meta),
+        // Another object of that name is another object.
+        _ => Found::Gone,
+    }
+}
+
+/// Decides about an object as it is now.
+fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
+    let Some(entry) = core.store.get(key) else { return Step::Nothing };
+    let meta = Meta::of(&entry);
+    let uid = meta.uid.clone();
+    if meta.is_terminating() {
+        if meta.has(ORPHAN) {
+            return Step::Orphan { dependents: graph.dependents(&uid), uid };
+        }
+        if meta.is_foreground() && !graph.is_blocked(&uid) {
+            return Step::Release { uid, finalizer: FOREGROUND };
+        }
+        return Step::Nothing;
+    }
+    let (mut solid, mut dangling, mut waiting) = (false, Vec::new(), Vec::new());
+    for owner in &meta.owner_references {
+        match look_up(core, catalog, key, owner) {
+            Found::There(found) if found.is_foreground() => waiting.push(owner.uid.clone()),
+            Found::There(_) => solid = true,
+            Found::Gone => dangling.push(owner.uid.clone()),
+            Found::Unknown => return Step::Unknown,
+            Found::Invalid => return Step::Invalid(owner.clone()),
+        }
+    }
+    if meta.owner_references.is_empty() {
+        return Step::Nothing;
+    }
+    if solid {
+        dangling.append(&mut waiting);
+        return match dangling.is_empty() {
+            true => Step::Nothing,
+            false => Step::Disown { uid, owners: dangling },
+        };
+    }
+    if !waiting.is_empty() {
+        let dependents = graph.dependents(&uid);
+        if !dependents.is_empty() {
+            let blocks = meta.owner_references.iter().any(|owner| owner.block_owner_deletion == Some(true));
+            let circle = blocks
+                && dependents.iter().any(|key| core.store.get(key).is_some_and(|entry| Meta::of(&entry).is_foreground()));
+            return match circle {
+                true => Step::Unblock { uid },
+                false => Step::Delete { uid, propagation: Propagation::Foreground },
+            };
+        }
+    }
+    let propagation = match () {
+        () if meta.has(ORPHAN) => Propagation::Orphan,
+        () if meta.has(FOREGROUND) => Propagation::Foreground,
+        () => Propagation::Background,
+    };
+    Step::Delete { uid, propagation }
+}
+
+/// The driver's books.
+struct Collector {
+    core: Arc<Core>,
+    graph: Graph,
+    /// Where the objects of a resource are served.
+    definitions: HashMap<Resource, Arc<Definition>>,
+    /// Objects of which an owner is of a kind that isn't served.
+    unknown: HashSet<Key>,
+    /// Objects that something is being done with, and whether they have to be looked at again after that.
+    running: HashMap<Key, bool>,
+    attempts: HashMap<Key, u32>,
+    tasks: JoinSet<(Key, Result<(), ApiError>)>,
+    followed: HashSet<Resource>,
+}
+
+/// Follows all objects until the server stops.
+pub(super) async fn run(core: Arc<Core>) {
+    let mut feed = Feed::new(&core, Scope::All, |definition| definition.resource.as_str() != "events");
+    let mut collector = Collector {
+        core,
+        graph: Graph::default(),
+        definitions: HashMap::new(),
+        unknown: HashSet::new(),
+        running: HashMap::new(),
+        attempts: HashMap::new(),
+        tasks: JoinSet::new(),
+        followed: HashSet::new(),
+    };
+    loop {
+        // The graph is whole up to here before anything is decided by it.
+        while let Some(news) = feed.try_next() {
+            collector.learn(&news);
+        }
+        collector.begin();
+        tokio::select! {
+            news = feed.next() => match news {
+                Some(news) => collector.learn(&news),
+                None => return,
+            },
+            Some(done) = collector.tasks.join_next(), if !collector.tasks.is_empty() => {
+                if let Ok((key, result)) = done {
+                    collector.done(key, result);
+                }
+            }
+        }
+    }
+}
+
+impl Collector {
+    fn learn(&mut self, news: &News) {
+        match news {
+            News::Event(event) => self.learn_event(event),
+            News::Snapshot(snapshot) => {
+                for entry in snapshot.iter(&Scope::All) {
+                    let meta = Meta::of(entry);
+                    if !meta.owner_references.is_empty() || meta.is_terminating() {
+                        self.graph.put(entry.key(), &meta);
+                    }
+                }
+                if !self.followed.insert(snapshot.resource().clone()) {
+                    let present = snapshot.iter(&Scope::All).map(|entry| entry.key().clone()).collect();
+                    self.graph.missed(snapshot.resource(), &present);
+                }
+            }
+            News::Catalog => {
+                let catalog = self.core.catalog();
+                self.definitions = catalog
+                    .preferred()
+                    .into_iter()
+                    .map(|definition| (definition.resource.clone(), definition.clone()))
+                    .collect();
+                let served = &self.definitions;
+                let gone: Vec<Resource> =
+                    self.followed.iter().filter(|resource| !served.contains_key(*resource)).cloned().collect();
+                for resource in gone {
+                    self.followed.remove(&resource);
+                    self.graph.missed(&resource, &HashSet::new());
+                }
+                for key in std::mem::take(&mut self.unknown) {
+                    self.graph.enqueue(&key);
+                }
+            }
+        }
+    }
+
+    fn learn_event(&mut self, event: &settled_store::Event) {
+        /// Without any of these words, an object is of no interest, and wasn't before.
+        fn matters(entry: Option<&Arc<settled_store::Entry>>) -> bool {
+            entry.is_some_and(|entry| {
+                ["\"ownerReferences\"", "\"deletionTimestamp\""]
+                    .iter()
+                    .any(|word| memchr::memmem::find(entry.value(), word.as_bytes()).is_some())
+            })
+        }
+        let key = event.key();
+        match event.entry() {
+            Some(entry) => {
+                // A new object of an old name: the one before is gone.
+                if matters(Some(entry)) || matters(event.previous()) {
+                    self.graph.put(key, &Meta::of(entry));
+                }
+            }
+            None => {
+                let uid = event.previous().map(|entry| Meta::of(entry).uid).unwrap_or_default();
+                self.unknown.remove(key);
+                self.graph.remove(key, &uid);
+            }
+        }
+    }
+
+    /// Begins with as much work as may be done at once.
+    fn begin(&mut self) {
+        let catalog = self.core.catalog();
+        while self.tasks.len() < PARALLEL {
+            let Some(key) = self.graph.next() else { return };
+            if let Some(again) = self.running.get_mut(&key) {
+                *again = true;
+                continue;
+            }
+            let step = decide(&self.core, &catalog, &self.graph, &key);
+            let Some(definition) = self.definitions.get(key.resource()).cloned() else { continue };
+            match step {
+                Step::Nothing => {
+                    self.attempts.remove(&key);
+                }
+                Step::Unknown => {
+                    self.unknown.insert(key);
+                }
+                step => {
+                    self.running.insert(key.clone(), false);
+                    let attempts = self.attempts.get(&key).copied();
+                    let core = self.core.clone();
+                    let definitions = match &step {
+                        Step::Orphan { dependents, .. } => dependents
+                            .iter()
+                            .filter_map(|key| Some((key.resource().clone(), self.definitions.get(key.resource())?.clone())))
+                            .collect(),
+                        _ => BTreeMap::new(),
+                    };
+                    self.tasks.spawn(async move {
+                        if let Some(attempts) = attempts {
+                            tokio::time::sleep(backoff(attempts)).await;
+                        }
+                        let result = carry_out(&core, &definition, &definitions, &key, &step).await;
+                        (key, result)
+                    });
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, key: Key, result: Result<(), ApiError>) {
+        let again = self.running.remove(&key).unwrap_or(false);
+        let failed = match result {
+            Ok(()) => false,
+            Err(error) => !is_over(&error),
+        };
+        if failed {
+            *self.attempts.entry(key.clone()).or_default() += 1;
+        } else {
+            self.attempts.remove(&key);
+        }
+        if again || failed {
+            self.graph.enqueue(&key);
+        }
+    }
+}
+
+async fn carry_out(
+    core: &Core,
+    definition: &Arc<Definition>,
+    definitions: &BTreeMap<Resource, Arc<Definition>>,
+    key: &Key,
+    step: &Step,
+) -> Result<(), ApiError> {
+    match step {
+        Step::Nothing | Step::Unknown => Ok(()),
+        Step::Invalid(owner) => warn(core, definition, key, owner).await,
+        Step::Delete { uid, propagation } => delete(core, definition, key, uid, *propagation).await,
+        Step::Disown { uid, owners } => disown(core, definition, key, uid, owners).await,
+        Step::Release { uid, finalizer } => release(core, definition, key, uid, finalizer).await,
+        Step::Unblock { uid } => {
+            let unblock = |new: &mut Value| {
+                let owners = new.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+                for owner in owners.into_iter().flatten() {
+                    owner["blockOwnerDeletion"] = false.into();
+                }
+            };
+            change(core, definition, key, Some(uid), &unblock).await?;
+            delete(core, definition, key, uid, Propagation::Foreground).await
+        }
+        Step::Orphan { uid, dependents } => {
+            for dependent in dependents {
+                let Some(definition) = definitions.get(dependent.resource()) else { continue };
+                match disown(core, definition, dependent, "", std::slice::from_ref(uid)).await {
+                    Err(error) if error.code != 404 => return Err(error),
+                    _ => {}
+                }
+            }
+            release(core, definition, key, uid, ORPHAN).await
+        }
+    }
+}
+
+async fn delete(
+    core: &Core,
+    definition: &Definition,
+    key: &Key,
+    uid: &str,
+    propagation: Propagation,
+) -> Result<(), ApiError> {
+    let options = DeleteOptions {
+        uid: Some(uid.to_owned()),
+        propagation: Some(propagation),
+        ..DeleteOptions::default()
+    };
+    match core.delete(&call(), &target(definition, key), &options).await {
+        // Another object has its name now.
+        Err(error) if error.code == 409 => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn target<'a>(definition: &'a Definition, key: &'a Key) -> Target<'a> {
+    Target { definition, namespace: key.namespace(), name: key.name() }
+}
+
+/// Takes references to owners out of an object.
+async fn disown(
+    core: &Core,
+    definition: &Definition,
+    key: &Key,
+    uid: &str,
+    owners: &[String],
+) -> Result<(), ApiError> {
+    let disown = |new: &mut Value| {
+        let metadata = metadata_mut(new);
+        if let Some(list) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+            list.retain(|owner| !owners.iter().any(|uid| uid == object::text(owner, "uid")));
+            if list.is_empty() {
+                metadata.remove("ownerReferences");
+            }
+        }
+    };
+    change(core, definition, key, Some(uid).filter(|uid| !uid.is_empty()), &disown).await
+}
+
+/// Takes a finalizer off an object.
+async fn release(
+    core: &Core,
+    definition: &Definition,
+    key: &Key,
+    uid: &str,
+    finalizer: &str,
+) -> Result<(), ApiError> {
+    let release = |new: &mut Value| {
+        let rest: Vec<Value> =
+            finalizers(new).into_iter().filter(|name| *name != finalizer).map(Value::from).collect();
+        metadata_mut(new).insert("finalizers".to_owned(), rest.into());
+    };
+    change(core, definition, key, Some(uid), &release).await
+}
+
+async fn change(
+    core: &Core,
+    definition: &Definition,
+    key: &Key,
+    uid: Option<&str>,
+    change: &(dyn Fn(&mut Value) + Sync),
+) -> Result<(), ApiError> {
+    let target = target(definition, key);
+    // It must be there: an update must not make it anew.
+    core.get(&target)?;
+    let change = |old: &Value| {
+        let mut new = old.clone();
+        if uid.is_some_and(|uid| uid != object::meta(old, "uid")) {
+            return Err(target.not_found());
+        }
+        change(&mut new);
+        Ok(new)
+    };
+    core.update(&mut call(), &target, Part::Main, Change::Patch(&change), &WriteOptions::internal()).await?;
+    Ok(())
+}
+
+/// Says in an Event that an owner can't be one.
+async fn warn(core: &Core, definition: &Definition, key: &Key, owner: &Owner) -> Result<(), ApiError> {
+    let catalog = core.catalog();
+    let Some(events) = catalog.find("", "v1", "events") else { return Ok(()) };
+    let entry = core.get(&target(definition, key))?;
+    let uid = Meta::of(&entry).uid;
+    let now = jiff::Timestamp::now();
+    let name = format!("{}.{:x}", key.name(), now.as_nanosecond());
+    let namespace = if key.namespace().is_empty() { "default" } else { key.namespace() };
+    let message = format!(
+        "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {:?}",
+        owner.api_version,
+        owner.kind,
+        key.namespace(),
+        owner.name,
+        owner.uid,
+        key.namespace(),
+    );
+    let source = "garbage-collector-controller";
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": api_version(&definition.group, &definition.version), "kind": definition.kind,
+            "name": key.name(), "uid": uid,
+        },
+        "type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": message,
+        "source": {"component": source}, "reportingComponent": source, "reportingInstance": "",
+        "firstTimestamp": object::time(now), "lastTimestamp": object::time(now), "count": 1,
+    });
+    let target = Target { definition: events, namespace, name: &name };
+    core.create(&mut call(), &target, event, &WriteOptions::internal()).await?;
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! The built-in controllers: they follow the store in the same process, without HTTP.
+//!
+//! Each is a heart that decides and a thin driver that waits and writes. None holds anything that a restart would lose: what is to be
+//! done follows from the objects.
+
+mod accounts;
+mod events;
+mod feed;
+mod garbage;
+mod graph;
+mod namespaces;
+mod quotas;
+mod roles;
+
+use std::fmt;
+use std::future::Future;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::core::{Call, Core};
+use crate::error::ApiError;
+
+pub(crate) use roles::aggregate;
+
+/// How many objects a controller writes at once.
+const PARALLEL: usize = 64;
+/// How long to wait before trying again what failed, the first time and at most.
+const RETRY: Duration = Duration::from_millis(50);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// What controllers call themselves: tools know the name from `managedFields`.
+const AGENT: &str = "kube-controller-manager";
+
+/// A built-in controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controller {
+    /// Empties namespaces that are being deleted.
+    Namespaces,
+    /// Deletes or orphans the dependents of what is gone.
+    Garbage,
+    /// Removes Events some time after they were written.
+    Events,
+    /// Keeps the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in each namespace.
+    Accounts,
+    /// Gathers the rules of aggregated ClusterRoles.
+    Roles,
+    /// Counts what ResourceQuotas limit.
+    Quotas,
+}
+
+impl Controller {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Namespaces, Self::Garbage, Self::Events, Self::Accounts, Self::Roles, Self::Quotas];
+
+    /// What it is called on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Garbage => "garbage",
+            Self::Events => "events",
+            Self::Accounts => "accounts",
+            Self::Roles => "roles",
+            Self::Quotas => "quotas",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Which controllers run: all of them, unless something else is said.
+///
+/// ```
+/// use settled_apiserver::{Controller, Controllers};
+///
+/// let controllers: Controllers = "*,-garbage".parse()?;
+/// assert!(controllers.has(Controller::Namespaces) && !controllers.has(Controller::Garbage));
+/// assert_eq!(controllers, Controllers::all().without(Controller::Garbage));
+/// # Ok::<(), settled_apiserver::UnknownController>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Controllers(u8);
+
+/// A controller that there isn't.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no controller {0:?}; there are *, namespaces, garbage, events, accounts, roles and quotas")]
+pub struct UnknownController(String);
+
+impl Controllers {
+    /// All controllers.
+    #[must_use]
+    pub fn all() -> Self {
+        Controller::ALL.into_iter().fold(Self::none(), Self::with)
+    }
+
+    /// No controller.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(0)
+    }
+
+    /// One more.
+    #[must_use]
+    pub const fn with(self, controller: Controller) -> Self {
+        Self(self.0 | controller.bit())
+    }
+
+    /// One less.
+    #[must_use]
+    pub const fn without(self, controller: Controller) -> Self {
+        Self(self.0 & !controller.bit())
+    }
+
+    /// Is it among them?
+    #[must_use]
+    pub const fn has(self, controller: Controller) -> bool {
+        self.0 & controller.bit() != 0
+    }
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self::all()
+    }
+}
+
+impl fmt::Debug for Controllers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let running = Controller::ALL.into_iter().filter(|controller| self.has(*controller));
+        f.debug_set().entries(running.map(Controller::name)).finish()
+    }
+}
+
+impl FromStr for Controllers {
+    type Err = UnknownController;
+
+    /// Names with commas between them, in the manner of kube-controller-manager: `*` is all, `-name` is all but that one. Names alone
+    /// are those and no others; where only some are taken away, the rest runs.
+    fn from_str(text: &str) -> Result<Self, UnknownController> {
+        let names = || text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let mut chosen =
+            if names().next().is_some() && names().all(|name| name.starts_with('-')) { Self::all() } else { Self::none() };
+        for name in names() {
+            let (plain, off) = name.strip_prefix('-').map_or((name, false), |plain| (plain, true));
+            if name == "*" {
+                chosen = Self::all();
+                continue;
+            }
+            let controller = Controller::ALL.into_iter().find(|controller| controller.name() == plain);
+            let controller = controller.ok_or_else(|| UnknownController(plain.to_owned()))?;
+            chosen = if off { chosen.without(controller) } else { chosen.with(controller) };
+        }
+        Ok(chosen)
+    }
+}
+
+/// What the controllers need to know.
+pub(crate) struct Settings {
+    pub(crate) controllers: Controllers,
+    pub(crate) event_ttl: Duration,
+    /// The authority of the server, as PEM.
+    pub(crate) ca: String,
+}
+
+/// Starts the controllers. They end with the server.
+pub(crate) fn start(core: &Arc<Core>, settings: Settings, stopping: &watch::Sender<bool>) {
+    let run = |controller: Controller, work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
+        if !settings.controllers.has(controller) {
+            return;
+        }
+        let mut stopping = stopping.subscribe();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = work => {}
+                // An error: the server is gone altogether.
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        });
+    };
+    run(Controller::Namespaces, Box::pin(namespaces::run(core.clone())));
+    run(Controller::Garbage, Box::pin(garbage::run(core.clone())));
+    run(Controller::Events, Box::pin(events::run(core.clone(), settings.event_ttl)));
+    run(Controller::Accounts, Box::pin(accounts::run(core.clone(), settings.ca.clone())));
+    run(Controller::Roles, Box::pin(roles::run(core.clone())));
+    run(Controller::Quotas, Box::pin(quotas::run(core.clone())));
+}
+
+/// A write by a controller.
+fn call() -> Call<'static> {
+    Call::new(AGENT)
+}
+
+/// How long to wait before the next attempt.
+fn backoff(attempts: u32) -> Duration {
+    RETRY.saturating_mul(1 << attempts.min(16)).min(LONGEST_RETRY)
+}
+
+/// Is there no sense in trying again: the object is gone, or the server is?
+fn is_over(error: &ApiError) -> bool {
+    matches!(error.code, 404 | 503)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_are_chosen_by_name() {
+        for (text, wanted) in [
+            ("*", Controllers::all()),
+            ("", Controllers::none()),
+            ("*,-garbage", Controllers::all().without(Controller::Garbage)),
+            ("-garbage", Controllers::all().without(Controller::Garbage)),
+            ("garbage, events", Controllers::none().with(Controller::Events).with(Controller::Garbage)),
+        ] {
+            assert_eq!(text.parse(), Ok(wanted), "{text}");
+        }
+        assert_eq!("*,-dust".parse::<Controllers>(), Err(UnknownController("dust".to_owned())));
+    }
+}

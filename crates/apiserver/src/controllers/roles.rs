@@ -1,0 +1,61 @@
+//! Gathers the rules of aggregated ClusterRoles (`pkg/controller/clusterroleaggregation` upstream).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use settled_store::Scope;
+
+use super::feed::{Feed, News};
+use super::{backoff, call};
+use crate::core::{Core, Target};
+use crate::definition::Part;
+use crate::error::ApiError;
+use crate::identity::RBAC_GROUP;
+use crate::options::WriteOptions;
+use crate::write::Change;
+
+const PLURAL: &str = "clusterroles";
+
+/// Writes the rules of aggregated roles where they are not as they should be.
+pub(crate) async fn aggregate(core: &Core) -> Result<(), ApiError> {
+    let catalog = core.catalog();
+    let Some(definition) = catalog.find(RBAC_GROUP, "v1", PLURAL) else { return Ok(()) };
+    let gathered = core.identity.rbac().aggregate();
+    for (name, rules) in gathered {
+        let target = Target { definition, namespace: "", name: &name };
+        let change = |old: &Value| {
+            let mut new = old.clone();
+            new["rules"] = rules.clone();
+            Ok(new)
+        };
+        let options = WriteOptions::internal();
+        match core.update(&mut call(), &target, Part::Main, Change::Patch(&change), &options).await {
+            Err(error) if error.code != 404 => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Follows the roles until the server stops.
+pub(super) async fn run(core: Arc<Core>) {
+    let mut feed = Feed::new(&core, Scope::All, |definition| {
+        definition.group == RBAC_GROUP && definition.plural == PLURAL
+    });
+    loop {
+        match feed.next().await {
+            None => return,
+            Some(News::Catalog) => continue,
+            Some(_) => {}
+        }
+        while feed.try_next().is_some() {}
+        let mut attempts = 0;
+        while let Err(error) = aggregate(&core).await {
+            if error.code == 503 {
+                return;
+            }
+            tokio::time::sleep(backoff(attempts)).await;
+            attempts += 1;
+        }
+    }
+}
