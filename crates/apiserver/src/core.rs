@@ -7,6 +7,7 @@ use settled_store::{Entry, Key, Resource, Store, WriteError};
 use crate::auth::{Tokens, User};
 use crate::definition::{Catalog, Definition};
 use crate::error::ApiError;
+use crate::host::Host;
 use crate::identity::Identity;
 
 /// What all requests share.
@@ -16,6 +17,7 @@ pub(crate) struct Core {
     /// Where namespaces are in the store.
     pub(crate) namespaces: Resource,
     pub(crate) identity: Identity,
+    pub(crate) host: Host,
 }
 
 /// Who writes, with what, when, and what is to be said about it besides the answer.
@@ -75,9 +77,9 @@ impl Target<'_> {
 }
 
 impl Core {
-    pub(crate) fn new(store: Store, namespaces: Resource, tokens: Tokens) -> Self {
+    pub(crate) fn new(store: Store, namespaces: Resource, tokens: Tokens, host: Host) -> Self {
         let identity = Identity::new(store.clone(), tokens);
-        Self { store, catalog: RwLock::default(), namespaces, identity }
+        Self { store, catalog: RwLock::default(), namespaces, identity, host }
     }
 
     /// What is served now.

@@ -15,6 +15,7 @@ use crate::core::{Call, Core, Target};
 use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::delete::{self, Deleted};
+use crate::features::Feature;
 use crate::error::ApiError;
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
@@ -335,7 +336,7 @@ impl Core {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Watch, call.now)?;
-        let options = ListOptions::parse(request.query, true)?;
+        let options = ListOptions::parse_watch(request.query, self.host.gates.has(Feature::WatchList))?;
         let query = request.query;
         let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
         let plain = shape.is_plain();

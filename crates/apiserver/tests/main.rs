@@ -1,4 +1,7 @@
 //! The tests of the API server.
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod controller;
+mod embedding;
 mod selectors;
 mod tables;
