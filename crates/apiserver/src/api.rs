@@ -136,7 +136,9 @@ impl Api {
 }
 
 fn is_apply(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/apply-patch"))
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/apply-patch"))
 }
 
 async fn read_body<B>(body: B) -> Result<Bytes, ApiError>

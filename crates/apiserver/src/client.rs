@@ -62,7 +62,9 @@ impl Server {
         let text = self.admin_kubeconfig(&self.url().await?);
         let kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| failed(&error))?;
         let options = KubeConfigOptions::default();
-        kube_client::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| failed(&error))
+        kube_client::Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| failed(&error))
     }
 }
 

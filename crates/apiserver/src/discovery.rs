@@ -283,7 +283,10 @@ impl AggregatedCache {
 fn aggregated(catalog: &Catalog, groups: &[&str]) -> Vec<u8> {
     let version = |group: &str, version| AggregatedVersion {
         version,
-        resources: catalog.resources(group, version).map(|definition| aggregated_resource(definition)).collect(),
+        resources: catalog
+            .resources(group, version)
+            .map(|definition| aggregated_resource(definition))
+            .collect(),
         freshness: "Current",
     };
     let group = |name| AggregatedGroup {

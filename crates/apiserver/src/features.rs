@@ -167,7 +167,10 @@ mod tests {
             ("WatchList=false, APIResponseCompression=T,", ""),
             ("WatchList", "missing bool value for WatchList: write WatchList=true or WatchList=false"),
             ("WatchList=maybe", "invalid value of WatchList=maybe: only true and false are possible"),
-            ("Watchlist=true", "unrecognized feature gate: Watchlist; known are APIResponseCompression, WatchList"),
+            (
+                "Watchlist=true",
+                "unrecognized feature gate: Watchlist; known are APIResponseCompression, WatchList",
+            ),
             ("=", "unrecognized feature gate: ; known are APIResponseCompression, WatchList"),
         ];
         for (text, wanted) in cases {

@@ -18,8 +18,8 @@ use crate::version;
 
 /// The upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 23] = [
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
-    45.0, 60.0,
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0,
 ];
 /// More kinds of requests are not told apart: definitions may come and go for ever.
 const MAX_SERIES: usize = 20_000;
@@ -86,7 +86,9 @@ impl Drop for Running {
 impl Series {
     fn ended(&self, code: u16, time: Duration) {
         let seconds = time.as_secs_f64();
-        if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound).and_then(|at| self.buckets.get(at)) {
+        if let Some(bucket) =
+            BUCKETS.iter().position(|bound| seconds <= *bound).and_then(|at| self.buckets.get(at))
+        {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
         self.microseconds.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -134,7 +136,9 @@ impl Labels {
             return labels;
         }
         let catalog = core.catalog();
-        let Some(definition) = catalog.find(&info.group, &info.version, &info.resource) else { return labels };
+        let Some(definition) = catalog.find(&info.group, &info.version, &info.resource) else {
+            return labels;
+        };
         labels.component = "apiserver";
         labels.group.clone_from(&definition.group);
         labels.version.clone_from(&definition.version);
@@ -232,7 +236,8 @@ impl Text {
 
 fn requests(text: &mut Text, all: &[(String, Arc<Series>)]) {
     let labels = |series: &Series| {
-        let Labels { verb, component, dry_run, scope, group, version, resource, subresource } = &series.labels;
+        let Labels { verb, component, dry_run, scope, group, version, resource, subresource } =
+            &series.labels;
         [
             ("component", (*component).to_owned()),
             ("dry_run", (*dry_run).to_owned()),
@@ -328,16 +333,36 @@ fn store(text: &mut Text, core: &Core) {
     let of = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
     let rows: [(&str, &str, &str, u64); 11] = [
         ("settled_store_revision", "gauge", "The newest revision.", stats.current_revision.0),
-        ("settled_store_compact_revision", "gauge", "The oldest revision that can be read.", stats.compact_revision.0),
+        (
+            "settled_store_compact_revision",
+            "gauge",
+            "The oldest revision that can be read.",
+            stats.compact_revision.0,
+        ),
         ("settled_store_live_bytes", "gauge", "Bytes of keys and values.", of(stats.live_bytes)),
-        ("settled_store_history_events", "gauge", "Events that watches can begin with.", of(stats.history_events)),
+        (
+            "settled_store_history_events",
+            "gauge",
+            "Events that watches can begin with.",
+            of(stats.history_events),
+        ),
         ("settled_store_watchers", "gauge", "Watchers of the store.", of(stats.watchers)),
         ("settled_store_waiting_writes", "gauge", "Writes that wait.", of(queue.waiting_writes)),
         ("settled_store_writes_total", "counter", "Writes that were applied.", stats.written),
         ("settled_store_conflicts_total", "counter", "Writes that were conflicts.", stats.conflicts),
-        ("settled_store_watchers_closed_total", "counter", "Watchers that were too slow.", stats.watchers_closed),
+        (
+            "settled_store_watchers_closed_total",
+            "counter",
+            "Watchers that were too slow.",
+            stats.watchers_closed,
+        ),
         ("settled_store_batches_total", "counter", "Batches that were stored.", queue.batches),
-        ("settled_store_failed_batches_total", "counter", "Batches that could not be stored.", queue.failed_batches),
+        (
+            "settled_store_failed_batches_total",
+            "counter",
+            "Batches that could not be stored.",
+            queue.failed_batches,
+        ),
     ];
     for (name, kind, help, value) in rows {
         text.head(name, kind, help);

@@ -83,7 +83,9 @@ impl fmt::Display for Notice {
             Self::NamespaceRemoved { name } => write!(f, "namespace {name} removed"),
             Self::CrdEstablished { name } => write!(f, "{name} established"),
             Self::CrdRemoved { name } => write!(f, "{name} removed"),
-            Self::SlowWatcher { resource, reason } => write!(f, "slow watcher of {resource} closed: {reason}"),
+            Self::SlowWatcher { resource, reason } => {
+                write!(f, "slow watcher of {resource} closed: {reason}")
+            }
             Self::StoreFailed { error } => write!(f, "a write could not be stored: {error}"),
         }
     }

@@ -30,19 +30,42 @@ static PARAMETERS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
 });
 
 const LIST: &[&str] = &[
-    "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
-    "resourceVersionMatch", "sendInitialEvents", "shardSelector", "timeoutSeconds", "watch",
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeoutSeconds",
+    "watch",
 ];
 const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
 const PATCH: &[&str] = &["dryRun", "patch-fieldManager", "fieldValidation", "force"];
 const DELETE: &[&str] = &[
-    "dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents",
+    "dryRun",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "orphanDependents",
     "propagationPolicy",
 ];
 const DELETE_COLLECTION: &[&str] = &[
-    "continue", "dryRun", "fieldSelector", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential",
-    "labelSelector", "limit", "orphanDependents", "propagationPolicy", "resourceVersion", "resourceVersionMatch",
-    "sendInitialEvents", "shardSelector", "timeoutSeconds",
+    "continue",
+    "dryRun",
+    "fieldSelector",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "labelSelector",
+    "limit",
+    "orphanDependents",
+    "propagationPolicy",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeoutSeconds",
 ];
 
 /// One verb: what the name of the operation begins with, its method, what upstream calls it, what it takes.
@@ -212,10 +235,11 @@ impl Writer<'_> {
             "x-kubernetes-action": verb.action,
             "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": gvk_kind},
         });
-        let any: &[&str] =
-            if custom { &["application/json", "application/yaml"] } else { &["*/*"] };
+        let any: &[&str] = if custom { &["application/json", "application/yaml"] } else { &["*/*"] };
         let patches: &[&str] = &[
-            "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json",
+            "application/apply-patch+yaml",
+            "application/json-patch+json",
+            "application/merge-patch+json",
             "application/strategic-merge-patch+json",
         ];
         let body = match verb.action {
@@ -292,8 +316,7 @@ impl Writer<'_> {
                 }
                 _ => own,
             };
-            let place =
-                Place { component: &component, gvk, subresource: &subresource.name, all: false };
+            let place = Place { component: &component, gvk, subresource: &subresource.name, all: false };
             let item = self.item(OBJECT_VERBS, &subresource.verbs, place, name);
             add(format!("{object}/{}", subresource.name), item);
         }

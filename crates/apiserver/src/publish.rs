@@ -42,7 +42,8 @@ fn group_version_kind(definition: &Definition, kind: &str) -> Value {
 /// The components of custom resources and their lists, and all that they refer to.
 pub(crate) fn components<'a>(definitions: impl IntoIterator<Item = &'a Definition>) -> Map<String, Value> {
     const SHARED: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-    let shared = ["DeleteOptions", "ListMeta", "ObjectMeta", "Patch", "Status"].map(|name| format!("{SHARED}.{name}"));
+    let shared =
+        ["DeleteOptions", "ListMeta", "ObjectMeta", "Patch", "Status"].map(|name| format!("{SHARED}.{name}"));
     let mut names: Vec<&str> = shared.iter().map(String::as_str).collect();
     let mut own = Vec::new();
     for definition in definitions {
@@ -120,9 +121,10 @@ fn complete(schema: &mut Value, depth: usize) {
     let is = |fields: &Map<String, Value>, name: &str| fields.get(name) == Some(&Value::Bool(true));
     if is(fields, "x-kubernetes-int-or-string") {
         let either = json!([{"type": "integer"}, {"type": "string"}]);
-        let said = fields.get("allOf").and_then(Value::as_array).is_some_and(|all| {
-            all.iter().any(|part| part.get("anyOf") == Some(&either))
-        });
+        let said = fields
+            .get("allOf")
+            .and_then(Value::as_array)
+            .is_some_and(|all| all.iter().any(|part| part.get("anyOf") == Some(&either)));
         if !said {
             fields.entry("anyOf").or_insert(either);
         }

@@ -103,7 +103,10 @@ fn negotiated(request: &ResourceRequest<'_>, endpoint: Endpoint) -> Result<Negot
 /// Does the client have what the tag stands for?
 fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let known = header_text(headers, header::IF_NONE_MATCH).unwrap_or_default();
-    known.split(',').map(|known| known.trim().trim_start_matches("W/")).any(|known| known == tag || known == "*")
+    known
+        .split(',')
+        .map(|known| known.trim().trim_start_matches("W/"))
+        .any(|known| known == tag || known == "*")
 }
 
 fn aggregated(request: &ResourceRequest<'_>, negotiated: Negotiated, document: &Tagged) -> Answer {
@@ -127,9 +130,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
     let trimmed = path.strip_suffix('/').unwrap_or(path);
     let parts: Vec<&str> = trimmed.split('/').skip(1).collect();
     let catalog = api.core.catalog();
-    let plain = |json: Vec<u8>| {
-        Ok(resource::bytes_answer(200, negotiated(request, Endpoint::Plain)?, json))
-    };
+    let plain = |json: Vec<u8>| Ok(resource::bytes_answer(200, negotiated(request, Endpoint::Plain)?, json));
     match parts.as_slice() {
         ["api"] => {
             read_only(request)?;
@@ -167,7 +168,9 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
                 plain(json)
             }
             // Of groups that are served, the versions that are not are known not to be.
-            None if !group.is_empty() && !catalog.versions(group).is_empty() => Err(resource::page_not_found()),
+            None if !group.is_empty() && !catalog.versions(group).is_empty() => {
+                Err(resource::page_not_found())
+            }
             None => Ok(no_page()),
         },
         ["version"] => {
@@ -196,8 +199,10 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
         }
         [endpoint, check @ ..] if !path.ends_with('/') => {
             let Some(endpoint) = health::Endpoint::parse(endpoint) else { return Ok(no_page()) };
-            let state =
-                health::State { store: surface.store.works(&api.core), stopping: *api.core.host.stopping.borrow() };
+            let state = health::State {
+                store: surface.store.works(&api.core),
+                stopping: *api.core.host.stopping.borrow(),
+            };
             let report = match check {
                 [] => Some(surface.health.report(endpoint, state, request.query)),
                 check => surface.health.check(endpoint, state, &check.join("/")),
@@ -252,7 +257,9 @@ async fn open_api(request: &ResourceRequest<'_>, document: Arc<Document>) -> Res
 /// `/`: what can be asked for.
 fn paths(catalog: &crate::definition::Catalog, surface: &Surface) -> Vec<String> {
     let mut paths: Vec<String> =
-        ["/api", "/apis", "/apis/", "/metrics", "/openapi/v3", "/openapi/v3/", "/version"].map(String::from).into();
+        ["/api", "/apis", "/apis/", "/metrics", "/openapi/v3", "/openapi/v3/", "/version"]
+            .map(String::from)
+            .into();
     for group in catalog.groups() {
         let root = match group {
             "" => "/api".to_owned(),

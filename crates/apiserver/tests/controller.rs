@@ -266,7 +266,10 @@ async fn a_lease_that_ran_out_is_free() {
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "webapp"},
         "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"},
     });
-    api(&client).create(&PostParams::default(), &serde_json::from_value::<Lease>(dead).unwrap()).await.unwrap();
+    api(&client)
+        .create(&PostParams::default(), &serde_json::from_value::<Lease>(dead).unwrap())
+        .await
+        .unwrap();
     Leader::new(client, "default", "webapp", "alive").acquire().await.unwrap();
 }
 

@@ -26,6 +26,11 @@ fn config_maps(client: &Client) -> Api<ConfigMap> {
     Api::default_namespaced(client.clone())
 }
 
+/// A watch of nothing but changes.
+fn quiet() -> WatchParams {
+    WatchParams::default().disable_bookmarks()
+}
+
 fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> Box<kube::core::Status> {
     match result {
         Err(kube::Error::Api(status)) => status,
@@ -96,7 +101,7 @@ async fn errors_are_those_of_the_api() {
 async fn watches_stream_and_answers_are_gzipped_without_a_socket() {
     let server = Server::in_memory().await.unwrap();
     let client = server.client();
-    let watch = config_maps(&client).watch(&WatchParams::default(), "0").await.unwrap();
+    let watch = config_maps(&client).watch(&quiet(), "0").await.unwrap();
     futures::pin_mut!(watch);
     create(&client, "one", "").await;
     let event = watch.try_next().await.unwrap().unwrap();
@@ -129,7 +134,7 @@ async fn feature_gates_switch_features() {
     );
     // Watches without a revision begin with the state all the same, as before there was the gate.
     create(&client, "large", &"x".repeat(200 * 1024)).await;
-    let watch = config_maps(&client).watch(&WatchParams::default(), "0").await.unwrap();
+    let watch = config_maps(&client).watch(&quiet(), "0").await.unwrap();
     futures::pin_mut!(watch);
     let event = watch.try_next().await.unwrap().unwrap();
     assert!(matches!(&event, WatchEvent::Added(map) if map.name_any() == "large"), "{event:?}");
@@ -149,7 +154,7 @@ async fn a_server_ends_with_its_last_handle() {
     drop(copy);
     // A client is a handle.
     create(&client, "one", "").await;
-    let watch = config_maps(&client).watch(&WatchParams::default(), "0").await.unwrap();
+    let watch = config_maps(&client).watch(&quiet(), "0").await.unwrap();
     drop(client);
     // So is a watch.
     let mut watch = Box::pin(watch);
@@ -173,8 +178,9 @@ async fn what_a_server_does_by_itself_ends_with_it() {
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
         },
     });
-    let crds: Api<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> =
-        Api::all(client.clone());
+    let crds: Api<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    > = Api::all(client.clone());
     let apply = PatchParams::apply("test");
     crds.patch("widgets.example.com", &apply, &Patch::Apply(&crd)).await.unwrap();
     await_condition(crds.clone(), "widgets.example.com", conditions::is_crd_established()).await.unwrap();
@@ -202,7 +208,7 @@ async fn stopping_waits_for_the_port() {
     let server = Server::in_memory().await.unwrap();
     let address = server.listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
     let client = server.client();
-    let watch = config_maps(&client).watch(&WatchParams::default(), "0").await.unwrap();
+    let watch = config_maps(&client).watch(&quiet(), "0").await.unwrap();
     server.stopped().await;
     drop(TcpListener::bind(address).await.unwrap());
     // Watches have ended, writes are refused, whatever handles there are.
@@ -246,7 +252,10 @@ async fn a_kubeconfig_file_is_there_as_long_as_it_is_held() {
     // Whatever reads KUBECONFIG gets there.
     if Command::new("kubectl").arg("version").arg("--client").output().is_ok() {
         let kubectl = tokio::task::spawn_blocking(move || {
-            Command::new("kubectl").env("KUBECONFIG", &file).args(["get", "namespaces", "-o", "name"]).output()
+            Command::new("kubectl")
+                .env("KUBECONFIG", &file)
+                .args(["get", "namespaces", "-o", "name"])
+                .output()
         });
         let output = kubectl.await.unwrap().unwrap();
         assert!(String::from_utf8_lossy(&output.stdout).contains("namespace/default"), "{output:?}");

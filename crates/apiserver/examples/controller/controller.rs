@@ -71,7 +71,11 @@ pub enum Error {
 }
 
 /// Runs until it is told to stop.
-pub async fn run(client: Client, config: watcher::Config, stop: impl Future<Output = ()> + Send + Sync + 'static) {
+pub async fn run(
+    client: Client,
+    config: watcher::Config,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+) {
     Controller::new(Api::<WebApp>::all(client.clone()), config.clone())
         .owns(Api::<Deployment>::all(client.clone()), config)
         .graceful_shutdown_on(stop)
@@ -129,8 +133,7 @@ async fn apply(client: Client, app: &WebApp) -> Result<Action, Error> {
     routes.patch(&route_name(app), &ours, &Patch::Apply(route)).await?;
 
     let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or_default();
-    let status =
-        WebAppStatus { observed_generation: app.metadata.generation, ready_replicas: ready };
+    let status = WebAppStatus { observed_generation: app.metadata.generation, ready_replicas: ready };
     if app.status.as_ref() != Some(&status) {
         let patch = json!({"apiVersion": "example.com/v1", "kind": "WebApp", "status": status});
         let apps: Api<WebApp> = Api::namespaced(client, &namespace);

@@ -27,7 +27,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let routes = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": controller::ROUTES}});
     namespaces.patch(controller::ROUTES, &ours, &Patch::Apply(routes)).await?;
 
-    let leader = leader::Leader::new(client.clone(), "default", "webapp-controller", &format!("{}", std::process::id()));
+    let leader = leader::Leader::new(
+        client.clone(),
+        "default",
+        "webapp-controller",
+        &format!("{}", std::process::id()),
+    );
     println!("waiting to lead");
     leader.acquire().await?;
     println!("leading; Ctrl-C ends it");
