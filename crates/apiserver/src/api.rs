@@ -7,13 +7,13 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use crate::auth::User;
 use crate::body::Body;
 use crate::compress;
 use crate::core::{Call, Core};
 use crate::error::ApiError;
+use crate::features::Feature;
 use crate::limits::{Gate, Limits};
 use crate::negotiate::{self, Endpoint};
 use crate::request::{Query, RequestInfo};
@@ -29,10 +29,6 @@ const MAX_WARNING: usize = 256;
 /// The server without its sockets.
 pub(crate) struct Api {
     pub(crate) core: Arc<Core>,
-    /// True once the server is to stop.
-    pub(crate) stopping: watch::Sender<bool>,
-    /// Every connection holds a receiver.
-    pub(crate) connections: watch::Sender<()>,
     /// Who may come in.
     pub(crate) gate: Gate,
     /// What there is besides resources.
@@ -41,13 +37,7 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) fn new(core: Arc<Core>, limits: &Limits) -> Self {
-        Self {
-            core,
-            stopping: watch::Sender::new(false),
-            connections: watch::Sender::new(()),
-            gate: Gate::new(limits),
-            surface: Surface::default(),
-        }
+        Self { core, gate: Gate::new(limits), surface: Surface::default() }
     }
 
     /// Answers a request.
@@ -82,7 +72,12 @@ impl Api {
         };
         let mut response = match result {
             Ok(response) => response,
-            Err(error) => error_answer(&head.headers, &error),
+            Err(error) => {
+                if error.code >= 500 {
+                    self.core.host.notices.failed(&self.core, &error);
+                }
+                error_answer(&head.headers, &error)
+            }
         };
         let headers = response.headers_mut();
         let id = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string());
@@ -94,7 +89,9 @@ impl Api {
         add_warnings(headers, &call.warnings);
         if head.method == http::Method::HEAD {
             *response.body_mut() = Body::empty();
-        } else if compress::is_accepted(&head.headers) {
+        } else if compress::is_accepted(&head.headers)
+            && self.core.host.gates.has(Feature::ApiResponseCompression)
+        {
             compress::compress(&mut response);
         }
         running.answered(response.status().as_u16());
@@ -114,7 +111,7 @@ impl Api {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let mut stopping = self.stopping.subscribe();
+        let mut stopping = self.core.host.stopping.subscribe();
         let stop = async move {
             // An error means that the server is gone altogether.
             let _gone = stopping.wait_for(|stopping| *stopping).await;

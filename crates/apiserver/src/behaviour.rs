@@ -31,9 +31,7 @@ pub(crate) fn builtin(group: &str, plural: &str) -> Behaviour {
             status_keeps: StatusKeeps::Owners,
             ..PLAIN
         },
-        ("", "services") => {
-            Behaviour { create_on_update: true, ..RETURNED }
-        }
+        ("", "services") => Behaviour { create_on_update: true, ..RETURNED },
         ("", "events") => Behaviour { dependents: Dependents::Unsupported, ..UPSERTED },
         ("events.k8s.io", "events") => Behaviour { dependents: Dependents::Unsupported, ..UPSERTED },
         ("", "endpoints" | "limitranges") => UPSERTED,

@@ -9,6 +9,7 @@ use crate::admission::Admission;
 use crate::auth::{Tokens, User};
 use crate::definition::{Catalog, Definition};
 use crate::error::ApiError;
+use crate::host::Host;
 use crate::identity::Identity;
 
 /// What all requests share.
@@ -19,6 +20,7 @@ pub(crate) struct Core {
     pub(crate) namespaces: Resource,
     pub(crate) identity: Identity,
     pub(crate) admission: Admission,
+    pub(crate) host: Host,
 }
 
 /// Who writes, with what, when, and what is to be said about it besides the answer.
@@ -78,9 +80,16 @@ impl Target<'_> {
 }
 
 impl Core {
-    pub(crate) fn new(store: Store, namespaces: Resource, tokens: Tokens) -> Self {
+    pub(crate) fn new(store: Store, namespaces: Resource, tokens: Tokens, host: Host) -> Self {
         let identity = Identity::new(store.clone(), tokens);
-        Self { store, catalog: watch::Sender::default(), namespaces, identity, admission: Admission::default() }
+        Self {
+            store,
+            catalog: watch::Sender::default(),
+            namespaces,
+            identity,
+            admission: Admission::default(),
+            host,
+        }
     }
 
     /// What is served now.

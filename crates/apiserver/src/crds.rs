@@ -146,7 +146,7 @@ impl Core {
                 return Ok(());
             }
             self.serve_crd(&crd)?;
-            tokio::spawn(self.clone().clean_up(name.to_owned()));
+            self.host.spawn(self.clone().clean_up(name.to_owned()));
             return Ok(());
         }
         let spec_names = crd.pointer("/spec/names");

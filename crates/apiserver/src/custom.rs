@@ -418,7 +418,9 @@ pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause
     let of_rules = |cause: &Cause| cause.field.contains("x-kubernetes-validations");
     if causes.iter().all(of_rules) {
         let schemas = |crd| -> Vec<Value> {
-            versions(crd).map(|version| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default()).collect()
+            versions(crd)
+                .map(|version| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default())
+                .collect()
         };
         let (after, before) = (schemas(new), old.map(schemas).unwrap_or_default());
         // What all versions have alike is one schema, and errors name it so.

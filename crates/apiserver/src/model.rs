@@ -170,7 +170,13 @@ impl Model {
     }
 
     /// What is wrong with a change of a part of an object.
-    pub(crate) fn validate_update(&self, definition: &Definition, part: Part, new: &Value, old: &Value) -> Vec<Cause> {
+    pub(crate) fn validate_update(
+        &self,
+        definition: &Definition,
+        part: Part,
+        new: &Value,
+        old: &Value,
+    ) -> Vec<Cause> {
         let mut causes = metadata::validate(new, definition.namespaced, NameRule::Path);
         causes.extend(metadata::validate_update(new, old));
         match self {

@@ -216,10 +216,22 @@ pub(crate) struct ListOptions {
     pub(crate) timeout_seconds: Option<u64>,
     pub(crate) bookmarks: bool,
     pub(crate) send_initial_events: Option<bool>,
+    /// Is the end of the initial events marked for those who take bookmarks?
+    pub(crate) marks_end: bool,
 }
 
 impl ListOptions {
+    /// Those of a list, or of a watch with everything switched on.
     pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, ApiError> {
+        Self::parse_gated(query, watch, true)
+    }
+
+    /// Those of a watch. `watch_list`: is upstream's feature gate of this name on?
+    pub(crate) fn parse_watch(query: &Query, watch_list: bool) -> Result<Self, ApiError> {
+        Self::parse_gated(query, true, watch_list)
+    }
+
+    fn parse_gated(query: &Query, watch: bool, watch_list: bool) -> Result<Self, ApiError> {
         let number = |name: &str| -> Result<Option<i64>, ApiError> {
             match query.find(name) {
                 None | Some("") => Ok(None),
@@ -238,6 +250,7 @@ impl ListOptions {
             timeout_seconds: timeout.and_then(|seconds| u64::try_from(seconds).ok()),
             bookmarks: query.truthy("allowWatchBookmarks").unwrap_or(false),
             send_initial_events: query.truthy("sendInitialEvents"),
+            marks_end: watch_list,
         };
         let given = query.get("resourceVersionMatch");
         options.version_match = match given {
@@ -250,7 +263,7 @@ impl ListOptions {
             options.version_match = Some(Match::NotOlderThan);
             return Ok(options);
         }
-        let causes = if watch { options.check_watch(given) } else { options.check_list(given) };
+        let causes = if watch { options.check_watch(given, watch_list) } else { options.check_list(given) };
         if causes.is_empty() { Ok(options) } else { Err(ApiError::invalid(META, "ListOptions", "", causes)) }
     }
 
@@ -288,13 +301,19 @@ impl ListOptions {
         causes
     }
 
-    fn check_watch(&self, given: &str) -> Vec<Cause> {
+    fn check_watch(&self, given: &str, watch_list: bool) -> Vec<Cause> {
         const MATCH: &str = "resourceVersionMatch";
         let mut causes = Vec::new();
         if self.send_initial_events.is_some() && self.version_match != Some(Match::NotOlderThan) {
             causes.push(forbidden(
                 MATCH,
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
+        if self.send_initial_events.is_some() && !watch_list {
+            causes.push(forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
             ));
         }
         if !given.is_empty() {

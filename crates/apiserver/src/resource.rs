@@ -16,6 +16,7 @@ use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::delete::{self, Deleted};
 use crate::error::ApiError;
+use crate::features::Feature;
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
@@ -338,7 +339,7 @@ impl Core {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Watch, call.now)?;
-        let options = ListOptions::parse(request.query, true)?;
+        let options = ListOptions::parse_watch(request.query, self.host.gates.has(Feature::WatchList))?;
         let query = request.query;
         let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
         let plain = shape.is_plain();

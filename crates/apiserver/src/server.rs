@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use hyper_util::server::conn::auto::Builder;
 use settled_store::{BackendError, Disk, Durability, Options, Store};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OnceCell, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::api::Api;
@@ -26,8 +27,11 @@ use crate::controllers::{self, Controller, Controllers};
 use crate::core::{Call, Core, Target};
 use crate::definition::{Catalog, Definition, stored_as};
 use crate::error::ApiError;
+use crate::features::FeatureGates;
+use crate::host::Host;
 use crate::identity::RBAC_GROUP;
 use crate::limits::Limits;
+use crate::notice::Listener;
 use crate::object;
 
 /// How a [`Server`] works.
@@ -51,14 +55,60 @@ pub struct Config {
     pub controllers: Controllers,
     /// How long Events stay after they were written: an hour, unless something else is said.
     pub event_ttl: Option<Duration>,
+    /// What is switched on.
+    pub feature_gates: FeatureGates,
+    /// Who is told what is worth a line in a log.
+    pub listener: Option<Listener>,
 }
 
 /// A running server. Copies are the same one; it stops when the last is dropped or [`Server::stop`] is called.
+///
+/// Dropping is for tests: everything that runs beside the requests ends, the port is free again, the data are closed, and
+/// nobody waits for requests that still run. [`Server::stopped`] does.
 #[derive(Clone)]
-pub struct Server {
+pub struct Server(Arc<Running>);
+
+struct Running {
     api: Arc<Api>,
-    certificates: Arc<Certificates>,
+    certificates: Certificates,
     data_dir: Option<PathBuf>,
+    /// Where it listens if it was asked for its URL.
+    loopback: OnceCell<SocketAddr>,
+    /// Somebody has a handle as long as somebody has this.
+    handles: watch::Sender<()>,
+    _handle: watch::Receiver<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.api.core.host.stopping.send_replace(true);
+        self.api.core.store.close();
+    }
+}
+
+/// A kubeconfig on disk that only its owner may read. Dropped, it is removed.
+#[derive(Debug)]
+pub struct KubeconfigFile(PathBuf);
+
+impl KubeconfigFile {
+    /// Where it is: for `KUBECONFIG`.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<std::ffi::OsStr> for KubeconfigFile {
+    fn as_ref(&self) -> &std::ffi::OsStr {
+        self.0.as_os_str()
+    }
+}
+
+impl Drop for KubeconfigFile {
+    fn drop(&mut self) {
+        // Somebody else may have removed it.
+        let _best_effort = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Why a server does not start.
@@ -83,6 +133,9 @@ pub enum StartError {
     /// What the server brings can't be written.
     #[error("the first objects can't be written")]
     Bootstrap(#[from] ApiError),
+    /// A client does not accept the kubeconfig.
+    #[error("the kubeconfig can't be used: {0}")]
+    Kubeconfig(String),
 }
 
 /// How long a client may take to greet, or to answer a ping.
@@ -109,6 +162,14 @@ const PRIORITIES: [(&str, i64, &str); 2] = [
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 impl Server {
+    /// Starts a server for a test: in memory, listening nowhere. Two of them know nothing of each other.
+    ///
+    /// # Errors
+    /// Certificates can't be made.
+    pub async fn in_memory() -> Result<Self, StartError> {
+        Self::start(Config::default()).await
+    }
+
     /// Starts a server. It listens nowhere yet.
     ///
     /// # Errors
@@ -132,7 +193,8 @@ impl Server {
         for row in builtin::kinds() {
             catalog.insert(Arc::new(Definition::builtin(row).map_err(key)?));
         }
-        let core = Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?, config.tokens));
+        let host = Host::new(config.feature_gates, config.listener);
+        let core = Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?, config.tokens, host));
         core.change_catalog(|served| *served = catalog);
         let api = Arc::new(Api::new(core.clone(), &config.limits));
         let health = &api.surface.health;
@@ -153,9 +215,12 @@ impl Server {
             event_ttl: config.event_ttl.unwrap_or(EVENT_TTL),
             ca: certificates.trusted_pem().to_owned(),
         };
-        controllers::start(&core, settings, &api.stopping);
-        tokio::spawn(core.run_crds());
-        Ok(Self { api, certificates: Arc::new(certificates), data_dir: config.data_dir })
+        controllers::start(&core, settings);
+        core.host.spawn(core.clone().run_crds());
+        core.host.spawn(core.clone().run_notices());
+        let (handles, _handle) = watch::channel(());
+        let (data_dir, loopback) = (config.data_dir, OnceCell::new());
+        Ok(Self(Arc::new(Running { api, certificates, data_dir, loopback, handles, _handle })))
     }
 
     /// Answers a request as if it came through a socket with a client certificate of this user; `None`: without one.
@@ -164,7 +229,7 @@ impl Server {
         B: http_body::Body<Data = bytes::Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.api.handle(user, request).await
+        self.0.api.handle(user, request).await
     }
 
     /// Listens on an address, with TLS, until the server stops. Gives the address, with the port that was free if none was
@@ -176,13 +241,36 @@ impl Server {
         let failed = |source| StartError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
-        let acceptor = TlsAcceptor::from(self.certificates.server_config()?);
-        if let Some(folder) = &self.data_dir {
-            let kubeconfig = self.certificates.admin_kubeconfig(&format!("https://{local}"));
+        let acceptor = TlsAcceptor::from(self.0.certificates.server_config()?);
+        if let Some(folder) = &self.0.data_dir {
+            let kubeconfig = self.0.certificates.admin_kubeconfig(&format!("https://{local}"));
             write_private(&folder.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
         }
-        tokio::spawn(accept(self.api.clone(), listener, Some(acceptor)));
+        self.0.api.core.host.spawn(accept(self.0.api.clone(), listener, Some(acceptor)));
         Ok(local)
+    }
+
+    /// The URL of the server on a loopback port that was free: it listens there from the first call on.
+    ///
+    /// With [`Server::admin_kubeconfig`] and [`Server::kubeconfig`], any client in any language gets there.
+    ///
+    /// # Errors
+    /// No port can be had.
+    pub async fn url(&self) -> Result<String, StartError> {
+        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let address = self.0.loopback.get_or_try_init(|| self.listen(free)).await?;
+        Ok(format!("https://{address}"))
+    }
+
+    /// A file for `KUBECONFIG`, for the administrator at [`Server::url`]; kept for as long as what is returned.
+    ///
+    /// # Errors
+    /// No port can be had, or the file can't be written.
+    pub async fn kubeconfig_file(&self) -> Result<KubeconfigFile, StartError> {
+        let kubeconfig = self.admin_kubeconfig(&self.url().await?);
+        let path = std::env::temp_dir().join(format!("settled-{}.kubeconfig", uuid::Uuid::new_v4()));
+        write_private(&path, kubeconfig.as_bytes())?;
+        Ok(KubeconfigFile(path))
     }
 
     /// As [`Server::listen`], without TLS, and whoever comes is the administrator: for debugging on one's own machine.
@@ -194,20 +282,20 @@ impl Server {
         let failed = |source| StartError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
-        tokio::spawn(accept(self.api.clone(), listener, None));
+        self.0.api.core.host.spawn(accept(self.0.api.clone(), listener, None));
         Ok(local)
     }
 
     /// The authority that signed what the server shows, as PEM.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
-        self.certificates.trusted_pem()
+        self.0.certificates.trusted_pem()
     }
 
     /// A kubeconfig for the administrator of the server at this URL.
     #[must_use]
     pub fn admin_kubeconfig(&self, url: &str) -> String {
-        self.certificates.admin_kubeconfig(url)
+        self.0.certificates.admin_kubeconfig(url)
     }
 
     /// A kubeconfig for any user: a client certificate is signed for it.
@@ -215,20 +303,30 @@ impl Server {
     /// # Errors
     /// The certificate can't be made.
     pub fn kubeconfig(&self, url: &str, user: &User) -> Result<String, CertificateError> {
-        self.certificates.kubeconfig(url, user)
+        self.0.certificates.kubeconfig(url, user)
     }
 
     /// Stops: watches end, no new connections are taken, requests that run are answered, the data are closed. Done when all of that
     /// is done, or after 10 seconds.
     pub async fn stopped(&self) {
         self.stop();
-        let _in_time = tokio::time::timeout(DRAIN, self.api.connections.closed()).await;
-        self.api.core.store.close();
+        let _in_time = tokio::time::timeout(DRAIN, self.0.api.core.host.running.closed()).await;
+        self.0.api.core.store.close();
+    }
+
+    /// Done once the last handle is dropped and all that ran has ended: nothing of the server is left then. It keeps the server
+    /// running no longer than others do.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (handles, running) = (self.0.handles.clone(), self.0.api.core.host.running.clone());
+        async move {
+            handles.closed().await;
+            running.closed().await;
+        }
     }
 
     /// Begins to stop, as [`Server::stopped`] does, and waits for nothing.
     pub fn stop(&self) {
-        self.api.stopping.send_replace(true);
+        self.0.api.core.host.stopping.send_replace(true);
     }
 }
 
@@ -284,16 +382,13 @@ async fn bootstrap(core: &Arc<Core>) -> Result<(), ApiError> {
 }
 
 async fn accept(api: Arc<Api>, listener: TcpListener, tls: Option<TlsAcceptor>) {
-    let mut stopping = api.stopping.subscribe();
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        };
-        match accepted {
+        match listener.accept().await {
             Ok((stream, _)) => {
                 let _best_effort = stream.set_nodelay(true);
-                tokio::spawn(connect(api.clone(), stream, tls.clone()));
+                // Counted from here on: whoever waits for the end does not miss it.
+                let open = api.core.host.running.subscribe();
+                tokio::spawn(connect(api.clone(), stream, tls.clone(), open));
             }
             // Too many open files, for instance: others may be closed soon.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -302,10 +397,16 @@ async fn accept(api: Arc<Api>, listener: TcpListener, tls: Option<TlsAcceptor>) 
 }
 
 /// Greets a connection, then serves it.
-async fn connect(api: Arc<Api>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+async fn connect(api: Arc<Api>, stream: TcpStream, tls: Option<TlsAcceptor>, open: watch::Receiver<()>) {
+    let _open = open;
     let Some(tls) = tls else { return serve(api, stream, Some(User::admin())).await };
     // Whoever does not greet back in time is not waited for.
-    let Ok(Ok(stream)) = tokio::time::timeout(GREETING, tls.accept(stream)).await else { return };
+    let mut stopping = api.core.host.stopping.subscribe();
+    let greeting = tokio::select! {
+        greeting = tokio::time::timeout(GREETING, tls.accept(stream)) => greeting,
+        _ = stopping.wait_for(|stopping| *stopping) => return,
+    };
+    let Ok(Ok(stream)) = greeting else { return };
     let (_, session) = stream.get_ref();
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let user = match certificate.map(|certificate| user_of(certificate)) {
@@ -321,8 +422,7 @@ async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     user: Option<User>,
 ) {
-    let mut stopping = api.stopping.subscribe();
-    let _open = api.connections.subscribe();
+    let mut stopping = api.core.host.stopping.subscribe();
     let service = service_fn(move |request: Request<Incoming>| {
         let (api, user) = (api.clone(), user.clone());
         async move { Ok::<_, std::convert::Infallible>(api.handle(user, request).await) }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::crds;
 use crate::custom;
 use crate::definition::{Definition, Part};
-use crate::pods;
 use crate::object::{self, member_mut, metadata_mut};
+use crate::pods;
 use crate::write::{only_status, same_but_metadata};
 
 /// Before an object is created: the status is not the client's to say, and the count of changes begins.

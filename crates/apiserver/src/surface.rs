@@ -219,8 +219,10 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
         }
         [endpoint, check @ ..] if !path.ends_with('/') => {
             let Some(endpoint) = health::Endpoint::parse(endpoint) else { return Ok(no_page()) };
-            let state =
-                health::State { store: surface.store.works(&api.core), stopping: *api.stopping.borrow() };
+            let state = health::State {
+                store: surface.store.works(&api.core),
+                stopping: *api.core.host.stopping.borrow(),
+            };
             let report = match check {
                 [] => Some(surface.health.report(endpoint, state, request.query)),
                 check => surface.health.check(endpoint, state, &check.join("/")),

@@ -102,7 +102,7 @@ impl Core {
             }
             self.store.snapshot_and_watch(resource, &scope).map(|(snapshot, watch)| {
                 stream.initial = snapshot.iter(&scope).cloned().collect();
-                if options.bookmarks {
+                if options.bookmarks && options.marks_end {
                     stream.initial_end = Some(snapshot.revision().0);
                 }
                 watch
@@ -222,7 +222,11 @@ impl WatchStream {
     /// What a client is told last. A slow one just finds its stream at an end, and lists again.
     fn end(&self, error: &WatchError) -> Bytes {
         match error {
-            WatchError::Slow { .. } | WatchError::Stopped => Bytes::new(),
+            WatchError::Slow { .. } => {
+                self.core.host.notices.slow_watcher(self.definition.resource.as_str(), error);
+                Bytes::new()
+            }
+            WatchError::Stopped => Bytes::new(),
             other => error_line(&watch_failed(other)),
         }
     }

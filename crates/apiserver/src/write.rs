@@ -324,6 +324,10 @@ impl Core {
             Change::Patch(patch) => patch(old)?,
             Change::Apply(config) => {
                 let mut config = (*config).clone();
+                // The name of an object that is there already need not be repeated.
+                if meta(&config, "name").is_empty() {
+                    metadata_mut(&mut config).insert("name".to_owned(), target.name.into());
+                }
                 check_place(target, &mut config)?;
                 read_in(call, definition, &mut config, options)?;
                 let mut new = manager

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use settled_apiserver::auth::certificates::CertificateOptions;
 use settled_apiserver::auth::Tokens;
+use settled_apiserver::auth::certificates::CertificateOptions;
 use settled_apiserver::{Config, Server, StartError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -59,7 +59,10 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
         );
         output::print(text.as_bytes())?;
     } else {
-        log.event("serving", &[("address", &address.to_string()), ("kubeconfig", &kubeconfig.to_string_lossy())]);
+        log.event(
+            "serving",
+            &[("address", &address.to_string()), ("kubeconfig", &kubeconfig.to_string_lossy())],
+        );
     }
 
     let (name, code) = tokio::select! {
@@ -88,19 +91,23 @@ fn folder(args: &ServeArgs) -> Result<(PathBuf, Option<tempfile::TempDir>), Comm
     }
     if args.memory {
         let folder = tempfile::Builder::new().prefix("settled-").tempdir();
-        let folder = folder.map_err(|error| CommandError::input_error("no temporary folder can be made", error))?;
+        let folder =
+            folder.map_err(|error| CommandError::input_error("no temporary folder can be made", error))?;
         return Ok((folder.path().to_owned(), Some(folder)));
     }
     let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let state = state.or_else(|| std::env::home_dir().map(|home| home.join(".local/state")));
     let Some(state) = state else {
-        return Err(CommandError::usage("there is no home folder to keep data in").hint("name one: --data-dir DIR"));
+        return Err(
+            CommandError::usage("there is no home folder to keep data in").hint("name one: --data-dir DIR")
+        );
     };
     Ok((state.join("settled"), None))
 }
 
 fn tokens(path: &Path) -> Result<Tokens, CommandError> {
-    let failed = |error: std::io::Error| CommandError::input_error(format!("can't read {}", path.display()), error);
+    let failed =
+        |error: std::io::Error| CommandError::input_error(format!("can't read {}", path.display()), error);
     let text = std::fs::read_to_string(path).map_err(failed)?;
     Tokens::parse(&text)
         .map_err(|error| CommandError::input(format!("{}: {error}", path.display())))
@@ -109,7 +116,9 @@ fn tokens(path: &Path) -> Result<Tokens, CommandError> {
 
 fn not_started(error: StartError, folder: &Path) -> CommandError {
     let hint = match &error {
-        StartError::Listen { .. } => "choose another port: --port N, or --port 0 for any that is free".to_owned(),
+        StartError::Listen { .. } => {
+            "choose another port: --port N, or --port 0 for any that is free".to_owned()
+        }
         _ => format!("the data folder is {}; another one: --data-dir DIR", folder.display()),
     };
     CommandError::input_error("the server does not start", error).hint(hint)

@@ -21,7 +21,8 @@ pub(crate) fn prepare_create(kind: &BuiltinKind, object: &mut Value) {
 /// (`pkg/apis/core/v1/helper/qos`).
 pub(crate) fn quality_of_service(pod: &Value) -> &'static str {
     const COUNTED: [&str; 2] = ["cpu", "memory"];
-    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
+    let containers =
+        ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
     let positive = |resources: &Value, which: &str, name: &str| {
         resources[which][name].as_str().and_then(Quantity::parse).filter(|quantity| !quantity.is_zero())
     };
@@ -31,16 +32,20 @@ pub(crate) fn quality_of_service(pod: &Value) -> &'static str {
         _ => containers.flatten().map(|container| &container["resources"]).collect(),
     };
     let asks = own.iter().any(|resources| {
-        ["requests", "limits"].iter().any(|which| COUNTED.iter().any(|name| positive(resources, which, name).is_some()))
+        ["requests", "limits"]
+            .iter()
+            .any(|which| COUNTED.iter().any(|name| positive(resources, which, name).is_some()))
     });
     if !asks {
         return "BestEffort";
     }
     let guaranteed = own.iter().all(|resources| {
-        COUNTED.iter().all(|name| match (positive(resources, "limits", name), positive(resources, "requests", name)) {
-            (Some(limit), Some(request)) => limit == request,
-            (Some(_), None) => true,
-            _ => false,
+        COUNTED.iter().all(|name| {
+            match (positive(resources, "limits", name), positive(resources, "requests", name)) {
+                (Some(limit), Some(request)) => limit == request,
+                (Some(_), None) => true,
+                _ => false,
+            }
         })
     });
     if guaranteed { "Guaranteed" } else { "Burstable" }

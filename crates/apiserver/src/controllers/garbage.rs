@@ -25,15 +25,29 @@ enum Step {
     Unknown,
     /// It is in no namespace and names an owner that is in one.
     Invalid(Owner),
-    Delete { uid: String, propagation: Propagation },
+    Delete {
+        uid: String,
+        propagation: Propagation,
+    },
     /// It has owners; these it names are none any more.
-    Disown { uid: String, owners: Vec<String> },
+    Disown {
+        uid: String,
+        owners: Vec<String>,
+    },
     /// The finalizer has done its work.
-    Release { uid: String, finalizer: &'static str },
+    Release {
+        uid: String,
+        finalizer: &'static str,
+    },
     /// The dependents go their own way; then the finalizer goes.
-    Orphan { uid: String, dependents: Vec<Key> },
+    Orphan {
+        uid: String,
+        dependents: Vec<Key>,
+    },
     /// It is in a circle with what it waits for: it blocks nobody, and is deleted.
-    Unblock { uid: String },
+    Unblock {
+        uid: String,
+    },
 }
 
 /// Whether an owner is there.
@@ -47,7 +61,9 @@ enum Found {
 /// The kind of an owner.
 fn find_kind<'a>(catalog: &'a Catalog, owner: &Owner) -> Option<&'a Arc<Definition>> {
     let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
-    catalog.resources(group, version).find(|definition| definition.kind == owner.kind && definition.verbs.contains(&"get"))
+    catalog
+        .resources(group, version)
+        .find(|definition| definition.kind == owner.kind && definition.verbs.contains(&"get"))
 }
 
 fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
@@ -56,7 +72,8 @@ fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
         return Found::Invalid;
     }
     let namespace = if definition.namespaced { key.namespace() } else { "" };
-    let entry = Key::new(&definition.resource, namespace, &owner.name).ok().and_then(|key| core.store.get(&key));
+    let entry =
+        Key::new(&definition.resource, namespace, &owner.name).ok().and_then(|key| core.store.get(&key));
     match entry.map(|entry| Meta::of(&entry)) {
         Some(meta) if meta.uid == owner.uid => Found::There(meta),
         // Another object of that name is another object.
@@ -103,7 +120,9 @@ fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
         if !dependents.is_empty() {
             let blocks = meta.owner_references.iter().any(|owner| owner.block_owner_deletion == Some(true));
             let circle = blocks
-                && dependents.iter().any(|key| core.store.get(key).is_some_and(|entry| Meta::of(&entry).is_foreground()));
+                && dependents
+                    .iter()
+                    .any(|key| core.store.get(key).is_some_and(|entry| Meta::of(&entry).is_foreground()));
             return match circle {
                 true => Step::Unblock { uid },
                 false => Step::Delete { uid, propagation: Propagation::Foreground },
@@ -190,8 +209,12 @@ impl Collector {
                     .map(|definition| (definition.resource.clone(), definition.clone()))
                     .collect();
                 let served = &self.definitions;
-                let gone: Vec<Resource> =
-                    self.followed.iter().filter(|resource| !served.contains_key(*resource)).cloned().collect();
+                let gone: Vec<Resource> = self
+                    .followed
+                    .iter()
+                    .filter(|resource| !served.contains_key(*resource))
+                    .cloned()
+                    .collect();
                 for resource in gone {
                     self.followed.remove(&resource);
                     self.graph.missed(&resource, &HashSet::new());
@@ -253,7 +276,9 @@ impl Collector {
                     let definitions = match &step {
                         Step::Orphan { dependents, .. } => dependents
                             .iter()
-                            .filter_map(|key| Some((key.resource().clone(), self.definitions.get(key.resource())?.clone())))
+                            .filter_map(|key| {
+                                Some((key.resource().clone(), self.definitions.get(key.resource())?.clone()))
+                            })
                             .collect(),
                         _ => BTreeMap::new(),
                     };

@@ -18,7 +18,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use std::pin::Pin;
 
 use crate::core::{Call, Core};
 use crate::error::ApiError;
@@ -143,8 +143,11 @@ impl FromStr for Controllers {
     /// are those and no others; where only some are taken away, the rest runs.
     fn from_str(text: &str) -> Result<Self, UnknownController> {
         let names = || text.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let mut chosen =
-            if names().next().is_some() && names().all(|name| name.starts_with('-')) { Self::all() } else { Self::none() };
+        let mut chosen = if names().next().is_some() && names().all(|name| name.starts_with('-')) {
+            Self::all()
+        } else {
+            Self::none()
+        };
         for name in names() {
             let (plain, off) = name.strip_prefix('-').map_or((name, false), |plain| (plain, true));
             if name == "*" {
@@ -168,19 +171,11 @@ pub(crate) struct Settings {
 }
 
 /// Starts the controllers. They end with the server.
-pub(crate) fn start(core: &Arc<Core>, settings: Settings, stopping: &watch::Sender<bool>) {
-    let run = |controller: Controller, work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
-        if !settings.controllers.has(controller) {
-            return;
+pub(crate) fn start(core: &Arc<Core>, settings: Settings) {
+    let run = |controller: Controller, work: Pin<Box<dyn Future<Output = ()> + Send>>| {
+        if settings.controllers.has(controller) {
+            core.host.spawn(work);
         }
-        let mut stopping = stopping.subscribe();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = work => {}
-                // An error: the server is gone altogether.
-                _ = stopping.wait_for(|stopping| *stopping) => {}
-            }
-        });
     };
     run(Controller::Namespaces, Box::pin(namespaces::run(core.clone())));
     run(Controller::Garbage, Box::pin(garbage::run(core.clone())));

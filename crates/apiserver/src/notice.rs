@@ -1,0 +1,197 @@
+//! What is worth a line in a log, told as it happens.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use settled_store::{Entry, Event, Scope, Watch, WatchError};
+
+use crate::core::Core;
+use crate::crds;
+use crate::custom;
+
+/// Something notable that happened. Requests are not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A namespace was created.
+    NamespaceCreated {
+        /// Its name.
+        name: String,
+    },
+    /// A namespace is gone, and all that was in it.
+    NamespaceRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// A CustomResourceDefinition is served.
+    CrdEstablished {
+        /// Its name, such as `widgets.example.com`.
+        name: String,
+    },
+    /// A CustomResourceDefinition is gone, and its objects are.
+    CrdRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// A watch was closed because its client does not read fast enough. It has to list again.
+    SlowWatcher {
+        /// What was watched, as the store calls it: `GROUP/RESOURCE`.
+        resource: String,
+        /// By how much it had fallen behind.
+        reason: String,
+    },
+    /// A write could not be stored. It is told once, and again if a write after it could.
+    StoreFailed {
+        /// Why.
+        error: String,
+    },
+}
+
+impl Notice {
+    /// What happened, as a word for programs.
+    #[must_use]
+    pub fn event(&self) -> &'static str {
+        match self {
+            Self::NamespaceCreated { .. } => "namespace-created",
+            Self::NamespaceRemoved { .. } => "namespace-removed",
+            Self::CrdEstablished { .. } => "crd-established",
+            Self::CrdRemoved { .. } => "crd-removed",
+            Self::SlowWatcher { .. } => "slow-watcher-closed",
+            Self::StoreFailed { .. } => "store-failed",
+        }
+    }
+
+    /// To whom, or why: names and values.
+    #[must_use]
+    pub fn fields(&self) -> Vec<(&'static str, &str)> {
+        match self {
+            Self::NamespaceCreated { name }
+            | Self::NamespaceRemoved { name }
+            | Self::CrdEstablished { name }
+            | Self::CrdRemoved { name } => vec![("name", name)],
+            Self::SlowWatcher { resource, reason } => vec![("resource", resource), ("reason", reason)],
+            Self::StoreFailed { error } => vec![("error", error)],
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NamespaceCreated { name } => write!(f, "namespace {name} created"),
+            Self::NamespaceRemoved { name } => write!(f, "namespace {name} removed"),
+            Self::CrdEstablished { name } => write!(f, "{name} established"),
+            Self::CrdRemoved { name } => write!(f, "{name} removed"),
+            Self::SlowWatcher { resource, reason } => {
+                write!(f, "slow watcher of {resource} closed: {reason}")
+            }
+            Self::StoreFailed { error } => write!(f, "a write could not be stored: {error}"),
+        }
+    }
+}
+
+/// Who is told. It must not block.
+pub type Listener = Arc<dyn Fn(&Notice) + Send + Sync>;
+
+/// Tells whoever listens.
+pub(crate) struct Notices {
+    listener: Option<Listener>,
+    failures: Mutex<Failures>,
+}
+
+/// The store's counters when it last failed.
+#[derive(Clone, Copy, Default)]
+struct Failures {
+    failed: u64,
+    stored: u64,
+}
+
+impl Notices {
+    pub(crate) fn new(listener: Option<Listener>) -> Self {
+        Self { listener, failures: Mutex::default() }
+    }
+
+    pub(crate) fn tell(&self, notice: &Notice) {
+        if let Some(listener) = &self.listener {
+            listener(notice);
+        }
+    }
+
+    pub(crate) fn slow_watcher(&self, resource: &str, error: &WatchError) {
+        let (resource, reason) = (resource.to_owned(), error.to_string());
+        self.tell(&Notice::SlowWatcher { resource, reason });
+    }
+
+    /// A request failed: was it the store?
+    pub(crate) fn failed(&self, core: &Core, error: &dyn fmt::Display) {
+        let now = core.store.queue_stats();
+        {
+            let mut last = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+            if now.failed_batches <= last.failed {
+                return;
+            }
+            let again = last.failed > 0 && now.batches == last.stored;
+            *last = Failures { failed: now.failed_batches, stored: now.batches };
+            if again {
+                return;
+            }
+        }
+        self.tell(&Notice::StoreFailed { error: error.to_string() });
+    }
+}
+
+impl Core {
+    /// Tells about namespaces and definitions until the server stops.
+    pub(crate) async fn run_notices(self: Arc<Self>) {
+        let Ok(definitions) = crds::resource() else { return };
+        if self.host.notices.listener.is_none() {
+            return;
+        }
+        let begin = |resource| self.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
+        loop {
+            let (Ok(namespaces), Ok(definitions)) = (begin(&self.namespaces), begin(&definitions)) else {
+                return;
+            };
+            match self.tell_all(namespaces, definitions).await {
+                WatchError::Stopped => return,
+                // Too slow. What was missed is no longer news.
+                _ => {}
+            }
+        }
+    }
+
+    async fn tell_all(&self, mut namespaces: Watch, mut definitions: Watch) -> WatchError {
+        loop {
+            let (event, of): (_, fn(&Event) -> Option<Notice>) = tokio::select! {
+                event = namespaces.recv() => (event, of_namespace),
+                event = definitions.recv() => (event, of_definition),
+            };
+            match event {
+                Ok(event) => of(&event).iter().for_each(|notice| self.host.notices.tell(notice)),
+                Err(error) => return error,
+            }
+        }
+    }
+}
+
+fn of_namespace(event: &Event) -> Option<Notice> {
+    let name = event.key().name().to_owned();
+    match (event.previous(), event.entry()) {
+        (None, _) => Some(Notice::NamespaceCreated { name }),
+        (_, None) => Some(Notice::NamespaceRemoved { name }),
+        _ => None,
+    }
+}
+
+fn of_definition(event: &Event) -> Option<Notice> {
+    let name = event.key().name().to_owned();
+    let Some(entry) = event.entry() else { return Some(Notice::CrdRemoved { name }) };
+    let was = event.previous().is_some_and(|previous| is_established(previous));
+    (!was && is_established(entry)).then_some(Notice::CrdEstablished { name })
+}
+
+fn is_established(entry: &Entry) -> bool {
+    let crd: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
+    custom::is_true(&crd, "Established")
+}
