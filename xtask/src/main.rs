@@ -13,6 +13,7 @@ mod builtins;
 mod callgrind;
 mod cel;
 mod corpora;
+mod faults;
 mod generate;
 mod measure;
 mod oracle;
@@ -57,6 +58,8 @@ tasks
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
   generate builtins           the data of the API server's built-in kinds, from upstream's published documents
+  faults [--cycles N] [--seed N]
+                              `settled serve`, killed again and again while it writes
   bench rules                 what a compiled rule costs, and the pack's load, and the same rule in Lua
     --smoke                     few, short rounds; nothing fails
   bench verdict               bytes to verdict, side by side with Go's decoder
@@ -105,6 +108,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
             ];
             Ok(all.iter().all(|equal| *equal))
         }
+        ["faults", flags @ ..] => faults::run(flags),
         ["conformance", "kstatus", files @ ..] => parity::run(files),
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),

@@ -118,7 +118,8 @@ const REAL_FLAGS: [&str; 9] = [
     "--profiling=false",
 ];
 
-fn ours(folder: PathBuf) -> Outcome<Server> {
+/// The program, built if it isn't there.
+pub(crate) fn binary() -> Outcome<PathBuf> {
     let binary = corpora::root().join("target/release/settled");
     let binary = std::env::var_os("SETTLED_BINARY").map_or(binary, PathBuf::from);
     if !binary.is_file() {
@@ -131,9 +132,13 @@ fn ours(folder: PathBuf) -> Outcome<Server> {
             return Err("`settled` does not build".into());
         }
     }
+    Ok(binary)
+}
+
+fn ours(folder: PathBuf) -> Outcome<Server> {
     fs::write(folder.join("tokens.csv"), token_file())?;
     let start = Instant::now();
-    let child = Command::new(binary)
+    let child = Command::new(binary()?)
         .args(["serve", "--memory", "--port", "0", "--data-dir"])
         .arg(folder.join("data"))
         .arg("--token-auth-file")
@@ -155,7 +160,7 @@ fn ours(folder: PathBuf) -> Outcome<Server> {
 }
 
 /// The URL of a kubeconfig's first cluster, and the certificate that vouches for it. Nothing while it isn't written to its end.
-fn cluster(kubeconfig: &[u8]) -> Option<(String, Vec<u8>)> {
+pub(crate) fn cluster(kubeconfig: &[u8]) -> Option<(String, Vec<u8>)> {
     let mut json = Vec::new();
     settled_manifest::yaml_to_json(kubeconfig, &mut json).ok()?;
     let config: serde_json::Value = serde_json::from_slice(&json).ok()?;
