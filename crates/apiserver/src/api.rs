@@ -18,7 +18,7 @@ use crate::limits::{Gate, Limits};
 use crate::negotiate::{self, Endpoint};
 use crate::request::{Query, RequestInfo};
 use crate::resource::{self, Answer, ResourceRequest};
-use crate::surface::{Surface, nonresource, nowhere};
+use crate::surface::{Surface, nonresource};
 
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 3 << 20;
@@ -118,9 +118,6 @@ impl Api {
         };
         let work = async {
             let body = read_body(body).await?;
-            if let Some(answer) = nowhere(&self.core, info).filter(|_| info.is_resource) {
-                return Ok(answer);
-            }
             if info.is_resource {
                 let request = ResourceRequest { info, query, headers, body };
                 return self.core.resource(call, &request, stop).await;

@@ -16,8 +16,10 @@ pub struct ApiError {
     pub reason: &'static str,
     /// A text for people.
     pub message: String,
-    /// `details` of the Status. Empty: there are none.
+    /// `details` of the Status.
     pub details: Map<String, Value>,
+    /// Whether there are `details` even if there is nothing in them, as clients of upstream see it.
+    pub detailed: bool,
     /// `metadata.continue` of the Status: how to go on with a list. Empty: there is nothing.
     pub next: String,
 }
@@ -54,12 +56,20 @@ impl fmt::Display for GroupResource<'_> {
 impl ApiError {
     /// An error without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new(), next: String::new() }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Map::new(),
+            detailed: false,
+            next: String::new(),
+        }
     }
 
     /// Says which object is meant.
     #[must_use]
     pub fn about(mut self, resource: GroupResource<'_>, name: &str) -> Self {
+        self.detailed = true;
         if !name.is_empty() {
             self.details.insert("name".to_owned(), name.into());
         }
@@ -153,6 +163,21 @@ impl ApiError {
         )])
     }
 
+    /// Nothing is at this path.
+    #[must_use]
+    pub fn page_not_found() -> Self {
+        let nothing = GroupResource { group: "", resource: "" };
+        Self::new(404, "NotFound", "the server could not find the requested resource").about(nothing, "")
+    }
+
+    /// Something is at this path, but not for this method.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        let nothing = GroupResource { group: "", resource: "" };
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).about(nothing, "")
+    }
+
     /// The verb does not exist for the resource.
     #[must_use]
     pub fn method_not_supported(resource: GroupResource<'_>, verb: &str) -> Self {
@@ -179,7 +204,7 @@ impl ApiError {
             if !self.next.is_empty() {
                 status.insert("metadata".to_owned(), json!({"continue": self.next}));
             }
-            if !self.details.is_empty() {
+            if self.detailed || !self.details.is_empty() {
                 status.insert("details".to_owned(), self.details.clone().into());
             }
         }

@@ -45,6 +45,7 @@ mod publish;
 mod read;
 mod request;
 mod resource;
+mod route;
 mod scale;
 mod selector;
 mod server;

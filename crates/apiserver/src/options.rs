@@ -1,10 +1,13 @@
 //! The options of requests, checked as upstream checks them (`apimachinery/pkg/apis/meta`).
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Cause};
+use crate::go;
 use crate::request::Query;
 
 const META: &str = "meta.k8s.io";
@@ -216,32 +219,25 @@ pub(crate) struct ListOptions {
     pub(crate) timeout_seconds: Option<u64>,
     pub(crate) bookmarks: bool,
     pub(crate) send_initial_events: Option<bool>,
-    /// Is the end of the initial events marked for those who take bookmarks?
-    pub(crate) marks_end: bool,
 }
 
 impl ListOptions {
-    /// Those of a list, or of a watch with everything switched on.
-    pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, ApiError> {
-        Self::parse_gated(query, watch, true)
-    }
-
-    /// Those of a watch. `watch_list`: is upstream's feature gate of this name on?
-    pub(crate) fn parse_watch(query: &Query, watch_list: bool) -> Result<Self, ApiError> {
-        Self::parse_gated(query, true, watch_list)
-    }
-
-    fn parse_gated(query: &Query, watch: bool, watch_list: bool) -> Result<Self, ApiError> {
+    /// Those of a list, or of a watch. `watch_list`: is upstream's feature gate of this name on?
+    pub(crate) fn parse(query: &Query, watch: bool, watch_list: bool) -> Result<Self, ApiError> {
         let number = |name: &str| -> Result<Option<i64>, ApiError> {
             match query.find(name) {
                 None | Some("") => Ok(None),
-                Some(text) => text.parse().map(Some).map_err(|_| {
-                    ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+                Some(text) => text.parse().map(Some).map_err(|error: ParseIntError| {
+                    let why = match error.kind() {
+                        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                        _ => "invalid syntax",
+                    };
+                    ApiError::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go::quote(text)))
                 }),
             }
         };
-        let limit = number("limit")?.unwrap_or_default();
         let timeout = number("timeoutSeconds")?;
+        let limit = number("limit")?.unwrap_or_default();
         let mut options = Self {
             resource_version: query.get("resourceVersion").to_owned(),
             version_match: None,
@@ -250,18 +246,17 @@ impl ListOptions {
             timeout_seconds: timeout.and_then(|seconds| u64::try_from(seconds).ok()),
             bookmarks: query.truthy("allowWatchBookmarks").unwrap_or(false),
             send_initial_events: query.truthy("sendInitialEvents"),
-            marks_end: watch_list,
         };
-        let given = query.get("resourceVersionMatch");
+        let mut given = query.get("resourceVersionMatch");
         options.version_match = match given {
             "Exact" => Some(Match::Exact),
             "NotOlderThan" => Some(Match::NotOlderThan),
             _ => None,
         };
-        if watch && options.send_initial_events.is_none() && given.is_empty() && options.is_legacy() {
+        if watch && watch_list && options.send_initial_events.is_none() && given.is_empty() && options.is_legacy() {
             options.send_initial_events = Some(true);
             options.version_match = Some(Match::NotOlderThan);
-            return Ok(options);
+            given = "NotOlderThan";
         }
         let causes = if watch { options.check_watch(given, watch_list) } else { options.check_list(given) };
         if causes.is_empty() { Ok(options) } else { Err(ApiError::invalid(META, "ListOptions", "", causes)) }
@@ -339,15 +334,21 @@ impl ListOptions {
     }
 }
 
-/// A `resourceVersion` as a number; 0 for none.
+/// A `resourceVersion` as a number; 0 for none. Upstream has no code for what isn't one: it takes it for its own failure.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, ApiError> {
     if text.is_empty() {
         return Ok(0);
     }
-    text.parse().map_err(|_| {
-        let message = format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
-        ApiError::bad_request(format!("invalid resource version: resourceVersion: {message}"))
-    })
+    let why = match text.parse() {
+        Ok(revision) if text.bytes().all(|byte| byte.is_ascii_digit()) => return Ok(revision),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow && !text.starts_with('+') => {
+            "value out of range"
+        }
+        _ => "invalid syntax",
+    };
+    let text = go::quote(text);
+    let message = format!("resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: {why}");
+    Err(ApiError::new(500, "", message))
 }
 
 /// Where a list goes on.
@@ -376,7 +377,9 @@ impl Continue {
             };
             not_valid(&format!("illegal base64 data at input byte {at}"))
         })?;
-        let token: Value = serde_json::from_slice(&bytes).map_err(|error| not_valid(&error.to_string()))?;
+        let token: Value = serde_json::from_slice(&bytes).map_err(|error| {
+            not_valid(&settled_patch::json_error(&bytes).unwrap_or_else(|| error.to_string()))
+        })?;
         let version = token.get("v").and_then(Value::as_str).unwrap_or_default();
         if version != "meta.k8s.io/v1" {
             return Err(invalid(&format!(
@@ -430,7 +433,7 @@ mod tests {
             ("resourceVersionMatch=NotOlderThan&sendInitialEvents=true&resourceVersion=5", true, ""),
         ];
         for (query, watch, wanted) in cases {
-            match ListOptions::parse(&Query::parse(query), watch) {
+            match ListOptions::parse(&Query::parse(query), watch, true) {
                 Ok(_) => assert_eq!(wanted, "", "{query}"),
                 Err(error) => {
                     assert!(!wanted.is_empty() && error.message.contains(wanted), "{query}: {error}")

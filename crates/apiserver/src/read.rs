@@ -14,6 +14,8 @@ use crate::selector::{FieldSelector, LabelSelector};
 
 /// How long a read waits for a revision that isn't there yet.
 const FRESH_WAIT: Duration = Duration::from_secs(3);
+/// How many objects are looked at in one go.
+const SCANNED: usize = 500;
 
 /// Which objects of a scope are meant.
 #[derive(Clone, Debug)]
@@ -25,10 +27,8 @@ pub(crate) struct Filter {
 impl Filter {
     /// From `labelSelector` and `fieldSelector`.
     pub(crate) fn parse(definition: &Definition, labels: &str, fields: &str) -> Result<Self, ApiError> {
-        let bad = |why: String| ApiError::bad_request(format!("Unable to parse {why}"));
-        let labels = LabelSelector::parse(labels)
-            .map_err(|error| bad(format!("label selector {labels:?}: {error}")).message);
-        let labels = labels.map_err(ApiError::bad_request)?;
+        let labels =
+            LabelSelector::parse(labels).map_err(|error| ApiError::bad_request(error.to_string()))?;
         let fields = FieldSelector::parse(fields, &definition.selectable)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         Ok(Self { labels, fields })
@@ -133,7 +133,9 @@ impl Core {
             })?;
             return Ok(page(definition, &snapshot, &scope, &start, &prefix, filter, options.limit));
         }
-        let revision = options.revision()?;
+        let revision = options
+            .revision()
+            .map_err(|error| ApiError::bad_request(format!("invalid resource version: {}", error.message)))?;
         let exact = match options.version_match {
             Some(Match::Exact) => true,
             Some(Match::NotOlderThan) => false,
@@ -164,33 +166,35 @@ fn page(
         let remaining = (!next.is_empty()).then_some(page.remaining);
         return Listing { entries: page.entries, revision, next, remaining };
     }
-    let mut entries = Vec::new();
-    let mut next = String::new();
+    let mut entries: Vec<Arc<Entry>> = Vec::new();
     let mut at = start.to_owned();
-    'pages: loop {
-        let page = snapshot.page(scope, &at, 500);
-        for entry in page.entries {
-            if filter.matches(definition, &entry) {
-                if limit > 0 && entries.len() == limit {
-                    let last: Option<&Arc<Entry>> = entries.last();
-                    next = last.map_or_else(String::new, |last| {
-                        token(&format!("{}\0", last.key().path()), prefix, revision)
-                    });
-                    break 'pages;
-                }
-                entries.push(entry);
+    loop {
+        let page = snapshot.page(scope, &at, SCANNED);
+        let last = page.next.is_none();
+        let found = page.entries.len();
+        for (place, entry) in page.entries.into_iter().enumerate() {
+            if !filter.matches(definition, &entry) {
+                continue;
+            }
+            entries.push(entry);
+            if entries.len() == limit {
+                // As upstream: whether what comes then matches too is not looked up.
+                let more = !last || place + 1 < found;
+                let end = entries.last().map_or_else(String::new, |last| format!("{}\0", last.key().path()));
+                let next = if more { token(&end, prefix, revision) } else { String::new() };
+                return Listing { entries, revision, next, remaining: None };
             }
         }
         match page.next {
             Some(path) => at = path,
-            None => break,
+            None => return Listing { entries, revision, next: String::new(), remaining: None },
         }
     }
-    Listing { entries, revision, next, remaining: None }
 }
 
 fn token(path: &str, prefix: &str, revision: u64) -> String {
-    let start = path.strip_prefix(prefix).unwrap_or(path).to_owned();
+    // With a slash before it, as upstream's cache has it.
+    let start = format!("/{}", path.strip_prefix(prefix).unwrap_or(path));
     Continue { revision: Some(revision), start }.encode()
 }
 

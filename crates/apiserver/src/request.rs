@@ -8,7 +8,12 @@ pub(crate) struct RequestInfo {
     /// A path below `/api/VERSION/…` or `/apis/GROUP/VERSION/…` that names a resource.
     pub(crate) is_resource: bool,
     pub(crate) path: String,
+    pub(crate) method: Method,
     pub(crate) verb: &'static str,
+    /// A path below `watch/`, which is a watch without `?watch=true`.
+    pub(crate) prefixed: bool,
+    /// Does the path have a name?
+    pub(crate) named: bool,
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) namespace: String,
@@ -93,7 +98,9 @@ impl RequestInfo {
             Method::DELETE => "delete",
             _ => "",
         };
-        let mut info = Self { path: path.to_owned(), ..Self::default() };
+        let path = unescape(path, false);
+        let mut parts: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
+        let mut info = Self { path, method: method.clone(), ..Self::default() };
         info.verb = match *method {
             Method::POST => "post",
             Method::GET => "get",
@@ -104,8 +111,6 @@ impl RequestInfo {
             Method::OPTIONS => "options",
             _ => "",
         };
-        let mut parts: Vec<String> =
-            path.trim_matches('/').split('/').map(|part| unescape(part, false)).collect();
         let prefix = if parts.is_empty() { String::new() } else { parts.remove(0) };
         let take = |parts: &mut Vec<String>| if parts.is_empty() { String::new() } else { parts.remove(0) };
         match prefix.as_str() {
@@ -118,6 +123,11 @@ impl RequestInfo {
         }
         info.is_resource = true;
         info.verb = verb;
+        if parts.len() > 1 && parts.first().is_some_and(|part| part == "watch") {
+            info.prefixed = true;
+            info.verb = "watch";
+            parts.remove(0);
+        }
         if parts.first().is_some_and(|part| part == "namespaces") && parts.len() > 1 {
             info.namespace = parts.get(1).cloned().unwrap_or_default();
             // `status` and `finalize` are of the namespace, not in it.
@@ -129,15 +139,18 @@ impl RequestInfo {
         info.name = take(&mut parts);
         info.subresource = take(&mut parts);
         info.rest = parts;
-        if info.name.is_empty() {
-            info.verb = match verb {
+        info.named = !info.name.is_empty();
+        if !info.named {
+            info.verb = match info.verb {
                 "get" if query.truthy("watch") == Some(true) => "watch",
                 "get" => "list",
                 "delete" => "deletecollection",
                 other => other,
             };
             // Asking for one name is allowed to whom that name is.
-            if matches!(info.verb, "list" | "watch" | "deletecollection")
+            if verb == "get"
+                && matches!(info.verb, "list" | "watch")
+                && !info.prefixed
                 && let Some(name) = single_name(query.get("fieldSelector"))
             {
                 info.name = name.to_owned();

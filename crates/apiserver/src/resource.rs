@@ -24,6 +24,8 @@ use crate::partial;
 use crate::patching;
 use crate::read::{Filter, Listing};
 use crate::request::{Query, RequestInfo};
+use crate::route::{self, Miss};
+use crate::surface::no_page;
 use crate::table::{self, Columns, IncludeObject};
 use crate::watching::Form;
 use crate::write::{self, Change, Outcome, Written};
@@ -154,11 +156,6 @@ fn part(subresource: &str) -> Option<Part> {
     }
 }
 
-/// No such path.
-pub(crate) fn page_not_found() -> ApiError {
-    ApiError::new(404, "NotFound", "the server could not find the requested resource")
-}
-
 impl Core {
     /// Answers a request for a resource.
     pub(crate) async fn resource(
@@ -169,14 +166,11 @@ impl Core {
     ) -> Result<Answer, ApiError> {
         let info = request.info;
         let catalog = self.catalog();
-        let definition =
-            catalog.find(&info.group, &info.version, &info.resource).ok_or_else(page_not_found)?;
-        if definition.namespaced == info.namespace.is_empty()
-            && !(definition.namespaced && matches!(info.verb, "list" | "watch"))
-            && !(!definition.namespaced && info.resource == "namespaces")
-        {
-            return Err(page_not_found());
-        }
+        let definition = match route::find(&catalog, info) {
+            Ok(definition) => definition,
+            Err(Miss::Page) => return Ok(no_page()),
+            Err(Miss::Api(error)) => return Err(error),
+        };
         if let Some(text) = &definition.deprecation {
             call.warn(text.clone());
         }
@@ -185,14 +179,6 @@ impl Core {
             namespace: if definition.namespaced { &info.namespace } else { "" },
             name: if info.is_collection() { "" } else { &info.name },
         };
-        if !info.subresource.is_empty() {
-            let subresource = definition.subresource(&info.subresource).ok_or_else(page_not_found)?;
-            if !subresource.verbs.contains(&info.verb) {
-                return Err(ApiError::method_not_supported(definition.group_resource(), info.verb));
-            }
-        } else if !definition.verbs.contains(&info.verb) {
-            return Err(ApiError::method_not_supported(definition.group_resource(), info.verb));
-        }
         if matches!(info.verb, "create" | "patch")
             && definition.model.custom().is_some_and(|custom| custom.terminating)
             && (info.verb == "create" || self.get(&target).is_err())
@@ -265,7 +251,7 @@ impl Core {
         namespace: &str,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
-        let options = ListOptions::parse(request.query, false)?;
+        let options = ListOptions::parse(request.query, false, true)?;
         let query = request.query;
         let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
         let listing = self.list(definition, namespace, &filter, &options).await?;
@@ -339,9 +325,21 @@ impl Core {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Watch, call.now)?;
-        let options = ListOptions::parse_watch(request.query, self.host.gates.has(Feature::WatchList))?;
-        let query = request.query;
-        let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let (info, query) = (request.info, request.query);
+        let options = ListOptions::parse(
+            query,
+            query.truthy("watch") == Some(true),
+            self.host.gates.has(Feature::WatchList),
+        )?;
+        let mut fields = query.get("fieldSelector").to_owned();
+        if info.named && fields.is_empty() {
+            fields = format!("metadata.name={}", info.name);
+        }
+        let filter = Filter::parse(definition, query.get("labelSelector"), &fields)?;
+        if info.named && filter.fields.required("metadata.name") != Some(&info.name) {
+            let message = "fieldSelector metadata.name doesn't match requested name";
+            return Err(ApiError::bad_request(message));
+        }
         let plain = shape.is_plain();
         let content_type = match shape.negotiated.stream {
             true => HeaderValue::from_static("application/json;stream=watch"),
@@ -391,7 +389,7 @@ impl Core {
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
-        let part = part(&request.info.subresource).ok_or_else(page_not_found)?;
+        let part = part(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
         let body = body(call, request, target.definition, &options)?;
         if part == Part::Scale {
             let apply = |old: &Value| target.definition.with_scale(old, &body);
@@ -458,7 +456,7 @@ impl Core {
         target: &Target<'_>,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
-        let part = part(&request.info.subresource).ok_or_else(page_not_found)?;
+        let part = part(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
         let content_type = header_text(request.headers, header::CONTENT_TYPE).unwrap_or_default();
         let kind = patching::Kind::parse(content_type, target.definition)?;
         let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;
@@ -513,7 +511,7 @@ impl Core {
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = delete_options(request)?;
-        let list_options = ListOptions::parse(request.query, false)?;
+        let list_options = ListOptions::parse(request.query, false, true)?;
         let query = request.query;
         let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
         let listing = self.list(definition, namespace, &filter, &list_options).await?;

@@ -11,14 +11,12 @@ use crate::body::Body;
 use crate::builtin;
 use crate::compress;
 use crate::core::Core;
-use crate::definition::Definition;
 use crate::discovery::{self, AggregatedCache, Tagged};
 use crate::error::ApiError;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::openapi::{Document, Documents};
-use crate::request::RequestInfo;
 use crate::resource::{self, Answer, ResourceRequest};
 use crate::version;
 
@@ -76,7 +74,7 @@ fn text(code: u16, text: impl Into<String>) -> Answer {
 }
 
 /// Upstream's answer to paths that nothing is at.
-fn no_page() -> Answer {
+pub(crate) fn no_page() -> Answer {
     text(404, "404 page not found\n")
 }
 
@@ -90,10 +88,7 @@ fn empty(code: StatusCode) -> Answer {
 fn read_only(request: &ResourceRequest<'_>) -> Result<(), ApiError> {
     match request.info.verb {
         "get" | "head" => Ok(()),
-        _ => {
-            let message = "the server does not allow this method on the requested resource";
-            Err(ApiError::new(405, "MethodNotAllowed", message))
-        }
+        _ => Err(ApiError::method_not_allowed()),
     }
 }
 
@@ -126,21 +121,8 @@ fn aggregated(request: &ResourceRequest<'_>, negotiated: Negotiated, document: &
 }
 
 /// What is missing in a group that the server brings is missed by that group, and answered with a Status.
-fn is_built_in(group: &str) -> bool {
+pub(crate) fn is_built_in(group: &str) -> bool {
     builtin::kinds().iter().any(|row| row.group == group)
-}
-
-/// The answer to a request for a resource of a custom group that is not there.
-pub(crate) fn nowhere(core: &Core, info: &RequestInfo) -> Option<Answer> {
-    let RequestInfo { group, version, resource, .. } = info;
-    let catalog = core.catalog();
-    let found = catalog.find(group, version, resource);
-    let elsewhere = |definition: &Arc<Definition>| match definition.namespaced {
-        // All namespaces can be read at once.
-        true => info.namespace.is_empty() && !matches!(info.verb, "list" | "watch"),
-        false => !info.namespace.is_empty(),
-    };
-    (found.is_none_or(elsewhere) && !is_built_in(group)).then(no_page)
 }
 
 /// Answers a request that is for no resource.
@@ -181,7 +163,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
                 read_only(request)?;
                 plain(json)
             }
-            None => Err(resource::page_not_found()),
+            None => Err(ApiError::page_not_found()),
         },
         ["apis", group, version] if !group.is_empty() => {
             match discovery::resource_list(&catalog, group, version) {
@@ -189,7 +171,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
                     read_only(request)?;
                     plain(json)
                 }
-                None if is_built_in(group) => Err(resource::page_not_found()),
+                None if is_built_in(group) => Err(ApiError::page_not_found()),
                 None => Ok(no_page()),
             }
         }

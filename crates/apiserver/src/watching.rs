@@ -48,6 +48,8 @@ pub(crate) struct WatchStream {
     initial_end: Option<u64>,
     /// Events up to here are none of the client's business: it has them.
     skip: u64,
+    /// Where the watch began: bookmarks tell of later revisions only.
+    start: u64,
     bookmarks: Option<Pin<Box<Sleep>>>,
     farewell: Option<Instant>,
     deadline: Pin<Box<Sleep>>,
@@ -86,6 +88,7 @@ impl Core {
             initial: VecDeque::new(),
             initial_end: None,
             skip: 0,
+            start: 0,
             bookmarks: None,
             farewell: None,
             deadline: Box::pin(tokio::time::sleep(lasts(options))),
@@ -95,14 +98,16 @@ impl Core {
             sent: 0,
         };
         let resource = &definition.resource;
-        let begun = if options.send_initial_events == Some(true) {
+        // Without a revision, a watch below `watch/` begins with what there is, as watches once did.
+        let begun = if options.send_initial_events.unwrap_or(revision == 0) {
             if let Err(error) = self.reach(revision).await {
                 stream.last = Some(error_line(&error));
                 return Ok(stream);
             }
             self.store.snapshot_and_watch(resource, &scope).map(|(snapshot, watch)| {
                 stream.initial = snapshot.iter(&scope).cloned().collect();
-                if options.bookmarks && options.marks_end {
+                stream.start = snapshot.revision().0;
+                if options.bookmarks && options.send_initial_events.is_some() {
                     stream.initial_end = Some(snapshot.revision().0);
                 }
                 watch
@@ -111,6 +116,7 @@ impl Core {
             self.store.watch(resource, &scope, None)
         } else {
             stream.skip = revision;
+            stream.start = revision;
             match self.store.watch(resource, &scope, Some(Revision(revision))) {
                 // Clients may be ahead of a server: they wait.
                 Err(WatchError::Read(ReadError::Future { .. })) => self.store.watch(resource, &scope, None),
@@ -202,7 +208,7 @@ impl WatchStream {
                     if self.bookmark_is_due(context) {
                         let progress = self.watch.as_ref().and_then(Watch::progress);
                         let progress =
-                            progress.map(|revision| revision.0).filter(|revision| *revision >= self.skip);
+                            progress.map(|revision| revision.0).filter(|revision| *revision > self.start);
                         if let Some(revision) = progress {
                             self.bookmark(&mut chunk, revision, false);
                         }

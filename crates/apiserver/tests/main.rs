@@ -3,6 +3,7 @@
 
 mod controller;
 mod embedding;
+mod controllers;
 mod selectors;
 mod surface;
 mod tables;

@@ -30,16 +30,7 @@ pub(crate) struct Read {
 
 /// Reads bytes; the error is its text.
 pub(crate) fn read(bytes: &[u8], expected: Expected) -> Result<Read, String> {
-    let mut reader = Reader {
-        bytes,
-        at: 0,
-        expected,
-        path: String::new(),
-        quiet: 0,
-        seen: HashSet::new(),
-        strict: Vec::new(),
-        mismatch: None,
-    };
+    let mut reader = Reader::new(bytes, expected);
     let node = reader.value(0, Place::Top)?;
     reader.spaces();
     if let Some(&byte) = bytes.get(reader.at) {
@@ -49,6 +40,22 @@ pub(crate) fn read(bytes: &[u8], expected: Expected) -> Result<Read, String> {
         return Err(mismatch);
     }
     Ok(Read { node, strict: reader.strict })
+}
+
+/// What Go says about a text that is no JSON. Nothing if it is JSON, or too deep for an answer.
+///
+/// ```
+/// assert_eq!(settled_patch::json_error(b"{").as_deref(), Some("unexpected end of JSON input"));
+/// assert_eq!(settled_patch::json_error(b"{}"), None);
+/// ```
+#[must_use]
+pub fn json_error(text: &[u8]) -> Option<String> {
+    let mut reader = Reader::new(text, Expected::Map);
+    let read = reader.value(0, Place::Skipped).and_then(|_| {
+        reader.spaces();
+        text.get(reader.at).map_or(Ok(()), |&byte| Err(invalid(byte, "after top-level value")))
+    });
+    read.err()
 }
 
 /// Where a value stands, as far as its type is known there.
@@ -77,7 +84,20 @@ struct Reader<'a> {
     mismatch: Option<String>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], expected: Expected) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            expected,
+            path: String::new(),
+            quiet: 0,
+            seen: HashSet::new(),
+            strict: Vec::new(),
+            mismatch: None,
+        }
+    }
+
     fn spaces(&mut self) {
         while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
