@@ -1,5 +1,6 @@
 //! The tests of the API server.
 
+mod controllers;
 mod selectors;
 mod surface;
 mod tables;

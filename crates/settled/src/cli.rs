@@ -175,6 +175,19 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) client_ca: Option<PathBuf>,
 
+    /// Which built-in controllers run, with commas between them: `*` is all, `-NAME` all but that one
+    ///
+    /// `namespaces` empties namespaces that are deleted. `garbage` deletes what its owners leave behind. `events` removes
+    /// Events after a time. `accounts` keeps the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in each
+    /// namespace. `roles` gathers aggregated ClusterRoles. `quotas` counts what ResourceQuotas limit. With the real
+    /// kube-controller-manager, none of them is needed but none is in its way.
+    #[arg(long, value_name = "NAMES", default_value = "*", allow_hyphen_values = true)]
+    pub(crate) controllers: settled_apiserver::Controllers,
+
+    /// How long Events stay after they were written, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub(crate) event_ttl: u64,
+
     /// How events are reported on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,

@@ -43,6 +43,8 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
         client_ca: args.client_ca.clone(),
         now: None,
     };
+    config.controllers = args.controllers;
+    config.event_ttl = Some(std::time::Duration::from_secs(args.event_ttl));
     if let Some(path) = &args.token_auth_file {
         config.tokens = tokens(path)?;
     }
