@@ -721,7 +721,7 @@ async fn pods_get_what_they_do_not_say() {
             "the integer value of priority (3) must not be provided in pod spec; priority admission controller computed 7 \
              from the given PriorityClass name",
         ),
-        (with("runtimeClassName", "none".into()), "pod rejected: runtimeclasses.node.k8s.io \"none\" not found"),
+        (with("runtimeClassName", "none".into()), "pod rejected: RuntimeClass \"none\" not found"),
         (large, "maximum cpu usage per Container is 2, but limit is 3"),
     ] {
         assert_eq!(client.refused(PODS, &pod).await, (403, format!("pods \"x\" is forbidden: {why}")));
