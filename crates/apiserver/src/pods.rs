@@ -78,7 +78,9 @@ impl Core {
         match (definition.plural.as_str(), subresource) {
             ("pods", "binding") => {
                 if meta(body, "name") != target.name {
-                    return Some(Err(ApiError::bad_request("name in URL does not match name in Binding object")));
+                    return Some(Err(ApiError::bad_request(
+                        "name in URL does not match name in Binding object",
+                    )));
                 }
                 let place = self.topology(text_at(body, "/target/name"));
                 Some(self.bind(call, target, body, &place, options).await)
@@ -86,7 +88,8 @@ impl Core {
             ("bindings", "") => {
                 let catalog = self.catalog();
                 let pods = catalog.find("", "v1", "pods")?;
-                let target = Target { definition: pods, namespace: target.namespace, name: meta(body, "name") };
+                let target =
+                    Target { definition: pods, namespace: target.namespace, name: meta(body, "name") };
                 // As upstream: only the other way knows of places.
                 Some(self.bind(call, &target, body, &[], options).await)
             }
@@ -200,10 +203,7 @@ impl Core {
         let Some(entry) = key.ok().and_then(|key| self.store.get(&key)) else { return Vec::new() };
         let node: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
         let labels = node.pointer("/metadata/labels");
-        TOPOLOGY
-            .iter()
-            .filter_map(|label| Some(((*label).to_owned(), labels?.get(label)?.clone())))
-            .collect()
+        TOPOLOGY.iter().filter_map(|label| Some(((*label).to_owned(), labels?.get(label)?.clone()))).collect()
     }
 
     async fn evict(
@@ -313,18 +313,20 @@ impl Core {
         let mut budgets = budgets.iter().filter(|(_, budget)| selects(budget));
         let Some((entry, budget)) = budgets.next() else { return Ok(None) };
         if budgets.next().is_some() {
-            let message =
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             return Err(ApiError::new(500, "", message));
         }
         let name = entry.key().name().to_owned();
         let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-        let ready = conditions.into_iter().flatten().any(|condition| {
-            text(condition, "type") == "Ready" && text(condition, "status") == "True"
-        });
+        let ready = conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| text(condition, "type") == "Ready" && text(condition, "status") == "True");
         if !ready {
-            let (healthy, desired) = (number_at(budget, "/status/currentHealthy"), number_at(budget, "/status/desiredHealthy"));
-            if text_at(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= desired && desired > 0)
+            let (healthy, desired) =
+                (number_at(budget, "/status/currentHealthy"), number_at(budget, "/status/desiredHealthy"));
+            if text_at(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow"
+                || (healthy >= desired && desired > 0)
             {
                 return Ok(Some(name));
             }
@@ -384,9 +386,13 @@ fn take_one(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, ApiError
                 format!("{begin} because it failed sync: {}", text(condition, "message"))
             }
             _ if healthy <= desired => {
-                format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+                format!(
+                    "The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+                )
             }
-            Some(condition) => format!("{begin} ({}): {}", text(condition, "reason"), text(condition, "message")),
+            Some(condition) => {
+                format!("{begin} ({}): {}", text(condition, "reason"), text(condition, "message"))
+            }
             None => begin,
         };
         return Err(too_many(why));
@@ -449,7 +455,9 @@ pub(crate) fn validate_part(part: Part, new: &Value, old: &Value) -> Vec<Cause> 
     if part != Part::Ephemeral {
         return Vec::new();
     }
-    let list = |pod: &Value| pod.pointer("/spec/ephemeralContainers").and_then(Value::as_array).cloned().unwrap_or_default();
+    let list = |pod: &Value| {
+        pod.pointer("/spec/ephemeralContainers").and_then(Value::as_array).cloned().unwrap_or_default()
+    };
     let (before, after) = (list(old), list(new));
     let mut causes = Vec::new();
     for container in &before {
@@ -482,10 +490,13 @@ mod tests {
             (429, "The disruption budget b is still being processed by the server.".to_owned())
         );
         assert_eq!(
-            refused(json!({"observedGeneration": 2, "disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2})),
+            refused(
+                json!({"observedGeneration": 2, "disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2})
+            ),
             (429, "The disruption budget b needs 2 healthy pods and has 2 currently".to_owned())
         );
-        let taken = take_one(&budget(json!({"observedGeneration": 2, "disruptionsAllowed": 1})), "web", now).unwrap();
+        let taken =
+            take_one(&budget(json!({"observedGeneration": 2, "disruptionsAllowed": 1})), "web", now).unwrap();
         assert_eq!(taken["status"]["disruptionsAllowed"], 0);
         assert_eq!(taken["status"]["disruptedPods"]["web"], "1970-01-01T00:00:00Z");
     }

@@ -103,7 +103,9 @@ impl Bound<'_> {
             (Some(request), _) if request < enforced => {
                 Some(format!("{text}, but request is {}", request.canonical()))
             }
-            (_, Some(limit)) if limit < enforced => Some(format!("{text}, but limit is {}", limit.canonical())),
+            (_, Some(limit)) if limit < enforced => {
+                Some(format!("{text}, but limit is {}", limit.canonical()))
+            }
             _ => None,
         }
     }
@@ -115,14 +117,20 @@ impl Bound<'_> {
             // Claims have no limits.
             return match request {
                 None => Some(format!("{text}.  No request is specified")),
-                Some(request) if request > enforced => Some(format!("{text}, but request is {}", request.canonical())),
+                Some(request) if request > enforced => {
+                    Some(format!("{text}, but request is {}", request.canonical()))
+                }
                 Some(_) => None,
             };
         }
         match (limit, request) {
             (None, _) => Some(format!("{text}.  No limit is specified")),
-            (Some(limit), _) if limit > enforced => Some(format!("{text}, but limit is {}", limit.canonical())),
-            (_, Some(request)) if request > enforced => Some(format!("{text}, but request is {}", request.canonical())),
+            (Some(limit), _) if limit > enforced => {
+                Some(format!("{text}, but limit is {}", limit.canonical()))
+            }
+            (_, Some(request)) if request > enforced => {
+                Some(format!("{text}, but request is {}", request.canonical()))
+            }
             _ => None,
         }
     }
@@ -137,7 +145,8 @@ impl Bound<'_> {
             return Some(format!("{text}, but no limit is specified or limit is 0"));
         };
         let ratio = limit.ratio(request);
-        (ratio > enforced.ratio(Quantity::whole(1))).then(|| format!("{text}, but provided ratio is {ratio:.6}"))
+        (ratio > enforced.ratio(Quantity::whole(1)))
+            .then(|| format!("{text}, but provided ratio is {ratio:.6}"))
     }
 }
 
@@ -173,7 +182,12 @@ fn violations(range: &Value, plural: &str, object: &Value) -> Vec<String> {
                 }
             }
             ("pods", "Pod") => {
-                check(limit, &of_pod(object, "requests", false), &of_pod(object, "limits", false), &mut errors);
+                check(
+                    limit,
+                    &of_pod(object, "requests", false),
+                    &of_pod(object, "limits", false),
+                    &mut errors,
+                );
             }
             ("persistentvolumeclaims", "PersistentVolumeClaim") => {
                 let requests = amounts(object.pointer("/spec/resources/requests"));
@@ -201,7 +215,8 @@ fn set_defaults(range: &Value, pod: &mut Value) {
         let containers = pod.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             let name = text(container, "name").to_owned();
-            for (field, defaults, what) in [("requests", &requests, "request"), ("limits", &limits, "limit")] {
+            for (field, defaults, what) in [("requests", &requests, "request"), ("limits", &limits, "limit")]
+            {
                 if defaults.is_empty() {
                     continue;
                 }
@@ -210,7 +225,8 @@ fn set_defaults(range: &Value, pod: &mut Value) {
                     *given = json!({});
                 }
                 let Some(given) = given.as_object_mut() else { continue };
-                let missing: Vec<&String> = defaults.keys().filter(|name| !given.contains_key(*name)).collect();
+                let missing: Vec<&String> =
+                    defaults.keys().filter(|name| !given.contains_key(*name)).collect();
                 if missing.is_empty() {
                     continue;
                 }
@@ -278,9 +294,7 @@ mod tests {
             {"type": "Pod", "max": {"cpu": "1"}},
             {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}},
         ]}});
-        let pod = |requests: Value, limits: Value| {
-            json!({"spec": {"containers": [{"name": "a", "resources": {"requests": requests, "limits": limits}}]}})
-        };
+        let pod = |requests: Value, limits: Value| json!({"spec": {"containers": [{"name": "a", "resources": {"requests": requests, "limits": limits}}]}});
         let claim = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
         let cases: [(&str, Value, &[&str]); 6] = [
             ("pods", pod(json!({"cpu": "200m"}), json!({"cpu": "300m", "memory": "1Gi"})), &[]),

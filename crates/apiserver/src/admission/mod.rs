@@ -81,7 +81,8 @@ impl Core {
         if snapshot.len(&scope) == 0 {
             return Vec::new();
         }
-        let parse = |entry: &Arc<Entry>| (entry.clone(), serde_json::from_slice(entry.value()).unwrap_or_default());
+        let parse =
+            |entry: &Arc<Entry>| (entry.clone(), serde_json::from_slice(entry.value()).unwrap_or_default());
         snapshot.iter(&scope).map(parse).collect()
     }
 
@@ -106,7 +107,8 @@ impl Core {
             ("", "persistentvolumeclaims") if old.is_none() => {
                 if new.pointer("/spec/storageClassName").is_none()
                     && new.pointer("/metadata/annotations/volume.beta.kubernetes.io~1storage-class").is_none()
-                    && let Some(class) = self.default_class("storage.k8s.io", "storageclasses", STORAGE_CLASS_MARKS)
+                    && let Some(class) =
+                        self.default_class("storage.k8s.io", "storageclasses", STORAGE_CLASS_MARKS)
                 {
                     new["spec"]["storageClassName"] = class.into();
                 }
@@ -124,7 +126,8 @@ impl Core {
             ("networking.k8s.io", "ingresses") if old.is_none() => {
                 if new.pointer("/spec/ingressClassName").is_none()
                     && new.pointer("/metadata/annotations/kubernetes.io~1ingress.class").is_none()
-                    && let Some(class) = self.default_class("networking.k8s.io", "ingressclasses", INGRESS_CLASS_MARKS)
+                    && let Some(class) =
+                        self.default_class("networking.k8s.io", "ingressclasses", INGRESS_CLASS_MARKS)
                 {
                     new["spec"]["ingressClassName"] = class.into();
                 }
@@ -138,11 +141,15 @@ impl Core {
     fn default_class(&self, group: &str, plural: &str, marks: &[&str]) -> Option<String> {
         let marked = |class: &Value| {
             let annotations = class.pointer("/metadata/annotations");
-            marks.iter().any(|mark| annotations.and_then(|map| map.get(mark)).is_some_and(|value| value == "true"))
+            marks
+                .iter()
+                .any(|mark| annotations.and_then(|map| map.get(mark)).is_some_and(|value| value == "true"))
         };
         let classes = self.stored(group, plural, "");
-        let mut classes: Vec<&Value> = classes.iter().map(|(_, class)| class).filter(|class| marked(class)).collect();
-        classes.sort_by_key(|class| (std::cmp::Reverse(meta(class, "creationTimestamp")), meta(class, "name")));
+        let mut classes: Vec<&Value> =
+            classes.iter().map(|(_, class)| class).filter(|class| marked(class)).collect();
+        classes
+            .sort_by_key(|class| (std::cmp::Reverse(meta(class, "creationTimestamp")), meta(class, "name")));
         classes.first().map(|class| meta(class, "name").to_owned())
     }
 
@@ -162,7 +169,14 @@ impl Core {
             (RBAC_GROUP, plural) => {
                 if let Some(kind) = PolicyKind::of_resource(plural) {
                     let (user, namespace, name) = (&call.user, target.namespace, target.name);
-                    self.identity.rbac().check_escalation(&PolicyWrite { user, kind, namespace, name, new, old })?;
+                    self.identity.rbac().check_escalation(&PolicyWrite {
+                        user,
+                        kind,
+                        namespace,
+                        name,
+                        new,
+                        old,
+                    })?;
                 }
             }
             ("", "pods" | "persistentvolumeclaims") => self.check_limits(target, part, new, old)?,

@@ -68,8 +68,11 @@ impl Core {
             );
             return Err(forbidden(target, pod, &why));
         };
-        let secrets = account.get("imagePullSecrets").filter(|_| list_at(pod, "/spec/imagePullSecrets").is_empty());
-        if let Some(secrets) = secrets.filter(|secrets| secrets.as_array().is_some_and(|list| !list.is_empty())) {
+        let secrets =
+            account.get("imagePullSecrets").filter(|_| list_at(pod, "/spec/imagePullSecrets").is_empty());
+        if let Some(secrets) =
+            secrets.filter(|secrets| secrets.as_array().is_some_and(|list| !list.is_empty()))
+        {
             member_mut(pod, "spec").insert("imagePullSecrets".to_owned(), secrets.clone());
         }
         Ok(())
@@ -117,7 +120,9 @@ impl Core {
             "" => "PreemptLowerPriority",
             policy => policy,
         });
-        if let Some(given) = pod.pointer("/spec/priority").and_then(Value::as_i64).filter(|given| *given != priority) {
+        if let Some(given) =
+            pod.pointer("/spec/priority").and_then(Value::as_i64).filter(|given| *given != priority)
+        {
             let why = format!(
                 "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
                  computed {priority} from the given PriorityClass name"
@@ -148,8 +153,9 @@ impl Core {
         }
         let classes = self.stored("scheduling.k8s.io", "priorityclasses", "");
         let name = meta(new, "name");
-        let other =
-            classes.iter().find(|(entry, class)| class["globalDefault"] == true && entry.key().name() != name);
+        let other = classes
+            .iter()
+            .find(|(entry, class)| class["globalDefault"] == true && entry.key().name() != name);
         let Some((entry, _)) = other else { return Ok(()) };
         let other = entry.key().name();
         let why = format!("PriorityClass {other} is already marked as default. Only one default can exist");
@@ -172,7 +178,8 @@ impl Core {
         let fixed = class.as_ref().and_then(|class| class.pointer("/overhead/podFixed"));
         match (fixed, pod.pointer("/spec/overhead")) {
             (None, Some(given)) if given.as_object().is_some_and(|map| !map.is_empty()) => {
-                let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+                let why =
+                    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
                 return Err(forbidden(target, pod, why));
             }
             (Some(fixed), Some(given)) if given != fixed => {
@@ -184,13 +191,17 @@ impl Core {
             }
             _ => {}
         }
-        let Some(scheduling) = class.as_ref().and_then(|class| class.get("scheduling")) else { return Ok(()) };
+        let Some(scheduling) = class.as_ref().and_then(|class| class.get("scheduling")) else {
+            return Ok(());
+        };
         let spec = member_mut(pod, "spec");
         if let Some(wanted) = scheduling.get("nodeSelector").and_then(Value::as_object) {
             let selector = spec.entry("nodeSelector").or_insert_with(|| json!({}));
             for (label, value) in wanted {
                 if selector.get(label).is_some_and(|given| given != value) {
-                    let why = format!("conflict: runtimeClass.scheduling.nodeSelector[{label}] and pod.spec.nodeSelector");
+                    let why = format!(
+                        "conflict: runtimeClass.scheduling.nodeSelector[{label}] and pod.spec.nodeSelector"
+                    );
                     return Err(forbidden(target, pod, &why));
                 }
                 selector[label.as_str()] = value.clone();
@@ -200,7 +211,9 @@ impl Core {
         if let Some(more) = scheduling.get("tolerations").and_then(Value::as_array) {
             let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
             if let Some(list) = tolerations.as_array_mut() {
-                list.extend(more.iter().filter(|toleration| !list.contains(toleration)).cloned().collect::<Vec<_>>());
+                list.extend(
+                    more.iter().filter(|toleration| !list.contains(toleration)).cloned().collect::<Vec<_>>(),
+                );
             }
         }
         Ok(())
@@ -221,7 +234,9 @@ fn tolerate(pod: &mut Value) {
                 && matches!(text(toleration, "effect"), "" | "NoExecute")
         };
         if !list.iter().any(covers) {
-            list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+            list.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
+            );
         }
     }
 }

@@ -21,7 +21,8 @@ const MAX_ATTEMPTS: usize = 100;
 /// What is counted under its own name besides `count/…`.
 const COUNTED: [&str; 5] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets", "services"];
 /// Whoever limits these must be told by pods how much they want.
-const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+const REQUIRED: [&str; 6] =
+    ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
 /// A write that quotas have been charged for.
 pub(crate) struct Charge<'a> {
@@ -62,11 +63,9 @@ pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestam
         return used;
     }
     match definition.plural.as_str() {
-        "pods" => {
-            if is_running(object, now) {
-                used.insert("pods".to_owned(), one);
-                used.extend(compute(&of_pod(object, "requests", true), &of_pod(object, "limits", true)));
-            }
+        "pods" if is_running(object, now) => {
+            used.insert("pods".to_owned(), one);
+            used.extend(compute(&of_pod(object, "requests", true), &of_pod(object, "limits", true)));
         }
         "services" => {
             used.insert("services".to_owned(), one);
@@ -77,7 +76,8 @@ pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestam
                 "NodePort" => node_ports = count(ports.len()),
                 "LoadBalancer" => {
                     balancers = one;
-                    let allocated = object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&false.into());
+                    let allocated =
+                        object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&false.into());
                     let given = |port: &&Value| port["nodePort"].as_i64().is_some_and(|number| number != 0);
                     node_ports =
                         count(if allocated { ports.len() } else { ports.iter().filter(given).count() });
@@ -172,7 +172,8 @@ fn concerns(definition: &Definition, name: &str) -> bool {
     match definition.plural.as_str() {
         "pods" => {
             let extended = name.strip_prefix("requests.").is_some_and(|rest| rest.contains('/'));
-            let plain = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
+            let plain =
+                name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
             matches!(plain, "cpu" | "memory" | "ephemeral-storage")
                 || name == "pods"
                 || name.starts_with("hugepages-")
@@ -190,7 +191,8 @@ fn concerns(definition: &Definition, name: &str) -> bool {
 
 /// Is the object in the scopes of the quota?
 fn in_scopes(quota: &Value, definition: &Definition, object: &Value) -> bool {
-    let plain = list_at(quota, "/spec/scopes").iter().filter_map(Value::as_str).map(|name| (name, "Exists", &[][..]));
+    let plain =
+        list_at(quota, "/spec/scopes").iter().filter_map(Value::as_str).map(|name| (name, "Exists", &[][..]));
     let selected = list_at(quota, "/spec/scopeSelector/matchExpressions")
         .iter()
         .map(|scope| (text(scope, "scopeName"), text(scope, "operator"), list_at(scope, "/values")));
@@ -208,7 +210,8 @@ fn in_scope(name: &str, operator: &str, values: &[Value], definition: &Definitio
         }
     };
     if is_core(definition, "persistentvolumeclaims") {
-        return name == "VolumeAttributesClass" && selects(text_at(object, "/spec/volumeAttributesClassName"));
+        return name == "VolumeAttributesClass"
+            && selects(text_at(object, "/spec/volumeAttributesClassName"));
     }
     if !is_core(definition, "pods") {
         return false;
@@ -237,14 +240,17 @@ fn is_best_effort(pod: &Value) -> bool {
     !resources.any(|resources| {
         ["requests", "limits"].iter().any(|what| {
             let asked = amounts(resources.get(what));
-            asked.iter().any(|(name, quantity)| matches!(name.as_str(), "cpu" | "memory") && !quantity.is_zero())
+            asked
+                .iter()
+                .any(|(name, quantity)| matches!(name.as_str(), "cpu" | "memory") && !quantity.is_zero())
         })
     })
 }
 
 /// Does the pod want to be near those of other namespaces, or far from them?
 fn reaches_out(pod: &Value) -> bool {
-    let elsewhere = |term: &Value| !list_at(term, "/namespaces").is_empty() || term.get("namespaceSelector").is_some();
+    let elsewhere =
+        |term: &Value| !list_at(term, "/namespaces").is_empty() || term.get("namespaceSelector").is_some();
     ["podAffinity", "podAntiAffinity"].iter().any(|affinity| {
         let place = |list: &str| format!("/spec/affinity/{affinity}/{list}");
         list_at(pod, &place("requiredDuringSchedulingIgnoredDuringExecution")).iter().any(elsewhere)
@@ -257,11 +263,17 @@ fn reaches_out(pod: &Value) -> bool {
 
 /// What containers don't say although a quota wants to know.
 fn unsaid(pod: &Value, limited: &[&str]) -> Option<String> {
-    if pod.pointer("/spec/resources").and_then(Value::as_object).is_some_and(|resources| !resources.is_empty()) {
+    if pod
+        .pointer("/spec/resources")
+        .and_then(Value::as_object)
+        .is_some_and(|resources| !resources.is_empty())
+    {
         return None;
     }
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for container in [list_at(pod, "/spec/containers"), list_at(pod, "/spec/initContainers")].into_iter().flatten() {
+    for container in
+        [list_at(pod, "/spec/containers"), list_at(pod, "/spec/initContainers")].into_iter().flatten()
+    {
         let of = |what: &str| amounts(container.pointer(&format!("/resources/{what}")));
         let said = compute(&of("requests"), &of("limits"));
         for name in limited.iter().filter(|name| REQUIRED.contains(*name) && !said.contains_key(**name)) {
@@ -312,7 +324,8 @@ impl Request<'_> {
         let definition = self.target.definition;
         let hard = amounts(quota.pointer("/status/hard"));
         let used = amounts(quota.pointer("/status/used"));
-        let limited: Vec<&str> = hard.keys().map(String::as_str).filter(|name| concerns(definition, name)).collect();
+        let limited: Vec<&str> =
+            hard.keys().map(String::as_str).filter(|name| concerns(definition, name)).collect();
         if limited.is_empty() || !in_scopes(quota, definition, self.new) {
             return Ok(None);
         }
@@ -326,8 +339,11 @@ impl Request<'_> {
             return refuse(format!("status unknown for quota: {name}, resources: {}", limited.join(",")));
         }
         let mut wanted = usage(definition, self.new, self.now);
-        let negative: Vec<&str> =
-            wanted.iter().filter(|(_, quantity)| quantity.is_negative()).map(|(name, _)| name.as_str()).collect();
+        let negative: Vec<&str> = wanted
+            .iter()
+            .filter(|(_, quantity)| quantity.is_negative())
+            .map(|(name, _)| name.as_str())
+            .collect();
         if !negative.is_empty() {
             return refuse(format!("quota usage is negative for resource(s): {}", negative.join(",")));
         }
@@ -395,8 +411,11 @@ impl Core {
         }
         // From here on nobody counts in this namespace until the write is done.
         *self.admission.charging().entry(target.namespace.to_owned()).or_default() += 1;
-        let mut charge =
-            Charge { admission: &self.admission, namespace: target.namespace.to_owned(), charged: Vec::new() };
+        let mut charge = Charge {
+            admission: &self.admission,
+            namespace: target.namespace.to_owned(),
+            charged: Vec::new(),
+        };
         let request = Request { target, new, old, now: jiff::Timestamp::now() };
         for _ in 0..MAX_ATTEMPTS {
             // All are asked before any is charged.
@@ -435,7 +454,11 @@ impl Core {
             }
         }
         self.refund(charge).await;
-        Err(ApiError::conflict(target.definition.group_resource(), meta(new, "name"), "the quotas change all the time"))
+        Err(ApiError::conflict(
+            target.definition.group_resource(),
+            meta(new, "name"),
+            "the quotas change all the time",
+        ))
     }
 
     /// A charged write is done, or has failed: then what it was charged for is given back.
@@ -513,7 +536,8 @@ impl Core {
             status.insert("hard".to_owned(), to_json(&hard));
             status.insert("used".to_owned(), to_json(&used));
             let same = ["hard", "used"].iter().all(|field| {
-                amounts(new.pointer(&format!("/status/{field}"))) == amounts(quota.pointer(&format!("/status/{field}")))
+                amounts(new.pointer(&format!("/status/{field}")))
+                    == amounts(quota.pointer(&format!("/status/{field}")))
             });
             if same {
                 continue;

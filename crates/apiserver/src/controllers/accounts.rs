@@ -74,7 +74,9 @@ pub(super) async fn run(core: Arc<Core>, ca: String) {
 }
 
 fn names(core: &Core) -> Vec<String> {
-    let Ok(snapshot) = core.store.snapshot(&core.namespaces, settled_store::At::Latest) else { return Vec::new() };
+    let Ok(snapshot) = core.store.snapshot(&core.namespaces, settled_store::At::Latest) else {
+        return Vec::new();
+    };
     snapshot.iter(&Scope::All).map(|entry| entry.key().name().to_owned()).collect()
 }
 
@@ -108,7 +110,8 @@ async fn ensure(core: &Core, namespace: &str, ca: &str) -> Result<(), ApiError> 
         new["metadata"]["annotations"]["kubernetes.io/description"] = DESCRIPTION.into();
         Ok(new)
     };
-    match core.update(&mut call(), &target, Part::Main, Change::Patch(&mend), &WriteOptions::internal()).await {
+    match core.update(&mut call(), &target, Part::Main, Change::Patch(&mend), &WriteOptions::internal()).await
+    {
         Err(error) if error.code != 404 => Err(error),
         _ => Ok(()),
     }

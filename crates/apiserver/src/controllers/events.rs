@@ -62,9 +62,18 @@ impl Expiry {
 /// The latest time that an Event tells.
 fn last_time(entry: &Entry) -> Option<Timestamp> {
     let event: Value = serde_json::from_slice(entry.value()).ok()?;
-    let places = ["/lastTimestamp", "/eventTime", "/series/lastObservedTime", "/firstTimestamp", "/metadata/creationTimestamp"];
+    let places = [
+        "/lastTimestamp",
+        "/eventTime",
+        "/series/lastObservedTime",
+        "/firstTimestamp",
+        "/metadata/creationTimestamp",
+    ];
     let managers = event.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
-    let times = places.iter().filter_map(|place| event.pointer(place)).chain(managers.filter_map(|manager| manager.get("time")));
+    let times = places
+        .iter()
+        .filter_map(|place| event.pointer(place))
+        .chain(managers.filter_map(|manager| manager.get("time")));
     times.filter_map(|time| time.as_str()?.parse().ok()).max()
 }
 
@@ -82,10 +91,14 @@ pub(super) async fn run(core: Arc<Core>, ttl: Duration) {
             }
             let core = core.clone();
             // Whoever has written it meanwhile has given it more time.
-            writes.spawn(async move { core.store.write(Write::delete(key, Expect::Revision(revision))).await.is_ok() });
+            writes.spawn(async move {
+                core.store.write(Write::delete(key, Expect::Revision(revision))).await.is_ok()
+            });
         }
         while writes.join_next().await.is_some() {}
-        let wait = expiry.next().map(|due| Duration::from_millis(u64::try_from(due.saturating_sub(now)).unwrap_or(0)));
+        let wait = expiry
+            .next()
+            .map(|due| Duration::from_millis(u64::try_from(due.saturating_sub(now)).unwrap_or(0)));
         let due = async {
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,

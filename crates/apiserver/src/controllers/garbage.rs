@@ -25,15 +25,31 @@ enum Step {
     Unknown,
     /// It is in no namespace and names an owner that is in one.
     Invalid(Owner),
-    Delete { uid: String, propagation: Propagation },
+    /// If it is still as it was looked at: it may have a new owner.
+    Delete {
+        uid: String,
+        revision: u64,
+        propagation: Propagation,
+    },
     /// It has owners; these it names are none any more.
-    Disown { uid: String, owners: Vec<String> },
+    Disown {
+        uid: String,
+        owners: Vec<String>,
+    },
     /// The finalizer has done its work.
-    Release { uid: String, finalizer: &'static str },
+    Release {
+        uid: String,
+        finalizer: &'static str,
+    },
     /// The dependents go their own way; then the finalizer goes.
-    Orphan { uid: String, dependents: Vec<Key> },
+    Orphan {
+        uid: String,
+        dependents: Vec<Key>,
+    },
     /// It is in a circle with what it waits for: it blocks nobody, and is deleted.
-    Unblock { uid: String },
+    Unblock {
+        uid: String,
+    },
 }
 
 /// Whether an owner is there.
@@ -47,7 +63,9 @@ enum Found {
 /// The kind of an owner.
 fn find_kind<'a>(catalog: &'a Catalog, owner: &Owner) -> Option<&'a Arc<Definition>> {
     let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
-    catalog.resources(group, version).find(|definition| definition.kind == owner.kind && definition.verbs.contains(&"get"))
+    catalog
+        .resources(group, version)
+        .find(|definition| definition.kind == owner.kind && definition.verbs.contains(&"get"))
 }
 
 fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
@@ -56,7 +74,8 @@ fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
         return Found::Invalid;
     }
     let namespace = if definition.namespaced { key.namespace() } else { "" };
-    let entry = Key::new(&definition.resource, namespace, &owner.name).ok().and_then(|key| core.store.get(&key));
+    let entry =
+        Key::new(&definition.resource, namespace, &owner.name).ok().and_then(|key| core.store.get(&key));
     match entry.map(|entry| Meta::of(&entry)) {
         Some(meta) if meta.uid == owner.uid => Found::There(meta),
         // Another object of that name is another object.
@@ -68,7 +87,7 @@ fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
 fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
     let Some(entry) = core.store.get(key) else { return Step::Nothing };
     let meta = Meta::of(&entry);
-    let uid = meta.uid.clone();
+    let (uid, revision) = (meta.uid.clone(), entry.mod_revision().0);
     if meta.is_terminating() {
         if meta.has(ORPHAN) {
             return Step::Orphan { dependents: graph.dependents(&uid), uid };
@@ -103,10 +122,12 @@ fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
         if !dependents.is_empty() {
             let blocks = meta.owner_references.iter().any(|owner| owner.block_owner_deletion == Some(true));
             let circle = blocks
-                && dependents.iter().any(|key| core.store.get(key).is_some_and(|entry| Meta::of(&entry).is_foreground()));
+                && dependents
+                    .iter()
+                    .any(|key| core.store.get(key).is_some_and(|entry| Meta::of(&entry).is_foreground()));
             return match circle {
                 true => Step::Unblock { uid },
-                false => Step::Delete { uid, propagation: Propagation::Foreground },
+                false => Step::Delete { uid, revision, propagation: Propagation::Foreground },
             };
         }
     }
@@ -115,7 +136,7 @@ fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
         () if meta.has(FOREGROUND) => Propagation::Foreground,
         () => Propagation::Background,
     };
-    Step::Delete { uid, propagation }
+    Step::Delete { uid, revision, propagation }
 }
 
 /// The driver's books.
@@ -190,8 +211,12 @@ impl Collector {
                     .map(|definition| (definition.resource.clone(), definition.clone()))
                     .collect();
                 let served = &self.definitions;
-                let gone: Vec<Resource> =
-                    self.followed.iter().filter(|resource| !served.contains_key(*resource)).cloned().collect();
+                let gone: Vec<Resource> = self
+                    .followed
+                    .iter()
+                    .filter(|resource| !served.contains_key(*resource))
+                    .cloned()
+                    .collect();
                 for resource in gone {
                     self.followed.remove(&resource);
                     self.graph.missed(&resource, &HashSet::new());
@@ -253,7 +278,9 @@ impl Collector {
                     let definitions = match &step {
                         Step::Orphan { dependents, .. } => dependents
                             .iter()
-                            .filter_map(|key| Some((key.resource().clone(), self.definitions.get(key.resource())?.clone())))
+                            .filter_map(|key| {
+                                Some((key.resource().clone(), self.definitions.get(key.resource())?.clone()))
+                            })
                             .collect(),
                         _ => BTreeMap::new(),
                     };
@@ -271,23 +298,24 @@ impl Collector {
 
     fn done(&mut self, key: Key, result: Result<(), ApiError>) {
         let again = self.running.remove(&key).unwrap_or(false);
-        let failed = match result {
-            Ok(()) => false,
-            Err(error) => !is_over(&error),
+        // What has changed meanwhile is looked at again at once.
+        let (failed, changed) = match result {
+            Ok(()) => (false, false),
+            Err(error) => (!is_over(&error) && error.code != 409, error.code == 409),
         };
         if failed {
             *self.attempts.entry(key.clone()).or_default() += 1;
         } else {
             self.attempts.remove(&key);
         }
-        if again || failed {
+        if again || failed || changed {
             self.graph.enqueue(&key);
         }
     }
 }
 
 async fn carry_out(
-    core: &Core,
+    core: &Arc<Core>,
     definition: &Arc<Definition>,
     definitions: &BTreeMap<Resource, Arc<Definition>>,
     key: &Key,
@@ -296,7 +324,9 @@ async fn carry_out(
     match step {
         Step::Nothing | Step::Unknown => Ok(()),
         Step::Invalid(owner) => warn(core, definition, key, owner).await,
-        Step::Delete { uid, propagation } => delete(core, definition, key, uid, *propagation).await,
+        Step::Delete { uid, revision, propagation } => {
+            delete(core, definition, key, uid, Some(*revision), *propagation).await
+        }
         Step::Disown { uid, owners } => disown(core, definition, key, uid, owners).await,
         Step::Release { uid, finalizer } => release(core, definition, key, uid, finalizer).await,
         Step::Unblock { uid } => {
@@ -307,15 +337,24 @@ async fn carry_out(
                 }
             };
             change(core, definition, key, Some(uid), &unblock).await?;
-            delete(core, definition, key, uid, Propagation::Foreground).await
+            delete(core, definition, key, uid, None, Propagation::Foreground).await
         }
         Step::Orphan { uid, dependents } => {
+            let mut tasks: JoinSet<Result<(), ApiError>> = JoinSet::new();
+            let check = |done: Option<Result<Result<(), ApiError>, tokio::task::JoinError>>| match done {
+                Some(Ok(Err(error))) if error.code != 404 => Err(error),
+                _ => Ok(()),
+            };
             for dependent in dependents {
-                let Some(definition) = definitions.get(dependent.resource()) else { continue };
-                match disown(core, definition, dependent, "", std::slice::from_ref(uid)).await {
-                    Err(error) if error.code != 404 => return Err(error),
-                    _ => {}
+                let Some(definition) = definitions.get(dependent.resource()).cloned() else { continue };
+                if tasks.len() >= PARALLEL {
+                    check(tasks.join_next().await)?;
                 }
+                let (core, dependent, owner) = (core.clone(), dependent.clone(), [uid.clone()]);
+                tasks.spawn(async move { disown(&core, &definition, &dependent, "", &owner).await });
+            }
+            while !tasks.is_empty() {
+                check(tasks.join_next().await)?;
             }
             release(core, definition, key, uid, ORPHAN).await
         }
@@ -327,19 +366,16 @@ async fn delete(
     definition: &Definition,
     key: &Key,
     uid: &str,
+    revision: Option<u64>,
     propagation: Propagation,
 ) -> Result<(), ApiError> {
     let options = DeleteOptions {
         uid: Some(uid.to_owned()),
+        resource_version: revision.map(|revision| revision.to_string()),
         propagation: Some(propagation),
         ..DeleteOptions::default()
     };
-    match core.delete(&call(), &target(definition, key), &options).await {
-        // Another object has its name now.
-        Err(error) if error.code == 409 => Ok(()),
-        Err(error) => Err(error),
-        Ok(_) => Ok(()),
-    }
+    core.delete(&call(), &target(definition, key), &options).await.map(|_| ())
 }
 
 fn target<'a>(definition: &'a Definition, key: &'a Key) -> Target<'a> {

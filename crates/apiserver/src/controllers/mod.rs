@@ -143,8 +143,11 @@ impl FromStr for Controllers {
     /// are those and no others; where only some are taken away, the rest runs.
     fn from_str(text: &str) -> Result<Self, UnknownController> {
         let names = || text.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let mut chosen =
-            if names().next().is_some() && names().all(|name| name.starts_with('-')) { Self::all() } else { Self::none() };
+        let mut chosen = if names().next().is_some() && names().all(|name| name.starts_with('-')) {
+            Self::all()
+        } else {
+            Self::none()
+        };
         for name in names() {
             let (plain, off) = name.strip_prefix('-').map_or((name, false), |plain| (plain, true));
             if name == "*" {

@@ -24,7 +24,11 @@ const FINALIZER: &str = "kubernetes";
 /// Type, reason and message of each condition when all is well.
 const CONDITIONS: [[&str; 3]; 5] = [
     ["NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"],
-    ["NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"],
+    [
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ],
     [
         "NamespaceDeletionContentFailure",
         "ContentDeleted",
@@ -62,8 +66,10 @@ impl Left {
     fn conditions(&self) -> Vec<[String; 3]> {
         let mut conditions = Vec::new();
         let listed = |counts: &BTreeMap<String, usize>, word: &str| {
-            let mut texts: Vec<String> =
-                counts.iter().map(|(name, count)| format!("{name} {word} {count} resource instances")).collect();
+            let mut texts: Vec<String> = counts
+                .iter()
+                .map(|(name, count)| format!("{name} {word} {count} resource instances"))
+                .collect();
             texts.sort();
             texts.join(", ")
         };
@@ -72,8 +78,11 @@ impl Left {
         };
         if !self.errors.is_empty() {
             let errors: Vec<&str> = self.errors.iter().map(String::as_str).collect();
-            let message =
-                format!("Failed to delete all resource types, {} remaining: {}", errors.len(), errors.join(", "));
+            let message = format!(
+                "Failed to delete all resource types, {} remaining: {}",
+                errors.len(),
+                errors.join(", ")
+            );
             add("NamespaceDeletionContentFailure", "ContentDeletionFailed", message);
         }
         if !self.resources.is_empty() {
@@ -154,7 +163,8 @@ pub(super) async fn run(core: Arc<Core>) {
             }
         }
         for name in names {
-            if !running.contains(&name) && namespace(&core, &name).is_some_and(|namespace| is_due(&namespace)) {
+            if !running.contains(&name) && namespace(&core, &name).is_some_and(|namespace| is_due(&namespace))
+            {
                 running.insert(name.clone());
                 let core = core.clone();
                 tasks.spawn(async move {
@@ -251,7 +261,8 @@ async fn delete_all(core: &Arc<Core>, definition: &Arc<Definition>, namespace: &
         let (core, definition, key) = (core.clone(), definition.clone(), entry.key().clone());
         tasks.spawn(async move {
             let target = Target { definition: &definition, namespace: key.namespace(), name: key.name() };
-            let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+            let options =
+                DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
             core.delete(&call(), &target, &options).await
         });
     }

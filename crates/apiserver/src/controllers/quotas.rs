@@ -17,8 +17,9 @@ use crate::definition::stored_as;
 /// Follows all objects that quotas may limit until the server stops.
 pub(super) async fn run(core: Arc<Core>) {
     let Ok(quotas) = stored_as("", "resourcequotas") else { return };
-    let mut feed =
-        Feed::new(&core, Scope::All, |definition| definition.namespaced && definition.resource.as_str() != "events");
+    let mut feed = Feed::new(&core, Scope::All, |definition| {
+        definition.namespaced && definition.resource.as_str() != "events"
+    });
     let mut due: BTreeSet<String> = BTreeSet::new();
     loop {
         let mut all = false;
@@ -51,7 +52,9 @@ pub(super) async fn run(core: Arc<Core>) {
             changed.extend(snapshot.iter(&Scope::All).map(|entry| entry.key().namespace().to_owned()));
         }
         let begun = Instant::now();
-        due.extend(changed.into_iter().filter(|namespace| snapshot.len(&Scope::Namespace(namespace.clone())) > 0));
+        due.extend(
+            changed.into_iter().filter(|namespace| snapshot.len(&Scope::Namespace(namespace.clone())) > 0),
+        );
         for namespace in std::mem::take(&mut due) {
             match core.recount(&namespace).await {
                 Ok(true) => {}
