@@ -82,14 +82,16 @@ impl Core {
                         "name in URL does not match name in Binding object",
                     )));
                 }
-                Some(self.bind(call, target, body, options).await)
+                let place = self.topology(text_at(body, "/target/name"));
+                Some(self.bind(call, target, body, &place, options).await)
             }
             ("bindings", "") => {
                 let catalog = self.catalog();
                 let pods = catalog.find("", "v1", "pods")?;
                 let target =
                     Target { definition: pods, namespace: target.namespace, name: meta(body, "name") };
-                Some(self.bind(call, &target, body, options).await)
+                // As upstream: only the other way knows of places.
+                Some(self.bind(call, &target, body, &[], options).await)
             }
             ("pods", "eviction") => Some(self.evict(call, target, body, options).await),
             ("serviceaccounts", "token") => {
@@ -132,6 +134,7 @@ impl Core {
         call: &Call<'_>,
         target: &Target<'_>,
         binding: &Value,
+        place: &[(String, Value)],
         options: &WriteOptions,
     ) -> Result<Value, ApiError> {
         let (kind, node) = (text_at(binding, "/target/kind"), text_at(binding, "/target/name"));
@@ -144,7 +147,6 @@ impl Core {
         if node.is_empty() {
             return wrong("target.name: Required value".to_owned());
         }
-        let place = self.topology(node);
         let about = GroupResource { group: "", resource: "pods/binding" };
         let name = target.name;
         self.rewrite(target, options.dry_run, |pod| {
@@ -152,9 +154,13 @@ impl Core {
             for (field, word) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
                 let (wanted, is) = (meta(binding, field), meta(pod, field));
                 if !wanted.is_empty() && wanted != is {
-                    return refuse(format!(
-                        "Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {is}"
-                    ));
+                    let why = format!(
+                        "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{name}, ResourceVersion: 0, \
+                         AdditionalErrorMsg: Precondition failed: {word} in precondition: {wanted}, {word} in object \
+                         meta: {is}",
+                        target.namespace
+                    );
+                    return Err(ApiError::conflict(target.definition.group_resource(), name, &why));
                 }
             }
             if is_terminating(pod) {
@@ -164,11 +170,7 @@ impl Core {
             if !assigned.is_empty() {
                 return refuse(format!("pod {name} is already assigned to node {assigned:?}"));
             }
-            if pod
-                .pointer("/spec/schedulingGates")
-                .and_then(Value::as_array)
-                .is_some_and(|gates| !gates.is_empty())
-            {
+            if pod.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|gates| !gates.is_empty()) {
                 return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
             }
             member_mut(pod, "spec").insert("nodeName".to_owned(), node.into());
@@ -177,7 +179,7 @@ impl Core {
                 let mut more = object::metadata(binding).and_then(|metadata| metadata.get(field)).cloned();
                 if field == "labels" && !place.is_empty() {
                     let labels = more.get_or_insert_with(|| json!({}));
-                    for (label, value) in &place {
+                    for (label, value) in place {
                         labels[label.as_str()] = value.clone();
                     }
                 }
@@ -228,6 +230,7 @@ impl Core {
             let pod = self.read(target.definition, &*self.get(target)?);
             let phase = text_at(&pod, "/status/phase");
             let over = matches!(phase, "Succeeded" | "Failed") || is_terminating(&pod);
+            let same_pod = delete.uid.as_deref().is_none_or(|uid| uid.is_empty() || uid == meta(&pod, "uid"));
             let mut delete = delete.clone();
             let mut guarded = None;
             if over || phase == "Pending" {
@@ -243,7 +246,7 @@ impl Core {
             }
             match self.delete_evicted(call, target, delete).await {
                 Ok(()) => return Ok(done()),
-                Err(error) if error.code == 409 && !pinned => {
+                Err(error) if error.code == 409 && !pinned && same_pod => {
                     if let Some(budget) = guarded {
                         return Err(busy(&budget));
                     }
@@ -266,12 +269,16 @@ impl Core {
             let about = GroupResource { group: "", resource: "Pod" };
             let pod = self
                 .rewrite(target, false, |pod| {
-                    for (wanted, field, word) in [(&uid, "uid", "UID"), (&revision, "resourceVersion", "ResourceVersion")]
-                    {
+                    let preconditions = [
+                        (&uid, "uid", "UID", "deleted and then recreated"),
+                        (&revision, "resourceVersion", "ResourceVersion", "modified"),
+                    ];
+                    for (wanted, field, word, what) in preconditions {
                         let is = meta(pod, field);
                         if let Some(wanted) = wanted.as_deref().filter(|wanted| !wanted.is_empty() && *wanted != is) {
                             let why = format!(
-                                "the {word} in the precondition ({wanted}) does not match the {word} in record ({is})"
+                                "the {word} in the precondition ({wanted}) does not match the {word} in record ({is}). \
+                                 The object might have been {what}"
                             );
                             return Err(ApiError::conflict(about, target.name, &why));
                         }
@@ -374,7 +381,7 @@ fn take_one(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, ApiError
         });
         let (healthy, desired) = (status("currentHealthy"), status("desiredHealthy"));
         let begin = format!("The disruption budget {name} does not allow evicting pods currently");
-        return Err(too_many(match condition {
+        let why = match condition {
             Some(condition) if text(condition, "reason") == "SyncFailed" => {
                 format!("{begin} because it failed sync: {}", text(condition, "message"))
             }
@@ -387,8 +394,8 @@ fn take_one(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, ApiError
                 format!("{begin} ({}): {}", text(condition, "reason"), text(condition, "message"))
             }
             None => begin,
-        })
-        .retry_after(0));
+        };
+        return Err(too_many(why));
     }
     let mut new = budget.clone();
     new["status"]["disruptionsAllowed"] = (allowed - 1).into();
@@ -403,6 +410,7 @@ fn take_one(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, ApiError
         if let Some(condition) = found {
             condition["status"] = "False".into();
             condition["reason"] = "InsufficientPods".into();
+            condition["observedGeneration"] = status("observedGeneration").into();
             condition["lastTransitionTime"] = object::time(now);
         }
     }

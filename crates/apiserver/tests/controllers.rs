@@ -28,7 +28,8 @@ impl Watch {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("an event should come")?;
+            let frame =
+                tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("an event should come")?;
             if let Ok(data) = frame.unwrap().into_data() {
                 self.read.extend_from_slice(&data);
             }
@@ -47,7 +48,13 @@ impl Client {
         Self(Server::start(config).await.unwrap())
     }
 
-    async fn raw(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> http::Response<Body> {
+    async fn raw(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> http::Response<Body> {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let request = Request::builder()
             .method(method)
@@ -160,7 +167,8 @@ impl Client {
         self.create(crds, &crd).await;
         self.until(&format!("{crds}/{plural}.example.com"), |crd| {
             let conditions = crd.and_then(|crd| crd["status"]["conditions"].as_array());
-            conditions.is_some_and(|list| list.iter().any(|c| c["type"] == "Established" && c["status"] == "True"))
+            conditions
+                .is_some_and(|list| list.iter().any(|c| c["type"] == "Established" && c["status"] == "True"))
         })
         .await;
     }
@@ -283,6 +291,35 @@ async fn a_namespace_waits_for_finalizers_and_says_so() {
     client.gone("/api/v1/namespaces/shop").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_left_of_writes_that_race_with_a_deletion() {
+    let client = std::sync::Arc::new(Client::start().await);
+    for round in 0..20 {
+        client.namespace("shop").await;
+        let mut writers = tokio::task::JoinSet::new();
+        for writer in 0..8 {
+            let client = client.clone();
+            writers.spawn(async move {
+                for number in 0.. {
+                    let (status, _) =
+                        client.send(Method::POST, MAPS, Some(&map(&format!("m-{writer}-{number}")))).await;
+                    if status != 201 {
+                        assert!(matches!(status, 403 | 404), "{status}");
+                        return;
+                    }
+                }
+            });
+        }
+        client.until(&format!("{MAPS}/m-7-3"), |map| map.is_some()).await;
+        client.delete("/api/v1/namespaces/shop", "Background").await;
+        while let Some(done) = writers.join_next().await {
+            done.unwrap();
+        }
+        client.gone("/api/v1/namespaces/shop").await;
+        assert_eq!(client.names(MAPS).await, BTreeSet::new(), "round {round}");
+    }
+}
+
 #[tokio::test]
 async fn work_goes_on_after_a_restart() {
     let folder = Folder::new("restart");
@@ -353,9 +390,16 @@ mod model {
     }
 
     /// Who is left after one object was deleted, with the owners they still have.
-    pub(super) fn left(nodes: &[Node], deleted: usize, propagation: &str) -> BTreeMap<usize, BTreeSet<usize>> {
-        let mut left: BTreeMap<usize, BTreeSet<usize>> =
-            nodes.iter().enumerate().map(|(index, node)| (index, node.owners.iter().copied().collect())).collect();
+    pub(super) fn left(
+        nodes: &[Node],
+        deleted: usize,
+        propagation: &str,
+    ) -> BTreeMap<usize, BTreeSet<usize>> {
+        let mut left: BTreeMap<usize, BTreeSet<usize>> = nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| (index, node.owners.iter().copied().collect()))
+            .collect();
         left.remove(&deleted);
         if propagation == "Orphan" {
             for owners in left.values_mut() {
@@ -366,7 +410,8 @@ mod model {
         // Older objects own younger ones, so one pass in order does it.
         for index in 0..nodes.len() {
             let Some(owners) = left.get(&index).cloned() else { continue };
-            let there: BTreeSet<usize> = owners.iter().copied().filter(|owner| left.contains_key(owner)).collect();
+            let there: BTreeSet<usize> =
+                owners.iter().copied().filter(|owner| left.contains_key(owner)).collect();
             if there.is_empty() && !owners.is_empty() {
                 left.remove(&index);
             } else {
@@ -402,24 +447,33 @@ async fn of_random_graphs_the_right_ones_stay() {
             match wanted.get(&index) {
                 None => client.gone(&path).await,
                 Some(owners) => {
-                    let uids: BTreeSet<&str> =
-                        owners.iter().map(|owner| objects[*owner]["metadata"]["uid"].as_str().unwrap()).collect();
+                    let uids: BTreeSet<&str> = owners
+                        .iter()
+                        .map(|owner| objects[*owner]["metadata"]["uid"].as_str().unwrap())
+                        .collect();
                     let uid = &object["metadata"]["uid"];
                     client
                         .until(&path, |found| {
                             let found = found.unwrap_or_else(|| panic!("{about}: {index} is gone"));
                             assert_eq!(found["metadata"]["uid"], *uid, "{about}");
                             let owners = found["metadata"]["ownerReferences"].as_array();
-                            let owners: BTreeSet<&str> =
-                                owners.into_iter().flatten().map(|owner| owner["uid"].as_str().unwrap()).collect();
+                            let owners: BTreeSet<&str> = owners
+                                .into_iter()
+                                .flatten()
+                                .map(|owner| owner["uid"].as_str().unwrap())
+                                .collect();
                             owners == uids
                         })
                         .await;
                 }
             }
         }
-        let mine: BTreeSet<String> =
-            client.names(MAPS).await.into_iter().filter(|name| name.starts_with(&format!("s{seed}-"))).collect();
+        let mine: BTreeSet<String> = client
+            .names(MAPS)
+            .await
+            .into_iter()
+            .filter(|name| name.starts_with(&format!("s{seed}-")))
+            .collect();
         assert_eq!(mine, wanted.keys().map(|index| name(*index)).collect(), "{about}");
     }
 }
@@ -434,7 +488,8 @@ async fn an_owner_in_the_foreground_waits_for_those_that_block_it() {
     client.delete(&format!("{MAPS}/owner"), "Foreground").await;
     for name in ["blocks", "other"] {
         let path = format!("{MAPS}/{name}");
-        let terminating = |object: Option<&Value>| object.unwrap()["metadata"].get("deletionTimestamp").is_some();
+        let terminating =
+            |object: Option<&Value>| object.unwrap()["metadata"].get("deletionTimestamp").is_some();
         client.until(&path, terminating).await;
     }
     let owner = client.get(&format!("{MAPS}/owner")).await.unwrap();
@@ -472,7 +527,8 @@ async fn owners_are_who_they_say_they_are() {
     client.gone(&format!("{MAPS}/stray")).await;
 
     // Of an unknown kind nobody knows whether it is there, until the kind is known.
-    let unknown = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "uid": "w"}});
+    let unknown =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "uid": "w"}});
     client.create(MAPS, &owned(map("unsure"), &[(&unknown, false)])).await;
 
     // What is in no namespace can't be owned by what is in one.
@@ -535,7 +591,9 @@ async fn every_namespace_has_an_account_and_the_authority() {
         client.until(path, |object| object.is_some_and(|object| object["metadata"]["uid"] != before)).await;
     }
     client.patch(&authority, &json!({"data": {"ca.crt": "mine", "more": "x"}})).await;
-    client.until(&authority, |map| map.is_some_and(|map| map["data"] == json!({"ca.crt": client.0.ca_pem()}))).await;
+    client
+        .until(&authority, |map| map.is_some_and(|map| map["data"] == json!({"ca.crt": client.0.ca_pem()})))
+        .await;
 }
 
 #[tokio::test]
@@ -557,7 +615,8 @@ async fn roles_gather_rules() {
 
 #[tokio::test]
 async fn without_controllers_nothing_happens() {
-    let client = Client::with(|config| config.controllers = Controllers::all().without(Controller::Garbage)).await;
+    let client =
+        Client::with(|config| config.controllers = Controllers::all().without(Controller::Garbage)).await;
     client.namespace("shop").await;
     let owner = client.create(MAPS, &map("owner")).await;
     client.create(MAPS, &owned(map("child"), &[(&owner, true)])).await;
@@ -585,12 +644,14 @@ async fn a_quota_stops_what_is_too_much() {
     let client = Client::start().await;
     client.namespace("shop").await;
     client.until(&format!("{MAPS}/kube-root-ca.crt"), |map| map.is_some()).await;
-    limit(&client, "few", json!({"hard": {"pods": "2", "count/configmaps": "3", "requests.storage": "1Gi"}})).await;
+    limit(&client, "few", json!({"hard": {"pods": "2", "count/configmaps": "3", "requests.storage": "1Gi"}}))
+        .await;
     used(&client, "few", json!({"pods": "0", "count/configmaps": "1", "requests.storage": "0"})).await;
     for name in ["a", "b"] {
         client.create(PODS, &pod(name)).await;
     }
-    let wanted = "pods \"c\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
+    let wanted =
+        "pods \"c\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
     assert_eq!(client.refused(PODS, &pod("c")).await, (403, wanted.to_owned()));
     // A dry run is refused as well, and one that passes is not charged.
     client.delete(&format!("{PODS}/a"), "Background").await;
@@ -629,8 +690,7 @@ async fn a_quota_for_cpu_wants_to_know_how_much() {
     limit(&client, "cpu", json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi"}})).await;
     limit(&client, "best", json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})).await;
     limit(&client, "ending", json!({"hard": {"pods": "0"}, "scopes": ["Terminating"]})).await;
-    let wanted =
-        "pods \"a\" is forbidden: failed quota: cpu: must specify limits.memory for: main; requests.cpu for: main";
+    let wanted = "pods \"a\" is forbidden: failed quota: cpu: must specify limits.memory for: main; requests.cpu for: main";
     assert_eq!(client.refused(PODS, &pod("a")).await, (403, wanted.to_owned()));
     let sized = |name: &str, cpu: &str| {
         let mut pod = pod(name);
@@ -702,8 +762,12 @@ async fn pods_get_what_they_do_not_say() {
     assert_eq!(spec["containers"][0]["resources"], wanted);
     let note = "LimitRanger plugin set: cpu request for container main; cpu limit for container main";
     assert_eq!(web["metadata"]["annotations"]["kubernetes.io/limit-ranger"], note);
-    let keys: Vec<&str> =
-        spec["tolerations"].as_array().unwrap().iter().map(|toleration| toleration["key"].as_str().unwrap()).collect();
+    let keys: Vec<&str> = spec["tolerations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|toleration| toleration["key"].as_str().unwrap())
+        .collect();
     assert_eq!(keys, ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]);
 
     let with = |field: &str, value: Value| {
@@ -714,14 +778,17 @@ async fn pods_get_what_they_do_not_say() {
     let mut large = pod("x");
     large["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "3"}});
     for (pod, why) in [
-        (with("serviceAccountName", "none".into()), "error looking up service account shop/none: serviceaccount \"none\" not found"),
+        (
+            with("serviceAccountName", "none".into()),
+            "error looking up service account shop/none: serviceaccount \"none\" not found",
+        ),
         (with("priorityClassName", "none".into()), "no PriorityClass with name none was found"),
         (
             with("priority", 3.into()),
             "the integer value of priority (3) must not be provided in pod spec; priority admission controller computed 7 \
              from the given PriorityClass name",
         ),
-        (with("runtimeClassName", "none".into()), "pod rejected: runtimeclasses.node.k8s.io \"none\" not found"),
+        (with("runtimeClassName", "none".into()), "pod rejected: RuntimeClass \"none\" not found"),
         (large, "maximum cpu usage per Container is 2, but limit is 3"),
     ] {
         assert_eq!(client.refused(PODS, &pod).await, (403, format!("pods \"x\" is forbidden: {why}")));
@@ -750,7 +817,10 @@ async fn classes_have_defaults() {
     let ingress = client.create("/apis/networking.k8s.io/v1/namespaces/shop/ingresses", &ingress).await;
     assert_eq!(ingress["spec"]["ingressClassName"], "front");
     let node = client.create("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await;
-    assert_eq!(node["spec"]["taints"], json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]));
+    assert_eq!(
+        node["spec"]["taints"],
+        json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    );
 }
 
 #[tokio::test]
@@ -767,15 +837,23 @@ async fn pods_are_bound_to_nodes() {
         })
     };
     let done = client.create(&format!("{PODS}/web/binding"), &binding("web")).await;
-    assert_eq!(done, json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
+    assert_eq!(
+        done,
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+    );
     let web = client.get(&format!("{PODS}/web")).await.unwrap();
     assert_eq!(web["spec"]["nodeName"], "n1");
     assert_eq!(web["metadata"]["annotations"]["by"], "me");
     assert_eq!(web["metadata"]["labels"], json!({"app": "web", "topology.kubernetes.io/zone": "z1"}));
-    let condition = web["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "PodScheduled");
+    let condition =
+        web["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "PodScheduled");
     assert_eq!(condition.unwrap()["status"], "True");
-    let again = "Operation cannot be fulfilled on pods/binding \"web\": pod web is already assigned to node \"n1\"";
-    assert_eq!(client.refused(&format!("{PODS}/web/binding"), &binding("web")).await, (409, again.to_owned()));
+    let again =
+        "Operation cannot be fulfilled on pods/binding \"web\": pod web is already assigned to node \"n1\"";
+    assert_eq!(
+        client.refused(&format!("{PODS}/web/binding"), &binding("web")).await,
+        (409, again.to_owned())
+    );
     client.create(PODS, &pod("api")).await;
     client.create("/api/v1/namespaces/shop/bindings", &binding("api")).await;
     assert_eq!(client.get(&format!("{PODS}/api")).await.unwrap()["spec"]["nodeName"], "n1");
@@ -793,7 +871,8 @@ async fn evictions_ask_the_budget() {
     let budgets = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
     let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
     client.create(budgets, &budget).await;
-    let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    let running =
+        json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
     for name in ["a", "b", "pending"] {
         client.create(PODS, &pod(name)).await;
         if name != "pending" {
@@ -843,7 +922,8 @@ async fn parts_of_pods_are_written_on_their_own() {
     assert_eq!(web["metadata"]["labels"]["app"], "web");
     assert_eq!(web["metadata"]["generation"], 2);
     let none = json!({"spec": {"ephemeralContainers": []}});
-    let (status, answer) = client.send(Method::PATCH, &format!("{PODS}/web/ephemeralcontainers"), Some(&none)).await;
+    let (status, answer) =
+        client.send(Method::PATCH, &format!("{PODS}/web/ephemeralcontainers"), Some(&none)).await;
     assert_eq!(status, 422, "{answer}");
     assert_eq!(answer["details"]["causes"][0]["field"], "spec.ephemeralContainers");
 
@@ -856,6 +936,7 @@ async fn parts_of_pods_are_written_on_their_own() {
     assert_eq!(web["spec"]["containers"][0]["image"], "web:1");
 
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": {"audiences": []}});
-    let (status, message) = client.refused("/api/v1/namespaces/shop/serviceaccounts/default/token", &request).await;
+    let (status, message) =
+        client.refused("/api/v1/namespaces/shop/serviceaccounts/default/token", &request).await;
     assert_eq!(status, 501, "{message}");
 }

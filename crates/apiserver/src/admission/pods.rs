@@ -8,7 +8,7 @@ use settled_store::{Key, Scope};
 use super::{forbidden, list_at, text_at};
 use crate::core::{Core, Target};
 use crate::definition::stored_as;
-use crate::error::{ApiError, GroupResource};
+use crate::error::ApiError;
 use crate::object::{member_mut, meta, text};
 
 /// The ServiceAccount of pods that name none.
@@ -170,11 +170,7 @@ impl Core {
             let classes = self.stored("node.k8s.io", "runtimeclasses", "");
             let class = classes.into_iter().find(|(entry, _)| entry.key().name() == name);
             if class.is_none() {
-                let missing = ApiError::not_found(
-                    GroupResource { group: "node.k8s.io", resource: "runtimeclasses" },
-                    &name,
-                );
-                let why = format!("pod rejected: {}", missing.message);
+                let why = format!("pod rejected: RuntimeClass {name:?} not found");
                 return Err(forbidden(target, pod, &why));
             }
             class.map(|(_, class)| class)

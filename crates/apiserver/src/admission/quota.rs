@@ -63,11 +63,9 @@ pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestam
         return used;
     }
     match definition.plural.as_str() {
-        "pods" => {
-            if is_running(object, now) {
-                used.insert("pods".to_owned(), one);
-                used.extend(compute(&of_pod(object, "requests", true), &of_pod(object, "limits", true)));
-            }
+        "pods" if is_running(object, now) => {
+            used.insert("pods".to_owned(), one);
+            used.extend(compute(&of_pod(object, "requests", true), &of_pod(object, "limits", true)));
         }
         "services" => {
             used.insert("services".to_owned(), one);

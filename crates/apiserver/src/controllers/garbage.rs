@@ -25,8 +25,10 @@ enum Step {
     Unknown,
     /// It is in no namespace and names an owner that is in one.
     Invalid(Owner),
+    /// If it is still as it was looked at: it may have a new owner.
     Delete {
         uid: String,
+        revision: u64,
         propagation: Propagation,
     },
     /// It has owners; these it names are none any more.
@@ -85,7 +87,7 @@ fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
 fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
     let Some(entry) = core.store.get(key) else { return Step::Nothing };
     let meta = Meta::of(&entry);
-    let uid = meta.uid.clone();
+    let (uid, revision) = (meta.uid.clone(), entry.mod_revision().0);
     if meta.is_terminating() {
         if meta.has(ORPHAN) {
             return Step::Orphan { dependents: graph.dependents(&uid), uid };
@@ -125,7 +127,7 @@ fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
                     .any(|key| core.store.get(key).is_some_and(|entry| Meta::of(&entry).is_foreground()));
             return match circle {
                 true => Step::Unblock { uid },
-                false => Step::Delete { uid, propagation: Propagation::Foreground },
+                false => Step::Delete { uid, revision, propagation: Propagation::Foreground },
             };
         }
     }
@@ -134,7 +136,7 @@ fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
         () if meta.has(FOREGROUND) => Propagation::Foreground,
         () => Propagation::Background,
     };
-    Step::Delete { uid, propagation }
+    Step::Delete { uid, revision, propagation }
 }
 
 /// The driver's books.
@@ -296,23 +298,24 @@ impl Collector {
 
     fn done(&mut self, key: Key, result: Result<(), ApiError>) {
         let again = self.running.remove(&key).unwrap_or(false);
-        let failed = match result {
-            Ok(()) => false,
-            Err(error) => !is_over(&error),
+        // What has changed meanwhile is looked at again at once.
+        let (failed, changed) = match result {
+            Ok(()) => (false, false),
+            Err(error) => (!is_over(&error) && error.code != 409, error.code == 409),
         };
         if failed {
             *self.attempts.entry(key.clone()).or_default() += 1;
         } else {
             self.attempts.remove(&key);
         }
-        if again || failed {
+        if again || failed || changed {
             self.graph.enqueue(&key);
         }
     }
 }
 
 async fn carry_out(
-    core: &Core,
+    core: &Arc<Core>,
     definition: &Arc<Definition>,
     definitions: &BTreeMap<Resource, Arc<Definition>>,
     key: &Key,
@@ -321,7 +324,9 @@ async fn carry_out(
     match step {
         Step::Nothing | Step::Unknown => Ok(()),
         Step::Invalid(owner) => warn(core, definition, key, owner).await,
-        Step::Delete { uid, propagation } => delete(core, definition, key, uid, *propagation).await,
+        Step::Delete { uid, revision, propagation } => {
+            delete(core, definition, key, uid, Some(*revision), *propagation).await
+        }
         Step::Disown { uid, owners } => disown(core, definition, key, uid, owners).await,
         Step::Release { uid, finalizer } => release(core, definition, key, uid, finalizer).await,
         Step::Unblock { uid } => {
@@ -332,15 +337,24 @@ async fn carry_out(
                 }
             };
             change(core, definition, key, Some(uid), &unblock).await?;
-            delete(core, definition, key, uid, Propagation::Foreground).await
+            delete(core, definition, key, uid, None, Propagation::Foreground).await
         }
         Step::Orphan { uid, dependents } => {
+            let mut tasks: JoinSet<Result<(), ApiError>> = JoinSet::new();
+            let check = |done: Option<Result<Result<(), ApiError>, tokio::task::JoinError>>| match done {
+                Some(Ok(Err(error))) if error.code != 404 => Err(error),
+                _ => Ok(()),
+            };
             for dependent in dependents {
-                let Some(definition) = definitions.get(dependent.resource()) else { continue };
-                match disown(core, definition, dependent, "", std::slice::from_ref(uid)).await {
-                    Err(error) if error.code != 404 => return Err(error),
-                    _ => {}
+                let Some(definition) = definitions.get(dependent.resource()).cloned() else { continue };
+                if tasks.len() >= PARALLEL {
+                    check(tasks.join_next().await)?;
                 }
+                let (core, dependent, owner) = (core.clone(), dependent.clone(), [uid.clone()]);
+                tasks.spawn(async move { disown(&core, &definition, &dependent, "", &owner).await });
+            }
+            while !tasks.is_empty() {
+                check(tasks.join_next().await)?;
             }
             release(core, definition, key, uid, ORPHAN).await
         }
@@ -352,19 +366,16 @@ async fn delete(
     definition: &Definition,
     key: &Key,
     uid: &str,
+    revision: Option<u64>,
     propagation: Propagation,
 ) -> Result<(), ApiError> {
     let options = DeleteOptions {
         uid: Some(uid.to_owned()),
+        resource_version: revision.map(|revision| revision.to_string()),
         propagation: Some(propagation),
         ..DeleteOptions::default()
     };
-    match core.delete(&call(), &target(definition, key), &options).await {
-        // Another object has its name now.
-        Err(error) if error.code == 409 => Ok(()),
-        Err(error) => Err(error),
-        Ok(_) => Ok(()),
-    }
+    core.delete(&call(), &target(definition, key), &options).await.map(|_| ())
 }
 
 fn target<'a>(definition: &'a Definition, key: &'a Key) -> Target<'a> {
