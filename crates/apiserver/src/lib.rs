@@ -34,6 +34,7 @@ mod options;
 mod partial;
 mod patching;
 mod printers;
+mod protobuf;
 mod publish;
 mod read;
 mod request;
