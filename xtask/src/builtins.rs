@@ -1,8 +1,8 @@
 //! The data of the built-in kinds, for `crates/apiserver`: made from what Kubernetes publishes about itself.
 //!
-//! Four things come out: the table of kinds (from the recorded discovery documents), the schemas a Go package each (from
-//! the OpenAPI documents, their descriptions apart), how Go writes a field that is absent (from the types' source,
-//! since no document says it), and the roles that a cluster starts with (from the recorded bootstrap policy).
+//! Five things come out: the table of kinds (from the recorded discovery documents), the schemas a Go package each (from
+//! the OpenAPI documents, their descriptions apart), how Go writes a field that is absent and which number it has in
+//! protobuf (from the types' source, since no document says it), and the roles that a cluster starts with (from the recorded bootstrap policy).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -276,11 +276,14 @@ fn packages(data: &Path, pool: &BTreeMap<String, Value>, sources: &[(PathBuf, &s
             let mut schema = schema.clone();
             let words = split_descriptions(&mut schema);
             let short = name.rsplit('.').next().unwrap_or_default();
-            if let Some(fields) = types.get(short) {
+            if let Some(GoType { fields, numbers }) = types.get(short) {
                 let absent = absent(fields, &schema)
                     .map_err(|property| format!("{name}: no Go field for {property}"))?;
                 let named = named_types(fields, &schema, package);
-                for (key, rows) in [("x-go-absent", absent), ("x-go-type", named)] {
+                let numbers = if schema.get("properties").is_some() { numbers.clone() } else { Map::new() };
+                for (key, rows) in
+                    [("x-go-absent", absent), ("x-go-type", named), ("x-protobuf", numbers)]
+                {
                     if !rows.is_empty() {
                         schema[key] = Value::Object(rows);
                     }
@@ -351,10 +354,27 @@ struct Field {
     go_type: String,
     omit_empty: bool,
     omit_zero: bool,
+    /// Of the field in the type's protobuf message.
+    number: Option<u32>,
+}
+
+/// A type whose fields are its holder's own in JSON. In protobuf it is a message, if it has a number.
+struct Inlined {
+    go_type: String,
+    number: Option<u32>,
+}
+
+/// The structs of a package as they are written.
+type Structs = BTreeMap<String, (Vec<Field>, Vec<Inlined>)>;
+
+/// A struct as JSON sees it, and as protobuf does.
+struct GoType {
+    fields: Vec<Field>,
+    numbers: Map<String, Value>,
 }
 
 /// The structs of a package, by name, their inlined ones resolved.
-fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<String, Vec<Field>>> {
+fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<String, GoType>> {
     let Some((root, rest)) =
         sources.iter().find_map(|(root, prefix)| Some((root, package.strip_prefix(prefix)?)))
     else {
@@ -376,7 +396,7 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
             text.push('\n');
         }
     }
-    let mut raw: BTreeMap<String, (Vec<Field>, Vec<String>)> = BTreeMap::new();
+    let mut raw = Structs::new();
     let mut current: Option<String> = None;
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("type ").and_then(|rest| rest.strip_suffix(" struct {")) {
@@ -388,6 +408,10 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
             && let Some((before, tag)) = line.split_once("`json:\"").or_else(|| split_tag(line))
             && let Some((fields, inlined)) = raw.get_mut(name)
         {
+            let number = line
+                .split_once("protobuf:\"")
+                .and_then(|(_, tag)| tag.split(',').nth(1))
+                .and_then(|number| number.parse().ok());
             let tag = tag.split('"').next().unwrap_or_default();
             let mut parts = tag.split(',');
             let json = parts.next().unwrap_or_default().to_owned();
@@ -397,7 +421,7 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
                 continue;
             }
             if json.is_empty() {
-                inlined.extend(words.last().map(|word| (*word).to_owned()));
+                inlined.extend(words.last().map(|word| Inlined { go_type: (*word).to_owned(), number }));
                 continue;
             }
             fields.push(Field {
@@ -405,6 +429,7 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
                 go_type: words.last().map(|word| (*word).to_owned()).unwrap_or_default(),
                 omit_empty: options.contains(&"omitempty"),
                 omit_zero: options.contains(&"omitzero"),
+                number,
             });
         }
     }
@@ -414,7 +439,8 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
     for name in names {
         let mut fields = Vec::new();
         flatten(&raw, &name, &mut fields);
-        flat.insert(name, fields);
+        let numbers = numbers(&raw, &name)?;
+        flat.insert(name, GoType { fields, numbers });
     }
     Ok(flat)
 }
@@ -425,7 +451,27 @@ fn split_tag(line: &str) -> Option<(&str, &str)> {
     Some((before, tag.split_once("json:\"")?.1))
 }
 
-fn flatten(raw: &BTreeMap<String, (Vec<Field>, Vec<String>)>, name: &str, into: &mut Vec<Field>) {
+/// The numbers of a struct's fields in protobuf, each with the field's name in JSON; or with those of a struct whose
+/// fields are there as if they were the holder's.
+fn numbers(raw: &Structs, name: &str) -> Outcome<Map<String, Value>> {
+    let mut rows = Map::new();
+    let Some((fields, inlined)) = raw.get(name) else {
+        return Err(format!("{name} is inlined, and of another package").into());
+    };
+    for field in fields {
+        if let Some(number) = field.number {
+            rows.insert(number.to_string(), json!(field.json));
+        }
+    }
+    for other in inlined {
+        if let Some(number) = other.number {
+            rows.insert(number.to_string(), Value::Object(numbers(raw, &other.go_type)?));
+        }
+    }
+    Ok(rows)
+}
+
+fn flatten(raw: &Structs, name: &str, into: &mut Vec<Field>) {
     let Some((fields, inlined)) = raw.get(name) else { return };
     for field in fields {
         into.push(Field {
@@ -433,10 +479,11 @@ fn flatten(raw: &BTreeMap<String, (Vec<Field>, Vec<String>)>, name: &str, into: 
             go_type: field.go_type.clone(),
             omit_empty: field.omit_empty,
             omit_zero: field.omit_zero,
+            number: field.number,
         });
     }
     for other in inlined {
-        flatten(raw, other, into);
+        flatten(raw, &other.go_type, into);
     }
 }
 

@@ -209,6 +209,15 @@ impl Definition {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
+    /// The `apiVersion` and the kind of what is sent to a subresource; to the resource itself, if there is no such one.
+    pub(crate) fn sent_to(&self, subresource: &str) -> (String, &str) {
+        let Some(sub) = self.subresource(subresource) else { return (self.api_version.clone(), &self.kind) };
+        let own = || self.api_version.clone();
+        let version =
+            sub.group_version.as_ref().map_or_else(own, |(group, version)| api_version(group, version));
+        (version, &sub.kind)
+    }
+
     /// Is the status written on its own?
     pub(crate) fn has_status(&self) -> bool {
         self.subresource("status").is_some()

@@ -41,6 +41,7 @@ mod partial;
 mod patching;
 mod pods;
 mod printers;
+mod protobuf;
 mod publish;
 mod read;
 mod request;

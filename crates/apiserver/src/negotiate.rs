@@ -6,6 +6,8 @@ use crate::{ApiError, go};
 
 /// The media types of objects. Watches know no YAML.
 const OBJECTS: &str = "application/json, application/yaml";
+/// Those of built-in kinds.
+const BUILTIN_OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch";
 /// More clauses than these are ignored: sorting them takes quadratic time.
 const MAX_CLAUSES: usize = 256;
@@ -256,17 +258,27 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// How the body of a request is written. No header, or an empty one, means JSON.
+/// What the body of a request is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    Text(Format),
+    /// Only objects of built-in kinds, and options of deletions.
+    Protobuf,
+}
+
+/// What the body of a request is written in. No header, or an empty one, means JSON. `protobuf` is whether that will do.
 ///
 /// # Errors
-/// 415 for anything else than JSON and YAML.
-pub(crate) fn body_format(content_type: Option<&str>) -> Result<Format, ApiError> {
+/// 415 for anything else.
+pub(crate) fn body_format(content_type: Option<&str>, protobuf: bool) -> Result<Input, ApiError> {
     match media_type(content_type.unwrap_or_default()).as_deref() {
-        Some("" | "application/json") => Ok(Format::Json),
-        Some("application/yaml") => Ok(Format::Yaml),
+        Some("" | "application/json") => Ok(Input::Text(Format::Json)),
+        Some("application/yaml") => Ok(Input::Text(Format::Yaml)),
+        Some("application/vnd.kubernetes.protobuf") if protobuf => Ok(Input::Protobuf),
         _ => {
+            let known = if protobuf { BUILTIN_OBJECTS } else { OBJECTS };
             let message = format!(
-                "the body of the request was in an unknown format - accepted media types include: {OBJECTS}"
+                "the body of the request was in an unknown format - accepted media types include: {known}"
             );
             Err(ApiError::new(415, "UnsupportedMediaType", message))
         }
@@ -400,28 +412,30 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_json_or_yaml() {
+    fn bodies_are_json_yaml_or_protobuf() {
         let cases = [
-            ("", Some(Format::Json)),
-            ("application/json", Some(Format::Json)),
-            ("Application/JSON; charset=utf-8", Some(Format::Json)),
-            ("application/json;", Some(Format::Json)),
-            (r#"application/yaml; a="b;\"c""#, Some(Format::Yaml)),
+            ("", Some(Input::Text(Format::Json))),
+            ("application/json", Some(Input::Text(Format::Json))),
+            ("Application/JSON; charset=utf-8", Some(Input::Text(Format::Json))),
+            ("application/json;", Some(Input::Text(Format::Json))),
+            (r#"application/yaml; a="b;\"c""#, Some(Input::Text(Format::Yaml))),
             ("application/json; charset", None),
             ("application/json; a=b c", None),
             ("application/x-yaml", None),
-            ("application/vnd.kubernetes.protobuf", None),
+            ("application/vnd.kubernetes.protobuf", Some(Input::Protobuf)),
             ("application/json/x", None),
             ("text/plain", None),
             (";", None),
             ("application/json; a=\"b", None),
         ];
         for (header, expected) in cases {
-            let found = body_format(Some(header));
+            let found = body_format(Some(header), true);
             assert_eq!(found.as_ref().ok().copied(), expected, "{header}");
             if let Err(error) = found {
                 assert_eq!((error.code, error.reason), (415, "UnsupportedMediaType"));
             }
+            let custom = body_format(Some(header), false).ok();
+            assert_eq!(custom, expected.filter(|input| *input != Input::Protobuf), "{header}");
         }
     }
 }

@@ -17,11 +17,12 @@ use crate::definition::{Definition, Part};
 use crate::delete::{self, Deleted};
 use crate::error::ApiError;
 use crate::features::Feature;
-use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
+use crate::negotiate::{self, Endpoint, Format, Input, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::partial;
 use crate::patching;
+use crate::protobuf;
 use crate::read::{Filter, Listing};
 use crate::request::{Query, RequestInfo};
 use crate::route::{self, Miss};
@@ -538,15 +539,25 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
     if request.body.is_empty() {
         return DeleteOptions::parse(None, request.query);
     }
-    let decoded = read_body(request)?;
+    // Upstream takes protobuf here whatever is deleted.
+    let decoded = read_body(request, true, ("meta.k8s.io/v1", "DeleteOptions"))?;
     DeleteOptions::parse(Some(&decoded.value), request.query)
 }
 
-/// The body as JSON, whatever it was written in.
-fn read_body(request: &ResourceRequest<'_>) -> Result<decode::Decoded, ApiError> {
+/// The body as JSON, whatever it was written in. What is expected is an `apiVersion` and a `kind`.
+fn read_body(
+    request: &ResourceRequest<'_>,
+    protobuf: bool,
+    (api_version, kind): (&str, &str),
+) -> Result<decode::Decoded, ApiError> {
     let content_type = header_text(request.headers, header::CONTENT_TYPE);
-    let format = negotiate::body_format(content_type)?;
-    parse_body(format, &request.body)
+    match negotiate::body_format(content_type, protobuf)? {
+        Input::Text(format) => parse_body(format, &request.body),
+        Input::Protobuf => {
+            let value = protobuf::decode(&request.body, api_version, kind)?;
+            Ok(decode::Decoded { value, duplicates: Vec::new() })
+        }
+    }
 }
 
 /// Reads JSON or YAML.
@@ -571,8 +582,11 @@ fn body(
     definition: &Definition,
     options: &WriteOptions,
 ) -> Result<Value, ApiError> {
-    let decode::Decoded { mut value, duplicates } = read_body(request)?;
-    check_kind(definition, &request.info.subresource, &mut value)?;
+    let subresource = &request.info.subresource;
+    let (api_version, kind) = definition.sent_to(subresource);
+    let builtin = !definition.model.is_custom();
+    let decode::Decoded { mut value, duplicates } = read_body(request, builtin, (&api_version, kind))?;
+    check_kind(definition, subresource, &mut value)?;
     let findings = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
     write::report(call, definition, findings, options)?;
     Ok(value)
@@ -584,13 +598,7 @@ pub(crate) fn check_kind(
     subresource: &str,
     object: &mut Value,
 ) -> Result<(), ApiError> {
-    let (mut kind, mut api_version) = (definition.kind.as_str(), definition.api_version().to_owned());
-    if let Some(sub) = definition.subresource(subresource) {
-        kind = &sub.kind;
-        if let Some((group, version)) = &sub.group_version {
-            api_version = crate::definition::api_version(group, version);
-        }
-    }
+    let (api_version, kind) = definition.sent_to(subresource);
     let (given_kind, given_version) = (text(object, "kind"), text(object, "apiVersion"));
     if given_kind.is_empty() && definition.model.is_custom() {
         let body = object::to_bytes(object);

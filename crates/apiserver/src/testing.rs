@@ -70,7 +70,7 @@ pub fn accept(header: &str) -> [Result<&'static str, u16>; 4] {
 
 /// Whether a `Content-Type` is one of bodies here.
 pub fn is_body(header: &str) -> bool {
-    negotiate::body_format(Some(header)).is_ok()
+    negotiate::body_format(Some(header), true).is_ok()
 }
 
 /// The `Table` of objects of a built-in kind, or of a custom one with these printer columns.

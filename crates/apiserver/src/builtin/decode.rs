@@ -70,7 +70,7 @@ impl Decoder {
     /// A value of a field, or of what is inside of it.
     fn value(&mut self, value: &mut Value, shape: &Shape, node: &Node, field: &str) {
         match (shape, value) {
-            (Shape::Any, _)
+            (Shape::Any(_), _)
             | (Shape::String, Value::String(_))
             | (Shape::Boolean, Value::Bool(_))
             | (Shape::Number, Value::Number(_))
@@ -233,7 +233,7 @@ pub(super) fn zero(shape: &Shape) -> Value {
         Shape::Boolean => false.into(),
         Shape::Integer { .. } | Shape::Number | Shape::IntOrString => 0.into(),
         Shape::Struct(_) => Value::Object(Map::new()),
-        Shape::Time | Shape::MicroTime | Shape::List(_) | Shape::Map(_) | Shape::Any => Value::Null,
+        Shape::Time | Shape::MicroTime | Shape::List(_) | Shape::Map(_) | Shape::Any(_) => Value::Null,
     }
 }
 
@@ -242,7 +242,7 @@ fn as_good_as_absent(value: &Value, shape: &Shape, absent: Option<Absent>) -> bo
         (Shape::List(_), Value::Array(items)) => items.is_empty(),
         (Shape::Map(_), Value::Object(map)) => map.is_empty(),
         (Shape::Bytes, Value::String(text)) => text.is_empty(),
-        (Shape::Any | Shape::Struct(_), _) => false,
+        (Shape::Any(_) | Shape::Struct(_), _) => false,
         (shape, value) => {
             matches!(absent, Some(Absent::Drop | Absent::Zero | Absent::Quantity)) && *value == zero(shape)
         }

@@ -10,6 +10,7 @@ mod defaults;
 mod packages;
 mod plan;
 mod prepare;
+mod protobuf;
 mod quantity;
 mod validate;
 
@@ -23,6 +24,7 @@ pub(crate) use decode::{Decoded, decode};
 pub(crate) use defaults::default;
 pub(crate) use packages::{component, components, document, packed, schemas};
 pub(crate) use prepare::prepare_create;
+pub(crate) use protobuf::{component_of, message};
 pub(crate) use quantity::Quantity;
 pub(crate) use validate::{validate, validate_content, validate_metadata};
 

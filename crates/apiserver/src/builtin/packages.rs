@@ -39,6 +39,7 @@ struct Unpacked {
     schemas: Map<String, Value>,
     absent: BTreeMap<String, BTreeMap<String, Absent>>,
     types: BTreeMap<String, Map<String, Value>>,
+    numbers: BTreeMap<String, Map<String, Value>>,
 }
 
 static UNPACKED: LazyLock<Box<[OnceLock<Unpacked>]>> =
@@ -72,6 +73,7 @@ fn unpacked(component: &str) -> Option<&'static Unpacked> {
         let mut schemas = object(package.schemas);
         let mut absent = BTreeMap::new();
         let mut types = BTreeMap::new();
+        let mut numbers = BTreeMap::new();
         for (name, schema) in &mut schemas {
             let mut rows = |key: &str| match schema.as_object_mut()?.remove(key)? {
                 Value::Object(rows) => Some(rows),
@@ -94,8 +96,11 @@ fn unpacked(component: &str) -> Option<&'static Unpacked> {
             if let Some(rows) = rows("x-go-type") {
                 types.insert(name.clone(), rows);
             }
+            if let Some(rows) = rows("x-protobuf") {
+                numbers.insert(name.clone(), rows);
+            }
         }
-        Unpacked { schemas, absent, types }
+        Unpacked { schemas, absent, types, numbers }
     }))
 }
 
@@ -112,6 +117,12 @@ pub(super) fn absent(name: &str) -> Option<&'static BTreeMap<String, Absent>> {
 /// The name of a field's Go type, where it is a scalar, or a list of scalars, of a type with a name.
 pub(super) fn go_type(component: &str, field: &str) -> Option<&'static str> {
     unpacked(component)?.types.get(component)?.get(field)?.as_str()
+}
+
+/// The numbers of a component's fields in protobuf: each with the field's name, or with those of a message whose fields
+/// are the component's own in JSON.
+pub(super) fn numbers(component: &str) -> Option<&'static Map<String, Value>> {
+    unpacked(component)?.numbers.get(component)
 }
 
 const REFERENCE: &str = "#/components/schemas/";

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::defaults::{self, Step};
 use super::packages::{self, Absent};
@@ -12,6 +12,8 @@ use super::packages::{self, Absent};
 pub(super) struct Node {
     pub(super) component: String,
     pub(super) fields: BTreeMap<String, Field>,
+    /// The fields by their numbers in protobuf.
+    pub(super) numbers: Numbers,
     /// Of `defaults.yaml`.
     pub(super) steps: &'static [Step],
 }
@@ -21,6 +23,17 @@ impl Node {
     pub(super) fn name(&self) -> &str {
         self.component.rsplit('.').next().unwrap_or_default()
     }
+}
+
+/// The fields of a protobuf message.
+pub(super) type Numbers = BTreeMap<u32, Place>;
+
+/// Where a field of a protobuf message is in JSON.
+pub(super) enum Place {
+    /// A field of that name.
+    Field(String),
+    /// A message whose fields are its holder's own.
+    Inline(Numbers),
 }
 
 /// A field of a struct.
@@ -50,8 +63,20 @@ pub(super) enum Shape {
     Struct(Link),
     List(Box<Self>),
     Map(Box<Self>),
-    /// Any JSON.
-    Any,
+    /// Any JSON, or one of a few forms.
+    Any(Free),
+}
+
+/// What may be of any form in JSON is a message of its own in protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Free {
+    /// JSON in a field of bytes.
+    Raw,
+    SchemaOrArray,
+    SchemaOrBool,
+    SchemaOrStringArray,
+    /// None: nothing of the sort is sent.
+    Other,
 }
 
 impl Shape {
@@ -70,7 +95,9 @@ impl Shape {
             }
             Self::List(items) => format!("[]{}", items.go_type()),
             Self::Map(values) => format!("map[string]{}", values.go_type()),
-            Self::String | Self::Time | Self::MicroTime | Self::Quantity | Self::Any => "string".to_owned(),
+            Self::String | Self::Time | Self::MicroTime | Self::Quantity | Self::Any(_) => {
+                "string".to_owned()
+            }
         }
     }
 }
@@ -114,7 +141,23 @@ fn compile(component: &str) -> Node {
         let default = schema.get("default").filter(|value| !zero(value)).cloned();
         (name.clone(), Field { shape: shape(schema), absent, default })
     });
-    Node { component: component.to_owned(), fields: fields.collect(), steps: defaults::steps(component) }
+    Node {
+        component: component.to_owned(),
+        fields: fields.collect(),
+        numbers: packages::numbers(component).map(numbers).unwrap_or_default(),
+        steps: defaults::steps(component),
+    }
+}
+
+fn numbers(rows: &Map<String, Value>) -> Numbers {
+    let places = rows.iter().filter_map(|(number, place)| {
+        let place = match place {
+            Value::Object(inner) => Place::Inline(numbers(inner)),
+            name => Place::Field(name.as_str()?.to_owned()),
+        };
+        Some((number.parse().ok()?, place))
+    });
+    places.collect()
 }
 
 fn shape(schema: &Value) -> Shape {
@@ -129,11 +172,11 @@ fn shape(schema: &Value) -> Shape {
                 let structured =
                     packages::component(target).is_some_and(|schema| schema.get("properties").is_some());
                 // A struct without fields still drops what it doesn't know; free forms say nothing about fields either.
-                if structured || !FREE.contains(&short) && packages::component(target).is_some_and(is_object)
-                {
+                let free = free(short);
+                if structured || free == Free::Other && packages::component(target).is_some_and(is_object) {
                     Shape::Struct(Link { name: target.to_owned(), node: OnceLock::new() })
                 } else {
-                    Shape::Any
+                    Shape::Any(free)
                 }
             }
         };
@@ -146,24 +189,25 @@ fn shape(schema: &Value) -> Shape {
             Shape::Integer { wide: schema.get("format").and_then(Value::as_str) != Some("int32") }
         }
         Some("number") => Shape::Number,
-        Some("array") => Shape::List(Box::new(schema.get("items").map_or(Shape::Any, shape))),
+        Some("array") => Shape::List(Box::new(schema.get("items").map_or(Shape::Any(Free::Other), shape))),
         Some("object") => match schema.get("additionalProperties") {
             Some(values) => Shape::Map(Box::new(shape(values))),
-            None => Shape::Any,
+            None => Shape::Any(Free::Other),
         },
-        _ => Shape::Any,
+        _ => Shape::Any(Free::Other),
     }
 }
 
 /// Components whose content is any JSON.
-const FREE: [&str; 6] = [
-    "FieldsV1",
-    "RawExtension",
-    "JSON",
-    "JSONSchemaPropsOrArray",
-    "JSONSchemaPropsOrBool",
-    "JSONSchemaPropsOrStringArray",
-];
+fn free(component: &str) -> Free {
+    match component {
+        "FieldsV1" | "RawExtension" | "JSON" => Free::Raw,
+        "JSONSchemaPropsOrArray" => Free::SchemaOrArray,
+        "JSONSchemaPropsOrBool" => Free::SchemaOrBool,
+        "JSONSchemaPropsOrStringArray" => Free::SchemaOrStringArray,
+        _ => Free::Other,
+    }
+}
 
 fn is_object(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
