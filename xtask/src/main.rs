@@ -12,6 +12,7 @@ mod bench_verdict;
 mod builtins;
 mod callgrind;
 mod cel;
+mod clients;
 mod corpora;
 mod faults;
 mod generate;
@@ -54,6 +55,10 @@ tasks
                                   compare a server that runs already instead of starting ours
     schema                      schemas of CustomResourceDefinitions against apiextensions-apiserver
     argo                        Argo CD's health checks in our sandbox against their published tests
+  clients [SUITE[/SCRIPT]…]   real clients' scripts on ours, against what they said on the real kube-apiserver:
+                              kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
+    --record                    run them on the real one only, and write their recordings anew
+    --real                      compare the real one with its recordings
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
@@ -118,6 +123,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "selectors"] => selectors::run(),
         ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
         ["conformance", "schema"] => schema::run(),
+        ["clients", words @ ..] => clients::run(words),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
             accuracy::run(markdown, differences)

@@ -39,7 +39,6 @@ pub(crate) fn build(name: &str) -> Outcome<Oracle> {
 }
 
 /// A program of others' that is built from its module.
-#[allow(dead_code, reason = "kubectl, Helm and the controllers are for the scripts of real clients")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Etcd,

@@ -21,8 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum Kind {
     /// etcd and kube-apiserver.
     Real,
-    /// `settled serve`.
+    /// `settled serve --memory`.
     Ours,
+    /// `settled serve` with its data on disk.
+    OursOnDisk,
 }
 
 /// A running server. It is killed, and its folder removed, when this is dropped.
@@ -30,8 +32,24 @@ pub(crate) struct Server {
     pub(crate) client: Client,
     /// From start to ready.
     pub(crate) took: Duration,
+    pub(crate) url: String,
+    /// The certificate that vouches for the server's.
+    pub(crate) ca: PathBuf,
+    pub(crate) folder: PathBuf,
     processes: Vec<Child>,
-    folder: PathBuf,
+}
+
+impl Server {
+    /// Kills ours, and starts it again on the same data and port.
+    pub(crate) fn restart(&mut self) -> Outcome<()> {
+        for child in &mut self.processes {
+            child.kill()?;
+            drop(child.wait());
+        }
+        let port = self.url.rsplit(':').next().unwrap_or_default();
+        self.processes = vec![serve(&self.folder, Kind::OursOnDisk, port)?];
+        ready(&self.client, &mut self.processes, &self.folder)
+    }
 }
 
 impl Drop for Server {
@@ -52,7 +70,7 @@ pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
     fs::create_dir_all(&folder)?;
     match kind {
         Kind::Real => real(folder),
-        Kind::Ours => ours(folder).map(Some),
+        Kind::Ours | Kind::OursOnDisk => ours(folder, kind).map(Some),
     }
 }
 
@@ -99,9 +117,10 @@ fn real(folder: PathBuf) -> Outcome<Option<Server>> {
     processes.push(apiserver?);
     let certificate = folder.join("certs/apiserver.crt");
     wait("kube-apiserver's certificate", &mut processes, &folder, || certificate.is_file())?;
-    let real = Client::new(&format!("https://127.0.0.1:{port}"), &certificate)?;
-    ready(&real, &mut processes, &folder)?;
-    Ok(Some(Server { client: real, took: start.elapsed(), processes, folder }))
+    let url = format!("https://127.0.0.1:{port}");
+    let client = Client::new(&url, &certificate)?;
+    ready(&client, &mut processes, &folder)?;
+    Ok(Some(Server { client, took: start.elapsed(), url, ca: certificate, folder, processes }))
 }
 
 /// What both servers are alike in: no admission of service accounts, whose tokens ours has no place for yet. What the real one
@@ -135,19 +154,24 @@ pub(crate) fn binary() -> Outcome<PathBuf> {
     Ok(binary)
 }
 
-fn ours(folder: PathBuf) -> Outcome<Server> {
+/// Starts `settled serve`.
+fn serve(folder: &Path, kind: Kind, port: &str) -> Outcome<Child> {
+    let binary = binary()?;
+    let log = |name: &str| File::options().create(true).append(true).open(folder.join(name));
+    let mut command = Command::new(binary);
+    command.args(["serve", "--port", port, "--data-dir"]).arg(folder.join("data"));
+    if kind == Kind::Ours {
+        command.arg("--memory");
+    }
+    command.arg("--token-auth-file").arg(folder.join("tokens.csv"));
+    command.stdin(Stdio::null()).stdout(log("settled.out")?).stderr(log("settled.log")?);
+    process::started(command.spawn(), &command)
+}
+
+fn ours(folder: PathBuf, kind: Kind) -> Outcome<Server> {
     fs::write(folder.join("tokens.csv"), token_file())?;
     let start = Instant::now();
-    let child = Command::new(binary()?)
-        .args(["serve", "--memory", "--port", "0", "--data-dir"])
-        .arg(folder.join("data"))
-        .arg("--token-auth-file")
-        .arg(folder.join("tokens.csv"))
-        .stdin(Stdio::null())
-        .stdout(File::create(folder.join("settled.out"))?)
-        .stderr(File::create(folder.join("settled.log"))?)
-        .spawn()?;
-    let mut processes = vec![child];
+    let mut processes = vec![serve(&folder, kind, "0")?];
     let config = folder.join("data/admin.kubeconfig");
     let cluster = || cluster(&fs::read(&config).ok()?);
     wait("the administrator's kubeconfig", &mut processes, &folder, || cluster().is_some())?;
@@ -156,7 +180,7 @@ fn ours(folder: PathBuf) -> Outcome<Server> {
     fs::write(&ca, certificate)?;
     let client = Client::new(&url, &ca)?;
     ready(&client, &mut processes, &folder)?;
-    Ok(Server { client, took: start.elapsed(), processes, folder })
+    Ok(Server { client, took: start.elapsed(), url, ca, folder, processes })
 }
 
 /// The URL of a kubeconfig's first cluster, and the certificate that vouches for it. Nothing while it isn't written to its end.
@@ -186,7 +210,7 @@ fn free_ports<const N: usize>() -> Outcome<[u16; N]> {
 }
 
 /// A key for service accounts, made by openssl: kube-apiserver does not start without.
-fn service_account_keys(folder: &Path) -> Outcome<()> {
+pub(crate) fn service_account_keys(folder: &Path) -> Outcome<()> {
     let key = folder.join("sa.key");
     let mut command = Command::new("openssl");
     command.args(["genrsa", "-out"]).arg(&key).arg("2048").stderr(Stdio::null()).stdout(Stdio::null());

@@ -1,0 +1,590 @@
+//! Real clients on our server: kubectl, Helm, and the real controllers, by scripts of shell commands.
+//!
+//! A script is `conformance/clients/SUITE/NAME.yaml`; beside it, `NAME.txt` is what its commands said on the real
+//! kube-apiserver, normalised. `conformance/clients/README.md` has the format.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+use settled_conformance::IDENTITIES;
+
+use crate::oracle::{self, Oracle, Program};
+use crate::server::{self, Kind, Server};
+use crate::{Outcome, corpora, process};
+
+/// The suites in the order of a whole run, the server each gets, and whether the real controllers run beside it.
+const SUITES: [(&str, Kind, bool); 4] = [
+    ("kubectl", Kind::Ours, false),
+    ("helm", Kind::Ours, true),
+    ("control-plane", Kind::Ours, true),
+    ("restart", Kind::OursOnDisk, true),
+];
+/// How long a step may take unless it says otherwise, in seconds.
+const PATIENCE: u64 = 60;
+/// How many lines of each component's log are shown after a failure.
+const SHOWN: usize = 15;
+/// The module of kwok, in whose folder its stages lie.
+const KWOK: oracle::Module = oracle::Module {
+    path: "sigs.k8s.io/kwok",
+    version: "v0.8.0",
+    sum: "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=",
+};
+/// What a fake kubelet does: nodes and their leases, and pods that run at once and complete if they are a Job's.
+const STAGES: [&str; 5] = [
+    "node/fast/node-initialize",
+    "node/heartbeat-with-lease/node-heartbeat-with-lease",
+    "pod/fast/pod-ready",
+    "pod/fast/pod-complete",
+    "pod/fast/pod-delete",
+];
+
+/// A script as its file has it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Script {
+    /// Why answers may differ from the real one's, by the beginning of the command.
+    #[serde(default)]
+    differs: BTreeMap<String, String>,
+    /// Files in the folder where the commands run: texts, or objects.
+    #[serde(default)]
+    files: BTreeMap<String, Value>,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Step {
+    Run(String),
+    Special(Special),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Special {
+    /// A shell command.
+    run: Option<String>,
+    /// Seconds until the command is ended.
+    within: Option<u64>,
+    /// What of its output is recorded; all of it unless said otherwise.
+    #[serde(default)]
+    record: Recorded,
+    /// The server is killed and started again: ours only.
+    #[serde(default)]
+    restart: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+enum Recorded {
+    #[default]
+    All,
+    /// The lines in order of the alphabet.
+    Sorted,
+    /// The exit code only.
+    Exit,
+}
+
+/// What a command said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    command: String,
+    /// Lines of output, of errors, and of the exit code, each with its mark.
+    lines: Vec<String>,
+}
+
+#[derive(Default)]
+struct Flags<'f> {
+    record: bool,
+    real: bool,
+    names: Vec<&'f str>,
+}
+
+/// Runs the scripts; false when one says something else than on the real server.
+pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
+    let mut flags = Flags::default();
+    for word in words {
+        match *word {
+            "--record" => flags.record = true,
+            "--real" => flags.real = true,
+            flag if flag.starts_with('-') => return Err(format!("no such flag: {flag}").into()),
+            name => flags.names.push(name),
+        }
+    }
+    for name in &flags.names {
+        let suite = name.split('/').next().unwrap_or_default();
+        if !SUITES.iter().any(|(known, ..)| *known == suite) {
+            return Err(format!("no such suite: {suite}").into());
+        }
+    }
+    let mut equal = true;
+    for (suite, kind, controllers) in SUITES {
+        let wanted = |name: &str| {
+            flags.names.is_empty()
+                || flags.names.iter().any(|word| *word == suite || *word == format!("{suite}/{name}"))
+        };
+        let scripts = scripts(suite, wanted)?;
+        if scripts.is_empty() {
+            continue;
+        }
+        let kind = if flags.record || flags.real { Kind::Real } else { kind };
+        equal &= run_suite(suite, &scripts, kind, controllers, flags.record)?;
+    }
+    Ok(equal)
+}
+
+fn folder(suite: &str) -> PathBuf {
+    corpora::root().join("conformance/clients").join(suite)
+}
+
+/// The scripts of a suite that are wanted, by name.
+fn scripts(suite: &str, wanted: impl Fn(&str) -> bool) -> Outcome<BTreeMap<String, Script>> {
+    let folder = folder(suite);
+    let mut scripts = BTreeMap::new();
+    for entry in fs::read_dir(&folder).map_err(|why| format!("{}: {why}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_none_or(|extension| extension != "yaml") || !wanted(&name) {
+            continue;
+        }
+        let mut json = Vec::new();
+        let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+        settled_manifest::yaml_to_json(&fs::read(&path)?, &mut json).map_err(|why| wrong(&why))?;
+        let script = serde_json::from_slice(&json).map_err(|why| wrong(&why))?;
+        scripts.insert(name, script);
+    }
+    Ok(scripts)
+}
+
+fn run_suite(
+    suite: &str,
+    scripts: &BTreeMap<String, Script>,
+    kind: Kind,
+    controllers: bool,
+    record: bool,
+) -> Outcome<bool> {
+    let Some(mut server) = server::start(kind)? else { return Ok(true) };
+    let Some(place) = Place::new(&server)? else { return Ok(true) };
+    let mut components =
+        if controllers { Components::start(&place, &server)? } else { Components::default() };
+    println!("{suite}: {kind:?} was ready after {:.0} ms", server.took.as_secs_f64() * 1000.0);
+
+    let normaliser = Normaliser::new(&place, &server)?;
+    let mut equal = true;
+    for (name, script) in scripts {
+        let start = Instant::now();
+        let said = place.script(name, script, kind, &mut server, &normaliser)?;
+        let file = folder(suite).join(format!("{name}.txt"));
+        let took = start.elapsed().as_secs_f64();
+        if record {
+            fs::write(&file, to_text(&said))?;
+            println!("  {name}: {} commands recorded, {took:.1} s", said.len());
+            continue;
+        }
+        let recorded = from_text(&fs::read_to_string(&file).unwrap_or_default());
+        let outcome = compare(script, &recorded, &said);
+        println!(
+            "  {name}: {} commands, {} as recorded, {} differ as said, {} differ; {took:.1} s",
+            said.len(),
+            outcome.equal,
+            outcome.meant,
+            outcome.wrong.len(),
+        );
+        for wrong in &outcome.wrong {
+            println!("{wrong}");
+        }
+        equal &= outcome.wrong.is_empty();
+    }
+    components.report(!equal, &normaliser)?;
+    Ok(equal)
+}
+
+#[derive(Default)]
+struct Compared {
+    equal: usize,
+    meant: usize,
+    wrong: Vec<String>,
+}
+
+fn compare(script: &Script, recorded: &[Said], said: &[Said]) -> Compared {
+    let mut outcome = Compared::default();
+    if recorded.len() != said.len() {
+        outcome.wrong.push(format!(
+            "    {} commands are recorded, {} were run: record again",
+            recorded.len(),
+            said.len()
+        ));
+    }
+    for (recorded, said) in recorded.iter().zip(said) {
+        if recorded == said {
+            outcome.equal += 1;
+        } else if script.differs.keys().any(|begins| said.command.starts_with(begins)) {
+            outcome.meant += 1;
+        } else {
+            outcome.wrong.push(difference(recorded, said));
+        }
+    }
+    outcome
+}
+
+/// The lines that only one of the two has, in their order, without those that both begin or end with.
+fn difference(recorded: &Said, said: &Said) -> String {
+    let mut text = format!("    $ {}", said.command.trim_end().replace('\n', "\n      "));
+    if recorded.command != said.command {
+        text.push_str("\n    another command is recorded: record again");
+        return text;
+    }
+    let (mut a, mut b) = (recorded.lines.as_slice(), said.lines.as_slice());
+    while let ([x, rest_a @ ..], [y, rest_b @ ..]) = (a, b)
+        && x == y
+    {
+        (a, b) = (rest_a, rest_b);
+    }
+    while let ([rest_a @ .., x], [rest_b @ .., y]) = (a, b)
+        && x == y
+    {
+        (a, b) = (rest_a, rest_b);
+    }
+    for (mark, lines) in [("real", a), ("ours", b)] {
+        for line in lines.iter().take(40) {
+            let _ = write!(text, "\n      {mark} {line}");
+        }
+    }
+    text
+}
+
+/// Commands begin with `$ `, their further lines with `> `; then what they said.
+fn to_text(said: &[Said]) -> String {
+    let mut text = String::new();
+    for one in said {
+        text.push_str("$ ");
+        text.push_str(&one.command.trim_end().replace('\n', "\n> "));
+        text.push('\n');
+        for line in &one.lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn from_text(text: &str) -> Vec<Said> {
+    let mut all: Vec<Said> = Vec::new();
+    for line in text.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            all.push(Said { command: command.to_owned(), lines: Vec::new() });
+        } else if let Some(last) = all.last_mut() {
+            match line.strip_prefix("> ") {
+                Some(more) => last.command = format!("{}\n{more}", last.command),
+                None => last.lines.push(line.to_owned()),
+            }
+        }
+    }
+    all
+}
+
+/// Where commands run: programs by name, a kubeconfig, a home of their own.
+struct Place {
+    folder: PathBuf,
+    bin: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Place {
+    /// Nothing, and a line that says so, when a program can't be had here.
+    fn new(server: &Server) -> Outcome<Option<Self>> {
+        let folder = server.folder.join("clients");
+        let bin = folder.join("bin");
+        fs::create_dir_all(&bin)?;
+        for (name, program) in [
+            ("kubectl", Program::Kubectl),
+            ("helm", Program::Helm),
+            ("kube-controller-manager", Program::KubeControllerManager),
+            ("kube-scheduler", Program::KubeScheduler),
+            ("kwok", Program::Kwok),
+        ] {
+            match oracle::program(program)? {
+                Oracle::Ready(path) => symlink(path, bin.join(name))?,
+                Oracle::Skipped(why) => {
+                    println!("SKIPPED: {why}");
+                    return Ok(None);
+                }
+            }
+        }
+        let kubeconfig = folder.join("kubeconfig");
+        fs::write(&kubeconfig, kubeconfig_text(server, "default"))?;
+        Ok(Some(Self { folder, bin, kubeconfig }))
+    }
+
+    fn script(
+        &self,
+        name: &str,
+        script: &Script,
+        kind: Kind,
+        server: &mut Server,
+        normaliser: &Normaliser,
+    ) -> Outcome<Vec<Said>> {
+        let work = self.folder.join(name);
+        fs::create_dir_all(work.join("home"))?;
+        fs::write(work.join("kubeconfig"), kubeconfig_text(server, name))?;
+        for (file, content) in &script.files {
+            let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+            fs::write(work.join(file), text)?;
+        }
+        let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        fs::write(work.join(".namespace"), namespace.to_string())?;
+        let made = self.command(&work, "kubectl create -f .namespace", PATIENCE)?;
+        if made.2 != 0 {
+            return Err(format!("{name}: the namespace can't be made: {}", made.1).into());
+        }
+        let mut said = Vec::new();
+        for step in &script.steps {
+            let (command, within, recorded) = match step {
+                Step::Run(command) => (command, PATIENCE, Recorded::All),
+                Step::Special(special) => {
+                    if special.restart && kind == Kind::OursOnDisk {
+                        server.restart()?;
+                    }
+                    let Some(command) = &special.run else { continue };
+                    (command, special.within.unwrap_or(PATIENCE), special.record)
+                }
+            };
+            let (output, errors, code) = self.command(&work, command, within)?;
+            let mut lines = Vec::new();
+            if recorded != Recorded::Exit {
+                let marked = |mark: &str, text: &str| -> Vec<String> {
+                    let lines = normaliser.apply(text);
+                    lines.lines().map(|line| format!("{mark} {line}").trim_end().to_owned()).collect()
+                };
+                lines.extend(marked(" ", &output));
+                if recorded == Recorded::Sorted {
+                    lines.sort();
+                }
+                lines.extend(marked("!", &errors));
+            }
+            if code != 0 {
+                lines.push(format!("= {code}"));
+            }
+            said.push(Said { command: command.trim_end().to_owned(), lines });
+        }
+        Ok(said)
+    }
+
+    /// Output, errors and exit code of a shell command; 124 when it was ended because it took too long.
+    fn command(&self, work: &Path, command: &str, within: u64) -> Outcome<(String, String, i32)> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        // Into files: what a command leaves running in the background holds no pipe open.
+        let (output, errors) = (work.join(".output"), work.join(".errors"));
+        let mut shell = Command::new("timeout");
+        shell
+            .args(["--kill-after=2", &within.to_string(), "sh", "-c", command])
+            .current_dir(work)
+            .env("PATH", format!("{}:{path}", self.bin.display()))
+            .env("HOME", work.join("home"))
+            .env("KUBECONFIG", work.join("kubeconfig"))
+            .env("ADMIN_KUBECONFIG", &self.kubeconfig)
+            .env("CHART", corpora::root().join("conformance/clients/chart"))
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null())
+            .stdout(File::create(&output)?)
+            .stderr(File::create(&errors)?);
+        let status = process::started(shell.status(), &shell)?;
+        let read = |file: &Path| fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok((read(&output)?, read(&errors)?, status.code().unwrap_or(-1)))
+    }
+}
+
+/// All identities as users; the administrator is the current one.
+fn kubeconfig_text(server: &Server, namespace: &str) -> String {
+    let users: Vec<Value> = IDENTITIES
+        .iter()
+        .map(|one| serde_json::json!({"name": one.name, "user": {"token": one.token}}))
+        .collect();
+    serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "it", "cluster": {"server": server.url, "certificate-authority": server.ca}}],
+        "users": users,
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin", "namespace": namespace}}],
+        "current-context": "it",
+    })
+    .to_string()
+}
+
+/// The real controllers, pointed at a server. They end with this.
+#[derive(Default)]
+struct Components {
+    running: Vec<(String, Child, PathBuf)>,
+}
+
+impl Drop for Components {
+    fn drop(&mut self) {
+        for (_, child, _) in &mut self.running {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+impl Components {
+    fn start(place: &Place, server: &Server) -> Outcome<Self> {
+        let stages = match oracle::download(&KWOK)? {
+            Oracle::Ready(folder) => folder.join("kustomize/stage"),
+            Oracle::Skipped(why) => return Err(why.into()),
+        };
+        let mut text = String::new();
+        for stage in STAGES {
+            let file = stages.join(format!("{stage}.yaml"));
+            text.push_str(&fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?);
+            text.push_str("\n---\n");
+        }
+        let config = place.folder.join("stages.yaml");
+        fs::write(&config, text)?;
+        let key = server.folder.join("sa.key");
+        if !key.is_file() {
+            server::service_account_keys(&server.folder)?;
+        }
+        let kubeconfig = format!("--kubeconfig={}", place.kubeconfig.display());
+        let mut components = Self::default();
+        let manager = [
+            "--controllers=*".to_owned(),
+            format!("--service-account-private-key-file={}", key.display()),
+            format!("--root-ca-file={}", server.ca.display()),
+            // Quick enough for a script to wait for.
+            "--concurrent-gc-syncs=4".to_owned(),
+        ];
+        components.add(
+            place,
+            "kube-controller-manager",
+            [kubeconfig.clone()].into_iter().chain(ALONE.map(str::to_owned)).chain(manager),
+        )?;
+        components.add(
+            place,
+            "kube-scheduler",
+            [kubeconfig.clone()].into_iter().chain(ALONE.map(str::to_owned)),
+        )?;
+        let kwok = [
+            kubeconfig,
+            "--manage-all-nodes=true".to_owned(),
+            "--node-lease-duration-seconds=40".to_owned(),
+            format!("--config={}", config.display()),
+        ];
+        components.add(place, "kwok", kwok.into_iter())?;
+        Ok(components)
+    }
+
+    fn add(&mut self, place: &Place, name: &str, flags: impl Iterator<Item = String>) -> Outcome<()> {
+        let log = place.folder.join(format!("{name}.log"));
+        let mut command = Command::new(place.bin.join(name));
+        command
+            .args(flags)
+            .env("HOME", &place.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log)?);
+        let child = process::started(command.spawn(), &command)?;
+        self.running.push((name.to_owned(), child, log));
+        Ok(())
+    }
+
+    /// What the components complained of, each text once; the ends of their logs too after a failure.
+    fn report(&mut self, failed: bool, normaliser: &Normaliser) -> Outcome<()> {
+        for (name, child, log) in &mut self.running {
+            if let Some(status) = child.try_wait()? {
+                println!("  {name} ended by itself: {status}");
+            }
+            let text = fs::read_to_string(&log)?;
+            let mut errors: BTreeMap<String, usize> = BTreeMap::new();
+            for line in text.lines().filter(|line| is_error(line)) {
+                *errors.entry(normaliser.apply(line).trim_end().to_owned()).or_default() += 1;
+            }
+            if !errors.is_empty() {
+                println!("  {name} complained:");
+            }
+            for (error, times) in errors {
+                println!("    {times} times {}", error.chars().take(400).collect::<String>());
+            }
+            if failed {
+                println!("  the end of {name}'s log:");
+                let lines: Vec<&str> = text.lines().collect();
+                for line in &lines[lines.len().saturating_sub(SHOWN)..] {
+                    println!("    {line}");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// No election, and no server of their own.
+const ALONE: [&str; 4] = [
+    "--leader-elect=false",
+    "--secure-port=0",
+    "--kube-api-content-type=application/json",
+    "--kube-api-qps=1000",
+];
+
+/// Whether a line of a log is an error: klog's `E1121 …`, or kwok's.
+fn is_error(line: &str) -> bool {
+    let klog = line.strip_prefix('E').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    klog || line.contains("\"level\":\"ERROR\"") || line.contains("level=error")
+}
+
+/// Replaces what differs from run to run.
+struct Normaliser {
+    rules: Vec<(Regex, &'static str)>,
+    texts: Vec<(String, &'static str)>,
+}
+
+impl Normaliser {
+    fn new(place: &Place, server: &Server) -> Outcome<Self> {
+        let rules = [
+            (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
+            // A second may end between two writes.
+            (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4} UTC|[+-]\d\d:\d\d)?", "TIME"),
+            (r"[A-Z][a-z]{2},? [A-Z0-9][a-z0-9]{1,2} [A-Za-z0-9]{2,3} [0-9: ]{13}( [+-]\d{4})?", "TIME"),
+            (r"\b([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "$1 "),
+            (r"\b\d+m\d+s\b|\b\d+s\b|\b0 seconds ago\b|<unknown>|<invalid>", "AGE"),
+            (r"( ago)? \(x\d+ over AGE\)", "$1"),
+            (r#"(resourceVersion"?: ?"?|resourceVersion:)\d+"#, "${1}RV"),
+            (r"(Resource Version:? +)\d+", "${1}RV"),
+            (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-XXXXX"),
+            (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
+            (r"\b10\.(244|[1-9]\d*)\.\d{1,3}\.\d{1,3}\b", "POD-IP"),
+            (r"127\.0\.0\.1:\d+", "HOST"),
+            (r"\bnodePort: 3\d{4}\b", "nodePort: PORT"),
+            (r":3\d{4}/(TCP|UDP)", ":PORT/$1"),
+            // Columns are as wide as their widest value.
+            (r"(\S) {2,}", "$1  "),
+            (r"(?m) +$", ""),
+        ];
+        let rules = rules.into_iter().map(|(rule, with)| Ok((Regex::new(rule)?, with)));
+        let texts = vec![
+            (place.folder.display().to_string(), "DIR"),
+            (server.folder.display().to_string(), "DIR"),
+            (corpora::root().display().to_string(), "REPOSITORY"),
+        ];
+        Ok(Self { rules: rules.collect::<Result<_, regex::Error>>()?, texts })
+    }
+
+    fn apply(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (from, with) in &self.texts {
+            text = text.replace(from, with);
+        }
+        for (rule, with) in &self.rules {
+            if let std::borrow::Cow::Owned(new) = rule.replace_all(&text, *with) {
+                text = new;
+            }
+        }
+        text
+    }
+}
