@@ -12,6 +12,7 @@ const PLAIN: Behaviour = Behaviour {
     dependents: Dependents::Delete,
     returns_deleted: false,
     status_keeps: StatusKeeps::Nothing,
+    whole_metadata: false,
 };
 
 const COUNTED: Behaviour = Behaviour { generation: true, ..PLAIN };

@@ -188,7 +188,7 @@ impl Core {
         };
         let mut call = Call::new("kube-apiserver");
         let options = WriteOptions::internal();
-        self.update(&mut call, &target, Part::Status, Change::Patch(&change), &options).await?;
+        self.update(&mut call, &target, Part::Status, Change::With(&change), &options).await?;
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl Core {
         };
         let mut call = Call::new("kube-apiserver");
         let options = WriteOptions::internal();
-        self.update(&mut call, &target, Part::Main, Change::Patch(&change), &options).await?;
+        self.update(&mut call, &target, Part::Main, Change::With(&change), &options).await?;
         Ok(())
     }
 }

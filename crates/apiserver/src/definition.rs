@@ -7,6 +7,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
+use serde_json::{Value, json};
 use settled_managed_fields::FieldManager;
 use settled_store::{Entry, Resource};
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ use crate::builtin::BuiltinKind;
 use crate::error::GroupResource;
 use crate::model::{Builtin, Model, Types};
 use crate::object::Head;
-use crate::scale::ScalePaths;
+use crate::scale::{self, ScalePaths};
 use crate::selector::SelectableFields;
 use crate::table::Columns;
 
@@ -223,6 +224,13 @@ impl Definition {
         self.subresource("status").is_some()
     }
 
+    /// What there is before there is an object: to Go a struct with all its fields.
+    pub(crate) fn empty(&self) -> Value {
+        let mut empty = json!({"apiVersion": self.api_version, "kind": self.kind});
+        self.model.fill_zeros(&mut empty);
+        empty
+    }
+
     /// Who keeps the books on who owns which field of a part.
     pub(crate) fn field_manager(&self, part: Part) -> &FieldManager<Types> {
         let (at, subresource) = match part {
@@ -235,6 +243,10 @@ impl Definition {
         };
         let cell = &self.managers[at];
         cell.get_or_init(|| {
+            if part == Part::Scale {
+                let types = Types::scale();
+                return FieldManager::new(types, scale::API_VERSION, scale::KIND).with_subresource(subresource);
+            }
             let types = self.model.types(self);
             let mut manager = FieldManager::new(types.clone(), &self.api_version, &self.kind);
             if !subresource.is_empty() {

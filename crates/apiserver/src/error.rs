@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+use crate::go;
+
 /// An error that becomes the answer to a request: a `Status` with upstream's reason and text.
 ///
 /// Clients branch on the code and the reason, and tools search the message, so the three come from upstream
@@ -144,7 +146,13 @@ impl ApiError {
     /// The object is not valid; `kind` is that of the object, not the resource.
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let texts: Vec<String> = causes.iter().map(ToString::to_string).collect();
+        // Upstream checks some things twice; its message says them once.
+        let mut texts: Vec<String> = Vec::new();
+        for text in causes.iter().map(ToString::to_string) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let kind = GroupResource { group, resource: kind };
         let message = match texts.as_slice() {
             [] => format!("{kind} {name:?} is invalid"),
@@ -152,6 +160,18 @@ impl ApiError {
             several => format!("{kind} {name:?} is invalid: [{}]", several.join(", ")),
         };
         Self::new(422, "Invalid", message).about(kind, name).because(causes)
+    }
+
+    /// A patch, or what it makes of an object, can't be used. Upstream knows of no kind there.
+    #[must_use]
+    pub fn invalid_patch(shown: &str, why: &str) -> Self {
+        let message = format!("Invalid value: {}: {why}", go::quote(shown));
+        Self::invalid("", "", "", vec![Cause::new("FieldValueInvalid", message, "patch")])
+    }
+
+    /// An error that says nothing but its code, though upstream gives it (empty) details.
+    pub fn generic(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { detailed: true, ..Self::new(code, reason, message) }
     }
 
     /// Something failed here, not in the request.

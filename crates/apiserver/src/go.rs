@@ -55,6 +55,21 @@ pub(crate) fn display(value: &Value) -> String {
     }
 }
 
+/// `%v` of any value: `map[a:1 b:[x y]]`.
+pub(crate) fn verbose(value: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(verbose).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let pairs: Vec<String> = map.iter().map(|(name, value)| format!("{name}:{}", verbose(value))).collect();
+            format!("map[{}]", pairs.join(" "))
+        }
+        scalar => display(scalar),
+    }
+}
+
 /// A float's shortest text, with an exponent where it is not one of the plain ones. The exponent has at least `digits`
 /// digits.
 fn float(value: f64, plain: Range<i32>, digits: usize) -> String {

@@ -15,6 +15,8 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// How the names of a kind are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
+    /// Anything at all.
+    Any,
     /// Anything that can be a part of a path: RBAC's.
     Path,
     /// Lower case words with dots between them: most kinds.
@@ -50,6 +52,11 @@ fn is_label(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
 }
 
+/// Are these labels with dots between them?
+pub(crate) fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
 fn is_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(u8::is_ascii_alphanumeric)
@@ -66,20 +73,21 @@ impl NameRule {
             None => name.to_owned(),
         };
         let too_long =
-            |limit: usize| (name.len() > limit).then(|| format!("must be no more than {limit} bytes"));
+            |limit: usize| (name.len() > limit).then(|| format!("must be no more than {limit} characters"));
         let mut errors = Vec::new();
         match self {
+            Self::Any => {}
             Self::Path => return path_segment_errors(name, prefix),
             Self::Subdomain => {
                 errors.extend(too_long(MAX_NAME));
-                if full.is_empty() || !full.split('.').all(is_label) {
+                if !is_subdomain(&full) {
                     errors.push(SUBDOMAIN.to_owned());
                 }
             }
             Self::Label => {
                 errors.extend(too_long(63));
                 if !is_label(&full) {
-                    errors.push(if full.contains('.') && full.split('.').all(is_label) {
+                    errors.push(if is_subdomain(&full) {
                         "must not contain dots".to_owned()
                     } else {
                         LABEL.to_owned()
@@ -120,18 +128,17 @@ pub(crate) fn qualified_name_errors(name: &str) -> Vec<String> {
                 errors.push("prefix part must be non-empty".to_owned());
             } else {
                 let wrong = NameRule::Subdomain.errors(prefix, false);
-                errors.extend(wrong.into_iter().map(|error| format!("prefix part {error}")));
+                // Upstream has two texts for the same rule.
+                let wrong = wrong.into_iter().map(|error| error.replacen("253 characters", "253 bytes", 1));
+                errors.extend(wrong.map(|error| format!("prefix part {error}")));
             }
             name
         }
         _ => {
+            let rule = QUALIFIED.trim_start_matches("name part ");
             return vec![format!(
-                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
-                 with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
-                 validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and \
-                 '/' (e.g. 'example.com/MyName')"
-            )
-            .replace("a valid label key", "a qualified name")];
+                "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
         }
     };
     if name.is_empty() {
@@ -201,7 +208,7 @@ pub(crate) fn validate(object: &Value, namespaced: bool, names: NameRule) -> Vec
         causes.push(invalid("metadata.generation", &json!(generation), "must be greater than or equal to 0"));
     }
     validate_labels(metadata.get("labels"), "metadata.labels", &mut causes);
-    validate_annotations(metadata.get("annotations"), &mut causes);
+    validate_annotations(metadata.get("annotations"), "metadata.annotations", &mut causes);
     validate_owners(metadata.get("ownerReferences"), &mut causes);
     let finalizers = finalizers(object);
     for finalizer in &finalizers {
@@ -224,18 +231,18 @@ pub(crate) fn validate_labels(labels: Option<&Value>, field: &str, causes: &mut 
     }
 }
 
-fn validate_annotations(annotations: Option<&Value>, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "metadata.annotations";
+/// What is wrong with annotations.
+pub(crate) fn validate_annotations(annotations: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
     let Some(annotations) = annotations.and_then(Value::as_object) else { return };
     let mut size = 0;
     for (name, value) in annotations {
         size += name.len() + value.as_str().map_or(0, str::len);
         let wrong = qualified_name_errors(&name.to_lowercase());
-        causes.extend(wrong.iter().map(|why| invalid(FIELD, &json!(name), why)));
+        causes.extend(wrong.iter().map(|why| invalid(field, &json!(name), why)));
     }
     if size > MAX_ANNOTATIONS {
         let message = format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes");
-        causes.push(Cause::new("FieldValueTooLong", message, FIELD));
+        causes.push(Cause::new("FieldValueTooLong", message, field));
     }
 }
 

@@ -14,6 +14,7 @@ use crate::custom::{self, Custom};
 use crate::definition::{Definition, Part};
 use crate::error::Cause;
 use crate::metadata::{self, NameRule};
+use crate::scale;
 
 /// The schema of definitions. They are checked by what reads them.
 const CRD_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
@@ -60,6 +61,8 @@ pub(crate) struct Behaviour {
     pub(crate) returns_deleted: bool,
     /// What of `metadata` a write to the status can't change.
     pub(crate) status_keeps: StatusKeeps,
+    /// An update checks `metadata` as a create does.
+    pub(crate) whole_metadata: bool,
 }
 
 /// What happens to dependents if the request does not say.
@@ -96,6 +99,7 @@ impl Behaviour {
         dependents: Dependents::Delete,
         returns_deleted: false,
         status_keeps: StatusKeeps::All,
+        whole_metadata: false,
     };
 }
 
@@ -151,11 +155,18 @@ impl Model {
         }
     }
 
+    /// Fills in what a built-in kind always has.
+    pub(crate) fn fill_zeros(&self, object: &mut Value) {
+        if let Self::Builtin(builtin) = self {
+            builtin::fill_zeros(builtin.row, object);
+        }
+    }
+
     /// What is wrong with a new object.
     pub(crate) fn validate_create(&self, definition: &Definition, new: &Value) -> Vec<Cause> {
         match self {
             Self::Builtin(builtin) => {
-                let mut causes = builtin::validate(builtin.row, new, None);
+                let mut causes = builtin::validate(builtin.row, new);
                 if builtin.row.schema_name == CRD_SCHEMA {
                     causes.extend(custom::validate_definition(new, None));
                 }
@@ -178,7 +189,15 @@ impl Model {
         old: &Value,
     ) -> Vec<Cause> {
         let mut causes = metadata::validate(new, definition.namespaced, NameRule::Path);
+        // All of upstream's strategies check the second part again, and its clients see the causes twice.
         causes.extend(metadata::validate_update(new, old));
+        causes.extend(metadata::validate_update(new, old));
+        if let Self::Builtin(builtin) = self
+            && builtin.behaviour.whole_metadata
+            && part == Part::Main
+        {
+            causes.extend(metadata::validate(new, definition.namespaced, builtin::name_rule(builtin.row)));
+        }
         match self {
             // The rules are about what people ask for; controllers say what they see.
             Self::Builtin(_) if part != Part::Main && part != Part::Scale => {}
@@ -277,6 +296,18 @@ impl Model {
 pub(crate) struct Types(pub(crate) Arc<Vec<(String, String, Arc<Schema>)>>);
 
 impl Types {
+    /// That of the subresource `scale`.
+    pub(crate) fn scale() -> Self {
+        // Any of the groups whose kinds can be scaled has it.
+        let schemas = builtin::schemas("apps/v1");
+        let schema = schemas.as_object().map(|schemas| Schema::from_open_api(schemas, false));
+        let (name, schema) = match schema {
+            Some(Ok(schema)) => (builtin::SCALE.to_owned(), Arc::new(schema)),
+            _ => (String::new(), Schema::deduced()),
+        };
+        Self(Arc::new(vec![(scale::API_VERSION.to_owned(), name, schema)]))
+    }
+
     /// All versions.
     pub(crate) fn versions(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(version, _, _)| version.as_str())

@@ -5,9 +5,11 @@ use settled_patch::{
     JsonPatch, PatchError, decode_merge_patch, decode_strategic_patch, merge_patch, strategic_merge,
 };
 
+use crate::builtin;
 use crate::core::Call;
-use crate::definition::Definition;
+use crate::definition::{Definition, Part};
 use crate::error::ApiError;
+use crate::go;
 use crate::negotiate::{self, Format};
 use crate::options::WriteOptions;
 use crate::resource::parse_body;
@@ -52,52 +54,55 @@ impl Kind {
     }
 }
 
-/// A patch that was read, for one object or, after a conflict, for its next version.
-pub(crate) enum Patch<'a> {
-    Json(JsonPatch),
-    Merge(Value),
-    Strategic(Value, &'a Definition),
+/// A patch of any kind but apply, not read yet: upstream looks for the object first.
+pub(crate) struct Patch<'a> {
+    kind: Kind,
+    definition: &'a Definition,
+    body: &'a [u8],
+}
+
+/// What a patch makes of an object.
+pub(crate) struct Patched {
+    pub(crate) object: Value,
+    /// What the strict reading of the patch found.
+    pub(crate) findings: Vec<String>,
+    /// The patch, where messages show it instead of the object.
+    patch: Option<Value>,
 }
 
 impl<'a> Patch<'a> {
-    /// Reads any patch but apply.
-    pub(crate) fn parse(
-        call: &mut Call<'_>,
-        kind: Kind,
-        definition: &'a Definition,
-        body: &[u8],
-        options: &WriteOptions,
-    ) -> Result<Self, ApiError> {
-        let (patch, findings) = match kind {
-            Kind::Json => {
-                let patch = JsonPatch::decode(body).map_err(failed)?;
-                let findings = patch.strict_errors().to_vec();
-                (Self::Json(patch), findings)
-            }
-            Kind::Merge | Kind::Apply => {
-                let decoded = decode_merge_patch(body).map_err(failed)?;
-                (Self::Merge(decoded.patch), decoded.strict_errors)
-            }
-            Kind::Strategic => {
-                let decoded = decode_strategic_patch(body).map_err(failed)?;
-                (Self::Strategic(decoded.patch, definition), decoded.strict_errors)
-            }
-        };
-        report(call, definition, findings, options)?;
-        Ok(patch)
+    pub(crate) const fn new(kind: Kind, definition: &'a Definition, body: &'a [u8]) -> Self {
+        Self { kind, definition, body }
     }
 
-    /// The object that the patch makes of another.
-    pub(crate) fn apply(&self, old: &Value) -> Result<Value, ApiError> {
-        match self {
-            Self::Json(patch) => patch.apply(old),
-            Self::Merge(patch) => merge_patch(old, patch),
-            Self::Strategic(patch, definition) => {
-                let (types, name) = definition.model.patch_types(definition);
-                strategic_merge(old, patch, &*types, &name)
+    /// The object that the patch makes of another. A subresource may have other types than the definition's.
+    pub(crate) fn apply(&self, old: &Value, part: Part) -> Result<Patched, ApiError> {
+        let (object, findings, patch) = match self.kind {
+            Kind::Json => {
+                let patch = JsonPatch::decode(self.body).map_err(failed)?;
+                (patch.apply(old), patch.strict_errors().to_vec(), None)
             }
-        }
-        .map_err(failed)
+            Kind::Merge | Kind::Apply => {
+                let decoded = decode_merge_patch(self.body).map_err(failed)?;
+                (merge_patch(old, &decoded.patch), decoded.strict_errors, None)
+            }
+            Kind::Strategic => {
+                let decoded = decode_strategic_patch(self.body).map_err(failed)?;
+                let (types, name) = self.definition.model.patch_types(self.definition);
+                let name = if part == Part::Scale { builtin::SCALE.to_owned() } else { name };
+                let object = strategic_merge(old, &decoded.patch, &*types, &name);
+                (object, decoded.strict_errors, Some(decoded.patch))
+            }
+        };
+        Ok(Patched { object: object.map_err(failed)?, findings, patch })
+    }
+}
+
+impl Patched {
+    /// What was patched can't be an object of its kind.
+    pub(crate) fn refused(&self, object: &Value, why: &str) -> ApiError {
+        let shown = self.patch.as_ref().map_or_else(|| go::json(object), go::verbose);
+        ApiError::invalid_patch(&shown, why)
     }
 }
 
@@ -105,7 +110,8 @@ fn failed(error: PatchError) -> ApiError {
     match error {
         PatchError::BadRequest(message) => ApiError::bad_request(message),
         PatchError::Invalid(_) => {
-            ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request")
+            let message = "the server rejected our request due to an error in our request";
+            ApiError::generic(422, "Invalid", message)
         }
         PatchError::TooLarge(message) => ApiError::new(413, "RequestEntityTooLarge", message),
         other => ApiError::new(500, "", other.to_string()),

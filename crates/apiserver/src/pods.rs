@@ -339,7 +339,7 @@ impl Core {
         let now = call.now;
         let take = |old: &Value| take_one(old, target.name, now);
         let options = WriteOptions { dry_run, ..WriteOptions::internal() };
-        self.update(call, &budget, Part::Status, Change::Patch(&take), &options).await?;
+        self.update(call, &budget, Part::Status, Change::With(&take), &options).await?;
         Ok(None)
     }
 }

@@ -392,12 +392,10 @@ impl Core {
         let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
         let part = part(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
         let body = body(call, request, target.definition, &options)?;
+        let outcome = self.update(call, target, part, Change::Replace(&body), &options).await?;
         if part == Part::Scale {
-            let apply = |old: &Value| target.definition.with_scale(old, &body);
-            let outcome = self.update(call, target, part, Change::Patch(&apply), &options).await?;
             return self.answer_scale(&shape, target.definition, outcome);
         }
-        let outcome = self.update(call, target, part, Change::Replace(&body), &options).await?;
         self.answer_outcome(&shape, target.definition, outcome)
     }
 
@@ -462,21 +460,11 @@ impl Core {
         let kind = patching::Kind::parse(content_type, target.definition)?;
         let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;
         let outcome = if kind == patching::Kind::Apply {
-            let mut config = patching::configuration(call, target.definition, &request.body, &options)?;
-            if part == Part::Scale {
-                config = target.definition.configuration_of_scale(call, &config)?;
-            }
+            let config = patching::configuration(call, target.definition, &request.body, &options)?;
             self.update(call, target, part, Change::Apply(&config), &options).await?
         } else {
-            let patch = patching::Patch::parse(call, kind, target.definition, &request.body, &options)?;
-            let definition = target.definition;
-            let apply = |old: &Value| {
-                if part == Part::Scale {
-                    return definition.with_scale(old, &patch.apply(&definition.scale(old)?)?);
-                }
-                patch.apply(old)
-            };
-            self.update(call, target, part, Change::Patch(&apply), &options).await?
+            let patch = patching::Patch::new(kind, target.definition, &request.body);
+            self.update(call, target, part, Change::Patch(&patch), &options).await?
         };
         if part == Part::Scale {
             return self.answer_scale(&shape, target.definition, outcome);

@@ -2,11 +2,23 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::core::Call;
-use crate::definition::Definition;
-use crate::error::{ApiError, Cause};
-use crate::object::{self, member_mut, metadata, text};
+use settled_managed_fields::{
+    Entry, FieldSet, Operation, Path, decode_managed_fields, encode_managed_fields,
+};
+
+use crate::builtin;
+use crate::core::{Call, Target};
+use crate::definition::{Definition, Part};
+use crate::error::ApiError;
+use crate::metadata;
+use crate::object::{self, member_mut};
+use crate::options::WriteOptions;
 use crate::selector::LabelSelector;
+use crate::write::{Change, apply_failed, check_place};
+
+/// The kind of every scale, and its version.
+pub(crate) const KIND: &str = "Scale";
+pub(crate) const API_VERSION: &str = "autoscaling/v1";
 
 /// Where a kind keeps what its scale shows: paths of field names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,11 +60,16 @@ fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
 impl Definition {
     /// The scale of an object.
     pub(crate) fn scale(&self, object: &Value) -> Result<Value, ApiError> {
+        self.scale_or_zero(object, false)
+    }
+
+    /// The scale of an object. `zero`: that of a custom one that doesn't say how many has none.
+    fn scale_or_zero(&self, object: &Value, zero: bool) -> Result<Value, ApiError> {
         let paths = self.scale.as_ref().ok_or_else(|| ApiError::internal("the kind has no scale"))?;
         let builtin = !self.model.is_custom();
         let replicas = match at(object, &paths.replicas).filter(|value| !value.is_null()) {
             Some(value) => value.clone(),
-            None if builtin => 0.into(),
+            None if builtin || zero => 0.into(),
             None => {
                 let message =
                     format!("the spec replicas field \".{}\" does not exist", paths.replicas.join("."));
@@ -61,7 +78,7 @@ impl Definition {
         };
         let mut scale_metadata = Map::new();
         for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-            if let Some(value) = metadata(object).and_then(|metadata| metadata.get(name)) {
+            if let Some(value) = object::metadata(object).and_then(|metadata| metadata.get(name)) {
                 scale_metadata.insert(name.to_owned(), value.clone());
             }
         }
@@ -86,56 +103,177 @@ impl Definition {
             status["selector"] = selector.into();
         }
         let mut spec = Map::new();
-        if replicas != 0 || self.model.is_custom() {
+        if replicas != 0 {
             spec.insert("replicas".to_owned(), replicas);
         }
         Ok(json!({
-            "kind": "Scale", "apiVersion": "autoscaling/v1",
+            "kind": KIND, "apiVersion": API_VERSION,
             "metadata": scale_metadata, "spec": spec, "status": status,
         }))
     }
 
-    /// The object with what a scale asks for.
-    pub(crate) fn with_scale(&self, object: &Value, scale: &Value) -> Result<Value, ApiError> {
-        let paths = self.scale.as_ref().ok_or_else(|| ApiError::internal("the kind has no scale"))?;
-        let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
-        if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
-            let message = format!("Invalid value: {replicas}: must be greater than or equal to 0");
-            let cause = Cause::new("FieldValueInvalid", message, "spec.replicas");
-            return Err(ApiError::invalid("autoscaling", "Scale", object::meta(scale, "name"), vec![cause]));
+    /// What a write to the scale of an object makes of the object.
+    pub(crate) fn rescaled(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        change: &Change<'_>,
+        old: &Value,
+        options: &WriteOptions,
+    ) -> Result<Value, ApiError> {
+        let custom = self.model.is_custom();
+        let before = decode_managed_fields(old).unwrap_or_default();
+        let path = self.replicas_path()?;
+        let mut live = self.scale_or_zero(old, true)?;
+        encode_managed_fields(&mut live, to_scale(&before, &path, self));
+        let manager = self.field_manager(Part::Scale);
+        let mut scale = match change {
+            Change::Apply(_) if custom => {
+                // So does upstream, whose conversion of custom resources knows of no other kinds.
+                let message = format!(
+                    "failed to convert new object (/{}; {API_VERSION}, Kind={KIND}) to proper version: request to \
+                     convert CR to an invalid group/version: {API_VERSION}",
+                    target.name
+                );
+                return Err(ApiError::new(500, "", message));
+            }
+            Change::Apply(config) => {
+                let applied = manager.apply(&live, config, &options.field_manager, options.force, call.now);
+                applied.map_err(apply_failed)?
+            }
+            Change::Replace(scale) => (*scale).clone(),
+            Change::With(change) => change(&live)?,
+            Change::Patch(patch) => {
+                let mut patched = patch.apply(&live, Part::Scale)?;
+                let mut scale = patched.object.take();
+                let given = scale.clone();
+                let decoded = builtin::decode_component(builtin::SCALE, &mut scale);
+                if let Some(why) = decoded.error {
+                    return Err(patched.refused(&given, &why));
+                }
+                scale
+            }
+        };
+        if let Change::Replace(_) = change {
+            let decoded = builtin::decode_component(builtin::SCALE, &mut scale);
+            if let Some(why) = decoded.error {
+                let message = format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}");
+                return Err(ApiError::bad_request(message));
+            }
         }
+        check_place(target, &mut scale)?;
+        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
+        if replicas < 0 {
+            let (group, kind, field, why) = if custom {
+                let field = format!(".{}", path.join("."));
+                (self.group.as_str(), self.kind.as_str(), field, "should be a non-negative integer")
+            } else {
+                ("autoscaling", KIND, "spec.replicas".to_owned(), "must be greater than or equal to 0")
+            };
+            let cause = metadata::invalid(&field, &replicas.into(), why);
+            return Err(ApiError::invalid(group, kind, target.name, vec![cause]));
+        }
+        let uid = object::meta(&scale, "uid");
+        if !uid.is_empty() && uid != object::meta(old, "uid") {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                object::meta(old, "uid")
+            );
+            return Err(ApiError::conflict(self.group_resource(), target.name, &why));
+        }
+        if custom {
+            // Upstream can't track those either.
+            encode_managed_fields(&mut scale, Vec::new());
+        } else if !matches!(change, Change::Apply(_)) {
+            scale = manager.update_or_forget(&live, &scale, &options.manager(call.user_agent), call.now);
+        }
+        let after = decode_managed_fields(&scale).unwrap_or_default();
+        let mut new = self.with_replicas(old, &path, replicas);
+        encode_managed_fields(&mut new, to_parent(before, after, &path, self));
+        let revision = object::meta(&scale, "resourceVersion");
+        if !revision.is_empty() {
+            object::metadata_mut(&mut new).insert("resourceVersion".to_owned(), revision.into());
+        } else if !custom {
+            object::metadata_mut(&mut new).remove("resourceVersion");
+        }
+        Ok(new)
+    }
+
+    fn replicas_path(&self) -> Result<Vec<String>, ApiError> {
+        let paths = self.scale.as_ref().ok_or_else(|| ApiError::internal("the kind has no scale"))?;
+        Ok(paths.replicas.clone())
+    }
+
+    fn with_replicas(&self, object: &Value, path: &[String], replicas: i64) -> Value {
         let mut new = object.clone();
-        let (last, parents) =
-            paths.replicas.split_last().ok_or_else(|| ApiError::internal("the path is empty"))?;
+        let Some((last, parents)) = path.split_last() else { return new };
         let mut place = &mut new;
         for name in parents {
             member_mut(place, name);
             place = &mut place[name.as_str()];
         }
         if let Some(map) = place.as_object_mut() {
-            map.insert(last.clone(), replicas);
+            map.insert(last.clone(), replicas.into());
         }
-        let revision = object::meta(scale, "resourceVersion").to_owned();
-        let target = object::metadata_mut(&mut new);
-        if revision.is_empty() {
-            target.remove("resourceVersion");
-        } else {
-            target.insert("resourceVersion".to_owned(), revision.into());
-        }
-        Ok(new)
+        new
     }
+}
 
-    /// What is applied to an object when a scale is applied to it.
-    pub(crate) fn configuration_of_scale(&self, _call: &Call<'_>, scale: &Value) -> Result<Value, ApiError> {
-        if text(scale, "kind") != "Scale" || text(scale, "apiVersion") != "autoscaling/v1" {
-            return Err(ApiError::bad_request("the configuration must be a Scale of autoscaling/v1"));
-        }
-        let mut config = json!({"apiVersion": self.api_version(), "kind": self.kind, "metadata": {}});
-        for name in ["name", "namespace"] {
-            if let Some(value) = metadata(scale).and_then(|metadata| metadata.get(name)) {
-                config["metadata"][name] = value.clone();
+/// Whether an entry is about a version that can be scaled, and owns the replicas.
+fn owns_replicas(entry: &Entry, path: &[String], definition: &Definition) -> bool {
+    of_definition(entry, definition)
+        && entry.fields.contains(&Path::fields(path.iter().map(String::as_str)))
+}
+
+/// Entries of other versions are dropped by upstream.
+fn of_definition(entry: &Entry, definition: &Definition) -> bool {
+    let group = entry.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+    group == definition.group
+}
+
+/// The entries that own the replicas, as those of the scale (`managedfields.ScaleHandler.ToSubresource` upstream).
+fn to_scale(entries: &[Entry], path: &[String], definition: &Definition) -> Vec<Entry> {
+    let owners = entries.iter().filter(|entry| owns_replicas(entry, path, definition));
+    let fields: FieldSet = [Path::fields(["spec", "replicas"])].into_iter().collect();
+    let owned = |entry: &Entry| Entry { api_version: API_VERSION.to_owned(), fields: fields.clone(), ..entry.clone() };
+    owners.map(owned).collect()
+}
+
+/// The entries of the object after its scale was written (`managedfields.ScaleHandler.ToParent` upstream).
+fn to_parent(
+    before: Vec<Entry>,
+    mut scale: Vec<Entry>,
+    path: &[String],
+    definition: &Definition,
+) -> Vec<Entry> {
+    // Who applies is the same in all versions.
+    let same = |a: &Entry, b: &Entry| {
+        (a.manager == b.manager && a.operation == b.operation && a.subresource == b.subresource)
+            && (a.operation == Operation::Apply || a.api_version == b.api_version)
+    };
+    let replicas: FieldSet = [Path::fields(path.iter().map(String::as_str))].into_iter().collect();
+    let in_scale: FieldSet = [Path::fields(["spec", "replicas"])].into_iter().collect();
+    let mut out = Vec::new();
+    for mut entry in before.into_iter().filter(|entry| of_definition(entry, definition)) {
+        if !owns_replicas(&entry, path, definition) {
+            out.push(entry);
+        } else if let Some(at) = scale.iter().position(|other| same(other, &entry)) {
+            scale.remove(at);
+            out.push(entry);
+        } else {
+            entry.fields = entry.fields.difference(&replicas);
+            if !entry.fields.is_empty() {
+                out.push(entry);
             }
         }
-        self.with_scale(&config, scale)
     }
+    for entry in scale {
+        if entry.fields.intersection(&in_scale).is_empty() {
+            continue;
+        }
+        // Upstream looks the time up under a name that isn't there.
+        let api_version = definition.api_version().to_owned();
+        out.push(Entry { api_version, time: None, fields: replicas.clone(), ..entry });
+    }
+    out
 }

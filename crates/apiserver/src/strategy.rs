@@ -15,6 +15,7 @@ pub(crate) fn prepare_create(definition: &Definition, object: &mut Value) {
         && let Some(map) = object.as_object_mut()
     {
         map.remove("status");
+        definition.model.fill_zeros(object);
     }
     if definition.model.behaviour().generation {
         metadata_mut(object).insert("generation".to_owned(), 1.into());

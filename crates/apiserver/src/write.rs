@@ -8,11 +8,13 @@ use settled_store::{Entry, Expect, Write, WriteError};
 use crate::core::{Call, Core, Target, write_failed};
 use crate::definition::{Definition, Part};
 use crate::error::{ApiError, Cause};
+use crate::go;
 use crate::info;
 use crate::metadata;
 use crate::model::StatusKeeps;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
-use crate::options::{FieldValidation, WriteOptions, parse_revision};
+use crate::options::{FieldValidation, WriteOptions};
+use crate::patching::{Patch, Patched};
 use crate::pods;
 use crate::strategy;
 
@@ -41,8 +43,10 @@ pub(crate) struct Outcome {
 pub(crate) enum Change<'a> {
     /// The client sent the whole object.
     Replace(&'a Value),
-    /// The client sent a patch: a function of the object as it is.
-    Patch(&'a (dyn Fn(&Value) -> Result<Value, ApiError> + Sync)),
+    /// The server computes it.
+    With(&'a (dyn Fn(&Value) -> Result<Value, ApiError> + Sync)),
+    /// The client sent a patch.
+    Patch(&'a Patch<'a>),
     /// The client applies a configuration.
     Apply(&'a Value),
 }
@@ -88,17 +92,12 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
         let definition = target.definition;
-        if !meta(&object, "resourceVersion").is_empty() {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(ApiError::new(500, "", message));
-        }
-        check_place(target, &mut object)?;
-        wipe_system_fields(&mut object);
-        self.check_namespace(target)?;
-        let empty = definition.field_manager(Part::Main).empty();
         self.complete(call, definition, &mut object, options)?;
+        wipe_system_fields(&mut object);
+        check_namespace_of(target, &mut object)?;
+        self.check_namespace(target)?;
         let object = definition.field_manager(Part::Main).update_or_forget(
-            &empty,
+            &definition.empty(),
             &object,
             &options.manager(call.user_agent),
             call.now,
@@ -130,6 +129,12 @@ impl Core {
             refuse(definition, &object, definition.model.validate_create(definition, &object))?;
             strategy::canonicalize(definition, &mut object);
             metadata::normalize(&mut object);
+            let revision = meta(&object, "resourceVersion").parse().unwrap_or(0_u64);
+            if revision != 0 && !options.dry_run {
+                let message = "resourceVersion should not be set on objects to be created";
+                return Err(ApiError::new(500, "", message));
+            }
+            metadata_mut(&mut object).remove("resourceVersion");
             let charge = self.admit(call, target, Part::Main, &object, None, options.dry_run).await?;
             let name = meta(&object, "name").to_owned();
             let target = Target { name: &name, ..*target };
@@ -171,14 +176,7 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<(), ApiError> {
         read_in(call, definition, object, options)?;
-        if metadata::deduplicate_owners(object) {
-            call.warn(
-                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in \
-                       1.20+, and may reject such requests as early as 1.24; please fix your requests",
-            );
-        }
-        metadata::normalize(object);
-        definition.model.default(object);
+        finish_reading(call, definition, object);
         Ok(())
     }
 
@@ -227,40 +225,17 @@ impl Core {
             };
             let old = self.read(definition, &entry);
             let mut new = self.changed(call, target, part, &change, &old, options)?;
-            if let Change::Replace(_) = change {
-                check_place(target, &mut new)?;
-                let uid = meta(&new, "uid");
-                if !uid.is_empty() && uid != meta(&old, "uid") {
-                    let why = format!(
-                        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                        meta(&old, "uid")
-                    );
-                    return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
-                }
-            }
-            let revision = parse_revision(meta(&new, "resourceVersion"))?;
+            let revision = revision_of(&new)?;
             let current = entry.mod_revision().0;
-            let conditional = match (revision, &change) {
-                (0, Change::Replace(_)) if !behaviour.unconditional_update => {
-                    let why = "must be specified for an update";
-                    let cause = Cause::new(
-                        "FieldValueInvalid",
-                        format!("Invalid value: 0: {why}"),
-                        "metadata.resourceVersion",
-                    );
-                    return Err(ApiError::invalid(
-                        &definition.group,
-                        &definition.plural,
-                        target.name,
-                        vec![cause],
-                    ));
-                }
-                (0, _) => false,
-                (given, _) if given != current => return Err(target.modified()),
-                // A patch that does not name a revision carries the one of the object it was made from.
-                (_, Change::Replace(_)) => true,
-                (_, Change::Patch(_) | Change::Apply(_)) => false,
-            };
+            if revision == 0 && !behaviour.unconditional_update {
+                let why = "must be specified for an update";
+                let cause = metadata::invalid("metadata.resourceVersion", &json!(0), why);
+                let Definition { group, plural, .. } = definition;
+                return Err(ApiError::invalid(group, plural, target.name, vec![cause]));
+            }
+            if revision != 0 && revision != current {
+                return Err(target.modified());
+            }
             object::set_resource_version(&mut new, current);
             self.mutate(target, part, &mut new, Some(&old)).await?;
             strategy::prepare_update(definition, part, &mut new, &old);
@@ -298,7 +273,7 @@ impl Core {
                 Err(WriteError::Conflict { current: None }) if finished => {
                     return Ok(Outcome { written: Written::Object(new), created: false });
                 }
-                Err(WriteError::Conflict { .. }) if conditional || attempts >= MAX_ATTEMPTS => {
+                Err(WriteError::Conflict { .. }) if attempts >= MAX_ATTEMPTS => {
                     return Err(target.modified());
                 }
                 Err(WriteError::Conflict { .. }) => {}
@@ -318,27 +293,73 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Value, ApiError> {
         let definition = target.definition;
+        if part == Part::Scale {
+            return definition.rescaled(call, target, change, old, options);
+        }
         let manager = definition.field_manager(part);
-        let mut new = match change {
-            Change::Replace(new) => (*new).clone(),
-            Change::Patch(patch) => patch(old)?,
-            Change::Apply(config) => {
-                let mut config = (*config).clone();
-                // The name of an object that is there already need not be repeated.
-                if meta(&config, "name").is_empty() {
-                    metadata_mut(&mut config).insert("name".to_owned(), target.name.into());
+        let new = match change {
+            Change::Replace(new) => {
+                let mut new = (*new).clone();
+                self.complete(call, definition, &mut new, options)?;
+                check_place(target, &mut new)?;
+                let (given, uid) = (meta(&new, "uid"), meta(old, "uid"));
+                if !given.is_empty() && given != uid {
+                    let why = format!(
+                        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                         Precondition failed: UID in precondition: {given}, UID in object meta: {uid}",
+                        storage_key(target)
+                    );
+                    return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
                 }
-                check_place(target, &mut config)?;
-                read_in(call, definition, &mut config, options)?;
+                new
+            }
+            Change::With(change) => {
+                let mut new = change(old)?;
+                self.complete(call, definition, &mut new, options)?;
+                new
+            }
+            Change::Patch(patch) => self.patched(call, definition, patch.apply(old, part)?, options)?,
+            Change::Apply(config) => {
                 let mut new = manager
-                    .apply(old, &config, &options.field_manager, options.force, call.now)
+                    .apply(old, config, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
-                definition.model.default(&mut new);
+                self.complete(call, definition, &mut new, options)?;
+                check_place(target, &mut new)?;
                 return Ok(new);
             }
         };
-        self.complete(call, definition, &mut new, options)?;
-        Ok(manager.update_or_forget(old, &new, &options.manager(call.user_agent), call.now))
+        let mut new = manager.update_or_forget(old, &new, &options.manager(call.user_agent), call.now);
+        check_place(target, &mut new)?;
+        Ok(new)
+    }
+
+    /// What a patch made, as an object of the kind.
+    fn patched(
+        &self,
+        call: &mut Call<'_>,
+        definition: &Definition,
+        mut patched: Patched,
+        options: &WriteOptions,
+    ) -> Result<Value, ApiError> {
+        let mut new = patched.object.take();
+        let given = new.clone();
+        let incoming = definition.model.read_in(&mut new);
+        if let Some(why) = incoming.error {
+            return Err(patched.refused(&given, &why));
+        }
+        let mut findings = std::mem::take(&mut patched.findings);
+        findings.extend(incoming.unknown.iter().map(|path| format!("unknown field {}", go::quote(path))));
+        match options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => findings.into_iter().for_each(|finding| call.warn(finding)),
+            FieldValidation::Strict if findings.is_empty() => {}
+            FieldValidation::Strict => {
+                let why = format!("strict decoding error: {}", findings.join(", "));
+                return Err(patched.refused(&given, &why));
+            }
+        }
+        finish_reading(call, definition, &mut new);
+        Ok(new)
     }
 
     /// An update of what isn't there: for some kinds, and for apply, that creates it.
@@ -357,26 +378,25 @@ impl Core {
         match change {
             Change::Replace(new) if definition.model.behaviour().create_on_update => {
                 let mut new = new.clone();
-                if parse_revision(meta(&new, "resourceVersion"))? != 0 {
-                    return Err(target.modified());
-                }
-                metadata_mut(&mut new).remove("resourceVersion");
+                check_place(target, &mut new)?;
                 self.create(call, target, new, options).await
             }
             Change::Apply(config) => {
-                let mut config = config.clone();
-                check_place(target, &mut config)?;
-                if !meta(&config, "resourceVersion").is_empty() || !meta(&config, "uid").is_empty() {
-                    return Err(target.modified());
-                }
-                self.check_namespace(target)?;
-                read_in(call, definition, &mut config, options)?;
                 let manager = definition.field_manager(Part::Main);
                 let mut object = manager
-                    .apply(&manager.empty(), &config, &options.field_manager, options.force, call.now)
+                    .apply(&definition.empty(), config, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
+                self.complete(call, definition, &mut object, options)?;
+                let uid = meta(&object, "uid");
+                if !uid.is_empty() {
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
+                    return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
+                }
+                check_place(target, &mut object)?;
+                self.check_namespace(target)?;
                 wipe_system_fields(&mut object);
-                definition.model.default(&mut object);
                 self.create_complete(call, target, object, options).await
             }
             _ => Err(target.not_found()),
@@ -404,7 +424,7 @@ impl Core {
     }
 }
 
-fn apply_failed(error: settled_managed_fields::ApplyError) -> ApiError {
+pub(crate) fn apply_failed(error: settled_managed_fields::ApplyError) -> ApiError {
     use settled_managed_fields::ApplyError;
     match error {
         ApplyError::BadRequest(message) => ApiError::bad_request(message),
@@ -420,38 +440,69 @@ fn apply_failed(error: settled_managed_fields::ApplyError) -> ApiError {
 
 /// The object must be where the request says.
 pub(crate) fn check_place(target: &Target<'_>, object: &mut Value) -> Result<(), ApiError> {
+    check_namespace_of(target, object)?;
     let name = meta(object, "name");
-    if !target.name.is_empty() {
-        if name.is_empty() && target.definition.model.is_custom() {
-            let message = "name must be provided";
-            return Err(ApiError::bad_request(message));
-        }
-        if !name.is_empty() && name != target.name {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                target.name
-            )));
-        }
+    if name.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        )));
     }
+    if name != target.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            target.name
+        )));
+    }
+    Ok(())
+}
+
+/// The namespace of the object must be that of the request, and is if it says none.
+fn check_namespace_of(target: &Target<'_>, object: &mut Value) -> Result<(), ApiError> {
     let namespace = meta(object, "namespace");
-    if target.definition.namespaced {
-        if namespace.is_empty() {
-            let namespace = Value::from(target.namespace);
-            metadata_mut(object).insert("namespace".to_owned(), namespace);
-        } else if namespace != target.namespace {
-            let message =
-                "the namespace of the provided object does not match the namespace sent on the request";
-            return Err(ApiError::bad_request(message));
-        }
-    } else if !namespace.is_empty() {
+    if namespace == target.namespace {
+        return Ok(());
+    }
+    if target.namespace.is_empty() {
+        metadata_mut(object).remove("namespace");
+    } else if namespace.is_empty() {
+        metadata_mut(object).insert("namespace".to_owned(), target.namespace.into());
+    } else {
         let message = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(ApiError::bad_request(message));
     }
-    if !target.name.is_empty() {
-        let name = Value::from(target.name);
-        metadata_mut(object).insert("name".to_owned(), name);
-    }
     Ok(())
+}
+
+/// Where upstream keeps an object: its messages show it.
+fn storage_key(target: &Target<'_>) -> String {
+    let Definition { group, plural, model, .. } = target.definition;
+    let resource = if model.is_custom() { format!("{group}/{plural}") } else { plural.clone() };
+    let parts = [resource.as_str(), target.namespace, target.name];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("/registry/{}", parts.join("/"))
+}
+
+/// The revision that an object names; 0 for none.
+fn revision_of(object: &Value) -> Result<u64, ApiError> {
+    match meta(object, "resourceVersion") {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| {
+            ApiError::new(500, "", format!("strconv.ParseUint: parsing {}: invalid syntax", go::quote(text)))
+        }),
+    }
+}
+
+/// What follows the reading of an object: owners that were given twice go, defaults come.
+fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Value) {
+    if metadata::deduplicate_owners(object) {
+        call.warn(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in \
+                       1.20+, and may reject such requests as early as 1.24; please fix your requests",
+        );
+    }
+    metadata::normalize(object);
+    definition.model.default(object);
 }
 
 fn already_exists(target: &Target<'_>, current: Option<&Arc<Entry>>, generated: bool) -> ApiError {

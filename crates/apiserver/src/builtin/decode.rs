@@ -19,11 +19,16 @@ pub(crate) struct Decoded {
 
 /// Makes an object what it is to Go: see the module. What is not decodable stays as it is.
 pub(crate) fn decode(kind: &BuiltinKind, object: &mut Value) -> Decoded {
+    decode_component(kind.schema_name, object)
+}
+
+/// As [`decode`], for a type by the name of its schema.
+pub(crate) fn decode_component(component: &str, object: &mut Value) -> Decoded {
     let mut decoder = Decoder { found: Decoded::default(), path: String::new(), fields: String::new() };
-    let node = node(kind.schema_name);
+    let node = node(component);
     match object {
         Value::Object(map) => decoder.fields(map, &node),
-        other => decoder.mismatch(other, "", kind.kind),
+        other => decoder.mismatch(other, "", node.name()),
     }
     decoder.found
 }

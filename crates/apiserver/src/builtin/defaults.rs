@@ -98,45 +98,54 @@ pub(super) fn steps(component: &str) -> &'static [Step] {
 /// again changes nothing.
 pub(crate) fn default(kind: &BuiltinKind, object: &mut Value) {
     if let Value::Object(fields) = object {
-        fill(fields, &node(kind.schema_name));
+        fill(fields, &node(kind.schema_name), true);
     }
 }
 
-fn fill(fields: &mut Fields, node: &Node) {
+/// Fills in only what Go writes of fields that are absent: the object of a new Go struct.
+pub(crate) fn fill_zeros(kind: &BuiltinKind, object: &mut Value) {
+    if let Value::Object(fields) = object {
+        fill(fields, &node(kind.schema_name), false);
+    }
+}
+
+fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
     for (name, field) in &node.fields {
         if field.absent == Some(Absent::Object) && !fields.contains_key(name) {
             fields.insert(name.clone(), Value::Object(Fields::new()));
         }
     }
-    for step in node.steps {
-        step.run(fields);
+    if defaults {
+        for step in node.steps {
+            step.run(fields);
+        }
     }
     for (name, field) in &node.fields {
         let known = fields.get(name).is_some_and(|value| !value.is_null());
         if !known {
             let value = match (&field.default, field.absent) {
-                (Some(default), _) => default.clone(),
-                (None, Some(Absent::Zero)) => zero(&field.shape),
-                (None, Some(Absent::Null)) => Value::Null,
-                (None, Some(Absent::Quantity)) => "0".into(),
+                (Some(default), _) if defaults => default.clone(),
+                (_, Some(Absent::Zero)) => zero(&field.shape),
+                (_, Some(Absent::Null)) => Value::Null,
+                (_, Some(Absent::Quantity)) => "0".into(),
                 _ => continue,
             };
             fields.insert(name.clone(), value);
         }
         if let Some(value) = fields.get_mut(name) {
-            descend(value, &field.shape);
+            descend(value, &field.shape, defaults);
         }
     }
 }
 
-fn descend(value: &mut Value, shape: &Shape) {
+fn descend(value: &mut Value, shape: &Shape, defaults: bool) {
     match (shape, value) {
-        (Shape::Struct(link), Value::Object(fields)) => fill(fields, link.node()),
+        (Shape::Struct(link), Value::Object(fields)) => fill(fields, link.node(), defaults),
         (Shape::List(items), Value::Array(list)) if !items.is_leaf() => {
-            list.iter_mut().for_each(|item| descend(item, items));
+            list.iter_mut().for_each(|item| descend(item, items, defaults));
         }
         (Shape::Map(values), Value::Object(map)) if !values.is_leaf() => {
-            map.values_mut().for_each(|value| descend(value, values));
+            map.values_mut().for_each(|value| descend(value, values, defaults));
         }
         _ => {}
     }

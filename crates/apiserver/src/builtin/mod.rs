@@ -20,13 +20,13 @@ mod tests;
 use serde_json::Value;
 
 pub(crate) use convert::{convert, stored_as};
-pub(crate) use decode::{Decoded, decode};
-pub(crate) use defaults::default;
-pub(crate) use packages::{component, components, document, packed, schemas};
+pub(crate) use decode::{decode, decode_component};
+pub(crate) use defaults::{default, fill_zeros};
+pub(crate) use packages::{components, document, packed, schemas};
 pub(crate) use prepare::prepare_create;
 pub(crate) use protobuf::{component_of, message};
 pub(crate) use quantity::Quantity;
-pub(crate) use validate::{validate, validate_content, validate_metadata};
+pub(crate) use validate::{name_rule, validate, validate_content};
 
 /// A kind of one group version, as discovery shows it.
 #[derive(Debug)]
@@ -61,6 +61,9 @@ pub(crate) struct Subresource {
     pub(crate) kind: &'static str,
     pub(crate) verbs: &'static [&'static str],
 }
+
+/// The component of the kind of the subresource `scale`.
+pub(crate) const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 static KINDS: &[BuiltinKind] = include!("../../data/kinds.rs");
 

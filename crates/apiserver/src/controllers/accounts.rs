@@ -110,7 +110,7 @@ async fn ensure(core: &Core, namespace: &str, ca: &str) -> Result<(), ApiError> 
         new["metadata"]["annotations"]["kubernetes.io/description"] = DESCRIPTION.into();
         Ok(new)
     };
-    match core.update(&mut call(), &target, Part::Main, Change::Patch(&mend), &WriteOptions::internal()).await
+    match core.update(&mut call(), &target, Part::Main, Change::With(&mend), &WriteOptions::internal()).await
     {
         Err(error) if error.code != 404 => Err(error),
         _ => Ok(()),

@@ -436,7 +436,7 @@ async fn change(
         change(&mut new);
         Ok(new)
     };
-    core.update(&mut call(), &target, Part::Main, Change::Patch(&change), &WriteOptions::internal()).await?;
+    core.update(&mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal()).await?;
     Ok(())
 }
 

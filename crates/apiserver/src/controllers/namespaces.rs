@@ -309,7 +309,7 @@ async fn change(
     let definition = definition(core).ok_or_else(|| ApiError::internal("namespaces are not served"))?;
     let target = Target { definition: &definition, namespace: "", name };
     debug_assert!(!name.is_empty());
-    core.update(&mut call(), &target, part, Change::Patch(change), &WriteOptions::internal()).await?;
+    core.update(&mut call(), &target, part, Change::With(change), &WriteOptions::internal()).await?;
     Ok(())
 }
 

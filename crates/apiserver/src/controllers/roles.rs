@@ -29,7 +29,7 @@ pub(crate) async fn aggregate(core: &Core) -> Result<(), ApiError> {
             Ok(new)
         };
         let options = WriteOptions::internal();
-        match core.update(&mut call(), &target, Part::Main, Change::Patch(&change), &options).await {
+        match core.update(&mut call(), &target, Part::Main, Change::With(&change), &options).await {
             Err(error) if error.code != 404 => return Err(error),
             _ => {}
         }

@@ -12,22 +12,19 @@ use serde_json::{Map, Value};
 
 use super::BuiltinKind;
 use crate::Cause;
+use crate::metadata::{self, NameRule};
 use text::Form;
 
-/// What is wrong with an object; with `old`, with the change to it. Empty: nothing. At most some hundred causes.
-pub(crate) fn validate(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = validate_metadata(kind, new, old);
-    causes.extend(validate_content(kind, new, old));
+/// What is wrong with a new object. Empty: nothing. At most some hundred causes.
+pub(crate) fn validate(kind: &BuiltinKind, new: &Value) -> Vec<Cause> {
+    let mut causes = validate_metadata(kind, new);
+    causes.extend(validate_content(kind, new, None));
     causes
 }
 
-/// The part of [`validate`] that is about metadata: names by their kind's form, labels, owners, what may not change.
-pub(crate) fn validate_metadata(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut check = Check { causes: Vec::new() };
-    match old {
-        None => metadata(&mut check, kind.namespaced, name_form(kind), new),
-        Some(old) => metadata_update(&mut check, new, old),
-    }
+/// The part of [`validate`] that is about metadata: names by their kind's form, labels, owners.
+pub(crate) fn validate_metadata(kind: &BuiltinKind, new: &Value) -> Vec<Cause> {
+    let mut check = Check { causes: metadata::validate(new, kind.namespaced, name_rule(kind)) };
     if kind.group != "apiextensions.k8s.io" {
         finalizers(&mut check, field(new, "metadata"));
     }
@@ -48,6 +45,7 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
         ("apps", "ControllerRevision") => workloads::controller_revision(&mut check, new, old),
         ("batch", "Job") => workloads::job(&mut check, new, old),
         ("batch", "CronJob") => workloads::cron_job(&mut check, new, old),
+        ("", "Namespace") => resources::namespace(&mut check, new),
         ("", "Service") => resources::service(&mut check, new, old),
         ("", "ConfigMap") => resources::config_map(&mut check, new, old),
         ("", "Secret") => resources::secret(&mut check, new, old),
@@ -74,14 +72,14 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
 }
 
 /// The form of a kind's names.
-fn name_form(kind: &BuiltinKind) -> Form {
+pub(crate) fn name_rule(kind: &BuiltinKind) -> NameRule {
     match (kind.group, kind.kind) {
-        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => text::label,
-        ("rbac.authorization.k8s.io", _) => text::path_segment,
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,
+        ("rbac.authorization.k8s.io", _) => NameRule::Path,
         // Theirs are made of other names: whoever serves them checks what they are made of.
-        ("apiregistration.k8s.io", _) => text::path_segment,
-        ("authentication.k8s.io" | "authorization.k8s.io", _) => |_| Vec::new(),
-        _ => text::subdomain,
+        ("apiregistration.k8s.io", _) => NameRule::Path,
+        ("authentication.k8s.io" | "authorization.k8s.io", _) => NameRule::Any,
+        _ => NameRule::Subdomain,
     }
 }
 
@@ -137,6 +135,18 @@ impl Check {
 
     fn too_long(&mut self, field: impl Into<String>, bytes: usize) {
         self.push("FieldValueTooLong", field, format!("Too long: may not be more than {bytes} bytes"));
+    }
+
+    /// One without a domain is Kubernetes' own.
+    fn standard_finalizer(&mut self, field: &str, finalizer: &Value) {
+        let known = ["kubernetes", "orphan", "foregroundDeletion"];
+        if finalizer.as_str().is_some_and(|name| !name.contains('/') && !known.contains(&name)) {
+            self.invalid(
+                field,
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            );
+        }
     }
 
     /// A text of a form.
@@ -252,121 +262,15 @@ fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     a.filter(|value| !value.is_null()) == b.filter(|value| !value.is_null())
 }
 
-fn metadata(check: &mut Check, namespaced: bool, form: Form, object: &Value) {
-    let metadata = field(object, "metadata");
-    let prefix = string(metadata, "generateName");
-    if !prefix.is_empty() {
-        // What follows a dash is generated.
-        let masked = prefix.strip_suffix('-').map(|rest| format!("{rest}a"));
-        for message in form(masked.as_deref().unwrap_or(prefix)) {
-            check.invalid("metadata.generateName", &prefix.into(), &message);
-        }
-    }
-    let name = string(metadata, "name");
-    if name.is_empty() {
-        check.required("metadata.name", "name or generateName is required");
-    } else {
-        check.form("metadata.name", name, form);
-    }
-    let namespace = string(metadata, "namespace");
-    match (namespaced, namespace) {
-        (true, "") => check.required("metadata.namespace", ""),
-        (true, namespace) => check.form("metadata.namespace", namespace, text::label),
-        (false, "") => {}
-        (false, _) => check.forbidden("metadata.namespace", "not allowed on this type"),
-    }
-    check.not_negative("metadata", metadata, "generation");
-    common(check, metadata);
-    for finalizer in items(metadata, "finalizers").iter().filter_map(Value::as_str) {
-        check.form("metadata.finalizers", finalizer, text::label_key);
-    }
-}
-
-/// What both a new and a changed object's metadata has to be.
-fn common(check: &mut Check, metadata: &Value) {
-    labels(check, "metadata.labels", metadata, "labels");
-    annotations(check, "metadata.annotations", metadata);
-    let mut controller: Option<String> = None;
-    for owner in items(metadata, "ownerReferences") {
-        let at = "metadata.ownerReferences";
-        let api_version = string(owner, "apiVersion");
-        if api_version.rsplit('/').next().unwrap_or_default().is_empty() {
-            check.invalid(join(at, "apiVersion"), &api_version.into(), "version must not be empty");
-        }
-        for name in ["kind", "name", "uid"] {
-            if string(owner, name).is_empty() {
-                check.invalid(join(at, name), &"".into(), "must not be empty");
-            }
-        }
-        if field(owner, "controller") == &Value::Bool(true) {
-            let found = format!("{}/{}", string(owner, "kind"), string(owner, "name"));
-            match &controller {
-                Some(first) => {
-                    let detail = format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {found}"
-                    );
-                    check.invalid(at, field(metadata, "ownerReferences"), &detail);
-                }
-                None => controller = Some(found),
-            }
-        }
-    }
-}
-
-fn metadata_update(check: &mut Check, new: &Value, old: &Value) {
-    let (new, old) = (field(new, "metadata"), field(old, "metadata"));
-    if given(old, "deletionTimestamp").is_some() {
-        let known = items(old, "finalizers");
-        let more: Vec<String> = items(new, "finalizers")
-            .iter()
-            .filter(|finalizer| !known.contains(finalizer))
-            .map(Value::to_string)
-            .collect();
-        if !more.is_empty() {
-            let detail = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                more.join(", ")
-            );
-            check.forbidden("metadata.finalizers", &detail);
-        }
-    }
-    for name in
-        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
-    {
-        check.immutable(&join("metadata", name), given(new, name), given(old, name));
-    }
-    common(check, new);
-}
-
 /// Those without a domain are Kubernetes' own.
 fn finalizers(check: &mut Check, metadata: &Value) {
     for (index, finalizer) in items(metadata, "finalizers").iter().enumerate() {
-        let known = ["kubernetes", "orphan", "foregroundDeletion"];
-        if finalizer.as_str().is_some_and(|name| !name.contains('/') && !known.contains(&name)) {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            check.invalid(format!("metadata.finalizers[{index}]"), finalizer, detail);
-        }
+        check.standard_finalizer(&format!("metadata.finalizers[{index}]"), finalizer);
     }
 }
 
 fn labels(check: &mut Check, at: &str, object: &Value, name: &str) {
-    for (key, value) in entries(object, name) {
-        check.form(at, key, text::label_key);
-        check.form(at, value.as_str().unwrap_or_default(), text::label_value);
-    }
-}
-
-fn annotations(check: &mut Check, at: &str, metadata: &Value) {
-    let mut size = 0;
-    for (key, value) in entries(metadata, "annotations") {
-        for message in text::label_key(&key.to_lowercase()) {
-            check.invalid(at, &key.as_str().into(), &message);
-        }
-        size += key.len() + value.as_str().unwrap_or_default().len();
-    }
-    if size > 256 * 1024 {
-        check.too_long(at, 256 * 1024);
-    }
+    metadata::validate_labels(object.get(name), at, &mut check.causes);
 }
 
 /// A label selector. False if it is none.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::super::quantity::Quantity;
 use super::{
-    Check, annotations, entries, field, given, integer, items, join, labels, same, selector, string, text,
+    Check, entries, field, given, integer, items, join, labels, same, selector, string, text,
 };
 
 const RESTART: [&str; 3] = ["Always", "OnFailure", "Never"];
@@ -156,7 +156,7 @@ fn restore(fields: &mut Map<String, Value>, name: &str, old: Option<&Value>) {
 pub(super) fn template(check: &mut Check, template: &Value, at: &str) {
     let metadata = field(template, "metadata");
     labels(check, &join(at, "labels"), metadata, "labels");
-    annotations(check, &join(at, "annotations"), metadata);
+    crate::metadata::validate_annotations(metadata.get("annotations"), &join(at, "annotations"), &mut check.causes);
     pod_spec(check, field(template, "spec"), None, &join(at, "spec"));
     if !items(field(template, "spec"), "ephemeralContainers").is_empty() {
         check.forbidden(

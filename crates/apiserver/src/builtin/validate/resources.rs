@@ -15,6 +15,13 @@ use super::{
 /// What a ConfigMap or Secret may hold, in bytes.
 const MOST: usize = 1024 * 1024;
 
+pub(super) fn namespace(check: &mut Check, namespace: &Value) {
+    for finalizer in items(field(namespace, "spec"), "finalizers") {
+        check.form("spec.finalizers", finalizer.as_str().unwrap_or_default(), text::label_key);
+        check.standard_finalizer("spec.finalizers", finalizer);
+    }
+}
+
 pub(super) fn service(check: &mut Check, new: &Value, old: Option<&Value>) {
     let spec = field(new, "spec");
     let kind = string(spec, "type");

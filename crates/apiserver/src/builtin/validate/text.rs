@@ -1,5 +1,7 @@
 //! The forms of names and words, with upstream's texts for what doesn't have them.
 
+use crate::metadata::{self, NameRule};
+
 /// What is wrong with a text: nothing, or some messages.
 pub(super) type Wrong = Vec<String>;
 
@@ -20,44 +22,27 @@ fn inner(bytes: &[u8], edge: impl Fn(u8) -> bool, middle: impl Fn(u8) -> bool) -
     }
 }
 
-fn lower(byte: u8) -> bool {
-    byte.is_ascii_lowercase() || byte.is_ascii_digit()
-}
-
-fn is_label(text: &str) -> bool {
-    inner(text.as_bytes(), lower, |byte| byte == b'-')
-}
-
 fn is_subdomain(text: &str) -> bool {
-    text.split('.').all(is_label)
+    metadata::is_subdomain(text)
 }
 
 /// `a-z`, digits, dashes; 63 of them.
 pub(super) fn label(text: &str) -> Wrong {
-    let mut wrong = Vec::new();
-    if text.len() > 63 {
-        wrong.push(too_long(63));
-    }
-    if !is_label(text) {
-        wrong.push(if is_subdomain(text) {
-            "must not contain dots".to_owned()
-        } else {
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')".to_owned()
-        });
-    }
-    wrong
+    NameRule::Label.errors(text, false)
 }
 
 /// Labels with dots between them; 253 characters.
 pub(super) fn subdomain(text: &str) -> Wrong {
-    let mut wrong = Vec::new();
-    if text.len() > 253 {
-        wrong.push(too_long(253));
-    }
-    if !is_subdomain(text) {
-        wrong.push("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned());
-    }
-    wrong
+    NameRule::Subdomain.errors(text, false)
+}
+
+fn lower(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+/// Whatever can be a part of a URL's path: the names of roles.
+pub(super) fn path_segment(text: &str) -> Wrong {
+    NameRule::Path.errors(text, false)
 }
 
 /// `*.` and a subdomain.
@@ -72,60 +57,14 @@ pub(super) fn wildcard_subdomain(text: &str) -> Wrong {
     wrong
 }
 
-/// Whatever can be a part of a URL's path: the names of roles.
-pub(super) fn path_segment(text: &str) -> Wrong {
-    if text == "." || text == ".." {
-        return vec![format!("may not be '{text}'")];
-    }
-    ['/', '%'].iter().filter(|c| text.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
-}
-
-const KEY: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-
-fn is_name_part(text: &str) -> bool {
-    inner(text.as_bytes(), |byte| byte.is_ascii_alphanumeric(), |byte| b"-_.".contains(&byte))
-}
-
 /// A label's key: a name, after a subdomain and a slash if it likes.
 pub(super) fn label_key(text: &str) -> Wrong {
-    let mut wrong = Vec::new();
-    let name = match text.split_once('/') {
-        None => text,
-        Some((_, rest)) if rest.contains('/') => {
-            return vec![format!(
-                "a valid label key {KEY} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )];
-        }
-        Some(("", name)) => {
-            wrong.push("prefix part must be non-empty".to_owned());
-            name
-        }
-        Some((prefix, name)) => {
-            wrong.extend(subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
-            name
-        }
-    };
-    if name.is_empty() {
-        wrong.push("name part must be non-empty".to_owned());
-    } else if name.len() > 63 {
-        wrong.push(format!("name part {}", too_long(63)));
-    }
-    if !is_name_part(name) {
-        wrong.push(format!("name part {KEY}"));
-    }
-    wrong
+    metadata::qualified_name_errors(text)
 }
 
 /// A label's value: empty, or a name of 63 characters.
 pub(super) fn label_value(text: &str) -> Wrong {
-    let mut wrong = Vec::new();
-    if text.len() > 63 {
-        wrong.push(too_long(63));
-    }
-    if !text.is_empty() && !is_name_part(text) {
-        wrong.push("a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')".to_owned());
-    }
-    wrong
+    metadata::label_value_errors(text)
 }
 
 /// A key of a ConfigMap or Secret, which becomes a file's name.
