@@ -824,6 +824,28 @@ async fn classes_have_defaults() {
 }
 
 #[tokio::test]
+async fn claims_stay_while_a_pod_uses_them() {
+    let client = Client::start().await;
+    client.namespace("shop").await;
+    let claims = "/api/v1/namespaces/shop/persistentvolumeclaims";
+    for name in ["used", "free"] {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        client.create(claims, &json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+    let mut web = pod("web");
+    web["spec"]["nodeName"] = "n1".into();
+    web["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "used"}}]);
+    client.create(PODS, &web).await;
+    client.delete(&format!("{claims}/used"), "Background").await;
+    client.delete(&format!("{claims}/free"), "Background").await;
+    client.gone(&format!("{claims}/free")).await;
+    assert!(client.get(&format!("{claims}/used")).await.is_some());
+    let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+    client.send(Method::DELETE, &format!("{PODS}/web"), Some(&now)).await;
+    client.gone(&format!("{claims}/used")).await;
+}
+
+#[tokio::test]
 async fn pods_are_bound_to_nodes() {
     let client = Client::start().await;
     client.namespace("shop").await;

@@ -179,8 +179,9 @@ pub(crate) struct ServeArgs {
     ///
     /// `namespaces` empties namespaces that are deleted. `garbage` deletes what its owners leave behind. `events` removes
     /// Events after a time. `accounts` keeps the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in each
-    /// namespace. `roles` gathers aggregated ClusterRoles. `quotas` counts what ResourceQuotas limit. With the real
-    /// kube-controller-manager, none of them is needed but none is in its way.
+    /// namespace. `roles` gathers aggregated ClusterRoles. `quotas` counts what ResourceQuotas limit. `claims` lets
+    /// claims and volumes go once nobody uses them. With the real kube-controller-manager, none of them is needed but none is
+    /// in its way.
     #[arg(long, value_name = "NAMES", default_value = "*", allow_hyphen_values = true)]
     pub(crate) controllers: settled_apiserver::Controllers,
 

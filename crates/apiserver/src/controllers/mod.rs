@@ -4,6 +4,7 @@
 //! done follows from the objects.
 
 mod accounts;
+mod claims;
 mod events;
 mod feed;
 mod garbage;
@@ -48,12 +49,21 @@ pub enum Controller {
     Roles,
     /// Counts what ResourceQuotas limit.
     Quotas,
+    /// Lets claims and volumes go once nobody uses them.
+    Claims,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Namespaces, Self::Garbage, Self::Events, Self::Accounts, Self::Roles, Self::Quotas];
+    pub const ALL: [Self; 7] = [
+        Self::Namespaces,
+        Self::Garbage,
+        Self::Events,
+        Self::Accounts,
+        Self::Roles,
+        Self::Quotas,
+        Self::Claims,
+    ];
 
     /// What it is called on the command line.
     #[must_use]
@@ -65,6 +75,7 @@ impl Controller {
             Self::Accounts => "accounts",
             Self::Roles => "roles",
             Self::Quotas => "quotas",
+            Self::Claims => "claims",
         }
     }
 
@@ -88,7 +99,9 @@ pub struct Controllers(u8);
 
 /// A controller that there isn't.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {0:?}; there are *, namespaces, garbage, events, accounts, roles and quotas")]
+#[error(
+    "there is no controller {0:?}; there are *, namespaces, garbage, events, accounts, roles, quotas and claims"
+)]
 pub struct UnknownController(String);
 
 impl Controllers {
@@ -183,6 +196,7 @@ pub(crate) fn start(core: &Arc<Core>, settings: Settings) {
     run(Controller::Accounts, Box::pin(accounts::run(core.clone(), settings.ca.clone())));
     run(Controller::Roles, Box::pin(roles::run(core.clone())));
     run(Controller::Quotas, Box::pin(quotas::run(core.clone())));
+    run(Controller::Claims, Box::pin(claims::run(core.clone())));
 }
 
 /// A write by a controller.
