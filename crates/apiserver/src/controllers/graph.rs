@@ -9,6 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde::Deserialize;
 use settled_store::{Entry, Key, Resource};
 
+/// How many objects the queue keeps room for.
+const ROOM: usize = 256;
+
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
@@ -177,7 +180,12 @@ impl Graph {
 
     /// The next one to be looked at.
     pub(super) fn next(&mut self) -> Option<Key> {
-        let key = self.queue.pop_front()?;
+        let Some(key) = self.queue.pop_front() else {
+            // The room that many took once is not needed for good.
+            self.queue.shrink_to(ROOM);
+            self.queued.shrink_to(ROOM);
+            return None;
+        };
         self.queued.remove(&key);
         Some(key)
     }
