@@ -208,6 +208,7 @@ impl Server {
         }
         if config.controllers.has(Controller::Accounts) {
             core.admission.require_accounts();
+            controllers::begin_accounts(&core, certificates.trusted_pem()).await?;
         }
         health.finish("start-system-namespaces-controller");
         let settings = controllers::Settings {

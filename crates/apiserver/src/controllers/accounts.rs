@@ -73,6 +73,19 @@ pub(super) async fn run(core: Arc<Core>, ca: String) {
     }
 }
 
+/// Makes what the first namespaces have, before anybody can look: so that a new server is the same each time.
+pub(crate) async fn begin(core: &Arc<Core>, ca: &str) -> Result<(), ApiError> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for namespace in names(core) {
+        let (core, ca) = (core.clone(), ca.to_owned());
+        tasks.spawn(async move { ensure(&core, &namespace, &ca).await });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.map_err(ApiError::internal)??;
+    }
+    Ok(())
+}
+
 fn names(core: &Core) -> Vec<String> {
     let Ok(snapshot) = core.store.snapshot(&core.namespaces, settled_store::At::Latest) else {
         return Vec::new();

@@ -24,6 +24,7 @@ use std::pin::Pin;
 use crate::core::{Call, Core};
 use crate::error::ApiError;
 
+pub(crate) use accounts::begin as begin_accounts;
 pub(crate) use roles::aggregate;
 
 /// How many objects a controller writes at once.
