@@ -6,11 +6,11 @@ use settled_patch::{
 };
 
 use crate::core::Call;
+use crate::decode;
 use crate::definition::Definition;
 use crate::error::ApiError;
 use crate::negotiate::{self, Format};
 use crate::options::WriteOptions;
-use crate::resource::parse_body;
 use crate::write::{cannot_be_handled, report};
 
 /// The kinds of patches.
@@ -120,8 +120,8 @@ pub(crate) fn configuration(
     options: &WriteOptions,
 ) -> Result<Value, ApiError> {
     let json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let decoded = parse_body(if json { Format::Json } else { Format::Yaml }, body)
-        .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {}", error.message)))?;
+    let decoded = decode::body(if json { Format::Json } else { Format::Yaml }, body)
+        .map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?;
     if !decoded.value.is_object() {
         return Err(cannot_be_handled(definition, "the configuration must be an object"));
     }

@@ -422,11 +422,13 @@ fn apply_failed(error: settled_managed_fields::ApplyError) -> ApiError {
 pub(crate) fn check_place(target: &Target<'_>, object: &mut Value) -> Result<(), ApiError> {
     let name = meta(object, "name");
     if !target.name.is_empty() {
-        if name.is_empty() && target.definition.model.is_custom() {
-            let message = "name must be provided";
-            return Err(ApiError::bad_request(message));
+        if name.is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                target.name
+            )));
         }
-        if !name.is_empty() && name != target.name {
+        if name != target.name {
             return Err(ApiError::bad_request(format!(
                 "the name of the object ({name}) does not match the name on the URL ({})",
                 target.name
