@@ -37,14 +37,16 @@ impl Kind {
             STRATEGIC if !definition.model.is_custom() => Ok(Self::Strategic),
             APPLY => Ok(Self::Apply),
             _ => {
-                let mut supported = vec![JSON, MERGE];
                 if !definition.model.is_custom() {
-                    supported.push(STRATEGIC);
+                    // Said by the route.
+                    let mut error =
+                        ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+                    error.detailed = true;
+                    return Err(error);
                 }
-                supported.push(APPLY);
+                let supported = [JSON, MERGE, APPLY].join(", ");
                 let message = format!(
-                    "the body of the request was in an unknown format - accepted media types include: {}",
-                    supported.join(", ")
+                    "the body of the request was in an unknown format - accepted media types include: {supported}"
                 );
                 Err(ApiError::new(415, "UnsupportedMediaType", message))
             }

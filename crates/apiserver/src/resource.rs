@@ -174,6 +174,10 @@ impl Core {
             Err(Miss::Page) => return Ok(no_page()),
             Err(Miss::Api(error)) => return Err(error),
         };
+        if !definition.model.is_custom() {
+            let lists = matches!(info.verb, "list" | "watch");
+            negotiate::check_route(header_text(request.headers, header::ACCEPT), lists)?;
+        }
         if let Some(text) = &definition.deprecation {
             call.warn(text.clone());
         }
@@ -344,10 +348,6 @@ impl Core {
             return Err(ApiError::bad_request(message));
         }
         let plain = shape.is_plain();
-        let content_type = match shape.negotiated.stream {
-            true => HeaderValue::from_static("application/json;stream=watch"),
-            false => HeaderValue::from_static("application/json"),
-        };
         let form: Option<Box<dyn Form>> =
             if plain { None } else { Some(Box::new(WatchForm { shape, definition: definition.clone() })) };
         let retired = definition.retired();
@@ -359,7 +359,8 @@ impl Core {
         };
         let stream = self.watch(definition, namespace, filter, &options, form, stop).await?;
         let mut response = Response::new(Body::watch(stream));
-        response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        // As upstream, which names the stream in the type of protobuf only.
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(response)
     }
 
@@ -372,7 +373,13 @@ impl Core {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
         let definition = target.definition;
-        let body = body(call, request, definition, &options)?;
+        let mut body = body(call, request, definition, &options)?;
+        if definition.model.is_asked() {
+            // Questions have owners of their fields as well, as upstream has it.
+            let manager = definition.field_manager(Part::Main);
+            let name = options.manager(call.user_agent);
+            body = manager.update_or_forget(&manager.empty(), &body, &name, call.now);
+        }
         if let Some(review) = self.review(call, target, &body) {
             return Ok(answer(201, shape.negotiated, &review?));
         }
