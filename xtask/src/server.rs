@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Real,
     /// `settled serve --memory`.
     Ours,
+    /// The same without its controllers: the real one is compared without a controller manager.
+    OursAlone,
     /// `settled serve` with its data on disk.
     OursOnDisk,
 }
@@ -70,7 +72,7 @@ pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
     fs::create_dir_all(&folder)?;
     match kind {
         Kind::Real => real(folder),
-        Kind::Ours | Kind::OursOnDisk => ours(folder, kind).map(Some),
+        Kind::Ours | Kind::OursAlone | Kind::OursOnDisk => ours(folder, kind).map(Some),
     }
 }
 
@@ -162,6 +164,9 @@ fn serve(folder: &Path, kind: Kind, port: &str) -> Outcome<Child> {
     command.args(["serve", "--port", port, "--data-dir"]).arg(folder.join("data"));
     if kind == Kind::Ours {
         command.arg("--memory");
+    }
+    if kind == Kind::OursAlone {
+        command.args(["--memory", "--controllers="]);
     }
     command.arg("--token-auth-file").arg(folder.join("tokens.csv"));
     command.stdin(Stdio::null()).stdout(log("settled.out")?).stderr(log("settled.log")?);

@@ -61,7 +61,8 @@ struct GroupVersion<'a> {
 #[serde(rename_all = "camelCase")]
 struct ResourceList<'a> {
     kind: &'static str,
-    api_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
     group_version: String,
     resources: Vec<Resource<'a>>,
 }
@@ -217,7 +218,13 @@ pub(crate) fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Op
     }
     let group_version = api_version(group, version);
     (!resources.is_empty()).then(|| {
-        bytes(&ResourceList { kind: "APIResourceList", api_version: "v1", group_version, resources })
+        bytes(&ResourceList {
+            kind: "APIResourceList",
+            // That of the core group has none, as it once was.
+            api_version: (!group.is_empty()).then_some("v1"),
+            group_version,
+            resources,
+        })
     })
 }
 

@@ -123,6 +123,17 @@ impl Model {
         matches!(self, Self::Custom(_))
     }
 
+    /// Is it a question to the server, which is answered and not stored?
+    pub(crate) fn is_asked(&self) -> bool {
+        match self {
+            Self::Builtin(builtin) => {
+                matches!(builtin.row.group, "authentication.k8s.io" | "authorization.k8s.io")
+                    && builtin.row.storage_version_hash.is_empty()
+            }
+            Self::Custom(_) => false,
+        }
+    }
+
     /// The schema of a custom kind, as its definition has it.
     pub(crate) fn open_api(&self) -> Option<&Value> {
         match self {

@@ -9,6 +9,8 @@ const OBJECTS: &str = "application/json, application/yaml";
 /// Those of built-in kinds.
 const BUILTIN_OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch";
+/// What upstream's routes of lists of built-in kinds say besides.
+const BUILTIN_STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 /// More clauses than these are ignored: sorting them takes quadratic time.
 const MAX_CLAUSES: usize = 256;
 
@@ -56,13 +58,11 @@ pub(crate) struct Negotiated {
     pub(crate) representation: Representation,
     /// Whether it is written for people (`pretty=1`).
     pub(crate) pretty: bool,
-    /// Whether a watch was offered as such (`stream=watch`).
-    pub(crate) stream: bool,
 }
 
 impl Negotiated {
     const DEFAULT: Self =
-        Self { format: Format::Json, representation: Representation::Object, pretty: false, stream: false };
+        Self { format: Format::Json, representation: Representation::Object, pretty: false };
 
     /// The `Content-Type` of the answer.
     pub(crate) fn content_type(self) -> &'static str {
@@ -110,6 +110,27 @@ pub(crate) fn negotiate(accept: Option<&str>, endpoint: Endpoint) -> Result<Nego
         return chosen.filter(|chosen| chosen.format == Format::Json).ok_or_else(|| not_acceptable(STREAMS));
     }
     chosen.ok_or_else(|| not_acceptable(OBJECTS))
+}
+
+/// Upstream's routes of built-in kinds look at `Accept` first, without its parameters, and know no wildcard but `*/*`. `lists` is
+/// whether the route is that of lists and watches.
+///
+/// # Errors
+/// 406, where no clause is one of the route's media types.
+pub(crate) fn check_route(accept: Option<&str>, lists: bool) -> Result<(), ApiError> {
+    let header = accept.unwrap_or_default();
+    let known = |clause: &str| {
+        let media = clause.split(';').next().unwrap_or_default().trim();
+        media == "*/*" || BUILTIN_OBJECTS.split(", ").any(|known| known == media)
+    };
+    if header.is_empty() || header.split(',').any(known) {
+        return Ok(());
+    }
+    let more = if lists { format!(", {BUILTIN_STREAMS}") } else { String::new() };
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {BUILTIN_OBJECTS}{more}");
+    let mut error = ApiError::new(406, "NotAcceptable", message);
+    error.detailed = true;
+    Err(error)
 }
 
 fn not_acceptable(supported: &str) -> ApiError {
@@ -227,7 +248,7 @@ impl<'a> Clause<'a> {
         }
         let representation = self.representation(endpoint)?;
         let pretty = self.parameter("pretty") == Some("1");
-        Some(Negotiated { format, representation, pretty, stream: !stream.is_empty() })
+        Some(Negotiated { format, representation, pretty })
     }
 
     fn representation(&self, endpoint: Endpoint) -> Option<Representation> {

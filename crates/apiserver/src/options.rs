@@ -3,12 +3,17 @@
 use std::num::{IntErrorKind, ParseIntError};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet;
+use base64::engine::{GeneralPurpose, general_purpose::NO_PAD};
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Cause};
 use crate::go;
 use crate::request::Query;
+
+/// Base64 as Go reads it: the bits that are left over don't matter.
+const URL_SAFE: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 const META: &str = "meta.k8s.io";
 
@@ -364,13 +369,13 @@ impl Continue {
     pub(crate) fn encode(&self) -> String {
         let revision = self.revision.and_then(|revision| i64::try_from(revision).ok()).unwrap_or(-1);
         let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": self.start});
-        URL_SAFE_NO_PAD.encode(token.to_string())
+        URL_SAFE.encode(token.to_string())
     }
 
     pub(crate) fn decode(text: &str) -> Result<Self, ApiError> {
         let invalid = |why: &str| ApiError::bad_request(format!("invalid continue token: {why}"));
         let not_valid = |why: &str| invalid(&format!("continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+        let bytes = URL_SAFE.decode(text).map_err(|error| {
             let at = match error {
                 base64::DecodeError::InvalidByte(at, _) => at,
                 _ => text.len() / 4 * 4,

@@ -7,12 +7,12 @@ use settled_patch::{
 
 use crate::builtin;
 use crate::core::Call;
+use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::error::ApiError;
 use crate::go;
 use crate::negotiate::{self, Format};
 use crate::options::WriteOptions;
-use crate::resource::parse_body;
 use crate::write::{cannot_be_handled, report};
 
 /// The kinds of patches.
@@ -39,14 +39,16 @@ impl Kind {
             STRATEGIC if !definition.model.is_custom() => Ok(Self::Strategic),
             APPLY => Ok(Self::Apply),
             _ => {
-                let mut supported = vec![JSON, MERGE];
                 if !definition.model.is_custom() {
-                    supported.push(STRATEGIC);
+                    // Said by the route.
+                    let mut error =
+                        ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+                    error.detailed = true;
+                    return Err(error);
                 }
-                supported.push(APPLY);
+                let supported = [JSON, MERGE, APPLY].join(", ");
                 let message = format!(
-                    "the body of the request was in an unknown format - accepted media types include: {}",
-                    supported.join(", ")
+                    "the body of the request was in an unknown format - accepted media types include: {supported}"
                 );
                 Err(ApiError::new(415, "UnsupportedMediaType", message))
             }
@@ -126,8 +128,8 @@ pub(crate) fn configuration(
     options: &WriteOptions,
 ) -> Result<Value, ApiError> {
     let json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let decoded = parse_body(if json { Format::Json } else { Format::Yaml }, body)
-        .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {}", error.message)))?;
+    let decoded = decode::body(if json { Format::Json } else { Format::Yaml }, body)
+        .map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?;
     if !decoded.value.is_object() {
         return Err(cannot_be_handled(definition, "the configuration must be an object"));
     }

@@ -11,12 +11,14 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::reviews;
 use crate::body::{Body, ListBody};
+use crate::builtin;
 use crate::core::{Call, Core, Target};
 use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::delete::{self, Deleted};
-use crate::error::ApiError;
+use crate::error::{ApiError, Cause};
 use crate::features::Feature;
+use crate::go;
 use crate::negotiate::{self, Endpoint, Format, Input, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
@@ -172,6 +174,10 @@ impl Core {
             Err(Miss::Page) => return Ok(no_page()),
             Err(Miss::Api(error)) => return Err(error),
         };
+        if !definition.model.is_custom() {
+            let lists = matches!(info.verb, "list" | "watch");
+            negotiate::check_route(header_text(request.headers, header::ACCEPT), lists)?;
+        }
         if let Some(text) = &definition.deprecation {
             call.warn(text.clone());
         }
@@ -342,10 +348,6 @@ impl Core {
             return Err(ApiError::bad_request(message));
         }
         let plain = shape.is_plain();
-        let content_type = match shape.negotiated.stream {
-            true => HeaderValue::from_static("application/json;stream=watch"),
-            false => HeaderValue::from_static("application/json"),
-        };
         let form: Option<Box<dyn Form>> =
             if plain { None } else { Some(Box::new(WatchForm { shape, definition: definition.clone() })) };
         let retired = definition.retired();
@@ -357,7 +359,8 @@ impl Core {
         };
         let stream = self.watch(definition, namespace, filter, &options, form, stop).await?;
         let mut response = Response::new(Body::watch(stream));
-        response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        // As upstream, which names the stream in the type of protobuf only.
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(response)
     }
 
@@ -370,7 +373,13 @@ impl Core {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
         let definition = target.definition;
-        let body = body(call, request, definition, &options)?;
+        let mut body = body(call, request, definition, &options)?;
+        if definition.model.is_asked() {
+            // Questions have owners of their fields as well, as upstream has it.
+            let manager = definition.field_manager(Part::Main);
+            let name = options.manager(call.user_agent);
+            body = manager.update_or_forget(&manager.empty(), &body, &name, call.now);
+        }
         if let Some(review) = self.review(call, target, &body) {
             return Ok(answer(201, shape.negotiated, &review?));
         }
@@ -529,36 +538,22 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
     }
     // Upstream takes protobuf here whatever is deleted.
     let decoded = read_body(request, true, ("meta.k8s.io/v1", "DeleteOptions"))?;
-    DeleteOptions::parse(Some(&decoded.value), request.query)
+    DeleteOptions::parse(Some(&decoded.map_err(ApiError::bad_request)?.value), request.query)
 }
 
-/// The body as JSON, whatever it was written in. What is expected is an `apiVersion` and a `kind`.
+/// The body as an object, whatever it was written in; the inner error is what is wrong with its text. What is expected is an
+/// `apiVersion` and a `kind`.
 fn read_body(
     request: &ResourceRequest<'_>,
     protobuf: bool,
     (api_version, kind): (&str, &str),
-) -> Result<decode::Decoded, ApiError> {
+) -> Result<Result<decode::Decoded, String>, ApiError> {
     let content_type = header_text(request.headers, header::CONTENT_TYPE);
     match negotiate::body_format(content_type, protobuf)? {
-        Input::Text(format) => parse_body(format, &request.body),
+        Input::Text(format) => Ok(decode::body(format, &request.body)),
         Input::Protobuf => {
             let value = protobuf::decode(&request.body, api_version, kind)?;
-            Ok(decode::Decoded { value, duplicates: Vec::new() })
-        }
-    }
-}
-
-/// Reads JSON or YAML.
-pub(crate) fn parse_body(format: Format, body: &[u8]) -> Result<decode::Decoded, ApiError> {
-    let failed =
-        |why: String| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
-    match format {
-        Format::Json => decode::json(body).map_err(|error| failed(error.to_string())),
-        Format::Yaml => {
-            let mut json = Vec::new();
-            settled_manifest::yaml_to_json(body, &mut json)
-                .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))?;
-            decode::json(&json).map_err(|error| failed(error.to_string()))
+            Ok(Ok(decode::Decoded { value, duplicates: Vec::new() }))
         }
     }
 }
@@ -572,8 +567,14 @@ fn body(
 ) -> Result<Value, ApiError> {
     let subresource = &request.info.subresource;
     let (api_version, kind) = definition.sent_to(subresource);
-    let builtin = !definition.model.is_custom();
-    let decode::Decoded { mut value, duplicates } = read_body(request, builtin, (&api_version, kind))?;
+    let custom = definition.model.is_custom();
+    let unrecognized = |why: String| decode::unrecognized(kind, &why, &request.body);
+    let read = read_body(request, !custom, (&api_version, kind))?;
+    let decode::Decoded { mut value, duplicates } = read.map_err(unrecognized)?;
+    if text(&value, "kind").is_empty() && custom {
+        let whole = String::from_utf8_lossy(&request.body);
+        return Err(unrecognized(format!("Object 'Kind' is missing in '{whole}'")));
+    }
     check_kind(definition, subresource, &mut value)?;
     let findings = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
     write::report(call, definition, findings, options)?;
@@ -587,36 +588,58 @@ pub(crate) fn check_kind(
     object: &mut Value,
 ) -> Result<(), ApiError> {
     let (api_version, kind) = definition.sent_to(subresource);
-    let (given_kind, given_version) = (text(object, "kind"), text(object, "apiVersion"));
-    if given_kind.is_empty() && definition.model.is_custom() {
-        let body = object::to_bytes(object);
-        let body = String::from_utf8_lossy(&body).into_owned();
-        return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{body}'")));
+    let custom = definition.model.is_custom();
+    let given_kind = Some(text(object, "kind")).filter(|given| !given.is_empty()).unwrap_or(kind);
+    let given_version = text(object, "apiVersion");
+    let given_version = if given_version.is_empty() && !custom { &api_version } else { given_version };
+    if given_version != api_version || (given_kind != kind && !custom) {
+        return Err(wrong_kind(custom, (given_version, given_kind), (&api_version, kind)));
     }
-    let wrong_kind = !given_kind.is_empty() && given_kind != kind;
-    let wrong_version = !given_version.is_empty() && given_version != api_version;
-    if wrong_kind || wrong_version {
-        let (group, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
-        let (want_group, want_version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
-        let (given, wanted) = (
-            format!("{group}/{version}, Kind={given_kind}"),
-            format!("{want_group}/{want_version}, Kind={kind}"),
-        );
-        return Err(ApiError::bad_request(if wrong_version && !wrong_kind {
-            format!(
-                "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
-            )
-        } else {
-            format!(
-                "{given_kind} in version {version:?} cannot be handled as a {kind}: converting ({given}) to ({wanted}): unknown conversion"
-            )
-        }));
+    if given_kind != kind {
+        let message = format!("Invalid value: {}: must be {kind}", go::quote(given_kind));
+        let causes = vec![Cause::new("FieldValueInvalid", message, "kind")];
+        return Err(ApiError::invalid(&definition.group, kind, meta(object, "name"), causes));
     }
     if let Some(map) = object.as_object_mut() {
         map.insert("kind".to_owned(), kind.into());
         map.insert("apiVersion".to_owned(), api_version.into());
-        Ok(())
-    } else {
-        Err(ApiError::bad_request("the body must be an object"))
     }
+    Ok(())
+}
+
+/// The answer to a body of another kind or version than that of the endpoint; both are `(apiVersion, kind)`.
+fn wrong_kind(custom: bool, given: (&str, &str), wanted: (&str, &str)) -> ApiError {
+    let parts = |api_version: &str| {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        (group.to_owned(), version.to_owned())
+    };
+    let ((group, version), (wanted_group, _)) = (parts(given.0), parts(wanted.0));
+    let known = builtin::kinds().iter().any(|row| {
+        (row.group, row.version) == (&*group, &*version) && (row.kind == given.1 || row.list_kind == given.1)
+    });
+    // Events are the same in both of their groups.
+    let related = given.1 == wanted.1 && (group == wanted_group || given.1 == "Event");
+    if custom || (known && related) {
+        return ApiError::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            given.0, wanted.0
+        ));
+    }
+    let why = if known {
+        let package = match wanted_group.split('.').next().unwrap_or_default() {
+            "" | "events" => "core",
+            first => first,
+        };
+        format!("converting ({version}.{}) to ({package}.{}): unknown conversion", given.1, wanted.1)
+    } else {
+        let scheme = "pkg/runtime/scheme.go:111";
+        let [kind, version, scheme] = [given.1, given.0, scheme].map(go::quote);
+        format!("no kind {kind} is registered for version {version} in scheme {scheme}")
+    };
+    ApiError::bad_request(format!(
+        "{} in version {} cannot be handled as a {}: {why}",
+        given.1,
+        go::quote(&version),
+        wanted.1
+    ))
 }

@@ -34,6 +34,9 @@ use crate::limits::Limits;
 use crate::notice::Listener;
 use crate::object;
 
+/// Whom tokens are for, as clusters usually have it.
+const AUDIENCE: &str = "https://kubernetes.default.svc";
+
 /// How a [`Server`] works.
 #[derive(Clone, Default)]
 #[non_exhaustive]
@@ -194,7 +197,11 @@ impl Server {
             catalog.insert(Arc::new(Definition::builtin(row).map_err(key)?));
         }
         let host = Host::new(config.feature_gates, config.listener);
-        let core = Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?, config.tokens, host));
+        let mut tokens = config.tokens;
+        if tokens.audiences().is_empty() {
+            tokens = tokens.for_audiences(vec![AUDIENCE.to_owned()]);
+        }
+        let core = Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?, tokens, host));
         core.change_catalog(|served| *served = catalog);
         let api = Arc::new(Api::new(core.clone(), &config.limits));
         let health = &api.surface.health;

@@ -192,7 +192,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
         ["metrics"] => {
             let body = surface.metrics.expose(&api.core, &api.gate);
             let mut response = Response::new(Body::bytes(body));
-            set(&mut response, header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
+            set(&mut response, header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
             Ok(response)
         }
         [] if path == "/" => {

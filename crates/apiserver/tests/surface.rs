@@ -175,7 +175,7 @@ async fn paths_that_are_no_resources_are_answered_as_upstream_does() {
             "GET",
             "/metrics",
             200,
-            "text/plain; version=0.0.4; charset=utf-8",
+            "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
             "# HELP apiserver_request_total",
         ),
     ];
