@@ -101,7 +101,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         answers(&client, &flags, &files)?
     } else {
         // The real one against itself shows what the normaliser has missed.
-        let kind = if flags.real_as_ours { Kind::Real } else { Kind::Ours };
+        let kind = if flags.real_as_ours { Kind::Real } else { Kind::OursAlone };
         let Some(server) = server::start(kind)? else { return Ok(true) };
         println!("ours was ready after {:.0} ms", server.took.as_secs_f64() * 1000.0);
         answers(&server.client, &flags, &files)?

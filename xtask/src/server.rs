@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Real,
     /// `settled serve --memory`.
     Ours,
+    /// The same without controllers, as the real one is alone.
+    OursAlone,
     /// `settled serve` with its data on disk.
     OursOnDisk,
 }
@@ -70,7 +72,7 @@ pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
     fs::create_dir_all(&folder)?;
     match kind {
         Kind::Real => real(folder),
-        Kind::Ours | Kind::OursOnDisk => ours(folder, kind).map(Some),
+        Kind::Ours | Kind::OursAlone | Kind::OursOnDisk => ours(folder, kind).map(Some),
     }
 }
 
@@ -160,8 +162,11 @@ fn serve(folder: &Path, kind: Kind, port: &str) -> Outcome<Child> {
     let log = |name: &str| File::options().create(true).append(true).open(folder.join(name));
     let mut command = Command::new(binary);
     command.args(["serve", "--port", port, "--data-dir"]).arg(folder.join("data"));
-    if kind == Kind::Ours {
+    if kind != Kind::OursOnDisk {
         command.arg("--memory");
+    }
+    if kind == Kind::OursAlone {
+        command.args(["--controllers", ""]);
     }
     command.arg("--token-auth-file").arg(folder.join("tokens.csv"));
     command.stdin(Stdio::null()).stdout(log("settled.out")?).stderr(log("settled.log")?);

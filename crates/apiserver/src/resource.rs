@@ -12,24 +12,23 @@ use serde_json::{Map, Value, json};
 use crate::auth::reviews;
 use crate::body::{Body, ListBody};
 use crate::core::{Call, Core, Target};
-use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::delete::{self, Deleted};
 use crate::error::ApiError;
 use crate::features::Feature;
-use crate::negotiate::{self, Endpoint, Format, Input, Negotiated, Representation};
+use crate::incoming;
+use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::partial;
 use crate::patching;
-use crate::protobuf;
 use crate::read::{Filter, Listing};
 use crate::request::{Query, RequestInfo};
 use crate::route::{self, Miss};
 use crate::surface::no_page;
 use crate::table::{self, Columns, IncludeObject};
 use crate::watching::Form;
-use crate::write::{self, Change, Outcome, Written};
+use crate::write::{Change, Outcome, Written};
 
 /// A request for a resource, with its body read.
 pub(crate) struct ResourceRequest<'a> {
@@ -370,15 +369,16 @@ impl Core {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
         let definition = target.definition;
-        let body = body(call, request, definition, &options)?;
+        let body = incoming::object(call, request, definition, &options)?;
         if let Some(review) = self.review(call, target, &body) {
             return Ok(answer(201, shape.negotiated, &review?));
         }
         if let Some(done) = self.act(call, target, &request.info.subresource, &body, &options).await {
             return Ok(answer(201, shape.negotiated, &done?));
         }
-        let target = Target { name: meta(&body, "name"), ..*target };
-        let outcome = self.create(call, &target, body.clone(), &options).await?;
+        let name = meta(&body, "name").to_owned();
+        let target = Target { name: &name, ..*target };
+        let outcome = self.create_read(call, &target, body, &options).await?;
         self.answer_written(201, &shape, definition, outcome.written)
     }
 
@@ -391,7 +391,7 @@ impl Core {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
         let part = part(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
-        let body = body(call, request, target.definition, &options)?;
+        let body = incoming::object(call, request, target.definition, &options)?;
         let outcome = self.update(call, target, part, Change::Replace(&body), &options).await?;
         if part == Part::Scale {
             return self.answer_scale(&shape, target.definition, outcome);
@@ -527,96 +527,5 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
     if request.body.is_empty() {
         return DeleteOptions::parse(None, request.query);
     }
-    // Upstream takes protobuf here whatever is deleted.
-    let decoded = read_body(request, true, ("meta.k8s.io/v1", "DeleteOptions"))?;
-    DeleteOptions::parse(Some(&decoded.value), request.query)
-}
-
-/// The body as JSON, whatever it was written in. What is expected is an `apiVersion` and a `kind`.
-fn read_body(
-    request: &ResourceRequest<'_>,
-    protobuf: bool,
-    (api_version, kind): (&str, &str),
-) -> Result<decode::Decoded, ApiError> {
-    let content_type = header_text(request.headers, header::CONTENT_TYPE);
-    match negotiate::body_format(content_type, protobuf)? {
-        Input::Text(format) => parse_body(format, &request.body),
-        Input::Protobuf => {
-            let value = protobuf::decode(&request.body, api_version, kind)?;
-            Ok(decode::Decoded { value, duplicates: Vec::new() })
-        }
-    }
-}
-
-/// Reads JSON or YAML.
-pub(crate) fn parse_body(format: Format, body: &[u8]) -> Result<decode::Decoded, ApiError> {
-    let failed =
-        |why: String| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
-    match format {
-        Format::Json => decode::json(body).map_err(|error| failed(error.to_string())),
-        Format::Yaml => {
-            let mut json = Vec::new();
-            settled_manifest::yaml_to_json(body, &mut json)
-                .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))?;
-            decode::json(&json).map_err(|error| failed(error.to_string()))
-        }
-    }
-}
-
-/// The object that a request carries, of the kind that it is for.
-fn body(
-    call: &mut Call<'_>,
-    request: &ResourceRequest<'_>,
-    definition: &Definition,
-    options: &WriteOptions,
-) -> Result<Value, ApiError> {
-    let subresource = &request.info.subresource;
-    let (api_version, kind) = definition.sent_to(subresource);
-    let builtin = !definition.model.is_custom();
-    let decode::Decoded { mut value, duplicates } = read_body(request, builtin, (&api_version, kind))?;
-    check_kind(definition, subresource, &mut value)?;
-    let findings = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    write::report(call, definition, findings, options)?;
-    Ok(value)
-}
-
-/// The body must be of the kind and the version of the endpoint.
-pub(crate) fn check_kind(
-    definition: &Definition,
-    subresource: &str,
-    object: &mut Value,
-) -> Result<(), ApiError> {
-    let (api_version, kind) = definition.sent_to(subresource);
-    let (given_kind, given_version) = (text(object, "kind"), text(object, "apiVersion"));
-    if given_kind.is_empty() && definition.model.is_custom() {
-        let body = object::to_bytes(object);
-        let body = String::from_utf8_lossy(&body).into_owned();
-        return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{body}'")));
-    }
-    let wrong_kind = !given_kind.is_empty() && given_kind != kind;
-    let wrong_version = !given_version.is_empty() && given_version != api_version;
-    if wrong_kind || wrong_version {
-        let (group, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
-        let (want_group, want_version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
-        let (given, wanted) = (
-            format!("{group}/{version}, Kind={given_kind}"),
-            format!("{want_group}/{want_version}, Kind={kind}"),
-        );
-        return Err(ApiError::bad_request(if wrong_version && !wrong_kind {
-            format!(
-                "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
-            )
-        } else {
-            format!(
-                "{given_kind} in version {version:?} cannot be handled as a {kind}: converting ({given}) to ({wanted}): unknown conversion"
-            )
-        }));
-    }
-    if let Some(map) = object.as_object_mut() {
-        map.insert("kind".to_owned(), kind.into());
-        map.insert("apiVersion".to_owned(), api_version.into());
-        Ok(())
-    } else {
-        Err(ApiError::bad_request("the body must be an object"))
-    }
+    DeleteOptions::parse(Some(&incoming::delete_options(request)?), request.query)
 }
