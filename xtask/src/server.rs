@@ -162,7 +162,7 @@ fn serve(folder: &Path, kind: Kind, port: &str) -> Outcome<Child> {
     let log = |name: &str| File::options().create(true).append(true).open(folder.join(name));
     let mut command = Command::new(binary);
     command.args(["serve", "--port", port, "--data-dir"]).arg(folder.join("data"));
-    if kind == Kind::Ours {
+    if kind != Kind::OursOnDisk {
         command.arg("--memory");
     }
     if kind == Kind::OursAlone {

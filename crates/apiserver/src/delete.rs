@@ -34,6 +34,8 @@ enum Step {
     Nothing,
     Mark(Box<Value>),
     Remove,
+    /// Both: watchers see that its time was over before they see it go.
+    MarkAndRemove(Box<Value>),
 }
 
 impl Core {
@@ -47,11 +49,15 @@ impl Core {
         let definition = target.definition;
         let key = target.key()?;
         let mut attempts = 0;
+        // Whether its revision is the one that was written here.
+        let mut over = false;
         loop {
             attempts += 1;
             let entry = self.store.get(&key).ok_or_else(|| target.not_found())?;
             let old = self.read(definition, &entry);
-            check_preconditions(target, &old, options)?;
+            if !over {
+                check_preconditions(target, &old, options)?;
+            }
             protect(target)?;
             let step = self.next_step(call, target, &old, options);
             let expect = Expect::Revision(entry.mod_revision());
@@ -59,6 +65,17 @@ impl Core {
                 Step::Nothing => return Ok(Deleted::Pending(old)),
                 Step::Remove if options.dry_run => return Ok(Deleted::Gone(old)),
                 Step::Mark(object) if options.dry_run => return Ok(Deleted::Pending(*object)),
+                Step::MarkAndRemove(object) if options.dry_run => return Ok(Deleted::Gone(*object)),
+                Step::MarkAndRemove(object) => {
+                    let bytes = object::encode(&definition.model.to_stored(&object));
+                    match self.store.write(Write::update(key.clone(), entry.mod_revision(), bytes)).await {
+                        Ok(_) => over = true,
+                        Err(WriteError::Conflict { .. }) if attempts < MAX_ATTEMPTS => {}
+                        Err(WriteError::Conflict { .. }) => return Err(target.modified()),
+                        Err(error) => return Err(write_failed(&error)),
+                    }
+                    continue;
+                }
                 Step::Remove => (Write::delete(key.clone(), expect), None),
                 Step::Mark(object) => {
                     let bytes = object::encode(&definition.model.to_stored(&object));
@@ -118,7 +135,8 @@ impl Core {
                 mark(&mut new, call.now);
                 Step::Mark(Box::new(new))
             }
-            _ => Step::Remove,
+            Some(_) => Step::MarkAndRemove(Box::new(new)),
+            None => Step::Remove,
         }
     }
 

@@ -25,6 +25,7 @@ mod health;
 mod host;
 mod human;
 mod identity;
+mod incoming;
 mod info;
 mod jsonpath;
 mod limits;

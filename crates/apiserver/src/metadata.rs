@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::builtin;
 use crate::error::Cause;
 use crate::object::{finalizers, is_terminating, meta, metadata};
 
@@ -165,7 +166,7 @@ pub(crate) fn label_value_errors(value: &str) -> Vec<String> {
 }
 
 pub(crate) fn invalid(field: &str, value: &Value, why: &str) -> Cause {
-    Cause::new("FieldValueInvalid", format!("Invalid value: {value}: {why}"), field)
+    Cause::new("FieldValueInvalid", format!("Invalid value: {}: {why}", builtin::shown(value)), field)
 }
 
 pub(crate) fn required(field: &str, why: &str) -> Cause {
@@ -246,6 +247,14 @@ pub(crate) fn validate_annotations(annotations: Option<&Value>, field: &str, cau
     }
 }
 
+/// Is there a version in `group/version`, or `version`?
+fn has_version(api_version: &str) -> bool {
+    match api_version.split_once('/') {
+        None => !api_version.is_empty(),
+        Some((_, version)) => !version.is_empty() && !version.contains('/'),
+    }
+}
+
 fn validate_owners(owners: Option<&Value>, causes: &mut Vec<Cause>) {
     const FIELD: &str = "metadata.ownerReferences";
     let mut controller: Option<String> = None;
@@ -253,7 +262,7 @@ fn validate_owners(owners: Option<&Value>, causes: &mut Vec<Cause>) {
         let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
         let api_version = text("apiVersion");
         for (name, empty, why) in [
-            ("apiVersion", api_version.is_empty() || api_version.ends_with('/'), "version must not be empty"),
+            ("apiVersion", !has_version(api_version), "version must not be empty"),
             ("kind", text("kind").is_empty(), "must not be empty"),
             ("name", text("name").is_empty(), "must not be empty"),
             ("uid", text("uid").is_empty(), "must not be empty"),
@@ -347,18 +356,18 @@ pub(crate) fn normalize(object: &mut Value) {
     });
 }
 
-/// Removes owners that are given twice. True if there were any.
-pub(crate) fn deduplicate_owners(object: &mut Value) -> bool {
+/// Removes owners that are given twice; their uids.
+pub(crate) fn deduplicate_owners(object: &mut Value) -> Vec<String> {
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
-    let Some(owners) = owners else { return false };
-    let before = owners.len();
-    let mut seen: Vec<Value> = Vec::new();
+    let Some(owners) = owners else { return Vec::new() };
+    let mut duplicates = Vec::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
     owners.retain(|owner| {
-        let new = !seen.contains(owner);
-        if new {
-            seen.push(owner.clone());
+        let new = seen.insert(owner.to_string());
+        if !new {
+            duplicates.push(owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
         }
         new
     });
-    owners.len() < before
+    duplicates
 }

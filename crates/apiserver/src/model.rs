@@ -153,6 +153,17 @@ impl Model {
         }
     }
 
+    /// As [`Model::read_in`], of what strategic merge made, whose errors are others.
+    pub(crate) fn read_in_map(&self, object: &mut Value) -> Incoming {
+        match self {
+            Self::Builtin(builtin) => {
+                let decoded = builtin::decode_map(builtin.row, object);
+                Incoming { unknown: decoded.unknown, error: decoded.error }
+            }
+            Self::Custom(custom) => custom.read_in(object),
+        }
+    }
+
     /// Sets defaults.
     pub(crate) fn default(&self, object: &mut Value) {
         match self {
@@ -211,6 +222,9 @@ impl Model {
         }
         match self {
             // The rules are about what people ask for; controllers say what they see.
+            Self::Builtin(builtin) if part == Part::Status => {
+                causes.extend(builtin::validate_status(builtin.row, new, old));
+            }
             Self::Builtin(_) if part != Part::Main && part != Part::Scale => {}
             Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
                 causes.extend(custom::validate_definition(new, Some(old)));

@@ -7,12 +7,12 @@ use settled_patch::{
 
 use crate::builtin;
 use crate::core::Call;
-use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::error::ApiError;
 use crate::go;
 use crate::negotiate::{self, Format};
 use crate::options::WriteOptions;
+use crate::incoming;
 use crate::write::{cannot_be_handled, report};
 
 /// The kinds of patches.
@@ -101,6 +101,11 @@ impl<'a> Patch<'a> {
 }
 
 impl Patched {
+    /// Was it a strategic merge?
+    pub(crate) const fn is_strategic(&self) -> bool {
+        self.patch.is_some()
+    }
+
     /// What was patched can't be an object of its kind.
     pub(crate) fn refused(&self, object: &Value, why: &str) -> ApiError {
         let shown = self.patch.as_ref().map_or_else(|| go::json(object), go::verbose);
@@ -128,8 +133,8 @@ pub(crate) fn configuration(
     options: &WriteOptions,
 ) -> Result<Value, ApiError> {
     let json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let decoded = decode::body(if json { Format::Json } else { Format::Yaml }, body)
-        .map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?;
+    let decoded = incoming::parse(if json { Format::Json } else { Format::Yaml }, body)
+        .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
     if !decoded.value.is_object() {
         return Err(cannot_be_handled(definition, "the configuration must be an object"));
     }

@@ -11,27 +11,24 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::reviews;
 use crate::body::{Body, ListBody};
-use crate::builtin;
 use crate::core::{Call, Core, Target};
-use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::delete::{self, Deleted};
-use crate::error::{ApiError, Cause};
+use crate::error::ApiError;
 use crate::features::Feature;
-use crate::go;
-use crate::negotiate::{self, Endpoint, Format, Input, Negotiated, Representation};
+use crate::incoming;
+use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::partial;
 use crate::patching;
-use crate::protobuf;
 use crate::read::{Filter, Listing};
 use crate::request::{Query, RequestInfo};
 use crate::route::{self, Miss};
 use crate::surface::no_page;
 use crate::table::{self, Columns, IncludeObject};
 use crate::watching::Form;
-use crate::write::{self, Change, Outcome, Written};
+use crate::write::{Change, Outcome, Written};
 
 /// A request for a resource, with its body read.
 pub(crate) struct ResourceRequest<'a> {
@@ -373,7 +370,7 @@ impl Core {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
         let definition = target.definition;
-        let mut body = body(call, request, definition, &options)?;
+        let mut body = incoming::object(call, request, definition, &options)?;
         if definition.model.is_asked() {
             // Questions have owners of their fields as well, as upstream has it.
             let manager = definition.field_manager(Part::Main);
@@ -386,8 +383,9 @@ impl Core {
         if let Some(done) = self.act(call, target, &request.info.subresource, &body, &options).await {
             return Ok(answer(201, shape.negotiated, &done?));
         }
-        let target = Target { name: meta(&body, "name"), ..*target };
-        let outcome = self.create(call, &target, body.clone(), &options).await?;
+        let name = meta(&body, "name").to_owned();
+        let target = Target { name: &name, ..*target };
+        let outcome = self.create_read(call, &target, body, &options).await?;
         self.answer_written(201, &shape, definition, outcome.written)
     }
 
@@ -400,7 +398,7 @@ impl Core {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
         let part = part(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
-        let body = body(call, request, target.definition, &options)?;
+        let body = incoming::object(call, request, target.definition, &options)?;
         let outcome = self.update(call, target, part, Change::Replace(&body), &options).await?;
         if part == Part::Scale {
             return self.answer_scale(&shape, target.definition, outcome);
@@ -536,110 +534,5 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
     if request.body.is_empty() {
         return DeleteOptions::parse(None, request.query);
     }
-    // Upstream takes protobuf here whatever is deleted.
-    let decoded = read_body(request, true, ("meta.k8s.io/v1", "DeleteOptions"))?;
-    DeleteOptions::parse(Some(&decoded.map_err(ApiError::bad_request)?.value), request.query)
-}
-
-/// The body as an object, whatever it was written in; the inner error is what is wrong with its text. What is expected is an
-/// `apiVersion` and a `kind`.
-fn read_body(
-    request: &ResourceRequest<'_>,
-    protobuf: bool,
-    (api_version, kind): (&str, &str),
-) -> Result<Result<decode::Decoded, String>, ApiError> {
-    let content_type = header_text(request.headers, header::CONTENT_TYPE);
-    match negotiate::body_format(content_type, protobuf)? {
-        Input::Text(format) => Ok(decode::body(format, &request.body)),
-        Input::Protobuf => {
-            let value = protobuf::decode(&request.body, api_version, kind)?;
-            Ok(Ok(decode::Decoded { value, duplicates: Vec::new() }))
-        }
-    }
-}
-
-/// The object that a request carries, of the kind that it is for.
-fn body(
-    call: &mut Call<'_>,
-    request: &ResourceRequest<'_>,
-    definition: &Definition,
-    options: &WriteOptions,
-) -> Result<Value, ApiError> {
-    let subresource = &request.info.subresource;
-    let (api_version, kind) = definition.sent_to(subresource);
-    let custom = definition.model.is_custom();
-    let unrecognized = |why: String| decode::unrecognized(kind, &why, &request.body);
-    let read = read_body(request, !custom, (&api_version, kind))?;
-    let decode::Decoded { mut value, duplicates } = read.map_err(unrecognized)?;
-    if text(&value, "kind").is_empty() && custom {
-        let whole = String::from_utf8_lossy(&request.body);
-        return Err(unrecognized(format!("Object 'Kind' is missing in '{whole}'")));
-    }
-    check_kind(definition, subresource, &mut value)?;
-    let findings = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    write::report(call, definition, findings, options)?;
-    Ok(value)
-}
-
-/// The body must be of the kind and the version of the endpoint.
-pub(crate) fn check_kind(
-    definition: &Definition,
-    subresource: &str,
-    object: &mut Value,
-) -> Result<(), ApiError> {
-    let (api_version, kind) = definition.sent_to(subresource);
-    let custom = definition.model.is_custom();
-    let given_kind = Some(text(object, "kind")).filter(|given| !given.is_empty()).unwrap_or(kind);
-    let given_version = text(object, "apiVersion");
-    let given_version = if given_version.is_empty() && !custom { &api_version } else { given_version };
-    if given_version != api_version || (given_kind != kind && !custom) {
-        return Err(wrong_kind(custom, (given_version, given_kind), (&api_version, kind)));
-    }
-    if given_kind != kind {
-        let message = format!("Invalid value: {}: must be {kind}", go::quote(given_kind));
-        let causes = vec![Cause::new("FieldValueInvalid", message, "kind")];
-        return Err(ApiError::invalid(&definition.group, kind, meta(object, "name"), causes));
-    }
-    if let Some(map) = object.as_object_mut() {
-        map.insert("kind".to_owned(), kind.into());
-        map.insert("apiVersion".to_owned(), api_version.into());
-    }
-    Ok(())
-}
-
-/// The answer to a body of another kind or version than that of the endpoint; both are `(apiVersion, kind)`.
-fn wrong_kind(custom: bool, given: (&str, &str), wanted: (&str, &str)) -> ApiError {
-    let parts = |api_version: &str| {
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        (group.to_owned(), version.to_owned())
-    };
-    let ((group, version), (wanted_group, _)) = (parts(given.0), parts(wanted.0));
-    let known = builtin::kinds().iter().any(|row| {
-        (row.group, row.version) == (&*group, &*version) && (row.kind == given.1 || row.list_kind == given.1)
-    });
-    // Events are the same in both of their groups.
-    let related = given.1 == wanted.1 && (group == wanted_group || given.1 == "Event");
-    if custom || (known && related) {
-        return ApiError::bad_request(format!(
-            "the API version in the data ({}) does not match the expected API version ({})",
-            given.0, wanted.0
-        ));
-    }
-    let why = if known {
-        let package = match wanted_group.split('.').next().unwrap_or_default() {
-            "" | "events" => "core",
-            first => first,
-        };
-        format!("converting ({version}.{}) to ({package}.{}): unknown conversion", given.1, wanted.1)
-    } else {
-        let scheme = "pkg/runtime/scheme.go:111";
-        let [kind, version, scheme] = [given.1, given.0, scheme].map(go::quote);
-        format!("no kind {kind} is registered for version {version} in scheme {scheme}")
-    };
-    ApiError::bad_request(format!(
-        "{} in version {} cannot be handled as a {}: {why}",
-        given.1,
-        go::quote(&version),
-        wanted.1
-    ))
+    DeleteOptions::parse(Some(&incoming::delete_options(request)?), request.query)
 }

@@ -9,6 +9,7 @@ use crate::core::{Call, Core, Target, write_failed};
 use crate::definition::{Definition, Part};
 use crate::error::{ApiError, Cause};
 use crate::go;
+use crate::incoming::check_type;
 use crate::info;
 use crate::metadata;
 use crate::model::StatusKeeps;
@@ -41,7 +42,7 @@ pub(crate) struct Outcome {
 
 /// How an object comes from the one before.
 pub(crate) enum Change<'a> {
-    /// The client sent the whole object.
+    /// The client sent the whole object, which was read as one of its kind.
     Replace(&'a Value),
     /// The server computes it.
     With(&'a (dyn Fn(&Value) -> Result<Value, ApiError> + Sync)),
@@ -91,8 +92,20 @@ impl Core {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
+        read_in(call, target.definition, &mut object, options)?;
+        self.create_read(call, target, object, options).await
+    }
+
+    /// As [`Core::create`], of an object that was read as one of its kind.
+    pub(crate) async fn create_read(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
         let definition = target.definition;
-        self.complete(call, definition, &mut object, options)?;
+        finish_reading(call, definition, &mut object, false);
         wipe_system_fields(&mut object);
         check_namespace_of(target, &mut object)?;
         self.check_namespace(target)?;
@@ -176,7 +189,7 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<(), ApiError> {
         read_in(call, definition, object, options)?;
-        finish_reading(call, definition, object);
+        finish_reading(call, definition, object, true);
         Ok(())
     }
 
@@ -300,7 +313,7 @@ impl Core {
         let new = match change {
             Change::Replace(new) => {
                 let mut new = (*new).clone();
-                self.complete(call, definition, &mut new, options)?;
+                finish_reading(call, definition, &mut new, false);
                 check_place(target, &mut new)?;
                 let (given, uid) = (meta(&new, "uid"), meta(old, "uid"));
                 if !given.is_empty() && given != uid {
@@ -343,7 +356,14 @@ impl Core {
     ) -> Result<Value, ApiError> {
         let mut new = patched.object.take();
         let given = new.clone();
-        let incoming = definition.model.read_in(&mut new);
+        if !definition.model.is_custom() {
+            check_type(definition.api_version(), &definition.kind, &new)
+                .map_err(|(_, _, why)| patched.refused(&given, &why))?;
+        }
+        let incoming = match patched.is_strategic() {
+            true => definition.model.read_in_map(&mut new),
+            false => definition.model.read_in(&mut new),
+        };
         if let Some(why) = incoming.error {
             return Err(patched.refused(&given, &why));
         }
@@ -358,7 +378,7 @@ impl Core {
                 return Err(patched.refused(&given, &why));
             }
         }
-        finish_reading(call, definition, &mut new);
+        finish_reading(call, definition, &mut new, true);
         Ok(new)
     }
 
@@ -379,7 +399,9 @@ impl Core {
             Change::Replace(new) if definition.model.behaviour().create_on_update => {
                 let mut new = new.clone();
                 check_place(target, &mut new)?;
-                self.create(call, target, new, options).await
+                // Upstream does not look at it on this way.
+                metadata_mut(&mut new).remove("resourceVersion");
+                self.create_read(call, target, new, options).await
             }
             Change::Apply(config) => {
                 let manager = definition.field_manager(Part::Main);
@@ -397,6 +419,7 @@ impl Core {
                 check_place(target, &mut object)?;
                 self.check_namespace(target)?;
                 wipe_system_fields(&mut object);
+                metadata_mut(&mut object).remove("resourceVersion");
                 self.create_complete(call, target, object, options).await
             }
             _ => Err(target.not_found()),
@@ -493,13 +516,17 @@ fn revision_of(object: &Value) -> Result<u64, ApiError> {
     }
 }
 
-/// What follows the reading of an object: owners that were given twice go, defaults come.
-fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Value) {
-    if metadata::deduplicate_owners(object) {
-        call.warn(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in \
-                       1.20+, and may reject such requests as early as 1.24; please fix your requests",
-        );
+/// What follows the reading of an object: owners that were given twice go, defaults come. `patched`: upstream sees to the
+/// owners later.
+fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Value, patched: bool) {
+    let when = if patched { " after mutating admission happens" } else { "" };
+    let duplicates = metadata::deduplicate_owners(object);
+    if !duplicates.is_empty() {
+        call.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and \
+             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            duplicates.join(", ")
+        ));
     }
     metadata::normalize(object);
     definition.model.default(object);

@@ -146,6 +146,7 @@ pub struct FieldManager<T> {
     kind: String,
     subresource: String,
     filters: BTreeMap<String, FieldFilter>,
+    empty: Option<Value>,
     max_update_managers: usize,
 }
 
@@ -227,6 +228,7 @@ impl<T: ObjectTypes> FieldManager<T> {
             kind: kind.into(),
             subresource: String::new(),
             filters: BTreeMap::new(),
+            empty: None,
             max_update_managers: 10,
         }
     }
@@ -253,10 +255,18 @@ impl<T: ObjectTypes> FieldManager<T> {
         self
     }
 
+    /// What there is before there is an object, where that is more than its version and kind: to Go, the fields of a struct that
+    /// are always written are never new, so nobody owns them by writing the first object.
+    #[must_use]
+    pub fn with_empty(mut self, empty: Value) -> Self {
+        self.empty = Some(empty);
+        self
+    }
+
     /// What there is before there is an object: the live object of a create.
     #[must_use]
     pub fn empty(&self) -> Value {
-        json!({"apiVersion": self.api_version, "kind": self.kind})
+        self.empty.clone().unwrap_or_else(|| json!({"apiVersion": self.api_version, "kind": self.kind}))
     }
 
     fn updater(&self) -> Updater<ByApiVersion<'_, T>> {

@@ -24,7 +24,16 @@ pub(crate) fn decode(kind: &BuiltinKind, object: &mut Value) -> Decoded {
 
 /// As [`decode`], for a type by the name of its schema.
 pub(crate) fn decode_component(component: &str, object: &mut Value) -> Decoded {
-    let mut decoder = Decoder { found: Decoded::default(), path: String::new(), fields: String::new() };
+    run(component, object, false)
+}
+
+/// As [`decode`], with the errors of upstream's way from a map to a type, which is that of strategic merge.
+pub(crate) fn decode_map(kind: &BuiltinKind, object: &mut Value) -> Decoded {
+    run(kind.schema_name, object, true)
+}
+
+fn run(component: &str, object: &mut Value, map: bool) -> Decoded {
+    let mut decoder = Decoder { found: Decoded::default(), path: String::new(), fields: String::new(), map };
     let node = node(component);
     match object {
         Value::Object(map) => decoder.fields(map, &node),
@@ -39,6 +48,8 @@ const LISTED: usize = 100;
 struct Decoder {
     found: Decoded,
     path: String,
+    /// Errors are those of Go's way from a map to a type, without JSON between them.
+    map: bool,
     /// The path without the indices of lists and the keys of maps, as Go's errors have it.
     fields: String,
 }
@@ -143,6 +154,9 @@ impl Decoder {
                     _ => None,
                 };
                 let wanted = named.unwrap_or_else(|| shape.go_type());
+                if self.map {
+                    return self.fail(from_map(value, shape));
+                }
                 self.mismatch(value, node.name(), &wanted);
             }
         }
@@ -207,6 +221,27 @@ impl Decoder {
         };
         let (rest, wanted) = why.unwrap_or_else(|| (text.clone(), "2006"));
         self.fail(format!("parsing time {text:?} as \"{layout}\": cannot parse {rest:?} as \"{wanted}\""));
+    }
+}
+
+/// Why Go can't make a type of a value that was not read from JSON (`apimachinery/pkg/runtime/converter.go`).
+fn from_map(value: &Value, shape: &Shape) -> String {
+    let given = match value {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    };
+    match shape {
+        Shape::Struct(_) => format!("cannot restore struct from: {given}"),
+        Shape::List(_) => format!("cannot restore slice from {given}"),
+        Shape::Map(_) => format!("cannot restore map from {given}"),
+        // Go converts numbers to strings, and upstream does not want it to.
+        Shape::String if given == "int64" => format!("cannot convert {given} to string"),
+        scalar => format!("unrecognized type: {}", scalar.go_type()),
     }
 }
 

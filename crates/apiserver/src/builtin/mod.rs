@@ -20,13 +20,13 @@ mod tests;
 use serde_json::Value;
 
 pub(crate) use convert::{convert, stored_as};
-pub(crate) use decode::{decode, decode_component};
+pub(crate) use decode::{decode, decode_component, decode_map};
 pub(crate) use defaults::{default, fill_zeros};
 pub(crate) use packages::{components, document, packed, schemas};
 pub(crate) use prepare::prepare_create;
 pub(crate) use protobuf::{component_of, message};
 pub(crate) use quantity::Quantity;
-pub(crate) use validate::{name_rule, validate, validate_content};
+pub(crate) use validate::{name_rule, shown, validate, validate_content, validate_status};
 
 /// A kind of one group version, as discovery shows it.
 #[derive(Debug)]

@@ -71,6 +71,70 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
     check.causes
 }
 
+/// The numbers in the status of a kind that counts Pods; those after the bar are at most `replicas`.
+fn counts(kind: &BuiltinKind) -> (&'static [&'static str], &'static [&'static str]) {
+    match (kind.group, kind.kind) {
+        ("apps", "Deployment") => (
+            &[
+                "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
+                "unavailableReplicas", "terminatingReplicas", "collisionCount",
+            ],
+            &["updatedReplicas", "readyReplicas", "availableReplicas"],
+        ),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => (
+            &[
+                "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
+                "terminatingReplicas",
+            ],
+            &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+        ),
+        ("apps", "StatefulSet") => (
+            &[
+                "replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas",
+                "observedGeneration", "collisionCount",
+            ],
+            &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
+        ),
+        ("apps", "DaemonSet") => (
+            &[
+                "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
+                "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",
+            ],
+            &[],
+        ),
+        _ => (&[], &[]),
+    }
+}
+
+/// What is wrong with a change of a status.
+pub(crate) fn validate_status(kind: &BuiltinKind, new: &Value, old: &Value) -> Vec<Cause> {
+    let mut check = Check { causes: Vec::new() };
+    let (numbers, bounded) = counts(kind);
+    let status = field(new, "status");
+    for name in numbers {
+        check.not_negative("status", status, name);
+    }
+    let of = |name: &str| integer(status, name).unwrap_or_default();
+    for name in bounded.iter().filter(|name| of(name) > of("replicas")) {
+        let at = format!("status.{name}");
+        check.invalid(at, &of(name).into(), "cannot be greater than status.replicas");
+    }
+    if !bounded.is_empty() && of("availableReplicas") > of("readyReplicas") {
+        let than = if kind.kind == "StatefulSet" { "status.readyReplicas" } else { "readyReplicas" };
+        let why = format!("cannot be greater than {than}");
+        check.invalid("status.availableReplicas", &of("availableReplicas").into(), &why);
+    }
+    let collisions = |object| integer(field(object, "status"), "collisionCount");
+    if kind.kind != "ReplicaSet"
+        && numbers.contains(&"collisionCount")
+        && collisions(old).is_some_and(|before| collisions(new).unwrap_or_default() < before)
+    {
+        let value = collisions(new).unwrap_or_default();
+        check.invalid("status.collisionCount", &value.into(), "cannot be decremented");
+    }
+    check.causes
+}
+
 /// The form of a kind's names.
 pub(crate) fn name_rule(kind: &BuiltinKind) -> NameRule {
     match (kind.group, kind.kind) {
@@ -201,7 +265,7 @@ const ORDERS: [&[&str]; 3] = [
 ];
 
 /// A value as Go's errors show it: JSON, with the fields of selectors and owners in the order of Go.
-fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(",")),
         Value::Object(map) => {
