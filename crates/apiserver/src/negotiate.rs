@@ -4,11 +4,12 @@ use crate::partial::MetaVersion;
 use crate::table::IncludeObject;
 use crate::{ApiError, go};
 
-/// The media types of objects. Watches know no YAML.
-const OBJECTS: &str = "application/json, application/yaml";
-/// Those of built-in kinds.
-const BUILTIN_OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const STREAMS: &str = "application/json;stream=watch";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The media types of objects, as upstream lists them; it also answers in protobuf. Watches know no YAML.
+const OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+/// What custom resources can be sent in. Upstream lists protobuf here too, and then breaks the connection.
+const CUSTOM: &str = "application/json, application/yaml";
 /// More clauses than these are ignored: sorting them takes quadratic time.
 const MAX_CLAUSES: usize = 256;
 
@@ -274,9 +275,9 @@ pub(crate) fn body_format(content_type: Option<&str>, protobuf: bool) -> Result<
     match media_type(content_type.unwrap_or_default()).as_deref() {
         Some("" | "application/json") => Ok(Input::Text(Format::Json)),
         Some("application/yaml") => Ok(Input::Text(Format::Yaml)),
-        Some("application/vnd.kubernetes.protobuf") if protobuf => Ok(Input::Protobuf),
-        _ => {
-            let known = if protobuf { BUILTIN_OBJECTS } else { OBJECTS };
+        Some(PROTOBUF) if protobuf => Ok(Input::Protobuf),
+        other => {
+            let known = if other == Some(PROTOBUF) { CUSTOM } else { OBJECTS };
             let message = format!(
                 "the body of the request was in an unknown format - accepted media types include: {known}"
             );

@@ -22,7 +22,7 @@ use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::partial;
 use crate::patching;
-use crate::protobuf;
+use crate::protobuf::{self, Undecodable};
 use crate::read::{Filter, Listing};
 use crate::request::{Query, RequestInfo};
 use crate::route::{self, Miss};
@@ -527,22 +527,24 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
     if request.body.is_empty() {
         return DeleteOptions::parse(None, request.query);
     }
-    // Upstream takes protobuf here whatever is deleted.
-    let decoded = read_body(request, true, ("meta.k8s.io/v1", "DeleteOptions"))?;
+    // Upstream takes protobuf here whatever is deleted, and says no more than what is wrong with it.
+    let undecodable = |error: Undecodable| ApiError::bad_request(error.to_string());
+    let decoded = read_body(request, true, ("meta.k8s.io/v1", "DeleteOptions"), undecodable)?;
     DeleteOptions::parse(Some(&decoded.value), request.query)
 }
 
-/// The body as JSON, whatever it was written in. What is expected is an `apiVersion` and a `kind`.
+/// The body as JSON, whatever it was written in. In protobuf it may leave out of which `apiVersion` and kind it is.
 fn read_body(
     request: &ResourceRequest<'_>,
     protobuf: bool,
     (api_version, kind): (&str, &str),
+    undecodable: impl Fn(Undecodable) -> ApiError,
 ) -> Result<decode::Decoded, ApiError> {
     let content_type = header_text(request.headers, header::CONTENT_TYPE);
     match negotiate::body_format(content_type, protobuf)? {
         Input::Text(format) => parse_body(format, &request.body),
         Input::Protobuf => {
-            let value = protobuf::decode(&request.body, api_version, kind)?;
+            let value = protobuf::decode(&request.body, api_version, kind).map_err(undecodable)?;
             Ok(decode::Decoded { value, duplicates: Vec::new() })
         }
     }
@@ -573,7 +575,9 @@ fn body(
     let subresource = &request.info.subresource;
     let (api_version, kind) = definition.sent_to(subresource);
     let builtin = !definition.model.is_custom();
-    let decode::Decoded { mut value, duplicates } = read_body(request, builtin, (&api_version, kind))?;
+    let undecodable = |error: Undecodable| error.wanted(kind, &request.body);
+    let decode::Decoded { mut value, duplicates } =
+        read_body(request, builtin, (&api_version, kind), undecodable)?;
     check_kind(definition, subresource, &mut value)?;
     let findings = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
     write::report(call, definition, findings, options)?;
