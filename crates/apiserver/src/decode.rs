@@ -6,8 +6,6 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::error::ApiError;
-use crate::negotiate::Format;
 
 /// The most duplicate fields that are named.
 const MAX_DUPLICATES: usize = 64;
@@ -29,77 +27,6 @@ pub(crate) fn json(text: &[u8]) -> Result<Decoded, serde_json::Error> {
     let value = Seed(&found).deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(Decoded { value, duplicates: found.duplicates.into_inner() })
-}
-
-/// Reads the body of a request: JSON, or YAML. Nothing counts as an empty object.
-///
-/// # Errors
-/// What upstream says about it.
-pub(crate) fn body(format: Format, text: &[u8]) -> Result<Decoded, String> {
-    let mut converted = Vec::new();
-    let text = match format {
-        Format::Json => text,
-        Format::Yaml => {
-            settled_manifest::yaml_to_json(text, &mut converted)
-                .map_err(|error| format!("error converting YAML to JSON: {error}"))?;
-            &converted
-        }
-    };
-    let failed = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let decoded = json(text)
-        .map_err(|error| failed(settled_patch::json_error(text).unwrap_or_else(|| error.to_string())))?;
-    let Decoded { value, duplicates } = decoded;
-    let value = match value {
-        Value::Null => Value::Object(Map::new()),
-        Value::Object(_) => value,
-        other => {
-            let found = go_kind(&other);
-            return Err(failed(format!("json: cannot unmarshal {found} into Go value of type {TYPE_META}")));
-        }
-    };
-    for field in ["apiVersion", "kind"] {
-        match value.get(field) {
-            None | Some(Value::Null | Value::String(_)) => {}
-            Some(other) => {
-                let found = go_kind(other);
-                let target = format!("Go struct field .{field} of type string");
-                return Err(failed(format!("json: cannot unmarshal {found} into {target}")));
-            }
-        }
-    }
-    Ok(Decoded { value, duplicates })
-}
-
-/// The type that upstream reads a body into first, as Go shows it.
-const TYPE_META: &str =
-    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// The answer to a body that says not even what it is.
-pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> ApiError {
-    const SHOWN: usize = 30;
-    let (shown, more) = match body.split_at_checked(SHOWN) {
-        Some((shown, [_, ..])) => (shown, " ..."),
-        _ => (body, ""),
-    };
-    let shown = match body.first() {
-        None => "<empty>".to_owned(),
-        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
-        Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
-    };
-    ApiError::bad_request(format!(
-        "the object provided is unrecognized (must be of type {kind}): {why} ({shown}{more})"
-    ))
 }
 
 #[derive(Default)]

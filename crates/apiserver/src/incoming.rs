@@ -31,8 +31,9 @@ fn read(
     match negotiate::body_format(content_type, protobuf)? {
         Input::Text(format) => Ok(parse(format, &request.body)),
         Input::Protobuf => {
-            let value = protobuf::decode(&request.body, api_version, kind)?;
-            Ok(Ok(Decoded { value, duplicates: Vec::new() }))
+            let decoded = protobuf::decode(&request.body, api_version, kind);
+            let decoded = decoded.map(|value| Decoded { value, duplicates: Vec::new() });
+            Ok(decoded.map_err(|error| error.to_string()))
         }
     }
 }

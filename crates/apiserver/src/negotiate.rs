@@ -11,6 +11,9 @@ const BUILTIN_OBJECTS: &str = "application/json, application/yaml, application/v
 const STREAMS: &str = "application/json;stream=watch";
 /// What upstream's routes of lists of built-in kinds say besides.
 const BUILTIN_STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// What custom resources can be sent in. Upstream lists protobuf here too, and then breaks the connection.
+const CUSTOM: &str = "application/json, application/yaml";
 /// More clauses than these are ignored: sorting them takes quadratic time.
 const MAX_CLAUSES: usize = 256;
 
@@ -295,9 +298,9 @@ pub(crate) fn body_format(content_type: Option<&str>, protobuf: bool) -> Result<
     match media_type(content_type.unwrap_or_default()).as_deref() {
         Some("" | "application/json") => Ok(Input::Text(Format::Json)),
         Some("application/yaml") => Ok(Input::Text(Format::Yaml)),
-        Some("application/vnd.kubernetes.protobuf") if protobuf => Ok(Input::Protobuf),
-        _ => {
-            let known = if protobuf { BUILTIN_OBJECTS } else { OBJECTS };
+        Some(PROTOBUF) if protobuf => Ok(Input::Protobuf),
+        other => {
+            let known = if other == Some(PROTOBUF) { CUSTOM } else { OBJECTS };
             let message = format!(
                 "the body of the request was in an unknown format - accepted media types include: {known}"
             );

@@ -3,7 +3,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use settled_manifest::{Item, Scratch, Splitter};
 
-use super::packages::bootstrap_rbac;
+use super::bootstrap_rbac;
 use super::*;
 
 #[test]

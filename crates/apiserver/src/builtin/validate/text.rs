@@ -12,16 +12,6 @@ fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} characters")
 }
 
-fn inner(bytes: &[u8], edge: impl Fn(u8) -> bool, middle: impl Fn(u8) -> bool) -> bool {
-    match bytes {
-        [] => false,
-        [one] => edge(*one),
-        [first, rest @ .., last] => {
-            edge(*first) && edge(*last) && rest.iter().all(|byte| edge(*byte) || middle(*byte))
-        }
-    }
-}
-
 fn is_subdomain(text: &str) -> bool {
     metadata::is_subdomain(text)
 }
