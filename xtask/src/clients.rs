@@ -550,7 +550,8 @@ impl Components {
             }
             if failed {
                 println!("  the end of {name}'s log:");
-                let lines: Vec<&str> = text.lines().collect();
+                let lines: Vec<&str> =
+                    text.lines().filter(|line| !line.contains(r#""level":"INFO""#)).collect();
                 for line in &lines[lines.len().saturating_sub(SHOWN)..] {
                     println!("    {}", line.chars().take(LONGEST).collect::<String>());
                 }
@@ -610,6 +611,7 @@ impl Normaliser {
         ];
         let names = [
             (r#"\\"[^"]*\\""#, "X"),
+            (r#" event=".*"#, ""),
             (r#" (logger|pod|node|plugin|key|job|cronjob|id)="[^"]*""#, ""),
             (r"[A-Za-z0-9-]+(/[A-Za-z0-9.-]+)+", "X"),
             (r"\d+", "N"),
@@ -636,6 +638,10 @@ impl Normaliser {
             let message = format!("{}: {}", text("msg")?, text("err").unwrap_or_default());
             self.apply(&message.replace('"', "\\\""))
         };
+        // While the server is down there is nothing else to say.
+        if [" tcp ", "EOF"].iter().any(|gone| text.contains(gone)) {
+            return None;
+        }
         for (rule, with) in &self.names {
             text = rule.replace_all(&text, *with).into_owned();
         }

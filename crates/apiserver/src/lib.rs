@@ -35,6 +35,7 @@ mod negotiate;
 mod notice;
 mod object;
 mod openapi;
+mod openapi_v2;
 mod operations;
 mod options;
 mod partial;
