@@ -3,7 +3,7 @@
 //! A script is `conformance/clients/SUITE/NAME.yaml`; beside it, `NAME.txt` is what its commands said on the real
 //! kube-apiserver, normalised. `conformance/clients/README.md` has the format.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -20,15 +20,31 @@ use crate::oracle::{self, Oracle, Program};
 use crate::server::{self, Kind, Server};
 use crate::{Outcome, corpora, process};
 
-/// The suites in the order of a whole run, the server each gets, and whether the real controllers run beside it.
-const SUITES: [(&str, Kind, bool); 4] = [
-    ("kubectl", Kind::Ours, false),
-    ("helm", Kind::Ours, true),
-    ("control-plane", Kind::Ours, true),
-    ("restart", Kind::OursOnDisk, true),
+/// The suites in the order of a whole run, the server each gets, and which of the real controllers run beside it.
+const SUITES: [(&str, Kind, Beside); 4] = [
+    ("kubectl", Kind::Ours, Beside::BuiltIn),
+    ("helm", Kind::Ours, Beside::All),
+    ("control-plane", Kind::Ours, Beside::All),
+    ("restart", Kind::OursOnDisk, Beside::All),
 ];
+
+/// Which of the real controllers run beside a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    /// Those that ours has built in, beside the real server only.
+    BuiltIn,
+    /// All of kube-controller-manager's, the scheduler, and kwok for kubelets.
+    All,
+}
+
+/// What ours does by itself, as kube-controller-manager calls it.
+const BUILT_IN: &str = "--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,\
+    root-ca-certificate-publisher-controller,resourcequota-controller,clusterrole-aggregation-controller";
 /// How long a step may take unless it says otherwise, in seconds.
 const PATIENCE: u64 = 60;
+/// How many lines that differ are shown of a command, and how much of each.
+const MOST: usize = 40;
+const LONGEST: usize = 400;
 /// How many lines of each component's log are shown after a failure.
 const SHOWN: usize = 15;
 /// The module of kwok, in whose folder its stages lie.
@@ -125,7 +141,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         }
     }
     let mut equal = true;
-    for (suite, kind, controllers) in SUITES {
+    for (suite, kind, beside) in SUITES {
         let wanted = |name: &str| {
             flags.names.is_empty()
                 || flags.names.iter().any(|word| *word == suite || *word == format!("{suite}/{name}"))
@@ -135,7 +151,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
             continue;
         }
         let kind = if flags.record || flags.real { Kind::Real } else { kind };
-        equal &= run_suite(suite, &scripts, kind, controllers, flags.record)?;
+        equal &= run_suite(suite, &scripts, kind, beside, flags.record)?;
     }
     Ok(equal)
 }
@@ -167,16 +183,22 @@ fn run_suite(
     suite: &str,
     scripts: &BTreeMap<String, Script>,
     kind: Kind,
-    controllers: bool,
+    beside: Beside,
     record: bool,
 ) -> Outcome<bool> {
     let Some(mut server) = server::start(kind)? else { return Ok(true) };
     let Some(place) = Place::new(&server)? else { return Ok(true) };
-    let mut components =
-        if controllers { Components::start(&place, &server)? } else { Components::default() };
+    let mut components = match beside {
+        Beside::BuiltIn if kind != Kind::Real => Components::default(),
+        beside => Components::start(&place, &server, beside)?,
+    };
     println!("{suite}: {kind:?} was ready after {:.0} ms", server.took.as_secs_f64() * 1000.0);
 
-    let normaliser = Normaliser::new(&place, &server)?;
+    let normaliser = Normaliser::new(vec![
+        (place.folder.display().to_string(), "DIR"),
+        (server.folder.display().to_string(), "DIR"),
+        (corpora::root().display().to_string(), "REPOSITORY"),
+    ])?;
     let mut equal = true;
     for (name, script) in scripts {
         let start = Instant::now();
@@ -200,9 +222,12 @@ fn run_suite(
         for wrong in &outcome.wrong {
             println!("{wrong}");
         }
+        for begins in outcome.never {
+            println!("    no longer differs, so the script need not say so: {begins}");
+        }
         equal &= outcome.wrong.is_empty();
     }
-    components.report(!equal, &normaliser)?;
+    components.report(suite, record, !equal, &normaliser)?;
     Ok(equal)
 }
 
@@ -211,6 +236,8 @@ struct Compared {
     equal: usize,
     meant: usize,
     wrong: Vec<String>,
+    /// What may differ and did not.
+    never: Vec<String>,
 }
 
 fn compare(script: &Script, recorded: &[Said], said: &[Said]) -> Compared {
@@ -222,40 +249,57 @@ fn compare(script: &Script, recorded: &[Said], said: &[Said]) -> Compared {
             said.len()
         ));
     }
+    let mut differed = BTreeSet::new();
     for (recorded, said) in recorded.iter().zip(said) {
         if recorded == said {
             outcome.equal += 1;
-        } else if script.differs.keys().any(|begins| said.command.starts_with(begins)) {
+        } else if let Some(begins) = script.differs.keys().find(|begins| said.command.starts_with(*begins)) {
+            differed.insert(begins);
             outcome.meant += 1;
         } else {
             outcome.wrong.push(difference(recorded, said));
         }
     }
+    outcome.never = script.differs.keys().filter(|begins| !differed.contains(begins)).cloned().collect();
     outcome
 }
 
-/// The lines that only one of the two has, in their order, without those that both begin or end with.
+/// The lines that only one of the two has, in their order.
 fn difference(recorded: &Said, said: &Said) -> String {
-    let mut text = format!("    $ {}", said.command.trim_end().replace('\n', "\n      "));
+    let mut text = format!("    $ {}", said.command.replace('\n', "\n      "));
     if recorded.command != said.command {
         text.push_str("\n    another command is recorded: record again");
         return text;
     }
-    let (mut a, mut b) = (recorded.lines.as_slice(), said.lines.as_slice());
-    while let ([x, rest_a @ ..], [y, rest_b @ ..]) = (a, b)
-        && x == y
-    {
-        (a, b) = (rest_a, rest_b);
-    }
-    while let ([rest_a @ .., x], [rest_b @ .., y]) = (a, b)
-        && x == y
-    {
-        (a, b) = (rest_a, rest_b);
-    }
-    for (mark, lines) in [("real", a), ("ours", b)] {
-        for line in lines.iter().take(40) {
-            let _ = write!(text, "\n      {mark} {line}");
+    let (a, b) = (&recorded.lines, &said.lines);
+    // How many lines are alike from here on: outputs have hundreds of lines at most.
+    let mut alike = vec![vec![0_usize; b.len() + 1]; a.len() + 1];
+    for i in (0..a.len()).rev() {
+        for j in (0..b.len()).rev() {
+            alike[i][j] =
+                if a[i] == b[j] { alike[i + 1][j + 1] + 1 } else { alike[i + 1][j].max(alike[i][j + 1]) };
         }
+    }
+    let (mut i, mut j, mut shown) = (0, 0, 0);
+    while shown < MOST && (i < a.len() || j < b.len()) {
+        let (mark, line) = match (a.get(i), b.get(j)) {
+            (Some(x), Some(y)) if x == y => {
+                (i, j) = (i + 1, j + 1);
+                continue;
+            }
+            (Some(x), y) if y.is_none() || alike[i + 1][j] >= alike[i][j + 1] => {
+                i += 1;
+                ("real", x)
+            }
+            (_, Some(y)) => {
+                j += 1;
+                ("ours", y)
+            }
+            _ => break,
+        };
+        let line: String = line.chars().take(LONGEST).collect();
+        let _ = write!(text, "\n      {mark} {line}");
+        shown += 1;
     }
     text
 }
@@ -338,9 +382,13 @@ impl Place {
             let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
             fs::write(work.join(file), text)?;
         }
-        let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let namespace =
+            serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         fs::write(work.join(".namespace"), namespace.to_string())?;
-        let made = self.command(&work, "kubectl create -f .namespace", PATIENCE)?;
+        // What the controllers make of it is there before a script looks.
+        let make = "kubectl create -f .namespace && \
+            kubectl wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=30s";
+        let made = self.command(&work, make, PATIENCE)?;
         if made.2 != 0 {
             return Err(format!("{name}: the namespace can't be made: {}", made.1).into());
         }
@@ -435,7 +483,24 @@ impl Drop for Components {
 }
 
 impl Components {
-    fn start(place: &Place, server: &Server) -> Outcome<Self> {
+    fn start(place: &Place, server: &Server, beside: Beside) -> Outcome<Self> {
+        let key = server.folder.join("sa.key");
+        if !key.is_file() {
+            server::service_account_keys(&server.folder)?;
+        }
+        let kubeconfig = format!("--kubeconfig={}", place.kubeconfig.display());
+        let mut components = Self::default();
+        let manager = [
+            if beside == Beside::All { "--controllers=*" } else { BUILT_IN }.to_owned(),
+            format!("--service-account-private-key-file={}", key.display()),
+            format!("--root-ca-file={}", server.ca.display()),
+        ];
+        let alone = || [kubeconfig.clone()].into_iter().chain(ALONE.map(str::to_owned));
+        components.add(place, "kube-controller-manager", alone().chain(manager))?;
+        if beside == Beside::BuiltIn {
+            return Ok(components);
+        }
+        components.add(place, "kube-scheduler", alone())?;
         let stages = match oracle::download(&KWOK)? {
             Oracle::Ready(folder) => folder.join("kustomize/stage"),
             Oracle::Skipped(why) => return Err(why.into()),
@@ -448,31 +513,8 @@ impl Components {
         }
         let config = place.folder.join("stages.yaml");
         fs::write(&config, text)?;
-        let key = server.folder.join("sa.key");
-        if !key.is_file() {
-            server::service_account_keys(&server.folder)?;
-        }
-        let kubeconfig = format!("--kubeconfig={}", place.kubeconfig.display());
-        let mut components = Self::default();
-        let manager = [
-            "--controllers=*".to_owned(),
-            format!("--service-account-private-key-file={}", key.display()),
-            format!("--root-ca-file={}", server.ca.display()),
-            // Quick enough for a script to wait for.
-            "--concurrent-gc-syncs=4".to_owned(),
-        ];
-        components.add(
-            place,
-            "kube-controller-manager",
-            [kubeconfig.clone()].into_iter().chain(ALONE.map(str::to_owned)).chain(manager),
-        )?;
-        components.add(
-            place,
-            "kube-scheduler",
-            [kubeconfig.clone()].into_iter().chain(ALONE.map(str::to_owned)),
-        )?;
         let kwok = [
-            kubeconfig,
+            kubeconfig.clone(),
             "--manage-all-nodes=true".to_owned(),
             "--node-lease-duration-seconds=40".to_owned(),
             format!("--config={}", config.display()),
@@ -495,30 +537,41 @@ impl Components {
         Ok(())
     }
 
-    /// What the components complained of, each text once; the ends of their logs too after a failure.
-    fn report(&mut self, failed: bool, normaliser: &Normaliser) -> Outcome<()> {
+    /// What the components complained of that they don't on the real server; the ends of their logs too after a failure.
+    fn report(&mut self, suite: &str, record: bool, failed: bool, normaliser: &Normaliser) -> Outcome<()> {
+        let file = folder(suite).join("complaints.txt");
+        let known = fs::read_to_string(&file).unwrap_or_default();
+        let mut known: BTreeSet<String> = known.lines().map(str::to_owned).collect();
         for (name, child, log) in &mut self.running {
             if let Some(status) = child.try_wait()? {
                 println!("  {name} ended by itself: {status}");
             }
             let text = fs::read_to_string(&log)?;
-            let mut errors: BTreeMap<String, usize> = BTreeMap::new();
-            for line in text.lines().filter(|line| is_error(line)) {
-                *errors.entry(normaliser.apply(line).trim_end().to_owned()).or_default() += 1;
+            let mut complaints: BTreeMap<String, usize> = BTreeMap::new();
+            for line in text.lines() {
+                if let Some(complaint) = normaliser.complaint(line) {
+                    *complaints.entry(format!("{name}: {complaint}")).or_default() += 1;
+                }
             }
-            if !errors.is_empty() {
-                println!("  {name} complained:");
+            if record {
+                known.extend(complaints.into_keys());
+                continue;
             }
-            for (error, times) in errors {
-                println!("    {times} times {}", error.chars().take(400).collect::<String>());
+            for (complaint, times) in complaints.iter().filter(|(complaint, _)| !known.contains(*complaint)) {
+                println!("  {times} times, and never on the real server: {complaint}");
             }
             if failed {
                 println!("  the end of {name}'s log:");
-                let lines: Vec<&str> = text.lines().collect();
+                let lines: Vec<&str> =
+                    text.lines().filter(|line| !line.contains(r#""level":"INFO""#)).collect();
                 for line in &lines[lines.len().saturating_sub(SHOWN)..] {
-                    println!("    {line}");
+                    println!("    {}", line.chars().take(LONGEST).collect::<String>());
                 }
             }
+        }
+        if record && !known.is_empty() {
+            let lines: Vec<String> = known.into_iter().collect();
+            fs::write(&file, lines.join("\n") + "\n")?;
         }
         Ok(())
     }
@@ -532,47 +585,74 @@ const ALONE: [&str; 4] = [
     "--kube-api-qps=1000",
 ];
 
-/// Whether a line of a log is an error: klog's `E1121 …`, or kwok's.
-fn is_error(line: &str) -> bool {
-    let klog = line.strip_prefix('E').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    klog || line.contains("\"level\":\"ERROR\"") || line.contains("level=error")
-}
-
 /// Replaces what differs from run to run.
 struct Normaliser {
     rules: Vec<(Regex, &'static str)>,
+    /// For complaints, which are about any object.
+    names: Vec<(Regex, &'static str)>,
     texts: Vec<(String, &'static str)>,
 }
 
 impl Normaliser {
-    fn new(place: &Place, server: &Server) -> Outcome<Self> {
+    fn new(texts: Vec<(String, &'static str)>) -> Outcome<Self> {
         let rules = [
             (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
             // A second may end between two writes.
             (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4} UTC|[+-]\d\d:\d\d)?", "TIME"),
             (r"[A-Z][a-z]{2},? [A-Z0-9][a-z0-9]{1,2} [A-Za-z0-9]{2,3} [0-9: ]{13}( [+-]\d{4})?", "TIME"),
             (r"\b([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "$1 "),
+            (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-XXXXX"),
             (r"\b\d+m\d+s\b|\b\d+s\b|\b0 seconds ago\b|<unknown>|<invalid>", "AGE"),
             (r"( ago)? \(x\d+ over AGE\)", "$1"),
             (r#"(resourceVersion"?: ?"?|resourceVersion:)\d+"#, "${1}RV"),
             (r"(Resource Version:? +)\d+", "${1}RV"),
-            (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-XXXXX"),
             (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
             (r"\b10\.(244|[1-9]\d*)\.\d{1,3}\.\d{1,3}\b", "POD-IP"),
             (r"127\.0\.0\.1:\d+", "HOST"),
             (r"\bnodePort: 3\d{4}\b", "nodePort: PORT"),
-            (r":3\d{4}/(TCP|UDP)", ":PORT/$1"),
+            (r"([: ])3\d{4}/(TCP|UDP)", "${1}PORT/$2"),
             // Columns are as wide as their widest value.
             (r"(\S) {2,}", "$1  "),
             (r"(?m) +$", ""),
         ];
         let rules = rules.into_iter().map(|(rule, with)| Ok((Regex::new(rule)?, with)));
-        let texts = vec![
-            (place.folder.display().to_string(), "DIR"),
-            (server.folder.display().to_string(), "DIR"),
-            (corpora::root().display().to_string(), "REPOSITORY"),
+        let names = [
+            (r#"\\"[^"]*\\""#, "X"),
+            (r#" event=".*"#, ""),
+            (r#" (logger|pod|node|plugin|key|job|cronjob|id)="[^"]*""#, ""),
+            (r"[A-Za-z0-9-]+(/[A-Za-z0-9.-]+)+", "X"),
+            (r"\d+", "N"),
         ];
-        Ok(Self { rules: rules.collect::<Result<_, regex::Error>>()?, texts })
+        let names = names.into_iter().map(|(rule, with)| Ok((Regex::new(rule)?, with)));
+        Ok(Self {
+            rules: rules.collect::<Result<_, regex::Error>>()?,
+            names: names.collect::<Result<_, regex::Error>>()?,
+            texts,
+        })
+    }
+
+    /// What a line of a log complains of, whichever object it is about: klog's `E1121 …`, or an error in JSON.
+    fn complaint(&self, line: &str) -> Option<String> {
+        let klog = line.strip_prefix('E').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let mut text = if klog {
+            self.apply(line)
+        } else {
+            let line: Value = serde_json::from_str(line).ok()?;
+            let text = |key: &str| line.get(key).and_then(Value::as_str);
+            if text("level") != Some("ERROR") {
+                return None;
+            }
+            let message = format!("{}: {}", text("msg")?, text("err").unwrap_or_default());
+            self.apply(&message.replace('"', "\\\""))
+        };
+        // While the server is down there is nothing else to say.
+        if [" tcp ", "EOF"].iter().any(|gone| text.contains(gone)) {
+            return None;
+        }
+        for (rule, with) in &self.names {
+            text = rule.replace_all(&text, *with).into_owned();
+        }
+        Some(text.trim().chars().take(LONGEST).collect())
     }
 
     fn apply(&self, text: &str) -> String {
@@ -586,5 +666,47 @@ impl Normaliser {
             }
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Normaliser, Said, difference, from_text, to_text};
+
+    fn said(lines: &[&str]) -> Said {
+        Said { command: "one\ntwo".to_owned(), lines: lines.iter().map(|line| (*line).to_owned()).collect() }
+    }
+
+    #[test]
+    fn recordings_are_read_as_they_were_written() {
+        let all = [said(&["  $ output", "! errors", "= 1"]), said(&[])];
+        assert_eq!(from_text(&to_text(&all)), all);
+    }
+
+    #[test]
+    fn only_lines_that_differ_are_shown() {
+        let text = difference(&said(&["  a", "  b", "  c"]), &said(&["  a", "  c", "  d"]));
+        assert_eq!(text, "    $ one\n      two\n      real   b\n      ours   d");
+    }
+
+    #[test]
+    fn what_differs_from_run_to_run_is_replaced() {
+        let normaliser = Normaliser::new(vec![("/place".to_owned(), "DIR")]).expect("the rules are right");
+        for (text, wanted) in [
+            (
+                "web-7c6cf4cb88-x2v9d   1/1     Running   0          12s",
+                "web-7c6cf4cb88-XXXXX  1/1  Running  0  AGE",
+            ),
+            ("at 2026-11-21T10:34:25Z in /place/a", "at TIME in DIR/a"),
+            ("  resourceVersion: \"123\"", "  resourceVersion: \"RV\""),
+            ("cpu: 100m", "cpu: 100m"),
+        ] {
+            assert_eq!(normaliser.apply(text), wanted);
+        }
+        let line =
+            "E1121 10:34:25.123456   17 a.go:9] \"Failed\" err=\"pods \\\"a\\\" not found\" pod=\"b/c\"";
+        let complaint = "E a.go:N] \"Failed\" err=\"pods X not found\"";
+        assert_eq!(normaliser.complaint(line).as_deref(), Some(complaint));
+        assert_eq!(normaliser.complaint("I1121 all is well"), None);
     }
 }

@@ -36,6 +36,7 @@ mod negotiate;
 mod notice;
 mod object;
 mod openapi;
+mod openapi_v2;
 mod operations;
 mod options;
 mod partial;

@@ -118,6 +118,13 @@ impl Shape {
             }
         })
     }
+
+    /// The answer that is an object's scale. Upstream prints that of a custom resource like a kind that it does not know.
+    fn scale(&self, definition: &Definition, object: &Value) -> Result<Answer, ApiError> {
+        let group = if definition.model.is_custom() { "" } else { "autoscaling" };
+        let scale = self.object(&Columns::builtin(group, "Scale"), definition.scale(object)?)?;
+        Ok(answer(200, self.negotiated, &scale))
+    }
 }
 
 /// As [`Shape`], for the events of a watch.
@@ -217,7 +224,7 @@ impl Core {
         let entry = self.get_at(target, request.query.get("resourceVersion")).await?;
         if request.info.subresource == "scale" {
             let object = self.read(target.definition, &entry);
-            return Ok(answer(200, shape.negotiated, &target.definition.scale(&object)?));
+            return shape.scale(target.definition, &object);
         }
         self.answer_written(200, &shape, target.definition, Written::Stored(entry))
     }
@@ -442,7 +449,7 @@ impl Core {
             Written::Stored(entry) => self.read(definition, &entry),
             Written::Object(object) => object,
         };
-        Ok(answer(200, shape.negotiated, &definition.scale(&object)?))
+        shape.scale(definition, &object)
     }
 
     fn answer_outcome(

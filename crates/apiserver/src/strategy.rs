@@ -14,7 +14,10 @@ pub(crate) fn prepare_create(definition: &Definition, object: &mut Value) {
     if definition.has_status()
         && let Some(map) = object.as_object_mut()
     {
-        map.remove("status");
+        // A Node comes with what its kubelet knows.
+        if (definition.group.as_str(), definition.plural.as_str()) != ("", "nodes") {
+            map.remove("status");
+        }
         definition.model.fill_zeros(object);
     }
     if definition.model.behaviour().generation {

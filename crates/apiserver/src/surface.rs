@@ -17,6 +17,7 @@ use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::openapi::{Document, Documents};
+use crate::openapi_v2;
 use crate::resource::{self, Answer, ResourceRequest};
 use crate::version;
 
@@ -189,6 +190,24 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
             Some(document) => open_api(request, document).await,
             None => Ok(empty(StatusCode::NOT_FOUND)),
         },
+        ["openapi", "v2"] => {
+            let names = [openapi_v2::ASKED, openapi_v2::PROTOBUF];
+            let protobuf = header_text(request.headers, header::ACCEPT)
+                .is_some_and(|accept| names.iter().any(|name| accept.contains(name)));
+            // A tenth of a second or two, and kept by the clients that ask.
+            let made = tokio::task::spawn_blocking(move || {
+                let document = openapi_v2::document(&catalog);
+                match protobuf {
+                    true => openapi_v2::to_protobuf(&document),
+                    false => crate::object::to_bytes(&document).to_vec(),
+                }
+            });
+            let mut response = Response::new(Body::bytes(made.await.map_err(ApiError::internal)?));
+            let content_type = if protobuf { openapi_v2::PROTOBUF } else { "application/json" };
+            set(&mut response, header::CONTENT_TYPE, content_type);
+            set(&mut response, header::VARY, "Accept, Accept-Encoding");
+            Ok(response)
+        }
         ["metrics"] => {
             let body = surface.metrics.expose(&api.core, &api.gate);
             let mut response = Response::new(Body::bytes(body));
@@ -259,7 +278,7 @@ async fn open_api(request: &ResourceRequest<'_>, document: Arc<Document>) -> Res
 /// `/`: what can be asked for.
 fn paths(catalog: &crate::definition::Catalog, surface: &Surface) -> Vec<String> {
     let mut paths: Vec<String> =
-        ["/api", "/apis", "/apis/", "/metrics", "/openapi/v3", "/openapi/v3/", "/version"]
+        ["/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"]
             .map(String::from)
             .into();
     for group in catalog.groups() {

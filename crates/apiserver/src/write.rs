@@ -405,8 +405,11 @@ impl Core {
             }
             Change::Apply(config) => {
                 let manager = definition.field_manager(Part::Main);
+                // Without Go's zeros: they would be somebody's fields from before.
+                let nothing =
+                    serde_json::json!({"apiVersion": definition.api_version(), "kind": definition.kind});
                 let mut object = manager
-                    .apply(&definition.empty(), config, &options.field_manager, options.force, call.now)
+                    .apply(&nothing, config, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
                 self.complete(call, definition, &mut object, options)?;
                 let uid = meta(&object, "uid");

@@ -10,7 +10,10 @@ use super::{BuiltinKind, text};
 /// A Job gets its selector, and its Pods the labels that it selects by, unless `manualSelector` is set.
 pub(crate) fn prepare_create(kind: &BuiltinKind, object: &mut Value) {
     match (kind.group, kind.kind) {
-        ("batch", "Job") => job(object),
+        ("batch", "Job") => {
+            job(object);
+            job_labels(object);
+        }
         ("", "Pod") => object["status"] = json!({"phase": "Pending", "qosClass": quality_of_service(object)}),
         ("", "PersistentVolumeClaim" | "PersistentVolume") => object["status"] = json!({"phase": "Pending"}),
         _ => {}
@@ -77,6 +80,17 @@ fn job(object: &mut Value) {
     if let Some(labels) = object_of(spec, "selector").and_then(|selector| object_of(selector, "matchLabels"))
     {
         added(labels, "batch.kubernetes.io/controller-uid", &uid);
+    }
+}
+
+/// A Job without labels has its template's: upstream's defaults, which see what [`job`] has added as soon as it is read.
+fn job_labels(object: &mut Value) {
+    let unlabelled = object["metadata"]["labels"].as_object().is_none_or(Map::is_empty);
+    if let Some(Value::Object(labels)) = object.pointer("/spec/template/metadata/labels")
+        && unlabelled
+        && !labels.is_empty()
+    {
+        object["metadata"]["labels"] = Value::Object(labels.clone());
     }
 }
 
