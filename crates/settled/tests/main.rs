@@ -9,6 +9,7 @@ mod generated;
 mod help;
 mod inputs;
 mod rules;
+mod serve;
 mod support;
 mod table;
 mod verdicts;
