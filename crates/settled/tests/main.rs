@@ -1,6 +1,6 @@
 //! The binary as its users meet it: arguments and files in; output, messages and an exit code out.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod augment;
 mod errors;
