@@ -248,7 +248,7 @@ impl Definition {
                 return FieldManager::new(types, scale::API_VERSION, scale::KIND).with_subresource(subresource);
             }
             let types = self.model.types(self);
-            let mut manager = FieldManager::new(types.clone(), &self.api_version, &self.kind);
+            let mut manager = FieldManager::new(types.clone(), &self.api_version, &self.kind).with_empty(self.empty());
             if !subresource.is_empty() {
                 manager = manager.with_subresource(subresource);
             }
