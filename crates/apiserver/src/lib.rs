@@ -1,4 +1,4 @@
-//! A Kubernetes-compatible API server in one process.
+#![doc = include_str!("../README.md")]
 
 mod admission;
 mod api;
@@ -69,4 +69,4 @@ pub use limits::Limits;
 pub use notice::{Listener, Notice};
 pub use selector::{InvalidSelector, LabelSelector};
 pub use server::{Config, KubeconfigFile, Server, StartError};
-pub use settled_store::Durability;
+pub use settled_store::{BackendError, Durability};

@@ -153,10 +153,9 @@ impl Core {
             let (Ok(namespaces), Ok(definitions)) = (begin(&self.namespaces), begin(&definitions)) else {
                 return;
             };
-            match self.tell_all(namespaces, definitions).await {
-                WatchError::Stopped => return,
-                // Too slow. What was missed is no longer news.
-                _ => {}
+            // Too slow: what was missed is no longer news.
+            if matches!(self.tell_all(namespaces, definitions).await, WatchError::Stopped) {
+                return;
             }
         }
     }

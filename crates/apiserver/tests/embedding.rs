@@ -28,7 +28,8 @@ fn config_maps(client: &Client) -> Api<ConfigMap> {
 
 /// A watch of nothing but changes.
 fn quiet() -> WatchParams {
-    WatchParams::default().disable_bookmarks()
+    // The controllers write this one into every namespace, when they come to it.
+    WatchParams::default().disable_bookmarks().fields("metadata.name!=kube-root-ca.crt")
 }
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> Box<kube::core::Status> {

@@ -145,6 +145,8 @@ pub struct FieldManager<T> {
     api_version: String,
     kind: String,
     subresource: String,
+    /// What there is before there is an object, if more than its type.
+    empty: Option<Value>,
     filters: BTreeMap<String, FieldFilter>,
     empty: Option<Value>,
     max_update_managers: usize,
@@ -227,6 +229,7 @@ impl<T: ObjectTypes> FieldManager<T> {
             api_version: api_version.into(),
             kind: kind.into(),
             subresource: String::new(),
+            empty: None,
             filters: BTreeMap::new(),
             empty: None,
             max_update_managers: 10,
@@ -237,6 +240,14 @@ impl<T: ObjectTypes> FieldManager<T> {
     #[must_use]
     pub fn with_subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = subresource.into();
+        self
+    }
+
+    /// What there is before there is an object: for types of Go, a struct with all its fields. An object that is no more than
+    /// that was written by nobody.
+    #[must_use]
+    pub fn with_empty(mut self, empty: Value) -> Self {
+        self.empty = Some(empty);
         self
     }
 

@@ -98,6 +98,10 @@ Then, in another terminal, with the line that it prints:
 It keeps objects and runs no containers: Pods are stored. Programs stop it with
 SIGTERM, people with Ctrl-C.
 
+Feature gates, all on unless said otherwise:
+  APIResponseCompression  answers of more than 128 KiB are gzipped
+  WatchList               a watch can begin with the state
+
 Exit codes:
   0    it was told to stop
   2    it could not start
@@ -188,6 +192,10 @@ pub(crate) struct ServeArgs {
     /// How long Events stay after they were written, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub(crate) event_ttl: u64,
+
+    /// What to switch on and off, as `Name=true,Other=false`; see below
+    #[arg(long = "feature-gates", value_name = "GATES")]
+    pub(crate) feature_gates: Vec<String>,
 
     /// How events are reported on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]

@@ -1,17 +1,20 @@
 //! `settled serve`: the API server as a process.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use settled_apiserver::auth::Tokens;
-use settled_apiserver::auth::certificates::CertificateOptions;
-use settled_apiserver::{Config, Server, StartError};
+use settled_apiserver::auth::certificates::{CertificateOptions, write_private};
+use settled_apiserver::{BackendError, Config, FeatureGates, Notice, Server, StartError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{LogFormat, ServeArgs};
 use crate::error::CommandError;
 use crate::output;
+use crate::text;
 
 /// Runs until a signal comes.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, CommandError> {
@@ -32,10 +35,18 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     let log = Log(args.log_format);
     let start = std::time::Instant::now();
 
-    let (folder, _temporary) = folder(args)?;
+    // What makes no sense is said before anything is made.
+    let feature_gates = FeatureGates::parse(&args.feature_gates.join(","))
+        .map_err(|error| CommandError::usage(format!("--feature-gates: {error}")))?;
+    let (folder, temporary) = folder(args)?;
+    // What is printed is used in other folders.
+    let folder = std::path::absolute(&folder).unwrap_or(folder);
     let mut config = Config::default();
-    config.data_dir = Some(folder.clone());
+    // What is gone with the process anyway need not be written.
+    config.data_dir = temporary.is_none().then(|| folder.clone());
     config.memory = args.memory;
+    config.feature_gates = feature_gates;
+    config.listener = Some(Arc::new(move |notice| log.notice(notice)));
     config.durability = args.durability.into();
     config.certificates = CertificateOptions {
         names: args.tls_names.clone(),
@@ -52,10 +63,16 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     let address = SocketAddr::new(args.bind_address, args.port);
     let address = server.listen(address).await.map_err(|error| not_started(error, &folder))?;
     let kubeconfig = folder.join("admin.kubeconfig");
+    if temporary.is_some() {
+        let text = server.admin_kubeconfig(&format!("https://{address}"));
+        write_private(&kubeconfig, text.as_bytes()).map_err(|error| not_started(error.into(), &folder))?;
+    }
     if args.log_format == LogFormat::Text {
         let kept = if args.memory { "in memory".to_owned() } else { format!("in {}", folder.display()) };
+        // Each command is a whole line: to be copied, or found by a script.
         let text = format!(
-            "Serving on https://{address} after {} ms; the data are {kept}.\n\nexport KUBECONFIG={}\n",
+            "Serving on https://{address} after {} ms; the data are {kept}. Ctrl-C ends it.\n\n\
+             Use it in another terminal:\n\nexport KUBECONFIG={}\nkubectl get namespaces\n\n",
             start.elapsed().as_millis(),
             shell_word(&kubeconfig),
         );
@@ -118,12 +135,23 @@ fn tokens(path: &Path) -> Result<Tokens, CommandError> {
 
 fn not_started(error: StartError, folder: &Path) -> CommandError {
     let hint = match &error {
-        StartError::Listen { .. } => {
-            "choose another port: --port N, or --port 0 for any that is free".to_owned()
+        StartError::Listen { source, .. } if source.kind() == ErrorKind::AddrNotAvailable => {
+            Some("this machine does not have the address: --bind-address IP".to_owned())
         }
-        _ => format!("the data folder is {}; another one: --data-dir DIR", folder.display()),
+        StartError::Listen { .. } => {
+            Some("choose another port: --port N, or --port 0 for any that is free".to_owned())
+        }
+        // These say themselves what helps.
+        StartError::Store(
+            BackendError::Locked { .. } | BackendError::Corrupt { .. } | BackendError::Format { .. },
+        ) => None,
+        _ => Some(format!("the data folder is {}; another one: --data-dir DIR", folder.display())),
     };
-    CommandError::input_error("the server does not start", error).hint(hint)
+    let error = CommandError::input_error("the server does not start", error);
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
 }
 
 /// A path as a shell takes it.
@@ -134,10 +162,18 @@ fn shell_word(path: &Path) -> String {
 }
 
 /// One line for each notable event, on standard error.
+#[derive(Clone, Copy)]
 struct Log(LogFormat);
 
 impl Log {
-    fn event(&self, event: &str, fields: &[(&str, &str)]) {
+    fn notice(self, notice: &Notice) {
+        match self.0 {
+            LogFormat::Text => output::diagnose(&text::clean(&notice.to_string())),
+            LogFormat::Json => self.event(notice.event(), &notice.fields()),
+        }
+    }
+
+    fn event(self, event: &str, fields: &[(&str, &str)]) {
         let now = jiff::Timestamp::now();
         let line = match self.0 {
             LogFormat::Text => {

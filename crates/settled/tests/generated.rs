@@ -33,6 +33,7 @@ fn manual_pages_are_there_for_all_commands() {
     settled-rules-show.1
     settled-rules-test.1
     settled-rules.1
+    settled-serve.1
     settled-status.1
     settled.1
     ");

@@ -17,6 +17,7 @@ fn help() {
         ("settled-rules-explain", "rules explain -h"),
         ("settled-rules-test", "rules test --help"),
         ("settled-rules-import", "rules import --help"),
+        ("settled-serve", "serve --help"),
         ("settled-completions", "completions --help"),
         ("settled-man", "man --help"),
     ] {

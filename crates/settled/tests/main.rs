@@ -1,6 +1,6 @@
 //! The binary as its users meet it: arguments and files in; output, messages and an exit code out.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod augment;
 mod errors;
@@ -9,6 +9,7 @@ mod generated;
 mod help;
 mod inputs;
 mod rules;
+mod serve;
 mod support;
 mod table;
 mod verdicts;

@@ -49,7 +49,7 @@ impl Leader {
     /// Says that this one still leads. False: another one does.
     pub async fn renew(&self) -> Result<bool, kube::Error> {
         let current = self.leases.get_opt(&self.lease).await?;
-        if !current.as_ref().is_some_and(|lease| holder(lease) == Some(&self.identity)) {
+        if current.as_ref().is_none_or(|lease| holder(lease) != Some(&self.identity)) {
             return Ok(false);
         }
         self.write(current, Some(&self.identity)).await

@@ -67,7 +67,7 @@ macro_rules! moment {
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file can't be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{} can't be used", path.display())]
     File {
         /// Which.
         path: PathBuf,

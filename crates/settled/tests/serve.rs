@@ -1,0 +1,284 @@
+//! The API server as a process: what it prints, who gets in, how it ends, what it says when it can't begin.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use crate::support::settled;
+
+/// A server that runs; killed when dropped.
+struct Served {
+    child: Child,
+    address: String,
+    kubeconfig: PathBuf,
+    banner: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_settled"));
+    command.arg("serve").args(["--port", "0"]).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Served {
+    /// Starts one and reads what it prints until it says how to use it.
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = command(arguments).spawn().unwrap();
+        let mut banner = String::new();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap());
+        while !banner.contains("kubectl get namespaces\n") {
+            if lines.read_line(&mut banner).unwrap() == 0 {
+                let mut errors = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+                panic!("{banner}{errors}");
+            }
+        }
+        let after = |start: &str, end: &[char]| {
+            let (_, rest) = banner.split_once(start).unwrap();
+            rest.split(end).next().unwrap().to_owned()
+        };
+        let address = after("Serving on https://", &[' ']);
+        let kubeconfig = after("export KUBECONFIG=", &['\n']).into();
+        Self { child, address, kubeconfig, banner }
+    }
+
+    /// The answer to a request of the administrator, whole.
+    fn request(&self, head: &str, body: &str) -> String {
+        let kubeconfig = fs::read_to_string(&self.kubeconfig).unwrap();
+        assert!(kubeconfig.contains(&format!("server: \"https://{}\"", self.address)), "{kubeconfig}");
+        let pem = |field: &str| {
+            let line = kubeconfig.lines().find_map(|line| line.trim().strip_prefix(field)).unwrap();
+            data_encoding::BASE64.decode(line.trim().as_bytes()).unwrap()
+        };
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&pem("certificate-authority-data:")).unwrap()).unwrap();
+        let chain = vec![CertificateDer::from_pem_slice(&pem("client-certificate-data:")).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(&pem("client-key-data:")).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)
+            .unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut stream = rustls::StreamOwned::new(session, TcpStream::connect(&self.address).unwrap());
+        write!(
+            stream,
+            "{head} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .unwrap();
+        let mut answer = Vec::new();
+        // Some servers end without a farewell; ours too if it is in a hurry.
+        stream.read_to_end(&mut answer).ok();
+        String::from_utf8(answer).unwrap()
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Ends it, and gives its standard error.
+    fn end(mut self, signal: &str) -> (ExitStatus, String) {
+        self.signal(signal);
+        let status = self.child.wait().unwrap();
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (status, errors)
+    }
+}
+
+/// One that does not begin: its exit code and standard error.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = command(arguments).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+const SHOP: &str = r#"{"metadata":{"name":"shop"}}"#;
+
+#[test]
+fn it_says_how_to_use_it_and_leaves_nothing_behind() {
+    let server = Served::start(&["--memory"]);
+    let lines: Vec<&str> = server.banner.lines().collect();
+    assert!(lines[0].ends_with("the data are in memory. Ctrl-C ends it."), "{}", server.banner);
+    assert_eq!(lines[2], "Use it in another terminal:");
+    let answer = server.request(&format!("GET {NAMESPACES}"), "");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("kube-system"), "{answer}");
+    assert!(server.request(&format!("POST {NAMESPACES}"), SHOP).starts_with("HTTP/1.1 201"));
+
+    let folder = server.kubeconfig.parent().unwrap().to_owned();
+    let (status, errors) = server.end("TERM");
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(errors, "namespace shop created\nstopping signal=SIGTERM\nstopped\n");
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_second_start_goes_on_where_the_first_was() {
+    let folder = folder();
+    let arguments = ["--data-dir", text(folder.path())];
+    let first = Served::start(&arguments);
+    assert!(first.request(&format!("POST {NAMESPACES}"), SHOP).starts_with("HTTP/1.1 201"));
+    let (status, _) = first.end("INT");
+    assert_eq!(status.code(), Some(130));
+
+    let second = Served::start(&arguments);
+    let answer = second.request(&format!("GET {NAMESPACES}/shop"), "");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // Killed, it has lost nothing either.
+    second.end("KILL");
+    let third = Served::start(&arguments);
+    assert!(third.request(&format!("GET {NAMESPACES}/shop"), "").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn two_in_one_folder_are_one_too_many() {
+    let folder = folder();
+    let arguments = ["--data-dir", text(folder.path())];
+    let first = Served::start(&arguments);
+    let (code, errors) = refused(&arguments);
+    assert_eq!(code, Some(2));
+    let holder =
+        format!("is in use by process {}: stop that process or choose another directory", first.child.id());
+    assert!(errors.contains(&holder), "{errors}");
+    // The first one does not notice.
+    assert!(first.request(&format!("GET {NAMESPACES}"), "").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_watch_does_not_hold_up_the_end() {
+    let server = Served::start(&["--memory"]);
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(|| server.request(&format!("GET {NAMESPACES}?watch=true"), ""));
+        // The watch is there once it is counted.
+        let counted = r#"apiserver_longrunning_requests{"#;
+        while !server.request("GET /metrics", "").contains(counted) {}
+        server.signal("TERM");
+        assert!(watching.join().unwrap().contains("ADDED"));
+    });
+}
+
+#[test]
+fn what_hinders_it_is_said_with_what_helps() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = settled(&format!("serve --memory --port {port}")).output();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors.contains(&format!("can't listen on 127.0.0.1:{port}")), "{errors}");
+    assert!(errors.contains("--port 0 for any that is free"), "{errors}");
+
+    let (code, errors) = refused(&["--feature-gates", "Nonsense=true"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(
+        errors,
+        "error: --feature-gates: unrecognized feature gate: Nonsense; known are APIResponseCompression, WatchList\n"
+    );
+    let (code, errors) = refused(&["--controllers", "dust"]);
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("there is no controller \"dust\"; there are *"), "{errors}");
+
+    // A file where the folder should be.
+    let folder = folder();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let (code, errors) = refused(&["--data-dir", text(&file)]);
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("another one: --data-dir DIR"), "{errors}");
+
+    // A damaged store.
+    let data = folder.path().join("data");
+    Served::start(&["--data-dir", text(&data)]).end("TERM");
+    let store = data.join("store/store.redb");
+    let half = fs::read(&store).unwrap();
+    fs::write(&store, &half[..half.len() / 2]).unwrap();
+    for _ in 0..2 {
+        let (code, errors) = refused(&["--data-dir", text(&data)]);
+        assert_eq!(code, Some(2));
+        assert!(
+            errors.contains("is corrupt") && errors.contains("restore the directory from a backup"),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn feature_gates_switch_features() {
+    let server = Served::start(&["--memory", "--feature-gates", "WatchList=false"]);
+    let streaming = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let answer = server.request(&format!("GET {NAMESPACES}?{streaming}"), "");
+    assert!(answer.starts_with("HTTP/1.1 422"), "{answer}");
+    assert!(answer.contains("unless the WatchList feature gate is enabled"), "{answer}");
+}
+
+#[test]
+fn the_help_names_all_gates() {
+    let help = String::from_utf8(settled("serve --help").output().stdout).unwrap();
+    for gate in settled_apiserver::FeatureGates::TABLE {
+        assert!(help.contains(gate.name) && gate.default, "{}", gate.name);
+    }
+}
+
+#[test]
+fn json_lines_are_for_programs() {
+    let mut child = command(&["--memory", "--log-format", "json"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(first["event"], "serving");
+    let server = Served {
+        child,
+        address: first["address"].as_str().unwrap().to_owned(),
+        kubeconfig: first["kubeconfig"].as_str().unwrap().into(),
+        banner: String::new(),
+    };
+    assert!(server.request(&format!("POST {NAMESPACES}"), SHOP).starts_with("HTTP/1.1 201"));
+    server.signal("TERM");
+    let events: Vec<serde_json::Value> =
+        lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["namespace-created", "stopping", "stopped"]);
+    assert_eq!(events[0]["name"], "shop");
+}
+
+/// Whoever starts it may not care for what it prints.
+#[test]
+fn a_closed_standard_output_is_no_error() {
+    let mut child = command(&["--memory", "--log-format", "text"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let folder = folder();
+    // It goes on: only a signal ends it.
+    let mut other = Served::start(&["--data-dir", text(folder.path())]);
+    assert!(other.child.try_wait().unwrap().is_none());
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
