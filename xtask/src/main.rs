@@ -6,6 +6,7 @@ mod accuracy;
 mod apiserver;
 mod apply;
 mod argo;
+mod bench_apiserver;
 mod bench_rules;
 mod bench_status;
 mod bench_verdict;
@@ -16,6 +17,7 @@ mod clients;
 mod corpora;
 mod faults;
 mod generate;
+mod load;
 mod measure;
 mod oracle;
 mod parity;
@@ -73,6 +75,8 @@ tasks
   bench verdict               bytes to verdict, side by side with Go's decoder
     --smoke                     few, short rounds; only the allocations can fail
     --callgrind                 also count instructions, where valgrind is installed
+  bench apiserver             `settled serve` beside kube-apiserver on an etcd that syncs
+    --smoke                     seconds of everything, ours alone; nothing fails
   bench status                `settled status` on dumps of 1 GB
     --smoke                     dumps of 50 MB; nothing fails
 
@@ -144,6 +148,10 @@ fn run(words: &[&str]) -> Outcome<bool> {
                 callgrind::run()?;
             }
             Ok(met)
+        }
+        ["bench", "apiserver", flags @ ..] => {
+            let [smoke] = flagged(flags, ["--smoke"])?;
+            bench_apiserver::run(smoke)
         }
         ["bench", "rules", flags @ ..] => {
             let [smoke] = flagged(flags, ["--smoke"])?;

@@ -64,12 +64,24 @@ fn high_water_mark(child: &Child) -> Option<u64> {
 
 /// The CPU time of all children that we have waited for.
 fn children_cpu() -> Outcome<Duration> {
+    // cutime and cstime.
+    ticks("self", 16)
+}
+
+/// The CPU time that a process has used so far, all its threads: a number, or `self`.
+pub(crate) fn cpu_of(id: &str) -> Outcome<Duration> {
+    // utime and stime.
+    ticks(id, 14)
+}
+
+/// The sum of two fields of `/proc/ID/stat`, the first of which has this number.
+fn ticks(id: &str, field: usize) -> Outcome<Duration> {
     // The kernel reports in ticks of USER_HZ, which is 100 on every Linux that Rust supports.
     const TICK: Duration = Duration::from_millis(10);
-    let stat = fs::read_to_string("/proc/self/stat")?;
+    let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
     // The second field is the program's name in parentheses, which may hold anything.
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
-    // cutime and cstime are fields 16 and 17; the first one after the name is field 3.
-    let ticks = fields.split_whitespace().skip(13).take(2).map(str::parse::<u32>).sum::<Result<u32, _>>()?;
-    Ok(TICK * ticks)
+    // The first one after the name is field 3.
+    let fields = fields.split_whitespace().skip(field - 3).take(2);
+    Ok(TICK * fields.map(str::parse::<u32>).sum::<Result<u32, _>>()?)
 }

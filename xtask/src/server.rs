@@ -19,8 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// etcd and kube-apiserver.
+    /// etcd and kube-apiserver. No write waits for the disk: for answers that are compared.
     Real,
+    /// The same, and every write is on disk when it is answered: for what is measured.
+    RealOnDisk,
     /// `settled serve --memory`.
     Ours,
     /// The same without its controllers: the real one is compared without a controller manager.
@@ -39,28 +41,53 @@ pub(crate) struct Server {
     pub(crate) ca: PathBuf,
     pub(crate) folder: PathBuf,
     processes: Vec<Child>,
+    /// The ports of kube-apiserver, and of its etcd for clients and for other members.
+    ports: Option<[u16; 3]>,
 }
 
 impl Server {
-    /// Kills ours, and starts it again on the same data and port.
+    /// Kills one that keeps its data on disk, and starts it again on the same data and port.
     pub(crate) fn restart(&mut self) -> Outcome<()> {
-        for child in &mut self.processes {
-            child.kill()?;
-            drop(child.wait());
-        }
-        let port = self.url.rsplit(':').next().unwrap_or_default();
-        self.processes = vec![serve(&self.folder, Kind::OursOnDisk, port)?];
-        ready(&self.client, &mut self.processes, &self.folder)
+        self.kill();
+        let start = Instant::now();
+        self.processes = if let Some(ports) = self.ports {
+            let Some(programs) = programs()? else { return Err("kube-apiserver is gone".into()) };
+            spawn(&self.folder, Kind::RealOnDisk, &programs, ports)?
+        } else {
+            let port = self.url.rsplit(':').next().unwrap_or_default();
+            vec![serve(&self.folder, Kind::OursOnDisk, port)?]
+        };
+        ready(&self.client, &mut self.processes, &self.folder)?;
+        self.took = start.elapsed();
+        Ok(())
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
+    /// Its processes.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.processes.iter().map(Child::id).collect()
+    }
+
+    /// The end of its log.
+    pub(crate) fn last_words(&self) -> String {
+        let name = if self.ports.is_some() { "kube-apiserver.log" } else { "settled.log" };
+        let log = fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    fn kill(&mut self) {
         // The last one first: kube-apiserver before its etcd. A graceful stop would take a minute.
         for child in self.processes.iter_mut().rev() {
             drop(child.kill());
             drop(child.wait());
         }
+        self.processes.clear();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
         drop(fs::remove_dir_all(&self.folder));
     }
 }
@@ -71,12 +98,13 @@ pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
     drop(fs::remove_dir_all(&folder));
     fs::create_dir_all(&folder)?;
     match kind {
-        Kind::Real => real(folder),
+        Kind::Real | Kind::RealOnDisk => real(folder, kind),
         Kind::Ours | Kind::OursAlone | Kind::OursOnDisk => ours(folder, kind).map(Some),
     }
 }
 
-fn real(folder: PathBuf) -> Outcome<Option<Server>> {
+/// etcd and kube-apiserver; nothing, and a line that says so, when they can't be had here.
+fn programs() -> Outcome<Option<[PathBuf; 2]>> {
     let mut programs = Vec::new();
     for program in [Program::Etcd, Program::KubeApiserver] {
         match oracle::program(program)? {
@@ -87,15 +115,36 @@ fn real(folder: PathBuf) -> Outcome<Option<Server>> {
             }
         }
     }
-    let [etcd, apiserver] = [&programs[0], &programs[1]];
-    let file = |name: &str| folder.join(name).display().to_string();
+    Ok(<[PathBuf; 2]>::try_from(programs).ok())
+}
+
+fn real(folder: PathBuf, kind: Kind) -> Outcome<Option<Server>> {
+    let Some(programs) = programs()? else { return Ok(None) };
     fs::write(folder.join("tokens.csv"), token_file())?;
     service_account_keys(&folder)?;
-    let [port, client, peer] = free_ports()?;
+    let ports = free_ports()?;
     let start = Instant::now();
+    let mut processes = spawn(&folder, kind, &programs, ports)?;
+    let certificate = folder.join("certs/apiserver.crt");
+    wait("kube-apiserver's certificate", &mut processes, &folder, || certificate.is_file())?;
+    let url = format!("https://127.0.0.1:{}", ports[0]);
+    let client = Client::new(&url, &certificate)?;
+    ready(&client, &mut processes, &folder)?;
+    let took = start.elapsed();
+    Ok(Some(Server { client, took, url, ca: certificate, folder, processes, ports: Some(ports) }))
+}
+
+fn spawn(
+    folder: &Path,
+    kind: Kind,
+    [etcd, apiserver]: &[PathBuf; 2],
+    [port, client, peer]: [u16; 3],
+) -> Outcome<Vec<Child>> {
+    let file = |name: &str| folder.join(name).display().to_string();
     let [client_url, peer_url] = [client, peer].map(|port| format!("http://127.0.0.1:{port}"));
     let etcd = Command::new(etcd)
-        .args(["--data-dir", &file("etcd"), "--unsafe-no-fsync", "--log-level=warn"])
+        .args(["--data-dir", &file("etcd"), "--log-level=warn"])
+        .args((kind == Kind::Real).then_some("--unsafe-no-fsync"))
         .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])
         .args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url])
         .args(["--initial-cluster", &format!("default={peer_url}")])
@@ -117,12 +166,7 @@ fn real(folder: PathBuf) -> Outcome<Option<Server>> {
         .spawn();
     let mut processes = vec![etcd];
     processes.push(apiserver?);
-    let certificate = folder.join("certs/apiserver.crt");
-    wait("kube-apiserver's certificate", &mut processes, &folder, || certificate.is_file())?;
-    let url = format!("https://127.0.0.1:{port}");
-    let client = Client::new(&url, &certificate)?;
-    ready(&client, &mut processes, &folder)?;
-    Ok(Some(Server { client, took: start.elapsed(), url, ca: certificate, folder, processes }))
+    Ok(processes)
 }
 
 /// What both servers are alike in: no admission of service accounts, whose tokens ours has no place for yet. What the real one
@@ -185,7 +229,7 @@ fn ours(folder: PathBuf, kind: Kind) -> Outcome<Server> {
     fs::write(&ca, certificate)?;
     let client = Client::new(&url, &ca)?;
     ready(&client, &mut processes, &folder)?;
-    Ok(Server { client, took: start.elapsed(), url, ca, folder, processes })
+    Ok(Server { client, took: start.elapsed(), url, ca, folder, processes, ports: None })
 }
 
 /// The URL of a kubeconfig's first cluster, and the certificate that vouches for it. Nothing while it isn't written to its end.

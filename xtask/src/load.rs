@@ -1,0 +1,211 @@
+//! The load program of the API server's benchmark: clients that speak HTTP/2 over TLS as Kubernetes' own do, and do as little as
+//! possible besides.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use http::{Method, Request};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::{Outcome, server};
+
+/// What Go's client grants a server to send ahead, per stream and per connection.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 1 << 30;
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where a server is, and how to greet it.
+#[derive(Clone)]
+pub(crate) struct Address {
+    socket: SocketAddr,
+    tls: TlsConnector,
+    authorization: Arc<str>,
+}
+
+impl Address {
+    /// A server at `https://ADDRESS:PORT`, vouched for by the file's certificates.
+    pub(crate) fn new(url: &str, authority: &Path) -> Outcome<Self> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&fs::read(authority)?) {
+            roots.add(certificate?)?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Self {
+            socket: url.trim_start_matches("https://").parse()?,
+            tls: TlsConnector::from(Arc::new(tls)),
+            authorization: format!("Bearer {}", server::admin_token()).into(),
+        })
+    }
+
+    /// A connection of its own.
+    pub(crate) async fn connect(&self) -> Outcome<Client> {
+        let socket = TcpStream::connect(self.socket).await?;
+        socket.set_nodelay(true)?;
+        let name = ServerName::from(self.socket.ip());
+        let stream = self.tls.connect(name, socket).await?;
+        let (sender, connection) = h2::client::Builder::new()
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .enable_push(false)
+            .handshake(stream)
+            .await?;
+        tokio::spawn(async move {
+            // Whoever waits for an answer learns of its end.
+            let _ended = connection.await;
+        });
+        Ok(Client { sender, address: self.clone() })
+    }
+}
+
+/// One connection.
+#[derive(Clone)]
+pub(crate) struct Client {
+    sender: SendRequest<Bytes>,
+    address: Address,
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) bytes: usize,
+    /// The beginning of the body.
+    pub(crate) body: Vec<u8>,
+}
+
+/// How much of an answer is kept: enough for what it says of an error, and for a list's revision.
+const KEPT: usize = 4096;
+
+impl Client {
+    async fn begin(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Outcome<http::Response<h2::RecvStream>> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://{}{path}", self.address.socket))
+            .header("authorization", &*self.address.authorization)
+            .header("accept", "application/json")
+            .header("user-agent", "settled-bench");
+        let request = if body.is_empty() {
+            request
+        } else {
+            request.header("content-type", "application/json").header("content-length", body.len())
+        };
+        let mut sender = self.sender.clone().ready().await?;
+        let (answer, mut stream) = sender.send_request(request.body(())?, body.is_empty())?;
+        if !body.is_empty() {
+            // A server may refuse before it has the body; its answer says why.
+            let _refused = stream.send_data(body, true);
+        }
+        Ok(answer.await?)
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Bytes) -> Outcome<Answer> {
+        let work = async {
+            let answer = self.begin(method, path, body).await?;
+            let status = answer.status().as_u16();
+            let mut stream = answer.into_body();
+            let (mut bytes, mut body) = (0, Vec::new());
+            while let Some(data) = stream.data().await {
+                let data = data?;
+                stream.flow_control().release_capacity(data.len())?;
+                bytes += data.len();
+                body.extend_from_slice(&data[..data.len().min(KEPT.saturating_sub(body.len()))]);
+            }
+            Ok(Answer { status, bytes, body })
+        };
+        tokio::time::timeout(PATIENCE, work).await?
+    }
+
+    /// As [`Client::send`], and the answer must have this status.
+    pub(crate) async fn expect(
+        &self,
+        status: u16,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Outcome<Answer> {
+        let answer = self.send(method.clone(), path, body).await?;
+        if answer.status == status {
+            return Ok(answer);
+        }
+        let said = String::from_utf8_lossy(&answer.body);
+        Err(format!("{method} {path}: {} instead of {status}: {said}", answer.status).into())
+    }
+
+    /// Begins a watch; what comes is the stream of its events.
+    pub(crate) async fn watch(&self, path: &str) -> Outcome<Events> {
+        let answer = tokio::time::timeout(PATIENCE, self.begin(Method::GET, path, Bytes::new())).await??;
+        match answer.status().as_u16() {
+            200 => Ok(Events { stream: answer.into_body() }),
+            other => Err(format!("GET {path}: {other}").into()),
+        }
+    }
+}
+
+/// A running watch.
+pub(crate) struct Events {
+    stream: h2::RecvStream,
+}
+
+impl Events {
+    /// Counts events until there were so many. Each is a line.
+    pub(crate) async fn count(mut self, wanted: usize) -> Outcome<()> {
+        let mut seen = 0;
+        while seen < wanted {
+            seen += memchr::memchr_iter(b'\n', &self.next().await?).count();
+        }
+        Ok(())
+    }
+
+    /// When each event came, with the number at the end of its object's name.
+    pub(crate) async fn times(mut self, wanted: usize) -> Outcome<Vec<(usize, Instant)>> {
+        let name = memchr::memmem::Finder::new(br#""name":""#);
+        let mut times = Vec::with_capacity(wanted);
+        let mut held = Vec::new();
+        while times.len() < wanted {
+            let data = self.next().await?;
+            let now = Instant::now();
+            held.extend_from_slice(&data);
+            let mut start = 0;
+            while let Some(end) = memchr::memchr(b'\n', &held[start..]) {
+                let line = &held[start..start + end];
+                start += end + 1;
+                let rest = &line[name.find(line).ok_or("an event has no name")? + name.needle().len()..];
+                let rest = &rest[..memchr::memchr(b'"', rest).unwrap_or(rest.len())];
+                let text = String::from_utf8_lossy(rest);
+                // Others may write as well: every namespace gets the authority's certificate.
+                if let Some(number) = text.rsplit('-').next().and_then(|number| number.parse().ok()) {
+                    times.push((number, now));
+                }
+            }
+            held.drain(..start);
+        }
+        Ok(times)
+    }
+
+    async fn next(&mut self) -> Outcome<Bytes> {
+        let data = tokio::time::timeout(PATIENCE, self.stream.data()).await?;
+        let data = data.ok_or("a watch ended early")??;
+        self.stream.flow_control().release_capacity(data.len())?;
+        Ok(data)
+    }
+}
