@@ -281,9 +281,7 @@ fn packages(data: &Path, pool: &BTreeMap<String, Value>, sources: &[(PathBuf, &s
                     .map_err(|property| format!("{name}: no Go field for {property}"))?;
                 let named = named_types(fields, &schema, package);
                 let numbers = if schema.get("properties").is_some() { numbers.clone() } else { Map::new() };
-                for (key, rows) in
-                    [("x-go-absent", absent), ("x-go-type", named), ("x-protobuf", numbers)]
-                {
+                for (key, rows) in [("x-go-absent", absent), ("x-go-type", named), ("x-protobuf", numbers)] {
                     if !rows.is_empty() {
                         schema[key] = Value::Object(rows);
                     }

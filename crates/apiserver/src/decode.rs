@@ -6,7 +6,6 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-
 /// The most duplicate fields that are named.
 const MAX_DUPLICATES: usize = 64;
 

@@ -245,10 +245,12 @@ impl Definition {
         cell.get_or_init(|| {
             if part == Part::Scale {
                 let types = Types::scale();
-                return FieldManager::new(types, scale::API_VERSION, scale::KIND).with_subresource(subresource);
+                return FieldManager::new(types, scale::API_VERSION, scale::KIND)
+                    .with_subresource(subresource);
             }
             let types = self.model.types(self);
-            let mut manager = FieldManager::new(types.clone(), &self.api_version, &self.kind).with_empty(self.empty());
+            let mut manager =
+                FieldManager::new(types.clone(), &self.api_version, &self.kind).with_empty(self.empty());
             if !subresource.is_empty() {
                 manager = manager.with_subresource(subresource);
             }

@@ -63,7 +63,8 @@ pub(crate) fn verbose(value: &Value) -> String {
             format!("[{}]", items.join(" "))
         }
         Value::Object(map) => {
-            let pairs: Vec<String> = map.iter().map(|(name, value)| format!("{name}:{}", verbose(value))).collect();
+            let pairs: Vec<String> =
+                map.iter().map(|(name, value)| format!("{name}:{}", verbose(value))).collect();
             format!("map[{}]", pairs.join(" "))
         }
         scalar => display(scalar),

@@ -90,7 +90,11 @@ pub(crate) fn delete_options(request: &ResourceRequest<'_>) -> Result<Value, Api
 }
 
 fn unregistered(kind: &str, api_version: &str) -> String {
-    format!("no kind {} is registered for version {} in scheme \"{SCHEME}\"", go::quote(kind), go::quote(api_version))
+    format!(
+        "no kind {} is registered for version {} in scheme \"{SCHEME}\"",
+        go::quote(kind),
+        go::quote(api_version)
+    )
 }
 
 /// The object that a request carries, of the kind that it is for.
@@ -106,7 +110,9 @@ pub(crate) fn object(
     let custom = definition.model.is_custom() && kind == definition.kind;
     let unrecognized = |why: String| {
         let shown = summary(&request.body);
-        ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
     };
     let decoded = read(request, !custom, (&api_version, kind))?.map_err(unrecognized)?;
     let Decoded { mut value, duplicates } = decoded;
@@ -197,7 +203,10 @@ fn version_of(api_version: &str) -> &str {
 
 /// A body that can't be an object of the kind.
 fn cannot(given: &str, version: &str, kind: &str, why: &str) -> ApiError {
-    ApiError::bad_request(format!("{given} in version {} cannot be handled as a {kind}: {why}", go::quote(version)))
+    ApiError::bad_request(format!(
+        "{given} in version {} cannot be handled as a {kind}: {why}",
+        go::quote(version)
+    ))
 }
 
 /// The beginning of a body for people, in hexadecimal if it does not look like JSON.

@@ -14,14 +14,12 @@ use crate::selector::SelectorData;
 pub(crate) struct Info {
     /// For label and field selectors.
     pub(crate) selector: SelectorData,
-    /// It is being deleted.
-    pub(crate) terminating: bool,
 }
 
 impl Info {
     /// Reads it from an object.
     pub(crate) fn new(definition: &Definition, object: &Value) -> Self {
-        Self { selector: definition.selectable.data(object), terminating: object::is_terminating(object) }
+        Self { selector: definition.selectable.data(object) }
     }
 }
 

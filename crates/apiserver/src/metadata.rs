@@ -24,8 +24,6 @@ pub(crate) enum NameRule {
     Subdomain,
     /// One lower case word: namespaces.
     Label,
-    /// One lower case word that begins with a letter: services before 1.35.
-    Label1035,
 }
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
@@ -34,9 +32,6 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
      start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
      with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -93,12 +88,6 @@ impl NameRule {
                     } else {
                         LABEL.to_owned()
                     });
-                }
-            }
-            Self::Label1035 => {
-                errors.extend(too_long(63));
-                if !is_label(&full) || !full.starts_with(|c: char| c.is_ascii_lowercase()) {
-                    errors.push(LABEL_1035.to_owned());
                 }
             }
         }

@@ -10,7 +10,8 @@ const OBJECTS: &str = "application/json, application/yaml";
 const BUILTIN_OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch";
 /// What upstream's routes of lists of built-in kinds say besides.
-const BUILTIN_STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+const BUILTIN_STREAMS: &str =
+    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// What custom resources can be sent in. Upstream lists protobuf here too, and then breaks the connection.
 const CUSTOM: &str = "application/json, application/yaml";

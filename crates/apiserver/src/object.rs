@@ -8,7 +8,6 @@ use std::io;
 
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value};
-use settled_store::Entry;
 
 /// What every stored object begins with.
 const STORED_HEAD: &str = r#"{"metadata":{"#;
@@ -121,12 +120,7 @@ fn push_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(digits.get(at..).unwrap_or_default());
 }
 
-/// The object of a stored entry, complete.
-pub(crate) fn decode(entry: &Entry, api_version: &str, kind: &str) -> Value {
-    decode_at(entry.value(), entry.mod_revision().0, api_version, kind)
-}
-
-/// As [`decode`], with another revision: that of the deletion, for a watcher.
+/// The object of stored bytes, complete, as it is at a revision.
 pub(crate) fn decode_at(stored: &[u8], revision: u64, api_version: &str, kind: &str) -> Value {
     // What is stored was encoded here.
     let mut object: Value = serde_json::from_slice(stored).unwrap_or_default();
@@ -223,7 +217,7 @@ mod tests {
         let prepared = store.prepare([Write::put(key.clone(), stored)], 0);
         store.apply(prepared);
         let entry = store.get(&key).unwrap();
-        let whole = decode(&entry, "v1", "ConfigMap");
+        let whole = decode_at(entry.value(), entry.mod_revision().0, "v1", "ConfigMap");
         assert_eq!(whole["metadata"]["resourceVersion"], entry.mod_revision().to_string());
 
         let mut wire = Vec::new();

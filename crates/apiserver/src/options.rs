@@ -258,7 +258,12 @@ impl ListOptions {
             "NotOlderThan" => Some(Match::NotOlderThan),
             _ => None,
         };
-        if watch && watch_list && options.send_initial_events.is_none() && given.is_empty() && options.is_legacy() {
+        if watch
+            && watch_list
+            && options.send_initial_events.is_none()
+            && given.is_empty()
+            && options.is_legacy()
+        {
             options.send_initial_events = Some(true);
             options.version_match = Some(Match::NotOlderThan);
             given = "NotOlderThan";

@@ -10,9 +10,9 @@ use crate::core::Call;
 use crate::definition::{Definition, Part};
 use crate::error::ApiError;
 use crate::go;
+use crate::incoming;
 use crate::negotiate::{self, Format};
 use crate::options::WriteOptions;
-use crate::incoming;
 use crate::write::{cannot_be_handled, report};
 
 /// The kinds of patches.
@@ -41,8 +41,7 @@ impl Kind {
             _ => {
                 if !definition.model.is_custom() {
                     // Said by the route.
-                    let mut error =
-                        ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+                    let mut error = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
                     error.detailed = true;
                     return Err(error);
                 }

@@ -221,8 +221,7 @@ impl Definition {
 
 /// Whether an entry is about a version that can be scaled, and owns the replicas.
 fn owns_replicas(entry: &Entry, path: &[String], definition: &Definition) -> bool {
-    of_definition(entry, definition)
-        && entry.fields.contains(&Path::fields(path.iter().map(String::as_str)))
+    of_definition(entry, definition) && entry.fields.contains(&Path::fields(path.iter().map(String::as_str)))
 }
 
 /// Entries of other versions are dropped by upstream.
@@ -235,7 +234,11 @@ fn of_definition(entry: &Entry, definition: &Definition) -> bool {
 fn to_scale(entries: &[Entry], path: &[String], definition: &Definition) -> Vec<Entry> {
     let owners = entries.iter().filter(|entry| owns_replicas(entry, path, definition));
     let fields: FieldSet = [Path::fields(["spec", "replicas"])].into_iter().collect();
-    let owned = |entry: &Entry| Entry { api_version: API_VERSION.to_owned(), fields: fields.clone(), ..entry.clone() };
+    let owned = |entry: &Entry| Entry {
+        api_version: API_VERSION.to_owned(),
+        fields: fields.clone(),
+        ..entry.clone()
+    };
     owners.map(owned).collect()
 }
 

@@ -211,7 +211,11 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
         ["metrics"] => {
             let body = surface.metrics.expose(&api.core, &api.gate);
             let mut response = Response::new(Body::bytes(body));
-            set(&mut response, header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
+            set(
+                &mut response,
+                header::CONTENT_TYPE,
+                "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
+            );
             Ok(response)
         }
         [] if path == "/" => {

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod controller;
-mod embedding;
 mod controllers;
+mod embedding;
 mod protobuf;
 mod selectors;
 mod surface;

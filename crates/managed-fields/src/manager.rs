@@ -148,7 +148,6 @@ pub struct FieldManager<T> {
     /// What there is before there is an object, if more than its type.
     empty: Option<Value>,
     filters: BTreeMap<String, FieldFilter>,
-    empty: Option<Value>,
     max_update_managers: usize,
 }
 
@@ -231,7 +230,6 @@ impl<T: ObjectTypes> FieldManager<T> {
             subresource: String::new(),
             empty: None,
             filters: BTreeMap::new(),
-            empty: None,
             max_update_managers: 10,
         }
     }
@@ -263,14 +261,6 @@ impl<T: ObjectTypes> FieldManager<T> {
     #[must_use]
     pub const fn with_max_update_managers(mut self, max: usize) -> Self {
         self.max_update_managers = max;
-        self
-    }
-
-    /// What there is before there is an object, where that is more than its version and kind: to Go, the fields of a struct that
-    /// are always written are never new, so nobody owns them by writing the first object.
-    #[must_use]
-    pub fn with_empty(mut self, empty: Value) -> Self {
-        self.empty = Some(empty);
         self
     }
 

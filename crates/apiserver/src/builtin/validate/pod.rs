@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::super::quantity::Quantity;
-use super::{
-    Check, entries, field, given, integer, items, join, labels, same, selector, string, text,
-};
+use super::{Check, entries, field, given, integer, items, join, labels, same, selector, string, text};
 
 const RESTART: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
@@ -156,7 +154,11 @@ fn restore(fields: &mut Map<String, Value>, name: &str, old: Option<&Value>) {
 pub(super) fn template(check: &mut Check, template: &Value, at: &str) {
     let metadata = field(template, "metadata");
     labels(check, &join(at, "labels"), metadata, "labels");
-    crate::metadata::validate_annotations(metadata.get("annotations"), &join(at, "annotations"), &mut check.causes);
+    crate::metadata::validate_annotations(
+        metadata.get("annotations"),
+        &join(at, "annotations"),
+        &mut check.causes,
+    );
     pod_spec(check, field(template, "spec"), None, &join(at, "spec"));
     if !items(field(template, "spec"), "ephemeralContainers").is_empty() {
         check.forbidden(
