@@ -21,6 +21,7 @@ mod oracle;
 mod parity;
 mod patch;
 mod process;
+mod protobuf;
 mod schema;
 mod selectors;
 mod server;
@@ -45,6 +46,8 @@ tasks
     cel                         validation rules of CRDs against apiextensions-apiserver
     patch                       the API's patches against apimachinery and evanphx/json-patch
     selectors                   selectors, JSON paths and Accept headers against Go's libraries
+    protobuf                    bodies in protobuf against Kubernetes' own libraries
+      --record                    write the sample of the tests anew
     apiserver [FLAG…]           the API server against the real kube-apiserver
       --record                    run the real one only, and write its answers anew
       --recorded                  compare with the recorded answers: no Go is needed
@@ -110,6 +113,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
                 patch::run()?,
                 schema::run()?,
                 selectors::run()?,
+                protobuf::run(false)?,
             ];
             Ok(all.iter().all(|equal| *equal))
         }
@@ -121,6 +125,10 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "cel"] => cel::run(),
         ["conformance", "patch"] => patch::run(),
         ["conformance", "selectors"] => selectors::run(),
+        ["conformance", "protobuf", flags @ ..] => {
+            let [record] = flagged(flags, ["--record"])?;
+            protobuf::run(record)
+        }
         ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
         ["conformance", "schema"] => schema::run(),
         ["clients", words @ ..] => clients::run(words),

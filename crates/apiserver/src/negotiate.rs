@@ -4,13 +4,12 @@ use crate::partial::MetaVersion;
 use crate::table::IncludeObject;
 use crate::{ApiError, go};
 
-/// The media types of objects. Watches know no YAML.
-const OBJECTS: &str = "application/json, application/yaml";
-/// Those of built-in kinds.
-const BUILTIN_OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const STREAMS: &str = "application/json;stream=watch";
-/// What upstream's routes of lists of built-in kinds say besides.
-const BUILTIN_STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The media types of objects, as upstream lists them; it also answers in protobuf. Watches know no YAML.
+const OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+/// What custom resources can be sent in. Upstream lists protobuf here too, and then breaks the connection.
+const CUSTOM: &str = "application/json, application/yaml";
 /// More clauses than these are ignored: sorting them takes quadratic time.
 const MAX_CLAUSES: usize = 256;
 
@@ -121,13 +120,13 @@ pub(crate) fn check_route(accept: Option<&str>, lists: bool) -> Result<(), ApiEr
     let header = accept.unwrap_or_default();
     let known = |clause: &str| {
         let media = clause.split(';').next().unwrap_or_default().trim();
-        media == "*/*" || BUILTIN_OBJECTS.split(", ").any(|known| known == media)
+        media == "*/*" || OBJECTS.split(", ").any(|known| known == media)
     };
     if header.is_empty() || header.split(',').any(known) {
         return Ok(());
     }
-    let more = if lists { format!(", {BUILTIN_STREAMS}") } else { String::new() };
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {BUILTIN_OBJECTS}{more}");
+    let more = if lists { format!(", {STREAMS}") } else { String::new() };
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {OBJECTS}{more}");
     let mut error = ApiError::new(406, "NotAcceptable", message);
     error.detailed = true;
     Err(error)
@@ -295,9 +294,9 @@ pub(crate) fn body_format(content_type: Option<&str>, protobuf: bool) -> Result<
     match media_type(content_type.unwrap_or_default()).as_deref() {
         Some("" | "application/json") => Ok(Input::Text(Format::Json)),
         Some("application/yaml") => Ok(Input::Text(Format::Yaml)),
-        Some("application/vnd.kubernetes.protobuf") if protobuf => Ok(Input::Protobuf),
-        _ => {
-            let known = if protobuf { BUILTIN_OBJECTS } else { OBJECTS };
+        Some(PROTOBUF) if protobuf => Ok(Input::Protobuf),
+        other => {
+            let known = if other == Some(PROTOBUF) { CUSTOM } else { OBJECTS };
             let message = format!(
                 "the body of the request was in an unknown format - accepted media types include: {known}"
             );

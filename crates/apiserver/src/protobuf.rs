@@ -23,12 +23,12 @@ pub(crate) enum Malformed {
     Truncated,
     #[error("proto: integer overflow")]
     Overflow,
-    #[error("proto: illegal tag {0}")]
-    Tag(u64),
-    #[error("proto: unexpected end of group")]
-    EndOfGroup,
+    #[error("proto: {message}: illegal tag {number} (wire type {wire})")]
+    Tag { message: String, number: u64, wire: u64 },
+    #[error("proto: {0}: wiretype end group for non-group")]
+    EndOfGroup(String),
     #[error("proto: illegal wireType {0}")]
-    WireType(u8),
+    WireType(u64),
     #[error("proto: wrong wireType = {wire} for field {field}")]
     WrongWireType { wire: u8, field: String },
     #[error("the object is nested more than {MAX_DEPTH} levels deep")]
@@ -78,11 +78,13 @@ impl<'a> Wire<'a> {
 /// The fields of a message, one after the other.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
+    /// The message's name, for errors.
+    name: &'a str,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+    pub(crate) fn new(bytes: &'a [u8], name: &'a str) -> Self {
+        Self { rest: bytes, name }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -116,8 +118,11 @@ impl<'a> Reader<'a> {
         let mut groups = 0_usize;
         while !self.is_empty() {
             let tag = self.varint()?;
-            let number =
-                u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Malformed::Tag(tag))?;
+            let known = u32::try_from(tag >> 3).ok().filter(|number| *number > 0);
+            let Some(number) = known else {
+                let message = self.name.to_owned();
+                return Err(Malformed::Tag { message, number: tag >> 3, wire: tag & 7 });
+            };
             let wire = match tag & 7 {
                 0 => Wire::Varint(self.varint()?),
                 1 => Wire::Fixed64(u64::from_le_bytes(self.array()?)),
@@ -130,11 +135,12 @@ impl<'a> Reader<'a> {
                     continue;
                 }
                 4 => {
-                    groups = groups.checked_sub(1).ok_or(Malformed::EndOfGroup)?;
+                    groups =
+                        groups.checked_sub(1).ok_or_else(|| Malformed::EndOfGroup(self.name.to_owned()))?;
                     continue;
                 }
                 5 => Wire::Fixed32(u32::from_le_bytes(self.array()?)),
-                other => return Err(Malformed::WireType(u8::try_from(other).unwrap_or_default())),
+                other => return Err(Malformed::WireType(other)),
             };
             if groups == 0 {
                 return Ok(Some((number, wire)));
@@ -176,11 +182,11 @@ impl<'a> Envelope<'a> {
             return Err(Malformed::Value("empty body".to_owned()));
         }
         let mut envelope = Self::default();
-        let mut fields = Reader::new(rest);
+        let mut fields = Reader::new(rest, "Unknown");
         while let Some((number, wire)) = fields.field()? {
             match number {
                 1 => {
-                    let mut names = Reader::new(wire.bytes("TypeMeta")?);
+                    let mut names = Reader::new(wire.bytes("TypeMeta")?, "TypeMeta");
                     while let Some((number, wire)) = names.field()? {
                         match number {
                             1 => envelope.api_version = wire.text("APIVersion")?,
@@ -198,24 +204,39 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Reads a body. `api_version` and `kind` are of the endpoint: what the body leaves out, and what errors say is wanted.
-///
-/// # Errors
-/// 400 for what is no message, or of a kind that is not built in.
-pub(crate) fn decode(bytes: &[u8], api_version: &str, kind: &str) -> Result<Value, ApiError> {
-    let envelope = Envelope::read(bytes).map_err(|error| {
-        let summary = summary(bytes);
-        ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {error} ({summary})"
-        ))
-    })?;
-    let given_kind = if envelope.kind.is_empty() { kind } else { &envelope.kind };
-    let given_version = if envelope.api_version.is_empty() { api_version } else { &envelope.api_version };
-    object(given_version, given_kind, envelope.raw, Depth::default()).map_err(|error| {
-        let (_, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
-        ApiError::bad_request(format!(
-            "{given_kind} in version {version:?} cannot be handled as a {kind}: {error}"
-        ))
+/// A body that is not an object.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{why}")]
+pub(crate) struct Undecodable {
+    /// The kind and the version that the body says it is of, if it got that far.
+    given: Option<(String, String)>,
+    why: Malformed,
+}
+
+impl Undecodable {
+    /// The error of an endpoint that wants a kind.
+    pub(crate) fn wanted(&self, kind: &str, body: &[u8]) -> ApiError {
+        let why = &self.why;
+        ApiError::bad_request(match &self.given {
+            Some((given, version)) => {
+                format!("{given} in version {version:?} cannot be handled as a {kind}: {why}")
+            }
+            None => format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+                summary(body)
+            ),
+        })
+    }
+}
+
+/// Reads a body. Where it doesn't say of which `apiVersion` and kind it is, it is of these.
+pub(crate) fn decode(bytes: &[u8], api_version: &str, kind: &str) -> Result<Value, Undecodable> {
+    let envelope = Envelope::read(bytes).map_err(|why| Undecodable { given: None, why })?;
+    let kind = if envelope.kind.is_empty() { kind } else { &envelope.kind };
+    let api_version = if envelope.api_version.is_empty() { api_version } else { &envelope.api_version };
+    object(api_version, kind, envelope.raw, Depth::default()).map_err(|why| {
+        let (_, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        Undecodable { given: Some((kind.to_owned(), version.to_owned())), why }
     })
 }
 
@@ -223,7 +244,7 @@ pub(crate) fn decode(bytes: &[u8], api_version: &str, kind: &str) -> Result<Valu
 fn object(api_version: &str, kind: &str, message: &[u8], depth: Depth) -> Result<Value, Malformed> {
     let component = builtin::component_of(api_version, kind).ok_or_else(|| {
         Malformed::Value(format!(
-            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
         ))
     })?;
     let mut fields = builtin::message(&component, message, depth)?;

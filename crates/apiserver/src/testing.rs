@@ -8,7 +8,7 @@ use crate::negotiate::{self, Endpoint};
 use crate::partial::MetaVersion;
 use crate::selector::{FieldSelector, LabelSelector, Labels, SelectableFields};
 use crate::table::{self, Columns, IncludeObject};
-use crate::{go, human};
+use crate::{builtin, go, human, protobuf};
 
 /// A label selector as it is written back, or the error.
 pub fn label_selector(text: &str) -> Result<String, String> {
@@ -111,4 +111,43 @@ pub fn duration(nanoseconds: i64) -> String {
 /// JSON as Go writes it.
 pub fn go_json(value: &Value) -> String {
     go::json(value)
+}
+
+/// What can be sent in protobuf: `apiVersion` and kind.
+pub fn sent_kinds() -> Vec<(String, &'static str)> {
+    let kinds = builtin::kinds().iter().flat_map(|row| {
+        let own = (row.api_version(), row.kind);
+        let of_subresources = row.subresources.iter().map(|sub| match sub.group {
+            "" => (sub.version.to_owned(), sub.kind),
+            group => (format!("{group}/{}", sub.version), sub.kind),
+        });
+        std::iter::once(own).chain(of_subresources)
+    });
+    let mut all: Vec<_> = kinds.chain([("v1".to_owned(), "DeleteOptions")]).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// A body in protobuf, or the error.
+pub fn protobuf(body: &[u8]) -> Result<Value, String> {
+    protobuf::decode(body, "v1", "Pod").map_err(|error| error.wanted("Pod", body).message)
+}
+
+/// Makes an object of a built-in kind what it is to Go.
+///
+/// # Errors
+/// What Go couldn't read, or doesn't know.
+pub fn canonical(mut object: Value) -> Result<Value, String> {
+    let [api_version, kind] = ["apiVersion", "kind"].map(|name| object[name].as_str().unwrap_or_default());
+    let component = builtin::component_of(api_version, kind).ok_or("no such kind")?;
+    let found = builtin::decode_component(&component, &mut object);
+    // Not all that is sent has them in its schema.
+    let unknown: Vec<_> =
+        found.unknown.into_iter().filter(|path| path != "kind" && path != "apiVersion").collect();
+    match found.error {
+        Some(error) => Err(error),
+        None if unknown.is_empty() => Ok(object),
+        None => Err(format!("unknown: {}", unknown.join(", "))),
+    }
 }

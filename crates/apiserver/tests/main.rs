@@ -4,6 +4,7 @@
 mod controller;
 mod embedding;
 mod controllers;
+mod protobuf;
 mod selectors;
 mod surface;
 mod tables;

@@ -86,7 +86,9 @@ impl Decoder {
     /// A value of a field, or of what is inside of it.
     fn value(&mut self, value: &mut Value, shape: &Shape, node: &Node, field: &str) {
         match (shape, value) {
-            (Shape::Any(_), _)
+            // What is left of a null among items or values: Go's zero is null too.
+            (_, Value::Null)
+            | (Shape::Any(_), _)
             | (Shape::String, Value::String(_))
             | (Shape::Boolean, Value::Bool(_))
             | (Shape::Number, Value::Number(_))

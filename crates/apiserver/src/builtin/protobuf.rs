@@ -54,7 +54,7 @@ fn read(
     depth: Depth,
     into: &mut Fields,
 ) -> Result<(), Malformed> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = Reader::new(bytes, node.name());
     while let Some((number, wire)) = reader.field()? {
         match numbers.get(&number) {
             Some(Place::Inline(inner)) => read(wire.bytes("")?, node, inner, depth.below()?, into)?,
@@ -112,7 +112,7 @@ fn item(
     list: &mut Vec<Value>,
 ) -> Result<(), Malformed> {
     if let (Shape::Integer { .. } | Shape::Boolean, Wire::Bytes(packed)) = (shape, wire) {
-        let mut reader = Reader::new(packed);
+        let mut reader = Reader::new(packed, name);
         while !reader.is_empty() {
             list.push(single(Wire::Varint(reader.varint()?), name, shape, depth)?);
         }
@@ -124,7 +124,7 @@ fn item(
 
 fn entry(bytes: &[u8], name: &str, values: &Shape, depth: Depth) -> Result<(String, Value), Malformed> {
     let (mut key, mut value) = (String::new(), None);
-    let mut reader = Reader::new(bytes);
+    let mut reader = Reader::new(bytes, name);
     while let Some((number, wire)) = reader.field()? {
         match number {
             1 => key = wire.text(name)?,
@@ -148,7 +148,7 @@ fn single(wire: Wire<'_>, name: &str, shape: &Shape, depth: Depth) -> Result<Val
         Shape::MicroTime => time(wire.bytes(name)?, true)?,
         Shape::Quantity => {
             let mut text = "0".to_owned();
-            let mut reader = Reader::new(wire.bytes(name)?);
+            let mut reader = Reader::new(wire.bytes(name)?, name);
             while let Some((number, wire)) = reader.field()? {
                 if number == 1 {
                     text = wire.text("String_")?;
@@ -166,7 +166,7 @@ fn single(wire: Wire<'_>, name: &str, shape: &Shape, depth: Depth) -> Result<Val
         // A list that is no field is a message with a field: the values of `extra` are such.
         Shape::List(items) => {
             let mut list = Vec::new();
-            let mut reader = Reader::new(wire.bytes(name)?);
+            let mut reader = Reader::new(wire.bytes(name)?, name);
             while let Some((number, wire)) = reader.field()? {
                 if number == 1 {
                     item(wire, name, items, depth.below()?, &mut list)?;
@@ -176,7 +176,7 @@ fn single(wire: Wire<'_>, name: &str, shape: &Shape, depth: Depth) -> Result<Val
         }
         Shape::Any(Free::Raw) => {
             let mut bytes: &[u8] = &[];
-            let mut reader = Reader::new(wire.bytes(name)?);
+            let mut reader = Reader::new(wire.bytes(name)?, name);
             while let Some((number, wire)) = reader.field()? {
                 if number == 1 {
                     bytes = wire.bytes("Raw")?;
@@ -215,7 +215,7 @@ fn time(bytes: &[u8], micro: bool) -> Result<Value, Malformed> {
         return Ok(Value::Null);
     }
     let (mut seconds, mut nanoseconds) = (0, 0);
-    let mut reader = Reader::new(bytes);
+    let mut reader = Reader::new(bytes, "Timestamp");
     while let Some((number, wire)) = reader.field()? {
         match number {
             1 => seconds = wire.varint("Seconds")?.cast_signed(),
@@ -241,7 +241,7 @@ fn time(bytes: &[u8], micro: bool) -> Result<Value, Malformed> {
 
 fn int_or_string(bytes: &[u8]) -> Result<Value, Malformed> {
     let (mut form, mut int, mut text) = (0, 0, String::new());
-    let mut reader = Reader::new(bytes);
+    let mut reader = Reader::new(bytes, "IntOrString");
     while let Some((number, wire)) = reader.field()? {
         match number {
             1 => form = wire.varint("Type")?,
@@ -261,7 +261,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, Malformed> {
 fn schema_or(bytes: &[u8], form: Free, depth: Depth) -> Result<Value, Malformed> {
     let node = node(JSON_SCHEMA);
     let (mut schema, mut list, mut allows) = (None, Vec::<Value>::new(), false);
-    let mut reader = Reader::new(bytes);
+    let mut reader = Reader::new(bytes, node.name());
     while let Some((number, wire)) = reader.field()? {
         match (form, number) {
             (Free::SchemaOrBool, 1) => allows = wire.varint("Allows")? != 0,

@@ -1,0 +1,110 @@
+//! Bodies in protobuf, beside Go's: `protobuf ORACLE COUNT SEED` has the oracle write random objects of every kind in
+//! protobuf and in JSON, reads both, and ends with 1 if they differ. `protobuf kinds` names the kinds.
+
+#![allow(clippy::print_stdout, reason = "it talks to whoever started it")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use settled_apiserver::testing;
+
+/// A line for each kind.
+fn kinds() -> String {
+    testing::sent_kinds().iter().map(|(api_version, kind)| format!("{api_version} {kind}\n")).collect()
+}
+
+/// The first place where two values differ.
+fn difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => {
+            let names: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+            let null = &Value::Null;
+            names.into_iter().find_map(|name| match (ours.get(name), theirs.get(name)) {
+                (None, Some(Value::Null)) => Some(format!("{path}.{name}: ours has none, theirs null")),
+                (Some(Value::Null), None) => Some(format!("{path}.{name}: ours is null, theirs has none")),
+                (a, b) => difference(&format!("{path}.{name}"), a.unwrap_or(null), b.unwrap_or(null)),
+            })
+        }
+        (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => {
+            let pairs = ours.iter().zip(theirs).enumerate();
+            pairs.into_iter().find_map(|(at, (a, b))| difference(&format!("{path}[{at}]"), a, b))
+        }
+        _ => (ours != theirs).then(|| format!("{path}: ours {ours}, theirs {theirs}")),
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (oracle, count, seed) = match arguments.as_slice() {
+        [word] if word == "kinds" => {
+            print!("{}", kinds());
+            return ExitCode::SUCCESS;
+        }
+        [oracle, count, seed] => (oracle, count, seed),
+        _ => {
+            println!("protobuf ORACLE COUNT SEED | protobuf kinds");
+            return ExitCode::from(2);
+        }
+    };
+    let started =
+        Command::new(oracle).args([seed, count]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => {
+            println!("{oracle}: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return ExitCode::from(2);
+    };
+    if input.write_all(kinds().as_bytes()).is_err() {
+        return ExitCode::from(2);
+    }
+    drop(input);
+
+    let (mut objects, mut different, mut bytes) = (0_usize, 0_usize, [0_usize; 2]);
+    let mut times = [Duration::ZERO; 2];
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        objects += 1;
+        let (message, json) = line.split_once('\t').unwrap_or_default();
+        let message = STANDARD.decode(message).unwrap_or_default();
+        bytes[0] += message.len();
+        bytes[1] += json.len();
+        let start = Instant::now();
+        let ours = testing::protobuf(&message);
+        times[0] += start.elapsed();
+        let start = Instant::now();
+        let theirs: Value = serde_json::from_str(json).unwrap_or_default();
+        times[1] += start.elapsed();
+        let kind = theirs["kind"].to_string();
+        let found = match (ours.and_then(testing::canonical), testing::canonical(theirs)) {
+            (Ok(ours), Ok(theirs)) => difference("", &ours, &theirs),
+            (ours, theirs) => Some(format!("ours {:?}, theirs {:?}", ours.err(), theirs.err())),
+        };
+        if let Some(difference) = found {
+            different += 1;
+            if different <= 20 {
+                println!("{objects} {kind}{difference}");
+            }
+        }
+    }
+    let ended = child.wait().is_ok_and(|status| status.success());
+    println!(
+        "protobuf: {objects} objects of {} kinds with seed {seed}: {different} differ",
+        kinds().lines().count()
+    );
+    let rate = |at: usize| {
+        f64::from(u32::try_from(bytes[at] / 1000).unwrap_or(u32::MAX)) / 1000.0 / times[at].as_secs_f64()
+    };
+    println!("read: protobuf {:.0} MB/s, JSON by serde_json {:.0} MB/s", rate(0), rate(1));
+    if ended && objects.to_string() == *count && different == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
