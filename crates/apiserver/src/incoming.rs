@@ -12,7 +12,7 @@ use crate::go;
 use crate::negotiate::{self, Format, Input};
 use crate::object::text;
 use crate::options::WriteOptions;
-use crate::protobuf;
+use crate::protobuf::{self, Undecodable};
 use crate::resource::ResourceRequest;
 use crate::write;
 
@@ -21,19 +21,19 @@ const SCHEME: &str = "pkg/runtime/scheme.go:111";
 /// As much of a body as messages show.
 const SHOWN: usize = 30;
 
-/// The body as JSON, whatever it was written in. What is expected is an `apiVersion` and a `kind`.
+/// The body as JSON, whatever it was written in. In protobuf it may leave out of which `apiVersion` and kind it is.
 fn read(
     request: &ResourceRequest<'_>,
     protobuf: bool,
     (api_version, kind): (&str, &str),
+    undecodable: impl Fn(Undecodable) -> ApiError,
 ) -> Result<Result<Decoded, String>, ApiError> {
     let content_type = request.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     match negotiate::body_format(content_type, protobuf)? {
         Input::Text(format) => Ok(parse(format, &request.body)),
         Input::Protobuf => {
-            let decoded = protobuf::decode(&request.body, api_version, kind);
-            let decoded = decoded.map(|value| Decoded { value, duplicates: Vec::new() });
-            Ok(decoded.map_err(|error| error.to_string()))
+            let value = protobuf::decode(&request.body, api_version, kind).map_err(undecodable)?;
+            Ok(Ok(Decoded { value, duplicates: Vec::new() }))
         }
     }
 }
@@ -74,8 +74,10 @@ fn syntax(body: &[u8]) -> Option<String> {
 /// The options of a deletion.
 pub(crate) fn delete_options(request: &ResourceRequest<'_>) -> Result<Value, ApiError> {
     const KIND: &str = "DeleteOptions";
-    // Upstream takes protobuf here whatever is deleted.
-    let decoded = read(request, true, ("meta.k8s.io/v1", KIND))?.map_err(ApiError::bad_request)?;
+    // Upstream takes protobuf here whatever is deleted, and says no more than what is wrong with it.
+    let undecodable = |error: Undecodable| ApiError::bad_request(error.to_string());
+    let decoded =
+        read(request, true, ("meta.k8s.io/v1", KIND), undecodable)?.map_err(ApiError::bad_request)?;
     let mut value = decoded.value;
     let kind = text(&value, "kind");
     if !matches!(kind, "" | KIND) {
@@ -114,7 +116,8 @@ pub(crate) fn object(
             "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
         ))
     };
-    let decoded = read(request, !custom, (&api_version, kind))?.map_err(unrecognized)?;
+    let undecodable = |error: Undecodable| error.wanted(kind, &request.body);
+    let decoded = read(request, !custom, (&api_version, kind), undecodable)?.map_err(unrecognized)?;
     let Decoded { mut value, duplicates } = decoded;
     if !value.is_object() {
         value = Value::Object(serde_json::Map::new());

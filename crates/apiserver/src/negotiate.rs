@@ -4,15 +4,10 @@ use crate::partial::MetaVersion;
 use crate::table::IncludeObject;
 use crate::{ApiError, go};
 
-/// The media types of objects. Watches know no YAML.
-const OBJECTS: &str = "application/json, application/yaml";
-/// Those of built-in kinds.
-const BUILTIN_OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const STREAMS: &str = "application/json;stream=watch";
-/// What upstream's routes of lists of built-in kinds say besides.
-const BUILTIN_STREAMS: &str =
-    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The media types of objects, as upstream lists them; it also answers in protobuf. Watches know no YAML.
+const OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 /// What custom resources can be sent in. Upstream lists protobuf here too, and then breaks the connection.
 const CUSTOM: &str = "application/json, application/yaml";
 /// More clauses than these are ignored: sorting them takes quadratic time.
@@ -125,13 +120,13 @@ pub(crate) fn check_route(accept: Option<&str>, lists: bool) -> Result<(), ApiEr
     let header = accept.unwrap_or_default();
     let known = |clause: &str| {
         let media = clause.split(';').next().unwrap_or_default().trim();
-        media == "*/*" || BUILTIN_OBJECTS.split(", ").any(|known| known == media)
+        media == "*/*" || OBJECTS.split(", ").any(|known| known == media)
     };
     if header.is_empty() || header.split(',').any(known) {
         return Ok(());
     }
-    let more = if lists { format!(", {BUILTIN_STREAMS}") } else { String::new() };
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {BUILTIN_OBJECTS}{more}");
+    let more = if lists { format!(", {STREAMS}") } else { String::new() };
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {OBJECTS}{more}");
     let mut error = ApiError::new(406, "NotAcceptable", message);
     error.detailed = true;
     Err(error)
