@@ -9,8 +9,6 @@ const OBJECTS: &str = "application/json, application/yaml";
 /// Those of built-in kinds.
 const BUILTIN_OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch";
-/// What upstream's routes of lists of built-in kinds say besides.
-const BUILTIN_STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 /// More clauses than these are ignored: sorting them takes quadratic time.
 const MAX_CLAUSES: usize = 256;
 
@@ -121,13 +119,13 @@ pub(crate) fn check_route(accept: Option<&str>, lists: bool) -> Result<(), ApiEr
     let header = accept.unwrap_or_default();
     let known = |clause: &str| {
         let media = clause.split(';').next().unwrap_or_default().trim();
-        media == "*/*" || BUILTIN_OBJECTS.split(", ").any(|known| known == media)
+        media == "*/*" || OBJECTS.split(", ").any(|known| known == media)
     };
     if header.is_empty() || header.split(',').any(known) {
         return Ok(());
     }
-    let more = if lists { format!(", {BUILTIN_STREAMS}") } else { String::new() };
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {BUILTIN_OBJECTS}{more}");
+    let more = if lists { format!(", {STREAMS}") } else { String::new() };
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {OBJECTS}{more}");
     let mut error = ApiError::new(406, "NotAcceptable", message);
     error.detailed = true;
     Err(error)

@@ -310,7 +310,10 @@ impl Core {
             }
             Representation::PartialList(version) => partial::partial_list(&objects, metadata, version),
             Representation::Partial(_) => {
-                let go_type = format!("*unstructured.{}", definition.list_kind);
+                let go_type = match definition.model.is_custom() {
+                    true => "*unstructured.UnstructuredList".to_owned(),
+                    false => format!("*{}.{}", go_package(&definition.group), definition.list_kind),
+                };
                 return Err(negotiate::wrong_shape(shape.negotiated.representation, &go_type));
             }
             Representation::Object | Representation::Discovery => json!({
@@ -378,7 +381,7 @@ impl Core {
             // Questions have owners of their fields as well, as upstream has it.
             let manager = definition.field_manager(Part::Main);
             let name = options.manager(call.user_agent);
-            body = manager.update_or_forget(&manager.empty(), &body, &name, call.now);
+            body = manager.update_or_forget(&definition.empty(), &body, &name, call.now);
         }
         if let Some(review) = self.review(call, target, &body) {
             return Ok(answer(201, shape.negotiated, &review?));
@@ -607,6 +610,14 @@ pub(crate) fn check_kind(
     Ok(())
 }
 
+/// Where upstream has the types of a built-in group that it works with.
+fn go_package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" | "events" => "core",
+        first => first,
+    }
+}
+
 /// The answer to a body of another kind or version than that of the endpoint; both are `(apiVersion, kind)`.
 fn wrong_kind(custom: bool, given: (&str, &str), wanted: (&str, &str)) -> ApiError {
     let parts = |api_version: &str| {
@@ -626,10 +637,7 @@ fn wrong_kind(custom: bool, given: (&str, &str), wanted: (&str, &str)) -> ApiErr
         ));
     }
     let why = if known {
-        let package = match wanted_group.split('.').next().unwrap_or_default() {
-            "" | "events" => "core",
-            first => first,
-        };
+        let package = go_package(&wanted_group);
         format!("converting ({version}.{}) to ({package}.{}): unknown conversion", given.1, wanted.1)
     } else {
         let scheme = "pkg/runtime/scheme.go:111";
