@@ -314,7 +314,10 @@ impl Core {
             }
             Representation::PartialList(version) => partial::partial_list(&objects, metadata, version),
             Representation::Partial(_) => {
-                let go_type = format!("*unstructured.{}", definition.list_kind);
+                let go_type = match definition.model.is_custom() {
+                    true => "*unstructured.UnstructuredList".to_owned(),
+                    false => format!("*{}.{}", go_package(&definition.group), definition.list_kind),
+                };
                 return Err(negotiate::wrong_shape(shape.negotiated.representation, &go_type));
             }
             Representation::Object | Representation::Discovery => json!({
@@ -382,7 +385,7 @@ impl Core {
             // Questions have owners of their fields as well, as upstream has it.
             let manager = definition.field_manager(Part::Main);
             let name = options.manager(call.user_agent);
-            body = manager.update_or_forget(&manager.empty(), &body, &name, call.now);
+            body = manager.update_or_forget(&definition.empty(), &body, &name, call.now);
         }
         if let Some(review) = self.review(call, target, &body) {
             return Ok(answer(201, shape.negotiated, &review?));
@@ -542,4 +545,12 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
         return DeleteOptions::parse(None, request.query);
     }
     DeleteOptions::parse(Some(&incoming::delete_options(request)?), request.query)
+}
+
+/// Where upstream has the types of a built-in group that it works with.
+fn go_package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" | "events" => "core",
+        first => first,
+    }
 }

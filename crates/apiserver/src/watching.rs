@@ -51,7 +51,6 @@ pub(crate) struct WatchStream {
     /// Where the watch began: bookmarks tell of later revisions only.
     start: u64,
     bookmarks: Option<Pin<Box<Sleep>>>,
-    farewell: Option<Instant>,
     deadline: Pin<Box<Sleep>>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
     first: bool,
@@ -90,7 +89,6 @@ impl Core {
             skip: 0,
             start: 0,
             bookmarks: None,
-            farewell: None,
             deadline: Box::pin(tokio::time::sleep(lasts(options))),
             stop: Box::pin(stop),
             first: true,
@@ -133,7 +131,6 @@ impl Core {
         }
         if options.bookmarks {
             stream.bookmarks = Some(Box::pin(tokio::time::sleep(BOOKMARKS)));
-            stream.farewell = stream.deadline.deadline().checked_sub(FAREWELL);
             stream.arm();
         }
         Ok(stream)
@@ -242,20 +239,17 @@ impl WatchStream {
         if timer.as_mut().poll(context).is_pending() {
             return false;
         }
-        let now = Instant::now();
-        if self.farewell.is_some_and(|farewell| farewell <= now) {
-            self.farewell = None;
-        }
         self.arm();
         true
     }
 
-    /// Sets the timer for the next bookmark.
+    /// Sets the timer for the next bookmark. There is none shortly before the end, nor in a watch that is as short.
     fn arm(&mut self) {
-        let next = Instant::now() + BOOKMARKS;
-        let next = self.farewell.map_or(next, |farewell| farewell.min(next));
-        if let Some(timer) = &mut self.bookmarks {
-            timer.as_mut().reset(next);
+        let now = Instant::now();
+        let last = self.deadline.deadline().checked_sub(FAREWELL);
+        match (last, &mut self.bookmarks) {
+            (Some(last), Some(timer)) if last > now => timer.as_mut().reset(last.min(now + BOOKMARKS)),
+            _ => self.bookmarks = None,
         }
     }
 

@@ -218,6 +218,7 @@ impl Normaliser {
                     let text = tidy(text);
                     self.text(&text).into()
                 }
+                "manager" => self.text(program(text)).into(),
                 _ => self.text(text).into(),
             },
             Value::Number(number) if key == "nodePort" || key == "healthCheckNodePort" => {
@@ -357,6 +358,14 @@ fn tidy(message: &str) -> String {
         message = format!("{before}errors:\n{}", lines.join("\n"));
     }
     message
+}
+
+/// The name of a program without what tells its builds apart: `kube-apiserver-a7c6d9430fffcd61`.
+fn program(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((plain, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => plain,
+        _ => name,
+    }
 }
 
 /// What stands before a revision in upstream's messages.
