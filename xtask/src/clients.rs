@@ -621,6 +621,7 @@ impl Normaliser {
             (r#" event=".*"#, ""),
             (r#" (logger|pod|node|plugin|key|job|cronjob|id)="[^"]*""#, ""),
             (r"[A-Za-z0-9-]+(/[A-Za-z0-9.-]+)+", "X"),
+            (r"\b(pod|node) [a-z0-9-]+", "$1 X"),
             (r"\d+", "N"),
         ];
         let names = names.into_iter().map(|(rule, with)| Ok((Regex::new(rule)?, with)));
