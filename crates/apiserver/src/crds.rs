@@ -45,9 +45,14 @@ impl Core {
 
     /// All definitions as they are.
     fn crds(&self) -> Result<Vec<Value>, ApiError> {
+        self.crds_where(|_| true)
+    }
+
+    fn crds_where(&self, fits: impl Fn(&str) -> bool) -> Result<Vec<Value>, ApiError> {
         let definition = self.crd_definition()?;
         let snapshot = self.store.snapshot(&resource()?, At::Latest).map_err(ApiError::internal)?;
-        Ok(snapshot.iter(&Scope::All).map(|entry| self.read(&definition, entry)).collect())
+        let entries = snapshot.iter(&Scope::All).filter(|entry| fits(entry.key().name()));
+        Ok(entries.map(|entry| self.read(&definition, entry)).collect())
     }
 
     /// Serves what the stored definitions describe: at the start, before anything else.
@@ -158,14 +163,11 @@ impl Core {
             }
             return Ok(());
         }
-        let group = text(crd.get("spec").unwrap_or(&Value::Null), "group").to_owned();
-        let others: Vec<Value> = self
-            .crds()?
-            .into_iter()
-            .filter(|other| {
-                meta(other, "name") != name && other.pointer("/spec/group") == Some(&group.clone().into())
-            })
-            .collect();
+        // A definition's name ends with its group: those of others need not be read, which large clusters have hundreds of.
+        let end = format!(".{}", text(crd.get("spec").unwrap_or(&Value::Null), "group"));
+        let others = self.crds_where(|other| {
+            other != name && other.strip_suffix(&end).is_some_and(|plural| !plural.contains('.'))
+        })?;
         let mut accepted = crd.clone();
         let now = jiff::Timestamp::now();
         custom::accept_names(&mut accepted, &others, now);

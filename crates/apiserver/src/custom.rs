@@ -11,19 +11,38 @@ use settled_schema::{FieldError, Schema};
 use crate::definition::{Definition, Names, Subresource, stored_as, version_rank};
 use crate::error::{ApiError, Cause};
 use crate::model::{Incoming, Model};
-use crate::object::{member_mut, text};
+use crate::object::{member_mut, text, to_bytes};
 use crate::scale::ScalePaths;
 use crate::selector::SelectableFields;
 use crate::table::Columns;
 
+/// `openAPIV3Schema` as it was written, or null. It is read a few times in a server's life, and as text it takes a tenth of the
+/// memory that its values would.
+#[derive(Clone, PartialEq)]
+pub(crate) struct OpenApi(Arc<[u8]>);
+
+impl OpenApi {
+    fn new(schema: Option<&Value>) -> Self {
+        Self(to_bytes(schema.unwrap_or(&Value::Null)).into())
+    }
+
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        // It was written here.
+        serde_json::from_slice(&self.0).unwrap_or_default()
+    }
+}
+
 /// A version of a kind that a CustomResourceDefinition describes.
 pub(crate) struct Custom {
     kind: String,
-    /// `openAPIV3Schema`, or null.
-    open_api: Value,
+    open_api: OpenApi,
     preserve_unknown: bool,
     /// All served versions: `apiVersion` and schema.
-    versions: Arc<Vec<(String, Value)>>,
+    versions: Arc<[(String, OpenApi)]>,
     /// The version that objects are stored in.
     pub(crate) storage_version: String,
     /// The revision of the definition: objects that are older may have to be read anew.
@@ -52,11 +71,11 @@ impl Custom {
     /// The schema, read when it is needed first.
     pub(crate) fn schema(&self) -> Option<&Schema> {
         // What does not parse was refused when the definition was written.
-        self.parsed.get_or_init(|| Schema::parse(&self.open_api).ok()).as_ref()
+        self.parsed.get_or_init(|| Schema::parse(&self.open_api.value()).ok()).as_ref()
     }
 
-    /// `openAPIV3Schema` as it was written.
-    pub(crate) fn open_api(&self) -> &Value {
+    /// The schema as it was written.
+    pub(crate) fn open_api(&self) -> &OpenApi {
         &self.open_api
     }
 
@@ -109,13 +128,13 @@ impl Custom {
 
     /// The CEL rules, compiled when they are needed first.
     fn rules(&self) -> Option<&Validator> {
-        self.rules.get_or_init(|| Validator::compile(&self.open_api, "").0).as_ref()
+        self.rules.get_or_init(|| Validator::compile(&self.open_api.value(), "").0).as_ref()
     }
 
     pub(crate) fn types(&self) -> Types {
         let make = || {
             let types = self.versions.iter().map(|(api_version, schema)| {
-                let read = managed::Schema::from_crd(&self.kind, schema, self.preserve_unknown);
+                let read = managed::Schema::from_crd(&self.kind, &schema.value(), self.preserve_unknown);
                 match read {
                     Ok(schema) => (api_version.clone(), self.kind.clone(), Arc::new(schema)),
                     Err(_) => (api_version.clone(), String::new(), managed::Schema::deduced()),
@@ -158,11 +177,14 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
     let preserve_unknown = spec.get("preserveUnknownFields").and_then(Value::as_bool) == Some(true);
     let terminating = crate::object::is_terminating(crd);
     let served = |version: &&Value| version.get("served").and_then(Value::as_bool) == Some(true);
-    let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
-    let all: Vec<(String, Value)> = versions(crd)
-        .map(|version| (crate::definition::api_version(group, text(version, "name")), schema_of(version)))
-        .collect();
-    let all = Arc::new(all);
+    // Versions that are alike share one text.
+    let mut all: Vec<(String, OpenApi)> = Vec::new();
+    for version in versions(crd) {
+        let own = OpenApi::new(version.pointer("/schema/openAPIV3Schema"));
+        let same = all.iter().find(|(_, other)| *other == own).map(|(_, other)| other.clone());
+        all.push((crate::definition::api_version(group, text(version, "name")), same.unwrap_or(own)));
+    }
+    let all: Arc<[(String, OpenApi)]> = all.into();
 
     // A field that any version selects by is kept for all.
     let mut fields: Vec<Value> = Vec::new();
@@ -172,7 +194,7 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
         }
     }
     let mut found = Vec::new();
-    for version in versions(crd).filter(served) {
+    for (version, (_, open_api)) in versions(crd).zip(all.iter()).filter(|(version, _)| served(version)) {
         let name = text(version, "name");
         let own = |list: &str| text(names, list).to_owned();
         let mut subresources = Vec::new();
@@ -202,7 +224,7 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
         let columns = version.get("additionalPrinterColumns").unwrap_or(&null);
         let custom = Custom {
             kind: own("kind"),
-            open_api: schema_of(version),
+            open_api: open_api.clone(),
             preserve_unknown,
             versions: all.clone(),
             storage_version: versions(crd)

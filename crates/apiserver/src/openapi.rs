@@ -48,7 +48,7 @@ impl Document {
             let Definition { kind, list_kind, plural, namespaced, verbs, .. } = &**definition;
             parts.push(format!("{kind} {list_kind} {plural} {namespaced} {verbs:?}").into_bytes());
             parts.push(format!("{:?}", definition.subresources).into_bytes());
-            parts.push(serde_json::to_vec(&definition.model.open_api()).unwrap_or_default());
+            parts.push(definition.model.open_api_text().to_vec());
         }
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let hash = digest::sha512_hex(&parts);

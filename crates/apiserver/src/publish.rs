@@ -82,8 +82,7 @@ fn list(definition: &Definition, name: &str) -> Value {
 fn object(definition: &Definition) -> Value {
     let mut schema = match definition.model.open_api() {
         None => json!({"type": "object"}),
-        Some(schema) => {
-            let mut schema = schema.clone();
+        Some(mut schema) => {
             complete(&mut schema, MAX_DEPTH);
             set(&mut schema, "metadata", metadata("ObjectMeta", METADATA));
             set(&mut schema, "apiVersion", text(API_VERSION));

@@ -208,6 +208,12 @@ pub(crate) fn schemas(api_version: &str) -> Arc<Value> {
     value
 }
 
+/// A component and whatever it refers to, without descriptions.
+pub(crate) fn schemas_of(name: &str) -> Map<String, Value> {
+    let names = with_references(vec![name.to_owned()]).into_iter();
+    names.filter_map(|name| Some((name.to_owned(), component(name)?.clone()))).collect()
+}
+
 /// As [`schemas`], with descriptions: what `kubectl explain` reads. Made anew at each call, since it is large and rarely
 /// asked for; whoever serves it keeps the bytes.
 pub(crate) fn document(api_version: &str) -> Value {
