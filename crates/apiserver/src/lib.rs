@@ -51,6 +51,7 @@ mod route;
 mod scale;
 mod selector;
 mod server;
+mod services;
 mod strategy;
 mod surface;
 mod table;
