@@ -36,7 +36,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let (mut cycles, mut seed) = (CYCLES, 1_u64);
     let mut words = words.iter().filter(|word| **word != "kill");
     while let Some(word) = words.next() {
-        let value = words.next().ok_or(format!("{word} needs a number"))?.parse::<u64>()?;
+        let value = words.next().ok_or_else(|| format!("{word} needs a number"))?.parse::<u64>()?;
         match *word {
             "--cycles" => cycles = usize::try_from(value)?,
             "--seed" => seed = value,
@@ -222,13 +222,10 @@ fn write(
     acknowledged
 }
 
-fn keep(
-    body: &[u8],
-    status: u16,
-    version: u64,
-    name: &str,
-    note: &dyn Fn(&str, &dyn Fn(&mut Promise)),
-) -> bool {
+/// Writes down what becomes of an object.
+type Note<'a> = dyn Fn(&str, &dyn Fn(&mut Promise)) + 'a;
+
+fn keep(body: &[u8], status: u16, version: u64, name: &str, note: &Note<'_>) -> bool {
     let object: Value = serde_json::from_slice(body).unwrap_or_default();
     let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
     let (200 | 201, Some(Ok(revision))) = (status, revision.map(str::parse::<u64>)) else { return false };

@@ -163,10 +163,10 @@ pub(crate) fn error_answer(headers: &HeaderMap, error: &ApiError) -> Answer {
         .or_else(|_| negotiate::negotiate(None, Endpoint::Plain));
     let Ok(negotiated) = negotiated else { return Response::new(Body::empty()) };
     let mut response = resource::answer(error.code, negotiated, &error.to_status());
-    if let Some(seconds) = error.details.get("retryAfterSeconds").and_then(Value::as_u64) {
-        if let Ok(seconds) = HeaderValue::from_str(&seconds.to_string()) {
-            response.headers_mut().insert(header::RETRY_AFTER, seconds);
-        }
+    if let Some(seconds) = error.details.get("retryAfterSeconds").and_then(Value::as_u64)
+        && let Ok(seconds) = HeaderValue::from_str(&seconds.to_string())
+    {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
     response
 }

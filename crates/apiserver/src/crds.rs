@@ -240,24 +240,21 @@ impl Core {
                 if snapshot.is_empty() {
                     break;
                 }
-                let mut left = 0_usize;
+                let mut waits = false;
                 for entry in snapshot.iter(&Scope::All) {
                     call.now = jiff::Timestamp::now();
                     let key = entry.key();
                     let target = Target { definition: served, namespace: key.namespace(), name: key.name() };
                     match self.delete(&call, &target, &options).await {
                         Ok(Deleted::Gone(_)) => {}
-                        Ok(Deleted::Pending(_)) => left += 1,
+                        Ok(Deleted::Pending(_)) => waits = true,
                         Err(error) if error.code == 404 => {}
                         Err(error) => return Err(error),
                     }
                 }
                 // Those with finalizers go when somebody takes them off.
-                while left > 0 {
-                    let event = watch.recv().await.map_err(ApiError::internal)?;
-                    if event.entry().is_none() {
-                        break;
-                    }
+                if waits {
+                    while watch.recv().await.map_err(ApiError::internal)?.entry().is_some() {}
                 }
             }
         }

@@ -268,7 +268,7 @@ impl Model {
     }
 
     /// A stored object as one of this version.
-    pub(crate) fn from_stored(&self, object: &mut Value) {
+    pub(crate) fn read_stored(&self, object: &mut Value) {
         if let (Self::Builtin(builtin), Some(stored)) = (self, self.stored_as()) {
             builtin::convert(stored, builtin.row, object);
         }

@@ -108,9 +108,8 @@ fn push_number(out: &mut Vec<u8>, number: u64) {
     let mut rest = number;
     loop {
         at -= 1;
-        #[expect(clippy::cast_possible_truncation, reason = "a digit")]
-        if let Some(digit) = digits.get_mut(at) {
-            *digit = b'0' + (rest % 10) as u8;
+        if let (Some(place), Ok(digit)) = (digits.get_mut(at), u8::try_from(rest % 10)) {
+            *place = b'0' + digit;
         }
         rest /= 10;
         if rest == 0 {

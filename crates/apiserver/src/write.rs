@@ -444,7 +444,7 @@ impl Core {
             None => (definition.api_version().to_owned(), definition.kind.as_str()),
         };
         let mut object = object::decode_at(entry.value(), revision, &api_version, kind);
-        definition.model.from_stored(&mut object);
+        definition.model.read_stored(&mut object);
         if definition.model.is_custom() && definition.needs_completion(entry) {
             definition.model.read_in(&mut object);
             definition.model.default(&mut object);
@@ -548,7 +548,7 @@ fn already_exists(target: &Target<'_>, current: Option<&Arc<Entry>>, generated: 
         return ApiError::new(409, "AlreadyExists", message).about(resource, target.name).retry_after(1);
     }
     let mut error = ApiError::already_exists(resource, target.name);
-    if current.is_some_and(|entry| info::is_terminating(entry)) {
+    if current.is_some_and(info::is_terminating) {
         error.message = format!("object is being deleted: {}", error.message);
     }
     error
@@ -657,18 +657,14 @@ fn keep_times_of_managers(new: &mut Value, old: &Value) {
 
 /// `spec` and the rest, without `metadata` and what is written on its own.
 pub(crate) fn same_but_metadata(a: &Value, b: &Value, skip_status: bool) -> bool {
-    let relevant = |object: &Value| -> Map<String, Value> {
-        let members = object.as_object().into_iter().flatten();
-        members
-            .filter(|(name, value)| {
-                !matches!(name.as_str(), "metadata" | "apiVersion" | "kind")
-                    && !(skip_status && *name == "status")
-                    && !value.is_null()
-            })
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
+    let counts = |(name, value): &(&String, &Value)| {
+        let apart =
+            matches!(name.as_str(), "metadata" | "apiVersion" | "kind") || (skip_status && *name == "status");
+        !apart && !value.is_null()
     };
-    relevant(a) == relevant(b)
+    let relevant = |object: &'_ Value| object.as_object().into_iter().flatten().filter(counts).count();
+    let members = a.as_object().into_iter().flatten().filter(counts);
+    relevant(a) == relevant(b) && members.into_iter().all(|(name, value)| b.get(name) == Some(value))
 }
 
 /// Puts the parts of `old` that a write to the status can't change into `new`.
