@@ -23,6 +23,15 @@ const UPSERTED: Behaviour = Behaviour { create_on_update: true, ..PLAIN };
 
 /// The behaviour of a built-in kind.
 pub(crate) fn builtin(group: &str, plural: &str) -> Behaviour {
+    let whole_metadata = matches!(
+        (group, plural),
+        ("", "configmaps" | "secrets" | "serviceaccounts" | "namespaces" | "services" | "limitranges")
+            | ("rbac.authorization.k8s.io", _)
+    );
+    Behaviour { whole_metadata, ..row(group, plural) }
+}
+
+fn row(group: &str, plural: &str) -> Behaviour {
     match (group, plural) {
         ("", "namespaces") => RETURNED,
         ("", "pods") => Behaviour {

@@ -66,7 +66,12 @@ impl Custom {
         let found = match schema.coerce_metadata(object, true, false) {
             Ok(unknown) => unknown,
             Err(errors) => {
-                let error = errors.first().map(ToString::to_string);
+                // Of its own metadata upstream shows what Go's decoder says, and no field.
+                let error = errors.first().map(|error| {
+                    let text = error.to_string();
+                    let own = text.strip_prefix("metadata: ").and_then(|rest| rest.split_once(": json: "));
+                    own.map_or_else(|| text.clone(), |(_, why)| format!("json: {why}"))
+                });
                 return Incoming { unknown: Vec::new(), error };
             }
         };

@@ -160,7 +160,7 @@ impl Definition {
             row.namespaced,
             row.verbs.to_vec(),
             subresources,
-            None,
+            deprecation(row),
             SelectableFields::builtin(row.group, row.kind),
             Columns::builtin(row.group, row.kind),
             scale,
@@ -262,6 +262,16 @@ impl Definition {
             manager
         })
     }
+}
+
+/// What upstream warns of whoever uses a kind that is to go.
+fn deprecation(row: &BuiltinKind) -> Option<String> {
+    let text = match (row.group, row.version, row.kind) {
+        ("", "v1", "ComponentStatus") => "v1 ComponentStatus is deprecated in v1.19+",
+        ("", "v1", "Endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 /// What a resource is called in the store. Events are one resource in two groups.

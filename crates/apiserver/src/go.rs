@@ -32,7 +32,7 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 /// Letters, marks, numbers, punctuation, symbols and the plain space.
-fn printable(c: char) -> bool {
+pub(crate) fn printable(c: char) -> bool {
     if c.is_ascii() {
         return matches!(c, ' '..='~');
     }

@@ -1,6 +1,8 @@
 //! Bodies of requests: from bytes to an object of the kind that the request is for, refused in upstream's words
 //! (`apimachinery/pkg/runtime/serializer/json`, `transformDecodeError` of `apiserver/pkg/endpoints/handlers`).
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::builtin;
@@ -38,18 +40,24 @@ fn read(
     }
 }
 
-/// Reads JSON or YAML. The error is its text.
+/// Reads JSON or YAML; the duplicates are findings. The error is its text.
 pub(crate) fn parse(format: Format, body: &[u8]) -> Result<Decoded, String> {
-    let mut json = Vec::new();
-    let body = match format {
-        Format::Json => body,
+    let (json, found) = match format {
+        Format::Json => (Cow::Borrowed(body), None),
         Format::Yaml => {
-            settled_manifest::yaml_to_json(body, &mut json)
-                .map_err(|error| format!("error converting YAML to JSON: {error}"))?;
-            &json
+            let (json, found) = yaml(body)?;
+            (Cow::Owned(json), Some(found))
         }
     };
-    let decoded = decode::json(body).map_err(|error| syntax(body).unwrap_or_else(|| error.to_string()));
+    let mut decoded = decode::json(&json).map_err(|error| syntax(&json).unwrap_or_else(|| error.to_string()));
+    if let (Ok(decoded), Some(found)) = (&mut decoded, found) {
+        // What is twice in YAML was found there.
+        decoded.duplicates = found.into_iter().collect();
+    } else if let Ok(decoded) = &mut decoded {
+        for path in &mut decoded.duplicates {
+            *path = format!("duplicate field {}", go::quote(path));
+        }
+    }
     let failed = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let decoded = decoded.map_err(failed)?;
     let given = match &decoded.value {
@@ -63,6 +71,31 @@ pub(crate) fn parse(format: Format, body: &[u8]) -> Result<Decoded, String> {
         "json: cannot unmarshal {given} into Go value of type struct {{ APIVersion string \
          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
     )))
+}
+
+/// YAML as JSON, and what upstream says of keys that are there twice.
+pub(crate) fn yaml(body: &[u8]) -> Result<(Vec<u8>, Option<String>), String> {
+    let mut json = Vec::new();
+    let duplicates = settled_manifest::yaml_to_json_leniently(body, &mut json).map_err(|error| {
+        let line = match error.position.line {
+            ..=1 => String::new(),
+            line => format!("line {line}: "),
+        };
+        format!("error converting YAML to JSON: yaml: {line}{}", error.message)
+    })?;
+    let lines = duplicates.iter().map(|(line, key)| format!("\n  line {line}: key {key} already set in map"));
+    let lines: String = lines.collect();
+    let found = (!lines.is_empty()).then(|| format!("{YAML_ERRORS}{lines}"));
+    Ok((json, found))
+}
+
+const YAML_ERRORS: &str = "yaml: unmarshal errors:";
+
+/// A finding, as warnings: what YAML has twice is one finding of several lines.
+pub(crate) fn yaml_warnings(finding: &str) -> impl Iterator<Item = &str> {
+    let lines = finding.strip_prefix(YAML_ERRORS);
+    let whole = if lines.is_some() { None } else { Some(finding) };
+    lines.into_iter().flat_map(|lines| lines.lines().filter(|line| !line.is_empty()).map(str::trim)).chain(whole)
 }
 
 /// What Go finds wrong with a text that is no JSON.
@@ -147,8 +180,7 @@ pub(crate) fn object(
         map.insert("kind".to_owned(), kind.into());
         map.insert("apiVersion".to_owned(), api_version.into());
     }
-    let mut findings: Vec<String> =
-        duplicates.iter().map(|path| format!("duplicate field {}", go::quote(path))).collect();
+    let mut findings = duplicates;
     let (error, unknown) = if kind == definition.kind {
         let incoming = definition.model.read_in(&mut value);
         (incoming.error, incoming.unknown)

@@ -52,6 +52,7 @@ mod route;
 mod scale;
 mod selector;
 mod server;
+mod services;
 mod strategy;
 mod surface;
 mod table;

@@ -197,6 +197,7 @@ impl Model {
             Self::Custom(custom) => {
                 let mut causes = metadata::validate(new, definition.namespaced, NameRule::Subdomain);
                 causes.extend(custom.validate(new, None));
+                causes.extend(definition.validate_scale(new));
                 causes
             }
         }
@@ -230,7 +231,10 @@ impl Model {
                 causes.extend(custom::validate_definition(new, Some(old)));
             }
             Self::Builtin(builtin) => causes.extend(builtin::validate_content(builtin.row, new, Some(old))),
-            Self::Custom(custom) => causes.extend(custom.validate(new, Some(old))),
+            Self::Custom(custom) => {
+                causes.extend(custom.validate(new, Some(old)));
+                causes.extend(definition.validate_scale(new));
+            }
         }
         causes
     }

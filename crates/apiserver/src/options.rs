@@ -116,9 +116,10 @@ fn check_field_manager(manager: &str, causes: &mut Vec<Cause>) {
             "fieldManager",
         ));
     }
-    for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+    for (at, c) in manager.char_indices().filter(|(_, c)| !go::printable(*c)) {
         let message = format!(
-            "Invalid value: {manager:?}: invalid character U+{:04X} (at position {at})",
+            "Invalid value: {}: invalid character U+{:04X} (at position {at})",
+            go::quote(manager),
             u32::from(c)
         );
         causes.push(Cause::new("FieldValueInvalid", message, "fieldManager"));
@@ -172,7 +173,13 @@ impl DeleteOptions {
                 dry = list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
             }
             None => {
-                options.grace = query.find("gracePeriodSeconds").and_then(|text| text.parse().ok());
+                options.grace = match query.find("gracePeriodSeconds") {
+                    None | Some("") => None,
+                    Some(text) => Some(text.parse().map_err(|_| {
+                        let text = go::quote(text);
+                        ApiError::bad_request(format!("strconv.ParseInt: parsing {text}: invalid syntax"))
+                    })?),
+                };
                 options.orphan_dependents = query.truthy("orphanDependents");
                 policy = query.find("propagationPolicy").map(str::to_owned);
                 dry = query.all("dryRun").into_iter().map(str::to_owned).collect();

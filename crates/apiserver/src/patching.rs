@@ -1,19 +1,19 @@
 //! Patches: which kinds of them a resource takes, and how they change an object.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use settled_patch::{
     JsonPatch, PatchError, decode_merge_patch, decode_strategic_patch, merge_patch, strategic_merge,
 };
 
 use crate::builtin;
 use crate::core::Call;
+use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::error::ApiError;
 use crate::go;
+use crate::negotiate;
+use crate::options::{FieldValidation, WriteOptions};
 use crate::incoming;
-use crate::negotiate::{self, Format};
-use crate::options::WriteOptions;
-use crate::write::{cannot_be_handled, report};
 
 /// The kinds of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,16 +38,14 @@ impl Kind {
             MERGE => Ok(Self::Merge),
             STRATEGIC if !definition.model.is_custom() => Ok(Self::Strategic),
             APPLY => Ok(Self::Apply),
+            // Upstream's routes of built-in kinds refuse it before anything of theirs is asked.
+            _ if !definition.model.is_custom() => {
+                Err(ApiError::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type"))
+            }
             _ => {
-                if !definition.model.is_custom() {
-                    // Said by the route.
-                    let mut error = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
-                    error.detailed = true;
-                    return Err(error);
-                }
-                let supported = [JSON, MERGE, APPLY].join(", ");
                 let message = format!(
-                    "the body of the request was in an unknown format - accepted media types include: {supported}"
+                    "the body of the request was in an unknown format - accepted media types include: {}",
+                    [JSON, MERGE, APPLY].join(", ")
                 );
                 Err(ApiError::new(415, "UnsupportedMediaType", message))
             }
@@ -124,20 +122,43 @@ fn failed(error: PatchError) -> ApiError {
     }
 }
 
-/// Reads the configuration of an apply. It is YAML, and so may be JSON.
-pub(crate) fn configuration(
-    call: &mut Call<'_>,
-    definition: &Definition,
-    body: &[u8],
-    options: &WriteOptions,
-) -> Result<Value, ApiError> {
-    let json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let decoded = incoming::parse(if json { Format::Json } else { Format::Yaml }, body)
-        .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-    if !decoded.value.is_object() {
-        return Err(cannot_be_handled(definition, "the configuration must be an object"));
+/// A configuration to apply, and what the strict reading of it found: that is said once it was applied.
+pub(crate) struct Configuration {
+    pub(crate) object: Value,
+    duplicates: Option<String>,
+}
+
+impl Configuration {
+    /// Reads the configuration of an apply. It is YAML, and so may be JSON.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        let failed = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
+        let (json, duplicates) = incoming::yaml(body).map_err(&failed)?;
+        let decoded = decode::json(&json).map_err(|error| failed(error.to_string()))?;
+        let given = match decoded.value {
+            Value::Object(_) => return Ok(Self { object: decoded.value, duplicates }),
+            Value::Null => return Ok(Self { object: Value::Object(Map::new()), duplicates }),
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+        };
+        Err(failed(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {given} into Go value of type \
+             map[string]interface {{}}"
+        )))
     }
-    let findings = decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    report(call, definition, findings, options)?;
-    Ok(decoded.value)
+
+    /// Says what the strict reading found.
+    pub(crate) fn report(&self, call: &mut Call<'_>, options: &WriteOptions) -> Result<(), ApiError> {
+        let Some(found) = &self.duplicates else { return Ok(()) };
+        match options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => incoming::yaml_warnings(found).for_each(|warning| call.warn(warning)),
+            FieldValidation::Strict => {
+                let message = format!("error strict decoding YAML: error converting YAML to JSON: {found}");
+                return Err(ApiError::bad_request(message));
+            }
+        }
+        Ok(())
+    }
 }

@@ -477,7 +477,7 @@ impl Core {
         let kind = patching::Kind::parse(content_type, target.definition)?;
         let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;
         let outcome = if kind == patching::Kind::Apply {
-            let config = patching::configuration(call, target.definition, &request.body, &options)?;
+            let config = patching::Configuration::parse(&request.body)?;
             self.update(call, target, part, Change::Apply(&config), &options).await?
         } else {
             let patch = patching::Patch::new(kind, target.definition, &request.body);
@@ -491,12 +491,13 @@ impl Core {
 
     async fn answer_delete(
         &self,
-        call: &Call<'_>,
+        call: &mut Call<'_>,
         request: &ResourceRequest<'_>,
         target: &Target<'_>,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = delete_options(request)?;
+        warn_of_orphans(call, target.definition, &options);
         let deleted = self.delete(call, target, &options).await?;
         let definition = target.definition;
         match deleted {
@@ -510,13 +511,14 @@ impl Core {
 
     async fn answer_delete_collection(
         &self,
-        call: &Call<'_>,
+        call: &mut Call<'_>,
         request: &ResourceRequest<'_>,
         definition: &Definition,
         namespace: &str,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = delete_options(request)?;
+        warn_of_orphans(call, definition, &options);
         let list_options = ListOptions::parse(request.query, false, true)?;
         let query = request.query;
         let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
@@ -547,10 +549,13 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
     DeleteOptions::parse(Some(&incoming::delete_options(request)?), request.query)
 }
 
-/// Where upstream has the types of a built-in group that it works with.
-fn go_package(group: &str) -> &str {
-    match group.split('.').next().unwrap_or_default() {
-        "" | "events" => "core",
-        first => first,
+/// Jobs are the only kind whose dependents outlive it unless something else is said, which surprises people.
+fn warn_of_orphans(call: &mut Call<'_>, definition: &Definition, options: &DeleteOptions) {
+    let job = (definition.group.as_str(), definition.plural.as_str()) == ("batch", "jobs");
+    if job && options.propagation.is_none() && options.orphan_dependents.is_none() {
+        call.warn(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them \
+             or set propagationPolicy=Orphan to suppress this warning",
+        );
     }
 }

@@ -9,7 +9,8 @@ use settled_managed_fields::{
 use crate::builtin;
 use crate::core::{Call, Target};
 use crate::definition::{Definition, Part};
-use crate::error::ApiError;
+use crate::error::{ApiError, Cause};
+use crate::go;
 use crate::metadata;
 use crate::object::{self, member_mut};
 use crate::options::WriteOptions;
@@ -138,7 +139,7 @@ impl Definition {
                 return Err(ApiError::new(500, "", message));
             }
             Change::Apply(config) => {
-                let applied = manager.apply(&live, config, &options.field_manager, options.force, call.now);
+                let applied = manager.apply(&live, &config.object, &options.field_manager, options.force, call.now);
                 applied.map_err(apply_failed)?
             }
             Change::Replace(scale) => (*scale).clone(),
@@ -197,6 +198,45 @@ impl Definition {
             object::metadata_mut(&mut new).remove("resourceVersion");
         }
         Ok(new)
+    }
+
+    /// What is wrong with the parts of a custom object that its scale shows.
+    pub(crate) fn validate_scale(&self, object: &Value) -> Vec<Cause> {
+        let Some(paths) = &self.scale else { return Vec::new() };
+        let mut causes = Vec::new();
+        let wrong = |path: &[String], value: &Value, wanted: &str| {
+            let (shown, given) = match value {
+                Value::Bool(value) => (value.to_string(), "bool"),
+                Value::Number(number) if number.is_f64() => (go::verbose(value), "float64"),
+                Value::Number(_) => (value.to_string(), "int64"),
+                Value::String(text) => (text.clone(), "string"),
+                Value::Array(_) => (go::verbose(value), "[]interface {}"),
+                _ => (go::verbose(value), "map[string]interface {}"),
+            };
+            let path = path.join(".");
+            format!(".{path} accessor error: {shown} is of the type {given}, expected {wanted}")
+        };
+        for path in [&paths.replicas, &paths.status_replicas] {
+            let Some(value) = at(object, path).filter(|value| !value.is_null()) else { continue };
+            let field = format!(".{}", path.join("."));
+            let number = value.as_i64();
+            let why = match number {
+                None => wrong(path, value, "int64"),
+                Some(..0) => "should be a non-negative integer".to_owned(),
+                Some(number) if number > i64::from(i32::MAX) => {
+                    format!("should be less than or equal to {}", i32::MAX)
+                }
+                Some(_) => continue,
+            };
+            causes.push(metadata::invalid(&field, &number.unwrap_or_default().into(), &why));
+        }
+        if let Some(path) = &paths.selector
+            && let Some(value) = at(object, path).filter(|value| !value.is_null() && !value.is_string())
+        {
+            let field = format!(".{}", path.join("."));
+            causes.push(metadata::invalid(&field, &"".into(), &wrong(path, value, "string")));
+        }
+        causes
     }
 
     fn replicas_path(&self) -> Result<Vec<String>, ApiError> {

@@ -88,7 +88,14 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
         Some(generation) => metadata.insert("generation".to_owned(), generation.clone()),
         None => metadata.remove("generation"),
     };
-    if part != Part::Status && behaviour.generation && !same_but_metadata(new, old, definition.has_status()) {
+    // Deployments pass their annotations on.
+    let copied = (definition.group.as_str(), definition.plural.as_str()) == ("apps", "deployments");
+    let annotations = |object| object::metadata(object).and_then(|metadata| metadata.get("annotations")).cloned();
+    if part != Part::Status
+        && behaviour.generation
+        && (!same_but_metadata(new, old, definition.has_status())
+            || copied && annotations(new) != annotations(old))
+    {
         let next = generation.as_ref().and_then(Value::as_i64).unwrap_or_default() + 1;
         metadata_mut(new).insert("generation".to_owned(), next.into());
     }

@@ -9,13 +9,13 @@ use crate::core::{Call, Core, Target, write_failed};
 use crate::definition::{Definition, Part};
 use crate::error::{ApiError, Cause};
 use crate::go;
-use crate::incoming::check_type;
+use crate::incoming::{check_type, yaml_warnings};
 use crate::info;
 use crate::metadata;
 use crate::model::StatusKeeps;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
 use crate::options::{FieldValidation, WriteOptions};
-use crate::patching::{Patch, Patched};
+use crate::patching::{Configuration, Patch, Patched};
 use crate::pods;
 use crate::strategy;
 
@@ -49,7 +49,7 @@ pub(crate) enum Change<'a> {
     /// The client sent a patch.
     Patch(&'a Patch<'a>),
     /// The client applies a configuration.
-    Apply(&'a Value),
+    Apply(&'a Configuration),
 }
 
 /// Removes what is not the client's to say.
@@ -139,6 +139,7 @@ impl Core {
             }
             strategy::prepare_create(definition, &mut object);
             definition.model.prepare_create(&mut object);
+            self.allocate(target, &mut object, None)?;
             refuse(definition, &object, definition.model.validate_create(definition, &object))?;
             strategy::canonicalize(definition, &mut object);
             metadata::normalize(&mut object);
@@ -252,6 +253,9 @@ impl Core {
             object::set_resource_version(&mut new, current);
             self.mutate(target, part, &mut new, Some(&old)).await?;
             strategy::prepare_update(definition, part, &mut new, &old);
+            if part == Part::Main {
+                self.allocate(target, &mut new, Some(&old))?;
+            }
             keep_system_fields(&mut new, &old);
             refuse(definition, &new, definition.model.validate_update(definition, part, &new, &old))?;
             refuse(definition, &new, pods::validate_part(part, &new, &old))?;
@@ -334,8 +338,9 @@ impl Core {
             Change::Patch(patch) => self.patched(call, definition, patch.apply(old, part)?, options)?,
             Change::Apply(config) => {
                 let mut new = manager
-                    .apply(old, config, &options.field_manager, options.force, call.now)
+                    .apply(old, &config.object, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
+                config.report(call, options)?;
                 self.complete(call, definition, &mut new, options)?;
                 check_place(target, &mut new)?;
                 return Ok(new);
@@ -405,12 +410,10 @@ impl Core {
             }
             Change::Apply(config) => {
                 let manager = definition.field_manager(Part::Main);
-                // Without Go's zeros: they would be somebody's fields from before.
-                let nothing =
-                    serde_json::json!({"apiVersion": definition.api_version(), "kind": definition.kind});
                 let mut object = manager
-                    .apply(&nothing, config, &options.field_manager, options.force, call.now)
+                    .apply(&manager.empty(), &config.object, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
+                config.report(call, options)?;
                 self.complete(call, definition, &mut object, options)?;
                 let uid = meta(&object, "uid");
                 if !uid.is_empty() {
@@ -593,8 +596,8 @@ pub(crate) fn report(
     match options.field_validation {
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
-            for finding in findings {
-                call.warn(finding);
+            for finding in &findings {
+                yaml_warnings(finding).for_each(|warning| call.warn(warning));
             }
             Ok(())
         }

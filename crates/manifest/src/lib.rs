@@ -76,4 +76,4 @@ pub use batch::{Batch, Scratch};
 pub use emit::{minify, write_yaml};
 pub use item::{Item, Malformed, Object, Position};
 pub use split::{Limits, Splitter};
-pub use yaml::{yaml_to_json, yaml_to_json_with_places};
+pub use yaml::{yaml_to_json, yaml_to_json_leniently, yaml_to_json_with_places};

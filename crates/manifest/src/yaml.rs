@@ -45,6 +45,36 @@ pub fn yaml_to_json(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// As [`yaml_to_json`], but a mapping may have a key twice: then the JSON has it twice too. Gives the lines of the later ones,
+/// with the key as JSON.
+///
+/// ```
+/// let mut json = Vec::new();
+/// let twice = settled_manifest::yaml_to_json_leniently(b"a: 1\na: 2\n", &mut json)?;
+/// assert_eq!(json, br#"{"a":1,"a":2}"#);
+/// assert_eq!(twice, [(2, r#""a""#.to_owned())]);
+/// # Ok::<(), settled_manifest::Malformed>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`yaml_to_json`].
+pub fn yaml_to_json_leniently(text: &[u8], out: &mut Vec<u8>) -> Result<Vec<(u64, String)>, Malformed> {
+    let mut json = Vec::new();
+    let mut transcoder = Transcoder::default();
+    transcoder.duplicates = Some(Vec::new());
+    let position = |at: usize| advance(Position { line: 1, column: 1 }, &text[..at.min(text.len())]);
+    transcoder
+        .read(text, &mut json, Limits::default())
+        .map_err(|error| Malformed { message: error.message, position: position(error.at) })?;
+    out.extend_from_slice(&json);
+    let found = transcoder.duplicates.into_iter().flatten().take(MOST_DUPLICATES);
+    Ok(found.map(|(at, key)| (position(at).line, key)).collect())
+}
+
+/// No more of them are told: finding the line of each takes time.
+const MOST_DUPLICATES: usize = 100;
+
 /// As [`yaml_to_json`]; `places` gets, for each node of the JSON in its order, the byte of `out` and the byte of `text`
 /// at which it begins. What a merge (`<<`) brings has the place of the mapping it is merged into.
 ///

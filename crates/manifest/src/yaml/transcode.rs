@@ -28,6 +28,8 @@ pub(crate) struct Transcoder {
     kept: Vec<u8>,
     /// Where each node of the output begins, and where in the document it comes from, if somebody asked for it.
     pub(crate) places: Option<Vec<(usize, usize)>>,
+    /// Keys that a mapping has already, and where in the document they are, if that is not to be an error.
+    pub(crate) duplicates: Option<Vec<(usize, String)>>,
 }
 
 /// An array or object that isn't complete.
@@ -332,6 +334,10 @@ impl Run<'_> {
                     before.iter().any(|before| before.merge.is_none() && out[before.text.clone()] == *key)
                 }
             };
+            if known && let Some(duplicates) = &mut transcoder.duplicates {
+                duplicates.push((at, String::from_utf8_lossy(key).into_owned()));
+                return Ok(());
+            }
             if known {
                 let message = format!("key {} already set in map", String::from_utf8_lossy(key));
                 return Err(YamlError::new(message, at));
