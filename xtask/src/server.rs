@@ -210,7 +210,7 @@ fn serve(folder: &Path, kind: Kind, port: &str) -> Outcome<Child> {
         command.arg("--memory");
     }
     if kind == Kind::OursAlone {
-        command.args(["--memory", "--controllers="]);
+        command.arg("--controllers=");
     }
     command.arg("--token-auth-file").arg(folder.join("tokens.csv"));
     command.stdin(Stdio::null()).stdout(log("settled.out")?).stderr(log("settled.log")?);

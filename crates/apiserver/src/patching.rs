@@ -133,6 +133,8 @@ impl Configuration {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
         let failed = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
         let (json, duplicates) = incoming::yaml(body).map_err(&failed)?;
+        // Nothing at all is a configuration without anything in it.
+        let json = if json.is_empty() { b"null".to_vec() } else { json };
         let decoded = decode::json(&json).map_err(|error| failed(error.to_string()))?;
         let given = match decoded.value {
             Value::Object(_) => return Ok(Self { object: decoded.value, duplicates }),

@@ -45,6 +45,9 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
     match part {
         Part::Status => {
             only_status(new, old, behaviour.status_keeps);
+            if (definition.group.as_str(), definition.plural.as_str()) == ("", "pods") {
+                pair_addresses(new);
+            }
         }
         Part::Finalize => {
             let finalizers = new.pointer("/spec/finalizers").cloned();
@@ -98,6 +101,23 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
     {
         let next = generation.as_ref().and_then(Value::as_i64).unwrap_or_default() + 1;
         metadata_mut(new).insert("generation".to_owned(), next.into());
+    }
+}
+
+/// `podIP` is the first of `podIPs`, whichever a client writes, and it counts where they differ
+/// (`pkg/apis/core/v1/conversion.go`).
+fn pair_addresses(pod: &mut Value) {
+    let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) else { return };
+    let first = status.get("podIPs").and_then(|list| list.pointer("/0/ip")).cloned();
+    let one = status.get("podIP").filter(|address| address.as_str().is_some_and(|text| !text.is_empty())).cloned();
+    match (one, first) {
+        (Some(one), first) if first.as_ref() != Some(&one) => {
+            status.insert("podIPs".to_owned(), json!([{"ip": one}]));
+        }
+        (None, Some(first)) => {
+            status.insert("podIP".to_owned(), first);
+        }
+        _ => {}
     }
 }
 
