@@ -319,6 +319,10 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
             causes.push(invalid(&format!("metadata.{name}"), value, "field is immutable"));
         }
     }
+    let member = |name: &str| metadata(new).and_then(|metadata| metadata.get(name));
+    validate_labels(member("labels"), "metadata.labels", &mut causes);
+    validate_annotations(member("annotations"), "metadata.annotations", &mut causes);
+    validate_owners(member("ownerReferences"), &mut causes);
     causes
 }
 

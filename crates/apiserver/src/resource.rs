@@ -559,3 +559,11 @@ fn warn_of_orphans(call: &mut Call<'_>, definition: &Definition, options: &Delet
         );
     }
 }
+
+/// Where upstream has the types of a built-in group that it works with.
+pub(crate) fn go_package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" | "events" => "core",
+        first => first,
+    }
+}

@@ -88,7 +88,7 @@ fn empty(code: StatusCode) -> Answer {
 /// Only reading is allowed.
 fn read_only(request: &ResourceRequest<'_>) -> Result<(), ApiError> {
     match request.info.verb {
-        "get" | "head" => Ok(()),
+        "get" => Ok(()),
         _ => Err(ApiError::method_not_allowed()),
     }
 }

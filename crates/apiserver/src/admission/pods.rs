@@ -52,6 +52,10 @@ impl Core {
         }
         let spec = member_mut(pod, "spec");
         let mut name = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if name.is_empty() && !self.admission.requires_accounts() {
+            // Nobody makes the account that would be named.
+            return Ok(());
+        }
         if name.is_empty() {
             ACCOUNT.clone_into(&mut name);
             spec.insert("serviceAccountName".to_owned(), ACCOUNT.into());
