@@ -15,7 +15,7 @@ use crate::negotiate::{self, Format, Input};
 use crate::object::text;
 use crate::options::WriteOptions;
 use crate::protobuf::{self, Undecodable};
-use crate::resource::ResourceRequest;
+use crate::resource::{ResourceRequest, go_package};
 use crate::write;
 
 /// How upstream's scheme is called in its messages.
@@ -227,11 +227,7 @@ pub(crate) fn check_type(
     if given_kind == kind && group == api_version.rsplit_once('/').map_or("", |(group, _)| group) {
         return Ok(());
     }
-    let hub = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-    let hub = match hub.split('.').next() {
-        None | Some("") => "core",
-        Some(package) => package,
-    };
+    let hub = go_package(api_version.rsplit_once('/').map_or("", |(group, _)| group));
     failed(format!("converting ({version}.{given_kind}) to ({hub}.{kind}): unknown conversion"))
 }
 

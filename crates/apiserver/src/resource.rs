@@ -549,14 +549,6 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
     DeleteOptions::parse(Some(&incoming::delete_options(request)?), request.query)
 }
 
-/// Where upstream has the types of a built-in group that it works with.
-fn go_package(group: &str) -> &str {
-    match group.split('.').next().unwrap_or_default() {
-        "" | "events" => "core",
-        first => first,
-    }
-}
-
 /// Jobs are the only kind whose dependents outlive it unless something else is said, which surprises people.
 fn warn_of_orphans(call: &mut Call<'_>, definition: &Definition, options: &DeleteOptions) {
     let job = (definition.group.as_str(), definition.plural.as_str()) == ("batch", "jobs");
@@ -565,5 +557,13 @@ fn warn_of_orphans(call: &mut Call<'_>, definition: &Definition, options: &Delet
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them \
              or set propagationPolicy=Orphan to suppress this warning",
         );
+    }
+}
+
+/// Where upstream has the types of a built-in group that it works with.
+pub(crate) fn go_package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" | "events" => "core",
+        first => first,
     }
 }

@@ -254,7 +254,7 @@ impl Server {
             let kubeconfig = self.0.certificates.admin_kubeconfig(&format!("https://{local}"));
             write_private(&folder.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
         }
-        self.0.api.core.host.spawn(accept(self.0.api.clone(), listener, Some(acceptor)));
+        self.0.api.core.host.spawn(accept(self.0.api.clone(), listener, acceptor));
         Ok(local)
     }
 
@@ -279,19 +279,6 @@ impl Server {
         let path = std::env::temp_dir().join(format!("settled-{}.kubeconfig", uuid::Uuid::new_v4()));
         write_private(&path, kubeconfig.as_bytes())?;
         Ok(KubeconfigFile(path))
-    }
-
-    /// As [`Server::listen`], without TLS, and whoever comes is the administrator: for debugging on one's own machine.
-    ///
-    /// # Errors
-    /// The address can't be had.
-    #[doc(hidden)]
-    pub async fn listen_plain(&self, address: SocketAddr) -> Result<SocketAddr, StartError> {
-        let failed = |source| StartError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let local = listener.local_addr().map_err(failed)?;
-        self.0.api.core.host.spawn(accept(self.0.api.clone(), listener, None));
-        Ok(local)
     }
 
     /// The authority that signed what the server shows, as PEM.
@@ -389,7 +376,7 @@ async fn bootstrap(core: &Arc<Core>) -> Result<(), ApiError> {
     Ok(())
 }
 
-async fn accept(api: Arc<Api>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+async fn accept(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -405,9 +392,8 @@ async fn accept(api: Arc<Api>, listener: TcpListener, tls: Option<TlsAcceptor>) 
 }
 
 /// Greets a connection, then serves it.
-async fn connect(api: Arc<Api>, stream: TcpStream, tls: Option<TlsAcceptor>, open: watch::Receiver<()>) {
+async fn connect(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, open: watch::Receiver<()>) {
     let _open = open;
-    let Some(tls) = tls else { return serve(api, stream, Some(User::admin())).await };
     // Whoever does not greet back in time is not waited for.
     let mut stopping = api.core.host.stopping.subscribe();
     let greeting = tokio::select! {

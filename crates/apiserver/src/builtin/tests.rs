@@ -3,8 +3,17 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use settled_manifest::{Item, Scratch, Splitter};
 
-use super::bootstrap_rbac;
+use super::decode::Decoded;
+use super::packages::component;
 use super::*;
+
+/// What is wrong with a new object, or with the change of one.
+fn refusals(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<crate::Cause> {
+    let Some(old) = old else { return validate(kind, new) };
+    let mut causes = crate::metadata::validate_update(new, old);
+    causes.extend(validate_content(kind, new, Some(old)));
+    causes
+}
 
 #[test]
 fn every_kind_has_a_schema_and_the_data_unpacks() {
@@ -278,7 +287,7 @@ fn objects_are_refused_as_upstream_does() {
             prepare_create(kind, &mut new);
         }
         let line = |cause: [&str; 3]| cause.join(" | ");
-        let mut found: Vec<String> = validate(kind, &new, old)
+        let mut found: Vec<String> = refusals(kind, &new, old)
             .iter()
             .map(|cause| line([&cause.reason, &cause.field, &cause.message]))
             .collect();
@@ -318,15 +327,15 @@ fn what_upstream_takes_is_valid() {
         default(kind, &mut object);
         object["metadata"]["uid"] = "u".into();
         prepare_create(kind, &mut object);
-        assert_eq!(validate(kind, &object, None), [], "{given}");
-        assert_eq!(validate(kind, &object, Some(&object)), [], "{given}");
+        assert_eq!(refusals(kind, &object, None), [], "{given}");
+        assert_eq!(refusals(kind, &object, Some(&object)), [], "{given}");
     }
     for role in bootstrap_rbac() {
         let kind = kind_of(&role);
         let mut object = role.clone();
         assert_eq!(decode(kind, &mut object), Decoded::default(), "{role}");
         default(kind, &mut object);
-        assert_eq!(validate(kind, &object, None), [], "{role}");
+        assert_eq!(refusals(kind, &object, None), [], "{role}");
     }
 }
 
@@ -405,8 +414,8 @@ fn nonsense_is_survived() {
                 decode(kind, &mut object);
                 default(kind, &mut object);
                 prepare_create(kind, &mut object);
-                validate(kind, &object, None);
-                validate(kind, &object, Some(&given));
+                refusals(kind, &object, None);
+                refusals(kind, &object, Some(&given));
             }
         }
     }
