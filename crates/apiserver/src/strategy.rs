@@ -25,7 +25,9 @@ pub(crate) fn prepare_create(definition: &Definition, object: &mut Value) {
     }
     match (definition.group.as_str(), definition.plural.as_str()) {
         ("", "namespaces") => {
-            object["status"] = json!({"phase": "Active"});
+            if let Some(map) = object.as_object_mut() {
+                map.insert("status".to_owned(), json!({"phase": "Active"}));
+            }
             let finalizers = member_mut(object, "spec").entry("finalizers").or_insert_with(|| json!([]));
             if let Some(list) = finalizers.as_array_mut()
                 && !list.iter().any(|name| name == "kubernetes")

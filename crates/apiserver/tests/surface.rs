@@ -130,7 +130,7 @@ async fn paths_that_are_no_resources_are_answered_as_upstream_does() {
         ("POST", "/nothing", 404, plain, not_found),
         ("GET", "/apis/nothing", 404, plain, not_found),
         ("GET", "/apis/nothing/v1", 404, plain, not_found),
-        ("GET", "/openapi/v2", 404, plain, not_found),
+        ("GET", "/openapi/v2", 200, "application/json", r#"{"definitions":{"#),
         ("GET", "/apis/nothing/v1/things", 404, plain, not_found),
         ("GET", "/apis/example.com/v2", 404, plain, not_found),
         ("GET", "/apis/example.com/v1/nothings", 404, plain, not_found),

@@ -14,9 +14,19 @@ pub(crate) fn prepare_create(kind: &BuiltinKind, object: &mut Value) {
             job(object);
             job_labels(object);
         }
-        ("", "Pod") => object["status"] = json!({"phase": "Pending", "qosClass": quality_of_service(object)}),
-        ("", "PersistentVolumeClaim" | "PersistentVolume") => object["status"] = json!({"phase": "Pending"}),
+        ("", "Pod") => {
+            let quality = quality_of_service(object);
+            begin(object, json!({"phase": "Pending", "qosClass": quality}));
+        }
+        ("", "PersistentVolumeClaim" | "PersistentVolume") => begin(object, json!({"phase": "Pending"})),
         _ => {}
+    }
+}
+
+/// The status that an object begins with.
+fn begin(object: &mut Value, status: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("status".to_owned(), status);
     }
 }
 
@@ -94,12 +104,15 @@ fn job(object: &mut Value) {
 
 /// A Job without labels has its template's: upstream's defaults, which see what [`job`] has added as soon as it is read.
 fn job_labels(object: &mut Value) {
-    let unlabelled = object["metadata"]["labels"].as_object().is_none_or(Map::is_empty);
-    if let Some(Value::Object(labels)) = object.pointer("/spec/template/metadata/labels")
-        && unlabelled
+    let Some(Value::Object(labels)) = object.pointer("/spec/template/metadata/labels").cloned() else {
+        return;
+    };
+    let metadata = object.as_object_mut().and_then(|fields| object_of(fields, "metadata"));
+    if let Some(metadata) = metadata
         && !labels.is_empty()
+        && metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty)
     {
-        object["metadata"]["labels"] = Value::Object(labels.clone());
+        metadata.insert("labels".to_owned(), Value::Object(labels));
     }
 }
 
