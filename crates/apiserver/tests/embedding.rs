@@ -147,7 +147,8 @@ async fn feature_gates_switch_features() {
 #[tokio::test]
 async fn a_server_ends_with_its_last_handle() {
     let server = Server::in_memory().await.unwrap();
-    let address = server.listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+    // An address of its own: no other test takes its port when it is free again.
+    let address = server.listen((Ipv4Addr::new(127, 0, 0, 77), 0).into()).await.unwrap();
     // One that never greets.
     let silent = TcpStream::connect(address).await.unwrap();
     let (copy, client, ended) = (server.clone(), server.client(), server.ended());

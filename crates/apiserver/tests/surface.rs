@@ -153,7 +153,7 @@ async fn paths_that_are_no_resources_are_answered_as_upstream_does() {
         ("GET", "/readyz/poststarthook/crd-informer-synced", 200, plain, "ok"),
         ("GET", "/readyz?verbose", 200, plain, "[+]ping ok\n[+]log ok\n[+]etcd ok\n"),
         ("GET", "/api/", 200, "application/json", r#"{"kind":"APIVersions","versions":["v1"]"#),
-        ("GET", "/api/v1/", 200, "application/json", r#"{"kind":"APIResourceList","apiVersion":"v1""#),
+        ("GET", "/api/v1/", 200, "application/json", r#"{"kind":"APIResourceList","groupVersion":"v1""#),
         (
             "GET",
             "/apis/autoscaling",
