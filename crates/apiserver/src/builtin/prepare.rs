@@ -9,6 +9,9 @@ use super::{BuiltinKind, text};
 ///
 /// A Job gets its selector, and its Pods the labels that it selects by, unless `manualSelector` is set.
 pub(crate) fn prepare_create(kind: &BuiltinKind, object: &mut Value) {
+    if !object.is_object() {
+        return;
+    }
     match (kind.group, kind.kind) {
         ("batch", "Job") => {
             job(object);
@@ -77,29 +80,21 @@ fn job(object: &mut Value) {
             added(labels, key, &name);
         }
     }
-    let copied = spec.get("template").and_then(|template| template.pointer("/metadata/labels")).cloned();
     if let Some(labels) = object_of(spec, "selector").and_then(|selector| object_of(selector, "matchLabels"))
     {
         added(labels, "batch.kubernetes.io/controller-uid", &uid);
-    }
-    // As upstream does when it reads the object next.
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
-        && metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty)
-        && let Some(labels) =
-            copied.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()))
-    {
-        metadata.insert("labels".to_owned(), labels);
     }
 }
 
 /// A Job without labels has its template's: upstream's defaults, which see what [`job`] has added as soon as it is read.
 fn job_labels(object: &mut Value) {
-    let unlabelled = object["metadata"]["labels"].as_object().is_none_or(Map::is_empty);
-    if let Some(Value::Object(labels)) = object.pointer("/spec/template/metadata/labels")
-        && unlabelled
-        && !labels.is_empty()
+    let known = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let copied = object.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
+    if let Some(labels) =
+        copied.filter(|labels| !labels.is_empty() && known.is_none_or(Map::is_empty)).cloned()
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
     {
-        object["metadata"]["labels"] = Value::Object(labels.clone());
+        metadata.insert("labels".to_owned(), labels.into());
     }
 }
 
