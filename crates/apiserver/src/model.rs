@@ -221,7 +221,7 @@ impl Model {
             && builtin.behaviour.whole_metadata
             && part == Part::Main
         {
-            causes.extend(metadata::validate(new, definition.namespaced, builtin::name_rule(builtin.row)));
+            causes.extend(builtin::validate_metadata(builtin.row, new));
         }
         match self {
             // The rules are about what people ask for; controllers say what they see.

@@ -18,7 +18,6 @@ pub(crate) fn prepare_create(definition: &Definition, object: &mut Value) {
         if (definition.group.as_str(), definition.plural.as_str()) != ("", "nodes") {
             map.remove("status");
         }
-        definition.model.fill_zeros(object);
     }
     if definition.model.behaviour().generation {
         metadata_mut(object).insert("generation".to_owned(), 1.into());

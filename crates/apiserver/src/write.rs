@@ -140,6 +140,7 @@ impl Core {
             strategy::prepare_create(definition, &mut object);
             definition.model.prepare_create(&mut object);
             self.allocate(target, &mut object, None)?;
+            definition.model.fill_zeros(&mut object);
             refuse(definition, &object, definition.model.validate_create(definition, &object))?;
             strategy::canonicalize(definition, &mut object);
             metadata::normalize(&mut object);
@@ -256,6 +257,7 @@ impl Core {
             if part == Part::Main {
                 self.allocate(target, &mut new, Some(&old))?;
             }
+            definition.model.fill_zeros(&mut new);
             keep_system_fields(&mut new, &old);
             refuse(definition, &new, definition.model.validate_update(definition, part, &new, &old))?;
             refuse(definition, &new, pods::validate_part(part, &new, &old))?;

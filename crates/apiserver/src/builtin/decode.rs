@@ -281,7 +281,8 @@ pub(super) fn zero(shape: &Shape) -> Value {
 
 fn as_good_as_absent(value: &Value, shape: &Shape, absent: Option<Absent>) -> bool {
     match (shape, value) {
-        (Shape::List(_), Value::Array(items)) => items.is_empty(),
+        // One that Go writes even if there is none was still said: it has an owner.
+        (Shape::List(_), Value::Array(items)) => items.is_empty() && absent != Some(Absent::Null),
         (Shape::Map(_), Value::Object(map)) => map.is_empty(),
         (Shape::Bytes, Value::String(text)) => text.is_empty(),
         (Shape::Any(_) | Shape::Struct(_), _) => false,

@@ -102,7 +102,8 @@ pub(crate) fn default(kind: &BuiltinKind, object: &mut Value) {
     }
 }
 
-/// Fills in only what Go writes of fields that are absent: the object of a new Go struct.
+/// Fills in only what Go writes of fields that are absent: the object of a new Go struct. Lists of nothing become the `null` that
+/// upstream reads from its store.
 pub(crate) fn fill_zeros(kind: &BuiltinKind, object: &mut Value) {
     if let Value::Object(fields) = object {
         fill(fields, &node(kind.schema_name), false);
@@ -121,7 +122,8 @@ fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
         }
     }
     for (name, field) in &node.fields {
-        let known = fields.get(name).is_some_and(|value| !value.is_null());
+        let none = |value: &Value| value.as_array().is_some_and(Vec::is_empty) && !defaults;
+        let known = fields.get(name).is_some_and(|value| !value.is_null() && !none(value));
         if !known {
             let value = match (&field.default, field.absent) {
                 (Some(default), _) if defaults => default.clone(),

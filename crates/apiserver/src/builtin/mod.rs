@@ -26,7 +26,7 @@ pub(crate) use packages::{bootstrap_rbac, components, document, packed, schemas,
 pub(crate) use prepare::prepare_create;
 pub(crate) use protobuf::{component_of, message};
 pub(crate) use quantity::Quantity;
-pub(crate) use validate::{name_rule, shown, validate, validate_content, validate_status};
+pub(crate) use validate::{shown, validate, validate_content, validate_metadata, validate_status};
 
 /// A kind of one group version, as discovery shows it.
 #[derive(Debug)]

@@ -9,6 +9,9 @@ use super::{BuiltinKind, text};
 ///
 /// A Job gets its selector, and its Pods the labels that it selects by, unless `manualSelector` is set.
 pub(crate) fn prepare_create(kind: &BuiltinKind, object: &mut Value) {
+    if !object.is_object() {
+        return;
+    }
     match (kind.group, kind.kind) {
         ("batch", "Job") => {
             job(object);
@@ -87,18 +90,9 @@ fn job(object: &mut Value) {
             added(labels, key, &name);
         }
     }
-    let copied = spec.get("template").and_then(|template| template.pointer("/metadata/labels")).cloned();
     if let Some(labels) = object_of(spec, "selector").and_then(|selector| object_of(selector, "matchLabels"))
     {
         added(labels, "batch.kubernetes.io/controller-uid", &uid);
-    }
-    // As upstream does when it reads the object next.
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
-        && metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty)
-        && let Some(labels) =
-            copied.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()))
-    {
-        metadata.insert("labels".to_owned(), labels);
     }
 }
 

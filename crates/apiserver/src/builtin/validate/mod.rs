@@ -158,7 +158,7 @@ pub(crate) fn validate_status(kind: &BuiltinKind, new: &Value, old: &Value) -> V
 }
 
 /// The form of a kind's names.
-pub(crate) fn name_rule(kind: &BuiltinKind) -> NameRule {
+fn name_rule(kind: &BuiltinKind) -> NameRule {
     match (kind.group, kind.kind) {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,
         ("rbac.authorization.k8s.io", _) => NameRule::Path,
