@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use settled_conformance::{Request, Target as _};
 
 use crate::wire::Client;
-use crate::{Outcome, server};
+use crate::{Outcome, corpora, process, server};
 
 /// How many clients write at once.
 const WRITERS: usize = 8;
@@ -31,8 +31,11 @@ struct Promise {
     acknowledged: Option<(u64, u64)>,
 }
 
-/// Runs `faults [kill] [--cycles N] [--seed N]`.
+/// Runs `faults [kill] [--cycles N] [--seed N]` or `faults watchers [--seed N]`.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
+    if let ["watchers", rest @ ..] = words {
+        return watchers(rest);
+    }
     let (mut cycles, mut seed) = (CYCLES, 1_u64);
     let mut words = words.iter().filter(|word| **word != "kill");
     while let Some(word) = words.next() {
@@ -53,6 +56,21 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         println!("the data are kept in {}", folder.display());
     }
     result
+}
+
+/// 200 writers and 50 watchers that begin anywhere: a test of the server's crate that takes too long to be run each time.
+fn watchers(words: &[&str]) -> Outcome<bool> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--release", "--locked", "--package", "settled-apiserver", "--test", "main"]);
+    command.args(["watching::", "--", "--include-ignored", "--nocapture"]);
+    match words {
+        [] => {}
+        ["--seed", seed] => {
+            command.env("SETTLED_SEED", seed.parse::<u64>()?.to_string());
+        }
+        [unknown, ..] => return Err(format!("no such flag: {unknown}").into()),
+    }
+    process::passes(command.current_dir(corpora::root()))
 }
 
 struct Running {

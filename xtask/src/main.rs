@@ -70,6 +70,7 @@ tasks
   generate builtins           the data of the API server's built-in kinds, from upstream's published documents
   faults [--cycles N] [--seed N]
                               `settled serve`, killed again and again while it writes
+  faults watchers [--seed N]  200 writers and 50 watchers: each watcher ends with what a list has
   bench rules                 what a compiled rule costs, and the pack's load, and the same rule in Lua
     --smoke                     few, short rounds; nothing fails
   bench verdict               bytes to verdict, side by side with Go's decoder

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::error::{ApiError, Cause};
 use crate::go;
 use crate::request::Query;
+use crate::selector::{FieldSelector, InvalidSelector, LabelSelector};
 
 /// Base64 as Go reads it: the bits that are left over don't matter.
 const URL_SAFE: GeneralPurpose =
@@ -276,7 +277,14 @@ impl ListOptions {
             given = "NotOlderThan";
         }
         let causes = if watch { options.check_watch(given, watch_list) } else { options.check_list(given) };
-        if causes.is_empty() { Ok(options) } else { Err(ApiError::invalid(META, "ListOptions", "", causes)) }
+        if causes.is_empty() {
+            return Ok(options);
+        }
+        // Selectors that can't be read are found before options that don't fit.
+        let bad = |error: InvalidSelector| ApiError::bad_request(error.to_string());
+        LabelSelector::parse(query.get("labelSelector")).map_err(bad)?;
+        FieldSelector::parse_any(query.get("fieldSelector")).map_err(bad)?;
+        Err(ApiError::invalid(META, "ListOptions", "", causes))
     }
 
     /// Is any state good enough?

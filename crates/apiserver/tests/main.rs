@@ -8,3 +8,4 @@ mod protobuf;
 mod selectors;
 mod surface;
 mod tables;
+mod watching;

@@ -367,6 +367,18 @@ fn check_selector(selector: &Value, at: &str, labels: bool, causes: &mut Vec<Cau
     }
 }
 
+/// Managed fields with their fields in the order in which upstream writes them.
+fn managers(entries: &Value) -> String {
+    const FIELDS: [&str; 7] =
+        ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+    let shown = |entry: &Value| {
+        let known = FIELDS.iter().filter(|field| !entry[**field].is_null());
+        let shown = known.map(|field| format!("\"{field}\":{}", go_json(&entry[*field])));
+        format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
+    };
+    entries.as_array().into_iter().flatten().map(shown).collect::<Vec<_>>().join(",")
+}
+
 /// A review has no metadata but managed fields, and a namespace: that of others than local ones is taken off before, as from all that
 /// lives outside of namespaces.
 fn check_metadata(request: &Value, local: bool) -> Option<Cause> {
@@ -393,7 +405,10 @@ fn check_metadata(request: &Value, local: bool) -> Option<Cause> {
     if FIELDS.iter().filter(set).all(|field| matches!(*field, "managedFields" | "namespace")) {
         return None;
     }
-    let shown = FIELDS.iter().filter(set).map(|field| format!("\"{field}\":{}", go_json(&metadata[*field])));
+    let shown = FIELDS.iter().filter(set).map(|field| match *field {
+        "managedFields" => format!("\"{field}\":[{}]", managers(&metadata[*field])),
+        field => format!("\"{field}\":{}", go_json(&metadata[field])),
+    });
     let shown = shown.collect::<Vec<_>>().join(",");
     let except = if local { " except for namespace" } else { "" };
     Some(Cause::new(INVALID, format!("Invalid value: {{{shown}}}: must be empty{except}"), "metadata"))
