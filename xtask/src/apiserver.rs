@@ -24,6 +24,8 @@ const OPERATIONS: usize = 20_000;
 struct Flags<'f> {
     record: bool,
     recorded: bool,
+    /// How many answers may differ without a reason: what is known to be open, so that it never grows.
+    at_most: usize,
     real_as_ours: bool,
     case: Option<&'f str>,
     server: Option<&'f str>,
@@ -42,6 +44,7 @@ impl<'f> Flags<'f> {
             match *word {
                 "--record" => flags.record = true,
                 "--recorded" => flags.recorded = true,
+                "--at-most" => flags.at_most = value()?.parse()?,
                 "--real-as-ours" => flags.real_as_ours = true,
                 "--case" => flags.case = Some(value()?),
                 "--server" => flags.server = Some(value()?),
@@ -239,7 +242,10 @@ fn report(
         }
     }
     println!("{cases} cases, {steps} answers: {equal} equal, {known} differ as documented, {wrong} differ");
-    Ok(wrong == 0)
+    if wrong > flags.at_most {
+        println!("at most {} may differ without a reason", flags.at_most);
+    }
+    Ok(wrong <= flags.at_most)
 }
 
 /// The request of a recorded step.

@@ -1,5 +1,5 @@
 //! The tests of the API server.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test's helpers fail the test")]
 
 mod controller;
 mod controllers;
