@@ -110,12 +110,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
         ["conformance"] => {
             // All of them, whatever the first ones say.
-            let all = [
-                parity::run(&[])?,
-                yaml_golden::run()?,
-                argo::run()?,
-                apply::run()?,
-            ];
+            let all = [parity::run(&[])?, yaml_golden::run()?, argo::run()?, apply::run()?];
             Ok(all.iter().all(|equal| *equal))
         }
         ["faults", flags @ ..] => faults::run(flags),
