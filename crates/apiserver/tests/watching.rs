@@ -203,7 +203,6 @@ async fn filtered_watches_are_filtered_replays() {
         Err(_) => (1..=6).collect(),
     };
     for seed in seeds {
-        println!("seed {seed}");
         let mut random = Random(seed * 0x9E37_79B9_7F4A);
         let server = start().await;
         let namespaces = ["one", "two"];
@@ -222,7 +221,7 @@ async fn filtered_watches_are_filtered_replays() {
             let mut state = begun.clone();
             let mut states = vec![(*from, state.clone())];
             for event in &all {
-                follow(&mut state, event, "unfiltered");
+                follow(&mut state, event, &format!("seed {seed}, unfiltered"));
                 let at = revision(&event["object"]);
                 assert!(states.last().unwrap().0 < at, "seed {seed}: {at} comes late");
                 states.push((at, state.clone()));
@@ -294,7 +293,6 @@ async fn catch(server: &Server, random: &mut Random, seen: &AtomicUsize) -> (Sta
 
 /// Each watcher, wherever it begins, has in the end what a list has.
 async fn many(writers: usize, watchers: usize, writes: usize, seed: u64) {
-    println!("{writers} writers of {writes} writes, {watchers} watchers, seed {seed}");
     let server = Arc::new(start().await);
     make_namespaces(&server, &["one", "two"]).await;
     let names: Arc<Vec<String>> = Arc::new((0..writers.max(8)).map(|name| format!("n{name}")).collect());
@@ -331,10 +329,13 @@ async fn many(writers: usize, watchers: usize, writes: usize, seed: u64) {
                         initial = false;
                     } else {
                         // The state at the beginning is in the order of its keys.
-                        assert!(initial || before < at, "watcher {watcher}: {at} after {before}");
+                        assert!(
+                            initial || before < at,
+                            "watcher {watcher}, seed {seed}: {at} after {before}"
+                        );
                         before = before.max(at);
                     }
-                    follow(&mut state, &event, &format!("watcher {watcher}"));
+                    follow(&mut state, &event, &format!("watcher {watcher}, seed {seed}"));
                 }
                 return state;
             }
