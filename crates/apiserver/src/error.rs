@@ -3,8 +3,7 @@
 use std::fmt;
 
 use serde_json::{Map, Value, json};
-
-use crate::go;
+use settled_go_text as go;
 
 /// An error that becomes the answer to a request: a `Status` with upstream's reason and text.
 ///

@@ -4,13 +4,13 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use settled_go_text as go;
 
 use crate::builtin;
 use crate::core::Call;
 use crate::decode::{self, Decoded};
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause};
-use crate::go;
 use crate::negotiate::{self, Format, Input};
 use crate::object::text;
 use crate::options::WriteOptions;

@@ -557,6 +557,15 @@ fn order(left: &Value, right: &Value) -> Result<Option<Ordering>, PathError> {
     }
 }
 
+/// A result as it is printed: a scalar's text, all else as JSON.
+pub(crate) fn shown(value: &Value) -> String {
+    if value.is_array() || value.is_object() {
+        settled_go_text::json(value)
+    } else {
+        settled_go_text::plain(value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -20,7 +20,6 @@ mod digest;
 mod discovery;
 mod error;
 mod features;
-mod go;
 mod health;
 mod host;
 mod human;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use settled_go_text as go;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::User;
 use crate::error::ApiError;
-use crate::go;
 use crate::request::{Query, RequestInfo};
 
 /// How much the server does at once.

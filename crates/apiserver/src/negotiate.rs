@@ -1,8 +1,10 @@
 //! What a client wants to get, and what it sends: the headers `Accept` and `Content-Type`.
 
+use settled_go_text as go;
+
+use crate::ApiError;
 use crate::partial::MetaVersion;
 use crate::table::IncludeObject;
-use crate::{ApiError, go};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The media types of objects, as upstream lists them; it also answers in protobuf. Watches know no YAML.

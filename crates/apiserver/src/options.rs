@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{GeneralPurpose, general_purpose::NO_PAD};
 use serde_json::{Value, json};
+use settled_go_text as go;
 
 use crate::error::{ApiError, Cause};
-use crate::go;
 use crate::request::Query;
 use crate::selector::{FieldSelector, InvalidSelector, LabelSelector};
 
@@ -117,7 +117,7 @@ fn check_field_manager(manager: &str, causes: &mut Vec<Cause>) {
             "fieldManager",
         ));
     }
-    for (at, c) in manager.char_indices().filter(|(_, c)| !go::printable(*c)) {
+    for (at, c) in manager.char_indices().filter(|(_, c)| !go::is_print(*c)) {
         let message = format!(
             "Invalid value: {}: invalid character U+{:04X} (at position {at})",
             go::quote(manager),

@@ -1,6 +1,7 @@
 //! Patches: which kinds of them a resource takes, and how they change an object.
 
 use serde_json::{Map, Value};
+use settled_go_text as go;
 use settled_patch::{
     JsonPatch, PatchError, decode_merge_patch, decode_strategic_patch, merge_patch, strategic_merge,
 };
@@ -10,7 +11,6 @@ use crate::core::Call;
 use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::error::ApiError;
-use crate::go;
 use crate::incoming;
 use crate::negotiate;
 use crate::options::{FieldValidation, WriteOptions};
@@ -105,7 +105,7 @@ impl Patched {
 
     /// What was patched can't be an object of its kind.
     pub(crate) fn refused(&self, object: &Value, why: &str) -> ApiError {
-        let shown = self.patch.as_ref().map_or_else(|| go::json(object), go::verbose);
+        let shown = self.patch.as_ref().map_or_else(|| go::json(object), go::plain);
         ApiError::invalid_patch(&shown, why)
     }
 }

@@ -1,6 +1,7 @@
 //! The subresource `scale`: how many there are to be, whatever the kind.
 
 use serde_json::{Map, Value, json};
+use settled_go_text as go;
 
 use settled_managed_fields::{
     Entry, FieldSet, Operation, Path, decode_managed_fields, encode_managed_fields,
@@ -10,7 +11,6 @@ use crate::builtin;
 use crate::core::{Call, Target};
 use crate::definition::{Definition, Part};
 use crate::error::{ApiError, Cause};
-use crate::go;
 use crate::metadata;
 use crate::object::{self, member_mut};
 use crate::options::WriteOptions;
@@ -206,14 +206,7 @@ impl Definition {
         let Some(paths) = &self.scale else { return Vec::new() };
         let mut causes = Vec::new();
         let wrong = |path: &[String], value: &Value, wanted: &str| {
-            let (shown, given) = match value {
-                Value::Bool(value) => (value.to_string(), "bool"),
-                Value::Number(number) if number.is_f64() => (go::verbose(value), "float64"),
-                Value::Number(_) => (value.to_string(), "int64"),
-                Value::String(text) => (text.clone(), "string"),
-                Value::Array(_) => (go::verbose(value), "[]interface {}"),
-                _ => (go::verbose(value), "map[string]interface {}"),
-            };
+            let (shown, given) = (go::plain(value), go::type_name(value));
             let path = path.join(".");
             format!(".{path} accessor error: {shown} is of the type {given}, expected {wanted}")
         };

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::jsonpath::JsonPath;
+use crate::jsonpath::{self, JsonPath};
 use crate::partial::{self, MetaVersion};
-use crate::{go, human, printers};
+use crate::{human, printers};
 
 /// The columns of a kind: what they are called, and how they are filled.
 pub(crate) struct Columns {
@@ -132,7 +132,7 @@ impl CustomColumn {
         match self.kind.as_str() {
             "string" => Some(match value {
                 Value::Null => "<no value>".into(),
-                value => go::display(value).into(),
+                value => jsonpath::shown(value).into(),
             }),
             "integer" => integer(value).map(Value::from),
             "number" => match value.as_f64()? {

@@ -8,7 +8,7 @@ use crate::negotiate::{self, Endpoint};
 use crate::partial::MetaVersion;
 use crate::selector::{FieldSelector, LabelSelector, Labels, SelectableFields};
 use crate::table::{self, Columns, IncludeObject};
-use crate::{builtin, go, human, protobuf};
+use crate::{builtin, human, protobuf};
 
 /// A label selector as it is written back, or the error.
 pub fn label_selector(text: &str) -> Result<String, String> {
@@ -110,7 +110,7 @@ pub fn duration(nanoseconds: i64) -> String {
 
 /// JSON as Go writes it.
 pub fn go_json(value: &Value) -> String {
-    go::json(value)
+    settled_go_text::json(value)
 }
 
 /// What can be sent in protobuf: `apiVersion` and kind.

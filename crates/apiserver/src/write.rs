@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use settled_go_text as go;
 use settled_store::{Entry, Expect, Write, WriteError};
 
 use crate::core::{Call, Core, Target, write_failed};
 use crate::definition::{Definition, Part};
 use crate::error::{ApiError, Cause};
-use crate::go;
 use crate::incoming::{check_type, yaml_warnings};
 use crate::info;
 use crate::metadata;

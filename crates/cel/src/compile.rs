@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use settled_go_text::json_string;
+
 use crate::FieldError;
-use crate::rule::{Compiled, Rule, cardinality, field_path, go_json};
+use crate::rule::{Compiled, Rule, cardinality, field_path};
 use crate::schema::{Declared, Schema, escape};
 
 /// What one rule may be estimated to cost in all.
@@ -295,13 +297,13 @@ fn check(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>)
         errors.push(FieldError::required(at("messageExpression"), text));
     }
     if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
-        let known: Vec<String> = REASONS.iter().map(|reason| go_json(reason)).collect();
+        let known: Vec<String> = REASONS.iter().map(|reason| json_string(reason)).collect();
         errors.push(FieldError {
             reason: "FieldValueNotSupported".to_owned(),
             field: at("reason"),
             message: format!(
                 "Unsupported value: {}: supported values: {}",
-                go_json(reason),
+                json_string(reason),
                 known.join(", ")
             ),
         });

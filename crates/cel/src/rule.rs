@@ -1,6 +1,7 @@
 //! One item of `x-kubernetes-validations`, as it is written and as it is compiled.
 
 use serde_json::Value;
+use settled_go_text::json_string;
 
 use crate::ast::show;
 use crate::checker::{self, Scope};
@@ -48,24 +49,17 @@ impl Rule {
 
     /// As upstream shows a rule as a value: its fields in JSON as Go writes it.
     pub(crate) fn shown(&self) -> String {
-        let reason = self.reason.as_ref().map_or_else(|| "null".to_owned(), |reason| go_json(reason));
+        let reason = self.reason.as_ref().map_or_else(|| "null".to_owned(), |reason| json_string(reason));
         let optional = self.optional_old_self.map_or_else(|| "null".to_owned(), |value| value.to_string());
         format!(
             "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{reason},\"FieldPath\":{},\
              \"OptionalOldSelf\":{optional}}}",
-            go_json(&self.rule),
-            go_json(&self.message),
-            go_json(&self.message_expression),
-            go_json(&self.field_path),
+            json_string(&self.rule),
+            json_string(&self.message),
+            json_string(&self.message_expression),
+            json_string(&self.field_path),
         )
     }
-}
-
-/// A text in JSON as Go writes it: safe within HTML.
-pub(crate) fn go_json(text: &str) -> String {
-    let plain = Value::String(text.to_owned()).to_string();
-    let plain = plain.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
-    plain.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
 #[derive(Debug)]

@@ -4,12 +4,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use settled_go_text::json_string;
 
 use crate::FieldError;
 use crate::compile::Node;
 use crate::eval::Scope;
 use crate::plan::Program;
-use crate::rule::{Compiled, go_json};
+use crate::rule::Compiled;
 use crate::schema::Schema;
 use crate::value::{Fault, Val, of_object};
 
@@ -274,7 +275,7 @@ impl Run {
             return;
         }
         let schema = node.as_resource.as_ref().unwrap_or(&node.schema);
-        let shown = go_json(&schema.type_);
+        let shown = json_string(&schema.type_);
         let invalid = |message: &str| FieldError::invalid(path.show(), Some(&shown), message);
         if self.budget <= 0 {
             return self.stop(invalid(OUT_OF_BUDGET));
@@ -367,7 +368,11 @@ impl Run {
                 Ok(message) => detail = message,
                 Err(message) => {
                     if !is_forgiven {
-                        self.errors.push(FieldError::invalid(field, Some(&go_json(&schema.type_)), &message));
+                        self.errors.push(FieldError::invalid(
+                            field,
+                            Some(&json_string(&schema.type_)),
+                            &message,
+                        ));
                     }
                     self.budget = -1;
                     return;

@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_go_text::type_name;
 
 use crate::names::Format;
 use crate::net::Url;
@@ -138,18 +139,6 @@ pub(crate) enum Val<'a> {
     Unknown(&'a Value),
 }
 
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
 /// A value of an object, by its schema.
 pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<'a>> {
     if value.is_null() {
@@ -211,15 +200,15 @@ pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<
             },
             _ => Ok(Val::Text(Text::Borrowed(text))),
         },
-        ("string", other) => wrong(format!("invalid data, expected string, got {}", go_type(other))),
+        ("string", other) => wrong(format!("invalid data, expected string, got {}", type_name(other))),
         ("number", Value::Number(number)) => Ok(Val::Double(number.as_f64().unwrap_or_default())),
-        ("number", other) => wrong(format!("invalid data, expected float, got {}", go_type(other))),
+        ("number", other) => wrong(format!("invalid data, expected float, got {}", type_name(other))),
         ("integer", Value::Number(number)) if number.is_i64() => {
             Ok(Val::Int(number.as_i64().unwrap_or_default()))
         }
-        ("integer", other) => wrong(format!("invalid data, expected int, got {}", go_type(other))),
+        ("integer", other) => wrong(format!("invalid data, expected int, got {}", type_name(other))),
         ("boolean", Value::Bool(value)) => Ok(Val::Bool(*value)),
-        ("boolean", other) => wrong(format!("invalid data, expected bool, got {}", go_type(other))),
+        ("boolean", other) => wrong(format!("invalid data, expected bool, got {}", type_name(other))),
         _ if schema.preserve_unknown => Ok(Val::Unknown(value)),
         (type_, _) => wrong(format!(
             "invalid type, expected object, array, number, integer, boolean or string, or no type with \

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use settled_go_text as go;
 
 use crate::serialize::FieldsError;
 use crate::set::FieldSet;
 use crate::update::{Managers, VersionedSet};
-use crate::value::{Style, push_json_string};
 
 /// How a manager came to its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,9 +164,9 @@ impl Entry {
                 if out.len() > 1 {
                     out.push(',');
                 }
-                push_json_string(name, Style::Go, &mut out);
+                go::push_json_string(name, &mut out);
                 out.push(':');
-                push_json_string(text, Style::Go, &mut out);
+                go::push_json_string(text, &mut out);
             }
         }
         out.push('}');
@@ -268,13 +268,13 @@ fn parse_identifier(identifier: &str) -> (String, String) {
 /// A manager as conflicts name it: `"kubectl" with subresource "status" using apps/v1`.
 pub(crate) fn print_manager(identifier: &str) -> String {
     let Ok(parsed) = serde_json::from_str::<Value>(identifier) else {
-        return crate::value::quoted(identifier);
+        return go::quote(identifier);
     };
     let text = |name: &str| parsed[name].as_str().unwrap_or_default();
-    let mut out = crate::value::quoted(text("manager"));
+    let mut out = go::quote(text("manager"));
     if !text("subresource").is_empty() {
         out.push_str(" with subresource ");
-        crate::value::push_quoted(text("subresource"), &mut out);
+        go::push_quoted(text("subresource"), &mut out);
     }
     if text("operation") == "Update" {
         out.push_str(" using ");

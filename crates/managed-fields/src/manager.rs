@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use settled_go_text as go;
 
 use crate::entry::{Entry, Managed, Operation, encode_managed_fields, print_manager};
 use crate::path::Path;
 use crate::set::{FieldFilter, FieldSet};
 use crate::typed::{Duplicates, ObjectType, TypedValue, ValidationErrors};
 use crate::update::{Conflicts, ConvertError, Converter, UpdateError, Updater, VersionedSet};
-use crate::value::{self, Style};
 
 /// What a [`FieldManager`] must know about the kinds of objects.
 pub trait ObjectTypes {
@@ -163,7 +163,7 @@ impl<T: ObjectTypes> Converter for ByApiVersion<'_, T> {
         if !object.value().is_object() {
             return Err(ConvertError::Failed(format!(
                 "failed to convert value to unstructured for type {}",
-                value::go_type(object.value())
+                go::type_name(object.value())
             )));
         }
         if text(object.value(), "apiVersion") == api_version {
@@ -609,7 +609,7 @@ fn set_last_applied(object: &mut Value, config: &Value) {
         without_nulls(annotations);
     }
     let mut text = String::new();
-    value::to_json(&config, Style::Go, &mut text);
+    go::push_json(&config, &mut text);
     // As Go's encoder ends a document.
     text.push('\n');
     let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else {

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use settled_go_text as go;
+
 use crate::path::Path;
 use crate::set::{FieldFilter, FieldSet};
 use crate::typed::{Comparison, TypedValue, ValidationErrors};
@@ -68,7 +70,7 @@ pub struct Conflict {
 
 impl fmt::Display for Conflict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "conflict with {}: {}", value::quoted(&self.manager), self.path)
+        write!(formatter, "conflict with {}: {}", go::quote(&self.manager), self.path)
     }
 }
 
@@ -108,7 +110,7 @@ impl Conflicts {
 
 impl fmt::Display for Conflicts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text(value::quoted))
+        formatter.write_str(&self.text(go::quote))
     }
 }
 

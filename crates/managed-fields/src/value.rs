@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
+use settled_go_text as go;
 
 pub(crate) enum Numeric {
     Int(i64),
@@ -97,9 +98,8 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
 pub(crate) fn to_text(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
-        Value::Bool(_) => push(out, value),
-        Value::Number(number) => push_go_number(number, out),
-        Value::String(text) => push_quoted(text, out),
+        Value::Bool(_) | Value::Number(_) => go::push_plain(value, out),
+        Value::String(text) => go::push_quoted(text, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -125,16 +125,6 @@ fn push(out: &mut String, text: &impl std::fmt::Display) {
     let _ = write!(out, "{text}");
 }
 
-/// A float as Go's `%v` prints it: `%g` with the shortest digits.
-fn push_go_float(float: f64, out: &mut String) {
-    let size = float.abs();
-    if size != 0.0 && !(1e-4..1e21).contains(&size) {
-        push_exponent(float, out);
-    } else {
-        push(out, &float);
-    }
-}
-
 /// A float with its exponent as Go writes it: signed, of at least two digits.
 fn push_exponent(float: f64, out: &mut String) {
     let scientific = format!("{float:e}");
@@ -147,147 +137,13 @@ fn push_exponent(float: f64, out: &mut String) {
     }
 }
 
-fn push_go_number(number: &Number, out: &mut String) {
-    match numeric(number) {
-        Numeric::Int(int) => push(out, &int),
-        Numeric::Float(float) => push_go_float(float, out),
-    }
-}
-
-/// A text in quotes as Go's `%q` prints it.
-pub(crate) fn push_quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            control if (control as u32) < 0x20 || control as u32 == 0x7f => {
-                push(out, &format_args!("\\x{:02x}", control as u32));
-            }
-            control if (0x80..0xa0).contains(&(control as u32)) || control == '\u{ad}' => {
-                push(out, &format_args!("\\u{:04x}", control as u32));
-            }
-            space if space != ' ' && space.is_whitespace() => {
-                push(out, &format_args!("\\u{:04x}", space as u32));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-}
-
-/// [`push_quoted`] into a string of its own.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    push_quoted(text, &mut out);
-    out
-}
-
-/// A value as Go's `%v` prints it.
-pub(crate) fn go_plain(value: &Value) -> String {
-    fn plain(value: &Value, out: &mut String) {
-        match value {
-            Value::Null => out.push_str("<nil>"),
-            Value::Bool(_) => push(out, value),
-            Value::Number(number) => push_go_number(number, out),
-            Value::String(text) => out.push_str(text),
-            Value::Array(items) => {
-                out.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        out.push(' ');
-                    }
-                    plain(item, out);
-                }
-                out.push(']');
-            }
-            Value::Object(fields) => {
-                out.push_str("map[");
-                for (index, (name, field)) in fields.iter().enumerate() {
-                    if index > 0 {
-                        out.push(' ');
-                    }
-                    out.push_str(name);
-                    out.push(':');
-                    plain(field, out);
-                }
-                out.push(']');
-            }
-        }
-    }
-    let mut out = String::new();
-    plain(value, &mut out);
-    out
-}
-
-/// A value as Go's `%#v` prints it.
-pub(crate) fn go_syntax(value: &Value) -> String {
-    fn syntax(value: &Value, out: &mut String) {
-        match value {
-            Value::Null => out.push_str("interface {}(nil)"),
-            Value::Bool(_) => push(out, value),
-            Value::Number(number) => push_go_number(number, out),
-            Value::String(text) => push_quoted(text, out),
-            Value::Array(items) => {
-                out.push_str("[]interface {}{");
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        out.push_str(", ");
-                    }
-                    syntax(item, out);
-                }
-                out.push('}');
-            }
-            Value::Object(fields) => {
-                out.push_str("map[string]interface {}{");
-                for (index, (name, field)) in fields.iter().enumerate() {
-                    if index > 0 {
-                        out.push_str(", ");
-                    }
-                    push_quoted(name, out);
-                    out.push(':');
-                    syntax(field, out);
-                }
-                out.push('}');
-            }
-        }
-    }
-    let mut out = String::new();
-    syntax(value, &mut out);
-    out
-}
-
-/// The name of the type that Go has for a value.
-pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) => match numeric(number) {
-            Numeric::Int(_) => "int64",
-            Numeric::Float(_) => "float64",
-        },
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// Two writers of JSON that differ in details.
+/// Two writers of JSON, other than Go's own, that differ in details.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Names within a path element.
     Name,
     /// Values within a path element: with `<`, `>`, `&` and two separators escaped.
     Value,
-    /// Go's standard library.
-    Go,
 }
 
 /// A value as JSON, names in order.
@@ -297,7 +153,7 @@ pub(crate) fn to_json(value: &Value, style: Style, out: &mut String) {
         Value::Bool(_) => push(out, value),
         Value::Number(number) => match numeric(number) {
             Numeric::Int(int) => push(out, &int),
-            Numeric::Float(float) => push_json_float(float, style, out),
+            Numeric::Float(float) => push_json_float(float, out),
         },
         Value::String(text) => push_json_string(text, style, out),
         Value::Array(items) => {
@@ -327,18 +183,13 @@ pub(crate) fn to_json(value: &Value, style: Style, out: &mut String) {
     }
 }
 
-fn push_json_float(float: f64, style: Style, out: &mut String) {
+fn push_json_float(float: f64, out: &mut String) {
     let size = float.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {
         push(out, &float);
         return;
     }
-    let mut text = String::new();
-    push_exponent(float, &mut text);
-    if style == Style::Go {
-        text = text.replace("e-0", "e-");
-    }
-    out.push_str(&text);
+    push_exponent(float, out);
 }
 
 /// A JSON string.
@@ -351,10 +202,8 @@ pub(crate) fn push_json_string(text: &str, style: Style, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            '\u{8}' if style == Style::Go => out.push_str("\\b"),
-            '\u{c}' if style == Style::Go => out.push_str("\\f"),
             control if (control as u32) < 0x20 => push(out, &format_args!("\\u{:04x}", control as u32)),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if style != Style::Name => {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if style == Style::Value => {
                 push(out, &format_args!("\\u{:04x}", character as u32));
             }
             other => out.push(other),

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Number, Value};
+use settled_go_text::{push_escaped, quote};
 
 use crate::MAX_DEPTH;
 use crate::error::PatchError;
 use crate::node::{Node, Scalar};
-use crate::text::{quote_into, quoted};
 
 /// As many strict errors as upstream remembers.
 const MAX_STRICT: usize = 100;
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
             return;
         }
         let dot = if self.path.is_empty() { "" } else { "." };
-        let text = format!("{what} field {}", quoted(&format!("{}{dot}{name}", self.path)));
+        let text = format!("{what} field {}", quote(&format!("{}{dot}{name}", self.path)));
         if self.seen.insert(text.clone()) {
             self.strict.push(text);
         }
@@ -378,7 +378,7 @@ fn invalid(byte: u8, context: &str) -> String {
     match byte {
         b'\'' => shown.push_str("\\'"),
         b'"' => shown.push('"'),
-        _ => quote_into(char::from(byte), &mut shown),
+        _ => push_escaped(char::from(byte), &mut shown),
     }
     format!("invalid character '{shown}' {context}")
 }

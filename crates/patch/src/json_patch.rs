@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use settled_go_text::quote;
 
 use crate::MAX_DEPTH;
 use crate::error::PatchError;
 use crate::json::{Expected, Read, read, too_deep};
 use crate::node::Node;
-use crate::text::quoted;
 
 /// How many operations a JSON patch may have.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -486,7 +486,7 @@ fn decoded(part: &str) -> String {
 /// `strconv.Atoi`.
 fn integer(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let error = |why| format!("strconv.Atoi: parsing {}: {why}", quoted(text));
+    let error = |why| format!("strconv.Atoi: parsing {}: {why}", quote(text));
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(error("invalid syntax"));
     }

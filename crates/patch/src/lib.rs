@@ -9,7 +9,6 @@ mod order;
 mod schema;
 mod stable;
 mod strategic;
-mod text;
 
 pub use error::PatchError;
 pub use json::{Decoded, decode_merge_patch, decode_strategic_patch, json_error};

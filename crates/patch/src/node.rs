@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use settled_go_text::{json, json_string};
 
 use crate::json::{into_map, scalar_value};
-use crate::text::{json_scalar, json_string};
 
 /// A value of the document or of a patch. Upstream has three kinds of null, and tells them apart.
 #[derive(Clone, Debug)]
@@ -50,9 +50,9 @@ impl Scalar {
         match (self, other) {
             (Self::Text(ours), Self::Text(theirs)) => ours == theirs,
             (Self::Value(value), Self::Text(text)) | (Self::Text(text), Self::Value(value)) => {
-                json_scalar(value).as_bytes() == &**text
+                json(value).as_bytes() == &**text
             }
-            (Self::Value(ours), Self::Value(theirs)) => json_scalar(ours) == json_scalar(theirs),
+            (Self::Value(ours), Self::Value(theirs)) => json(ours) == json(theirs),
         }
     }
 
@@ -65,7 +65,7 @@ impl Scalar {
                     text.windows(3).filter(|three| matches!(three, [0xe2, 0x80, 0xa8 | 0xa9])).count();
                 text.len() + 5 * escaped + 3 * lines
             }
-            Self::Value(value) => json_scalar(value).len(),
+            Self::Value(value) => json(value).len(),
         }
     }
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use serde_json::{Map, Value};
+use settled_go_text::{plain_map, type_name};
 
 use crate::error::PatchError;
 use crate::stable;
-use crate::text::{LIST, MAP, shown_map, type_name};
 
 /// What items are told apart by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,8 +55,13 @@ pub(crate) fn incomparable() -> PatchError {
     PatchError::panics("maps and lists are not compared, and are no keys of lists")
 }
 
+const LIST: &str = "[]interface {}";
+const MAP: &str = "map[string]interface {}";
+
 pub(crate) fn bad_type(expected: &str, actual: &Value) -> PatchError {
-    PatchError::Internal(format!("expected a {expected}, but received a {}", type_name(actual)))
+    // The type of nil is nil in Go, which is no string to print.
+    let actual = if actual.is_null() { "%!s(<nil>)" } else { type_name(actual) };
+    PatchError::Internal(format!("expected a {expected}, but received a {actual}"))
 }
 
 pub(crate) fn not_a_list(actual: &Value) -> PatchError {
@@ -64,7 +69,7 @@ pub(crate) fn not_a_list(actual: &Value) -> PatchError {
 }
 
 pub(crate) fn no_merge_key(map: &Map<String, Value>, merge_key: &str) -> PatchError {
-    PatchError::Internal(format!("map: {} does not contain declared merge key: {merge_key}", shown_map(map)))
+    PatchError::Internal(format!("map: {} does not contain declared merge key: {merge_key}", plain_map(map)))
 }
 
 /// An item of a list by key, which must be a map.

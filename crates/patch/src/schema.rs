@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_go_text::quote;
 
 use crate::error::PatchError;
-use crate::text::quoted;
 
 /// The type of a field or of the items of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ pub(crate) fn field<'s>(
         let short = component.rsplit('.').next().unwrap_or(component);
         PatchError::Internal(format!(
             "unable to find api field in struct {short} for the json field {}",
-            quoted(name)
+            quote(name)
         ))
     })
 }

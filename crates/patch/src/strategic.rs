@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
+use settled_go_text::{plain_list, plain_map, text, type_name};
 
 use crate::error::PatchError;
 use crate::json::too_deep;
@@ -10,7 +11,6 @@ use crate::order::{
     Finder, Items, Key, Order, incomparable, item, keyed, no_merge_key, normalized, not_a_list, partition,
 };
 use crate::schema::{FieldType, StrategicSchema, field, kind, list_field, strategy};
-use crate::text::{shown_as_text, shown_list, shown_map};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -119,16 +119,12 @@ fn merge_map(
 }
 
 fn bad_directive(directive: &Value, patch: &Object) -> PatchError {
-    PatchError::Internal(format!(
-        "unknown patch type: {} in map: {}",
-        shown_as_text(directive),
-        shown_map(patch)
-    ))
+    PatchError::Internal(format!("unknown patch type: {} in map: {}", text(directive), plain_map(patch)))
 }
 
 /// Whether two values have the same type in Go.
 fn same_type(left: &Value, right: &Value) -> bool {
-    crate::text::type_name(left) == crate::text::type_name(right)
+    type_name(left) == type_name(right)
 }
 
 /// What comes after `PREFIX/`; none if the name does not begin with the prefix.
@@ -263,8 +259,8 @@ fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), 
     if left.peek().is_some() {
         return Err(PatchError::Internal(format!(
             "The order in patch list:\n{}\n doesn't match {SET_ORDER} list:\n{}\n",
-            shown_list(patch),
-            shown_list(order)
+            plain_list(patch),
+            plain_list(order)
         )));
     }
     Ok(())
@@ -281,7 +277,7 @@ fn element_is_map(lists: &[&[Value]]) -> Result<bool, PatchError> {
         Value::Array(_) => Err(PatchError::Invalid("lists of lists are not supported".to_owned())),
         _ if all.all(|value| same_type(first, value)) => Ok(first.is_object()),
         _ => {
-            let shown: Vec<String> = lists.iter().map(|list| shown_list(list)).collect();
+            let shown: Vec<String> = lists.iter().map(|list| plain_list(list)).collect();
             Err(PatchError::Internal(format!("list element types are not identical: [{}]", shown.join(" "))))
         }
     }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
+use settled_go_text as go_text;
 
 use crate::error::FieldError;
 use crate::node::{Node, Schema};
 use crate::path::Path;
 use crate::props::{self, Dump, Props};
-use crate::{go_text, metadata, names, prune, structural, uri, validate};
+use crate::{metadata, names, prune, structural, uri, validate};
 
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -676,7 +677,7 @@ fn deprecation(version: &Version) -> Vec<String> {
     if warning.is_empty() {
         why.push("must not be an empty string".to_owned());
     }
-    if let Some((at, _)) = warning.char_indices().find(|(_, one)| !go_text::printable(*one)) {
+    if let Some((at, _)) = warning.char_indices().find(|(_, one)| !go_text::is_print(*one)) {
         why.push(format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {at}"
         ));

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
-
-use crate::go_text::{self, Num};
+use settled_go_text::{self as go_text, Num};
 
 /// Why a field is refused. [`Reason::cause`] is the `reason` of a cause in a Status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,10 +173,7 @@ impl FieldError {
                 message.push_str(": ");
                 match value {
                     Value::String(text) => message.push_str(&go_text::quote(text)),
-                    Value::Number(number) => match Num::of(number) {
-                        Num::Float(number) => message.push_str(&go_text::float(number)),
-                        Num::Int(number) => message.push_str(&number.to_string()),
-                    },
+                    Value::Number(number) => message.push_str(&Num::of(number).to_string()),
                     other => message.push_str(&go_text::json(other)),
                 }
             }

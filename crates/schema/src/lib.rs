@@ -5,7 +5,6 @@ mod definition;
 mod email;
 mod error;
 mod formats;
-mod go_text;
 mod lists;
 mod metadata;
 mod names;

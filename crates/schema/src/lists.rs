@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
+use settled_go_text as go_text;
 
 use crate::error::FieldError;
-use crate::go_text;
 use crate::node::{ListType, Node};
 use crate::path::Path;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use settled_go_text as go_text;
 
 use crate::error::{FieldError, Reason};
-use crate::go_text;
 use crate::path::Path;
 
 /// Schemas nested deeper are refused.
@@ -385,13 +385,13 @@ impl<'t> Dump<'t> {
     }
 
     pub(crate) fn text(&mut self, name: &str, value: &str) {
-        go_text::json_string(value, self.field(name));
+        go_text::push_json_string(value, self.field(name));
     }
 
     pub(crate) fn text_or_null(&mut self, name: &str, value: Option<&str>) {
         let text = self.field(name);
         match value {
-            Some(value) => go_text::json_string(value, text),
+            Some(value) => go_text::push_json_string(value, text),
             None => text.push_str("null"),
         }
     }
@@ -403,7 +403,7 @@ impl<'t> Dump<'t> {
     fn float(&mut self, name: &str, value: Option<f64>) {
         let text = self.field(name);
         match value {
-            Some(value) => go_text::json_float(value, text),
+            Some(value) => go_text::push_json_float(value, text),
             None => text.push_str("null"),
         }
     }
@@ -436,7 +436,7 @@ impl<'t> Dump<'t> {
             if at > 0 {
                 text.push(',');
             }
-            go_text::json_string(key, text);
+            go_text::push_json_string(key, text);
             text.push(':');
             one(item, text);
         }
@@ -465,7 +465,7 @@ pub(crate) fn dump_list<T>(text: &mut String, items: Option<&[T]>, one: impl Fn(
 
 #[expect(clippy::ptr_arg, reason = "it is called with items of lists of strings")]
 pub(crate) fn dump_text(value: &String, text: &mut String) {
-    go_text::json_string(value, text);
+    go_text::push_json_string(value, text);
 }
 
 pub(crate) fn dump_props(props: &Props, text: &mut String) {

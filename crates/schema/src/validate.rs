@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use settled_go_text::{self as go_text, Num, quote};
 
 use crate::error::{FieldError, Reason};
-use crate::go_text::{self, Num, quote};
 use crate::node::{Additional, Child, Limits, ListType, Node, Schema, Type};
 use crate::path::Path;
 use crate::{lists, metadata};
@@ -444,7 +444,7 @@ impl Checker<'_> {
                 }
                 Num::Float(value) => {
                     let (first, second) = if lower { (limit, value) } else { (value, limit) };
-                    (first > second || (exclusive && first >= second), go_text::float(limit))
+                    (first > second || (exclusive && first >= second), Num::Float(limit).to_string())
                 }
             };
             if beyond {
@@ -482,7 +482,7 @@ impl Checker<'_> {
             }
             Num::Float(value) => {
                 let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
-                (factor > 0.0, is_whole(quotient), go_text::float(factor), Value::from(factor))
+                (factor > 0.0, is_whole(quotient), Num::Float(factor).to_string(), Value::from(factor))
             }
         };
         if !positive {

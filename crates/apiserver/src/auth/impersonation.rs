@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use http::HeaderMap;
+use settled_go_text::quote;
 
 use super::rbac;
 use super::rbac::{Attributes, Rbac};
@@ -15,7 +16,6 @@ use super::user::{
     split_node, split_service_account,
 };
 use crate::ApiError;
-use crate::go::quote;
 
 const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";

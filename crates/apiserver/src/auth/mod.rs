@@ -23,8 +23,9 @@ pub use rbac::{Attributes, Decision, PolicyKind, Rbac};
 pub use tokens::Tokens;
 pub use user::User;
 
+use settled_go_text::quote;
+
 use crate::ApiError;
-use crate::go::quote;
 
 /// Finds out who asks.
 ///

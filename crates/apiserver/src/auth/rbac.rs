@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use settled_go_text::quote;
 
 use super::quote_all;
 use super::user::User;
-use crate::go::quote;
 use crate::{ApiError, GroupResource, LabelSelector};
 
 /// The API group of the four kinds.

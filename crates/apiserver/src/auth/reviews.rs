@@ -4,11 +4,11 @@
 //! has, and no others. `metadata.managedFields` stay as they come: whoever calls this has set them.
 
 use serde_json::{Map, Value, json};
+use settled_go_text::{json as go_json, quote};
 
 use super::rbac::{Attributes, PolicyRule, Rbac, aggregate_error};
 use super::user::User;
 use super::{Tokens, authenticate};
-use crate::go::{json as go_json, quote};
 use crate::selector::{key_problems, value_problems};
 use crate::{ApiError, Cause, LabelSelector};
 

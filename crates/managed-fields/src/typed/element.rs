@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_go_text as go;
 
 use crate::path::{KeyFields, PathElement};
 use crate::schema::{ListRelationship, ListType, Schema};
-use crate::value;
 
 /// The path element of an item, or why it has none.
 pub(super) fn item_element(schema: &Schema, list: &ListType, item: &Value) -> Result<PathElement, String> {
@@ -47,7 +47,7 @@ fn keyed_element(
         }
     }
     if named.is_empty() {
-        let keys: Vec<_> = keys.iter().map(|key| value::quoted(key)).collect();
+        let keys: Vec<_> = keys.iter().map(|key| go::quote(key)).collect();
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
              values for any key fields)",

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use settled_go_text as go;
 
 use super::element::item_element;
 use super::{Duplicates, Kind, ValidationErrors, resolve};
 use crate::MAX_DEPTH;
 use crate::path::PathElement;
 use crate::schema::{ListRelationship, Scalar, Schema, TypeRef};
-use crate::value;
 
 pub(super) fn validate(
     value: &Value,
@@ -25,19 +25,16 @@ pub(super) fn scalar(scalar: Scalar, value: Option<&Value>, side: &str) -> Resul
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(()) };
     let message = match scalar {
         Scalar::Numeric if !value.is_number() => {
-            format!("{side}expected numeric (int or float), got {}", value::go_type(value))
+            format!("{side}expected numeric (int or float), got {}", go::type_name(value))
         }
         Scalar::String if !value.is_string() => {
-            format!(
-                "{side}expected string, got &value.valueUnstructured{{Value:{}}}",
-                value::go_syntax(value)
-            )
+            format!("{side}expected string, got &value.valueUnstructured{{Value:{}}}", go::syntax(value))
         }
         Scalar::Boolean if !value.is_boolean() => {
-            format!("{side}expected boolean, got &{{{}}}", value::go_plain(value))
+            format!("{side}expected boolean, got &{{{}}}", go::plain(value))
         }
         Scalar::Untyped if value.is_array() || value.is_object() => {
-            format!("{side}expected any scalar, got &{{{}}}", value::go_plain(value))
+            format!("{side}expected any scalar, got &{{{}}}", go::plain(value))
         }
         _ => return Ok(()),
     };
@@ -74,10 +71,7 @@ fn walk(
                 }
             }
             other => {
-                return Err(ValidationErrors::one(format!(
-                    "expected map, got &{{{}}}",
-                    value::go_plain(other)
-                )));
+                return Err(ValidationErrors::one(format!("expected map, got &{{{}}}", go::plain(other))));
             }
         },
         Kind::List(list) => match value {
@@ -110,10 +104,7 @@ fn walk(
                 }
             }
             other => {
-                return Err(ValidationErrors::one(format!(
-                    "expected list, got &{{{}}}",
-                    value::go_plain(other)
-                )));
+                return Err(ValidationErrors::one(format!("expected list, got &{{{}}}", go::plain(other))));
             }
         },
     }

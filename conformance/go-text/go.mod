@@ -1,0 +1,3 @@
+module settled/conformance/go-text
+
+go 1.26

@@ -1,0 +1,91 @@
+//! `encoding/json`, with its escapes for HTML.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::{Num, ordered};
+
+/// A value as `json.Marshal` writes it: without spaces, and with `<`, `>`, `&` and two separators of lines escaped.
+pub fn json(value: &Value) -> String {
+    let mut out = String::new();
+    push_json(value, &mut out);
+    out
+}
+
+/// [`json`], at the end of a text.
+pub fn push_json(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+        Value::Number(number) => match Num::of(number) {
+            // Writing to a string can't fail.
+            Num::Int(number) => drop(write!(out, "{number}")),
+            Num::Float(number) => push_json_float(number, out),
+        },
+        Value::String(text) => push_json_string(text, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                push_json(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            out.push('{');
+            for (at, (name, member)) in ordered(members).into_iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                push_json_string(name, out);
+                out.push(':');
+                push_json(member, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// A float in JSON, at the end of a text: with an exponent below 1e-6 and from 1e21 on.
+pub fn push_json_float(number: f64, out: &mut String) {
+    let size = number.abs();
+    // Writing to a string can't fail.
+    let _ = if size == 0.0 || (1e-6..1e21).contains(&size) {
+        write!(out, "{number}")
+    } else if size < 1.0 {
+        write!(out, "{number:e}")
+    } else {
+        write!(out, "{}", format!("{number:e}").replace('e', "e+"))
+    };
+}
+
+/// A string in JSON.
+pub fn json_string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    push_json_string(text, &mut out);
+    out
+}
+
+/// [`json_string`], at the end of a text.
+pub fn push_json_string(text: &str, out: &mut String) {
+    out.push('"');
+    for one in text.chars() {
+        match one {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\x08' => out.push_str("\\b"),
+            '\x0c' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\x1f' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(one));
+            }
+            one => out.push(one),
+        }
+    }
+    out.push('"');
+}

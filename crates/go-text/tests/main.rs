@@ -1,0 +1,39 @@
+//! Every line of the golden file, which Go wrote (`conformance/go-text`).
+
+#![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use serde_json::Value;
+use settled_go_text::{is_print, json, plain, quote, syntax, text, type_name};
+
+#[test]
+fn values_are_printed_as_go_prints_them() {
+    let golden = include_str!("golden.jsonl");
+    let mut lines = 0;
+    for (at, line) in golden.lines().enumerate() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let wanted = |name: &str| line[name].as_str().unwrap();
+        let mut value = line["value"].clone();
+        if value.is_f64() {
+            // serde_json's own reading of floats may be one digit off.
+            value = wanted("json").parse::<f64>().unwrap().into();
+        }
+        let said = [type_name(&value).to_owned(), plain(&value), text(&value), syntax(&value), json(&value)];
+        let names = ["type", "plain", "text", "syntax", "json"];
+        for (name, said) in names.into_iter().zip(said) {
+            assert_eq!(said, wanted(name), "line {}: {name}", at + 1);
+        }
+        if let Some(value) = value.as_str() {
+            assert_eq!(quote(value), wanted("quoted"), "line {}", at + 1);
+        }
+        lines += 1;
+    }
+    assert!(lines > 900, "{lines} lines");
+}
+
+#[test]
+fn printable_is_what_go_holds_for_it() {
+    let printable = "a~ é世\u{301}\u{fffd}\u{e0100}";
+    assert!(printable.chars().all(is_print));
+    let others = "\0\n\x7f\u{80}\u{a0}\u{ad}\u{200b}\u{2028}\u{e000}\u{fffe}\u{10ffff}";
+    assert!(!others.chars().any(is_print));
+}
