@@ -11,6 +11,7 @@ use crate::definition::{Catalog, Definition};
 use crate::error::ApiError;
 use crate::host::Host;
 use crate::identity::Identity;
+use crate::services::Claims;
 
 /// What all requests share.
 pub(crate) struct Core {
@@ -20,6 +21,8 @@ pub(crate) struct Core {
     pub(crate) namespaces: Resource,
     pub(crate) identity: Identity,
     pub(crate) admission: Admission,
+    /// Addresses and ports of Services.
+    pub(crate) claims: Claims,
     pub(crate) host: Host,
 }
 
@@ -88,6 +91,7 @@ impl Core {
             namespaces,
             identity,
             admission: Admission::default(),
+            claims: Claims::default(),
             host,
         }
     }

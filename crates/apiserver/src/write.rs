@@ -139,9 +139,10 @@ impl Core {
             }
             strategy::prepare_create(definition, &mut object);
             definition.model.prepare_create(&mut object);
-            self.allocate(target, &mut object, None)?;
+            let allocated = self.allocate(target, &mut object, None);
             definition.model.fill_zeros(&mut object);
             refuse(definition, &object, definition.model.validate_create(definition, &object))?;
+            let _until_stored = allocated?;
             strategy::canonicalize(definition, &mut object);
             metadata::normalize(&mut object);
             let revision = meta(&object, "resourceVersion").parse().unwrap_or(0_u64);
@@ -254,13 +255,15 @@ impl Core {
             object::set_resource_version(&mut new, current);
             self.mutate(target, part, &mut new, Some(&old)).await?;
             strategy::prepare_update(definition, part, &mut new, &old);
-            if part == Part::Main {
-                self.allocate(target, &mut new, Some(&old))?;
-            }
+            let allocated = match part {
+                Part::Main => self.allocate(target, &mut new, Some(&old)),
+                _ => Ok(None),
+            };
             definition.model.fill_zeros(&mut new);
             keep_system_fields(&mut new, &old);
             refuse(definition, &new, definition.model.validate_update(definition, part, &new, &old))?;
             refuse(definition, &new, pods::validate_part(part, &new, &old))?;
+            let _until_stored = allocated?;
             strategy::canonicalize(definition, &mut new);
             metadata::normalize(&mut new);
             keep_times_of_managers(&mut new, &old);

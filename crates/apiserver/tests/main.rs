@@ -6,6 +6,7 @@ mod controllers;
 mod embedding;
 mod protobuf;
 mod selectors;
+mod services;
 mod surface;
 mod tables;
 mod watching;

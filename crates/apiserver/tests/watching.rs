@@ -21,7 +21,7 @@ const STREAMED: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan
 /// Objects by namespace and name.
 type State = BTreeMap<(String, String), Value>;
 
-async fn start() -> Server {
+pub(crate) async fn start() -> Server {
     let mut config = Config::default();
     config.controllers = Controllers::none();
     Server::start(config).await.unwrap()
@@ -39,7 +39,7 @@ async fn open(server: &Server, method: Method, path: &str, body: Option<&Value>)
     (answer.status().as_u16(), answer.into_body())
 }
 
-async fn send(server: &Server, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+pub(crate) async fn send(server: &Server, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
     let (status, body) = open(server, method, path, body).await;
     let bytes = body.collect().await.unwrap().to_bytes();
     (status, serde_json::from_slice(&bytes).unwrap())
