@@ -197,6 +197,15 @@ impl ApiError {
         Self::new(405, "MethodNotAllowed", message).about(nothing, "")
     }
 
+    /// A resource and its subresource that needs containers.
+    #[must_use]
+    pub fn not_run((resource, subresource): (&str, &str)) -> Self {
+        let message = format!(
+            "pods are stored on this server, not run: there is nothing to reach by {resource}/{subresource}"
+        );
+        Self::new(501, "", message).about(GroupResource { group: "", resource }, "")
+    }
+
     /// The verb does not exist for the resource.
     #[must_use]
     pub fn method_not_supported(resource: GroupResource<'_>, verb: &str) -> Self {

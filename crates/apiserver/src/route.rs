@@ -40,6 +40,17 @@ pub(crate) fn find<'a>(catalog: &'a Catalog, info: &RequestInfo) -> Result<&'a A
     Ok(definition)
 }
 
+/// What upstream passes on to a kubelet or into a pod.
+const UNREACHABLE: [(&str, &str); 7] = [
+    ("nodes", "proxy"),
+    ("pods", "attach"),
+    ("pods", "exec"),
+    ("pods", "log"),
+    ("pods", "portforward"),
+    ("pods", "proxy"),
+    ("services", "proxy"),
+];
+
 /// Upstream has a route for each verb of a built-in kind: a path without any is not found, one without this method not allowed.
 fn builtin(definition: &Definition, info: &RequestInfo) -> Result<(), ApiError> {
     let everywhere = definition.namespaced && info.namespace.is_empty();
@@ -64,7 +75,9 @@ fn builtin(definition: &Definition, info: &RequestInfo) -> Result<(), ApiError> 
             .extend(verbs.filter_map(|verb| method(verb)).filter(|method| !everywhere || *method == "GET"));
     }
     if methods.is_empty() {
-        return Err(ApiError::page_not_found());
+        let named = (info.resource.as_str(), info.subresource.as_str());
+        let unreachable = info.group.is_empty() && UNREACHABLE.contains(&named);
+        return Err(if unreachable { ApiError::not_run(named) } else { ApiError::page_not_found() });
     }
     if !methods.contains(&info.method.as_str()) {
         return Err(ApiError::method_not_allowed());

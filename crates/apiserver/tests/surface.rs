@@ -412,3 +412,15 @@ async fn large_answers_are_packed() {
     }
     assert_eq!(sizes, [false, true, true]);
 }
+
+#[tokio::test]
+async fn what_needs_containers_says_that_there_are_none() {
+    let client = Client::new(Config::default()).await;
+    for path in ["pods/a/log", "pods/a/exec", "pods/a/proxy", "services/a/proxy"] {
+        let got = client.get(&format!("/api/v1/namespaces/default/{path}"), &[]).await;
+        assert_eq!(got.code, 501, "{path}");
+        let message = got.json()["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.starts_with("pods are stored on this server, not run"), "{message}");
+    }
+    assert_eq!(client.get("/api/v1/namespaces/default/pods/a/nothing", &[]).await.code, 404);
+}
