@@ -67,6 +67,7 @@ tasks
                               kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
     --record                    run them on the real one only, and write their recordings anew
     --real                      compare the real one with its recordings
+    --meant                     show what differs as the scripts say, too
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it

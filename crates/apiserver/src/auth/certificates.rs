@@ -335,11 +335,13 @@ impl Certificates {
         let expires = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
         // What ends with the authority can't be renewed to last longer.
         let long = expires > self.now + LIFE / 2 || expires >= self.ca_expires && expires > self.now;
+        // A clock that was ahead has signed what is good later.
+        let begun = u64::try_from(parsed.validity().not_before.timestamp()).ok()? <= self.now;
         let known = names_of(&parsed);
         let own = KeyPair::from_pem(key).ok()?.public_key_raw()
             == parsed.public_key().subject_public_key.data.as_ref();
         let pair = || Pair { certificate: certificate.to_owned(), key: key.to_owned() };
-        (long && own && names.iter().all(|name| known.contains(&canonical(name)))).then(pair)
+        (begun && long && own && names.iter().all(|name| known.contains(&canonical(name)))).then(pair)
     }
 
     fn sign_server(&self, names: &[String]) -> Result<Pair, CertificateError> {
