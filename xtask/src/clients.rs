@@ -625,7 +625,8 @@ impl Normaliser {
             (r"( ago)? \(x\d+ over AGE\)", "$1"),
             (r#"(resourceVersion"?: ?"?|resourceVersion:)\d+"#, "${1}RV"),
             (r"(Resource Version:? +)\d+", "${1}RV"),
-            (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
+            // The real one's range, and ours.
+            (r"\b10\.(0|9[6-9]|10\d|11[01])\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
             (r"\b10\.(244|[1-9]\d*)\.\d{1,3}\.\d{1,3}\b", "POD-IP"),
             (r"127\.0\.0\.1:\d+", "HOST"),
             (r"\bnodePort: 3\d{4}\b", "nodePort: PORT"),
