@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use settled_conformance::IDENTITIES;
 
+use crate::measure::Table;
 use crate::oracle::{self, Oracle, Program};
 use crate::server::{self, Kind, Server};
 use crate::{Outcome, corpora, process};
@@ -120,6 +121,7 @@ struct Said {
 struct Flags<'f> {
     record: bool,
     real: bool,
+    meant: bool,
     names: Vec<&'f str>,
 }
 
@@ -130,6 +132,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         match *word {
             "--record" => flags.record = true,
             "--real" => flags.real = true,
+            "--meant" => flags.meant = true,
             flag if flag.starts_with('-') => return Err(format!("no such flag: {flag}").into()),
             name => flags.names.push(name),
         }
@@ -141,6 +144,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         }
     }
     let mut equal = true;
+    let mut table = Table::new(["suite", "scripts", "seconds", ""]);
     for (suite, kind, beside) in SUITES {
         let wanted = |name: &str| {
             flags.names.is_empty()
@@ -151,8 +155,19 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
             continue;
         }
         let kind = if flags.record || flags.real { Kind::Real } else { kind };
-        equal &= run_suite(suite, &scripts, kind, beside, flags.record)?;
+        let start = Instant::now();
+        let same = run_suite(suite, &scripts, kind, beside, &flags)?;
+        equal &= same;
+        let outcome = if same { "" } else { "FAILED" };
+        table.row([
+            suite.to_owned(),
+            scripts.len().to_string(),
+            format!("{:.1}", start.elapsed().as_secs_f64()),
+            outcome.to_owned(),
+        ]);
     }
+    println!();
+    table.print();
     Ok(equal)
 }
 
@@ -184,7 +199,7 @@ fn run_suite(
     scripts: &BTreeMap<String, Script>,
     kind: Kind,
     beside: Beside,
-    record: bool,
+    flags: &Flags<'_>,
 ) -> Outcome<bool> {
     let Some(mut server) = server::start(kind)? else { return Ok(true) };
     let Some(place) = Place::new(&server)? else { return Ok(true) };
@@ -205,7 +220,7 @@ fn run_suite(
         let said = place.script(name, script, kind, &mut server, &normaliser)?;
         let file = folder(suite).join(format!("{name}.txt"));
         let took = start.elapsed().as_secs_f64();
-        if record {
+        if flags.record {
             fs::write(&file, to_text(&said))?;
             println!("  {name}: {} commands recorded, {took:.1} s", said.len());
             continue;
@@ -216,25 +231,29 @@ fn run_suite(
             "  {name}: {} commands, {} as recorded, {} differ as said, {} differ; {took:.1} s",
             said.len(),
             outcome.equal,
-            outcome.meant,
+            outcome.meant.len(),
             outcome.wrong.len(),
         );
         for wrong in &outcome.wrong {
             println!("{wrong}");
+        }
+        for meant in outcome.meant.iter().filter(|_| flags.meant) {
+            println!("{meant}");
         }
         for begins in outcome.never {
             println!("    no longer differs, so the script need not say so: {begins}");
         }
         equal &= outcome.wrong.is_empty();
     }
-    components.report(suite, record, !equal, &normaliser)?;
+    components.report(suite, flags.record, !equal, &normaliser)?;
     Ok(equal)
 }
 
 #[derive(Default)]
 struct Compared {
     equal: usize,
-    meant: usize,
+    /// What differs as the script says.
+    meant: Vec<String>,
     wrong: Vec<String>,
     /// What may differ and did not.
     never: Vec<String>,
@@ -255,7 +274,7 @@ fn compare(script: &Script, recorded: &[Said], said: &[Said]) -> Compared {
             outcome.equal += 1;
         } else if let Some(begins) = script.differs.keys().find(|begins| said.command.starts_with(*begins)) {
             differed.insert(begins);
-            outcome.meant += 1;
+            outcome.meant.push(difference(recorded, said));
         } else {
             outcome.wrong.push(difference(recorded, said));
         }
@@ -606,7 +625,8 @@ impl Normaliser {
             (r"( ago)? \(x\d+ over AGE\)", "$1"),
             (r#"(resourceVersion"?: ?"?|resourceVersion:)\d+"#, "${1}RV"),
             (r"(Resource Version:? +)\d+", "${1}RV"),
-            (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
+            // The real one's range, and ours.
+            (r"\b10\.(0|9[6-9]|10\d|11[01])\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
             (r"\b10\.(244|[1-9]\d*)\.\d{1,3}\.\d{1,3}\b", "POD-IP"),
             (r"127\.0\.0\.1:\d+", "HOST"),
             (r"\bnodePort: 3\d{4}\b", "nodePort: PORT"),

@@ -1,322 +1,347 @@
-//! Faults: the API server is killed in the middle of its work, again and again, and must keep its word.
+//! Faults: what befalls `settled serve` from outside, and what it must go on to keep.
 //!
-//! What was acknowledged is there after the restart, with the revision that was acknowledged; what was not is there as a
-//! whole or not at all; no revision is given out twice.
+//! Each fault has a server of its own, the program as users have it, behind a socket. It passes if nothing is wrong with
+//! what clients saw, the process still runs, and nothing in it panicked.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod clock;
+mod disk;
+mod garbage;
+mod kill;
+mod open;
+mod slow;
+mod socket;
+mod watchers;
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use settled_conformance::{Request, Target as _};
+use settled_conformance::{Request, Response, Target as _};
 
+use crate::measure::Table;
 use crate::wire::Client;
-use crate::{Outcome, corpora, process, server};
+use crate::{Outcome, server};
 
-/// How many clients write at once.
-const WRITERS: usize = 8;
-/// Cycles, unless the user says otherwise.
-const CYCLES: usize = 1000;
 /// A server that isn't ready by then never will be.
 const PATIENCE: Duration = Duration::from_secs(30);
+const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
+/// More than this is no bounded memory, whatever is done to the server.
+const MOST_MEMORY: u64 = 512 << 20;
 
-/// The versions of an object that were asked for, and the last one that was acknowledged: number and revision.
-#[derive(Clone, Debug, Default)]
-struct Promise {
-    asked: u64,
-    acknowledged: Option<(u64, u64)>,
+/// What a fault is given.
+#[derive(Clone, Debug)]
+struct Setting {
+    /// A folder of its own.
+    folder: PathBuf,
+    seed: u64,
+    /// As much as fits into CI.
+    quick: bool,
+    cycles: Option<usize>,
 }
 
-/// Runs `faults [kill] [--cycles N] [--seed N]` or `faults watchers [--seed N]`.
+/// What a fault comes to.
+#[derive(Debug, Default)]
+struct Report {
+    /// What was done, for the listing.
+    told: Vec<String>,
+    /// What should not be. None: it passes.
+    wrong: Vec<String>,
+    /// Why it can't be tried on this machine.
+    skipped: Option<String>,
+}
+
+impl Report {
+    fn tell(&mut self, what: String) {
+        self.told.push(what);
+    }
+
+    /// Notes it unless all is well.
+    fn expect(&mut self, well: bool, otherwise: impl FnOnce() -> String) {
+        if !well {
+            self.wrong.push(otherwise());
+        }
+    }
+}
+
+type Fault = fn(&Setting) -> Outcome<Report>;
+
+/// All of them. Half-open connections come first: most of that is waiting, and goes on beside the others.
+const FAULTS: [(&str, Fault); 7] = [
+    ("connections", open::run),
+    ("kill", kill::run),
+    ("watchers", watchers::run),
+    ("disk", disk::run),
+    ("clock", clock::run),
+    ("slow", slow::run),
+    ("garbage", garbage::run),
+];
+
+/// Runs `faults [FAULT…] [--quick] [--seed N] [--cycles N]`; false when something was lost, or skipped where it must not be.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
-    if let ["watchers", rest @ ..] = words {
-        return watchers(rest);
-    }
-    let (mut cycles, mut seed) = (CYCLES, 1_u64);
-    let mut words = words.iter().filter(|word| **word != "kill");
+    let mut names = Vec::new();
+    let mut setting = Setting { folder: PathBuf::new(), seed: 1, quick: false, cycles: None };
+    let mut words = words.iter();
     while let Some(word) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{word} needs a number"))?.parse::<u64>()?;
+        let mut number =
+            || -> Outcome<u64> { Ok(words.next().ok_or_else(|| format!("{word} needs a number"))?.parse()?) };
         match *word {
-            "--cycles" => cycles = usize::try_from(value)?,
-            "--seed" => seed = value,
-            unknown => return Err(format!("no such flag: {unknown}").into()),
+            "--quick" => setting.quick = true,
+            "--seed" => setting.seed = number()?,
+            "--cycles" => setting.cycles = Some(usize::try_from(number()?)?),
+            name if FAULTS.iter().any(|(known, _)| *known == name) => names.push(name),
+            unknown => return Err(format!("no such fault or flag: {unknown}").into()),
         }
     }
-    println!("{cycles} cycles of kill -9 under {WRITERS} writers, seed {seed}");
-    let folder = std::env::temp_dir().join(format!("settled-faults-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let result = kill(&folder, cycles, seed);
-    if matches!(result, Ok(true)) {
-        std::fs::remove_dir_all(&folder)?;
+    println!("seed {}{}", setting.seed, if setting.quick { ", quick" } else { "" });
+    // Built before anything is timed.
+    server::binary()?;
+    let wanted = |name: &str| names.is_empty() || names.contains(&name);
+    let mut table = Table::new(["fault", "seconds", "outcome"]);
+    let mut well = true;
+    thread::scope(|scope| -> Outcome<()> {
+        let mut later = None;
+        let mut tell = |name: &str, (took, report): (Duration, Outcome<Report>)| {
+            println!("\n{name}");
+            let report =
+                report.unwrap_or_else(|error| Report { wrong: vec![error.to_string()], ..Report::default() });
+            report.told.iter().for_each(|line| println!("  {line}"));
+            report.wrong.iter().take(20).for_each(|line| println!("  WRONG: {line}"));
+            if report.wrong.len() > 20 {
+                println!("  and {} more", report.wrong.len() - 20);
+            }
+            let outcome = match &report.skipped {
+                Some(why) => {
+                    println!("  SKIPPED: {why}");
+                    well &= std::env::var("CI").is_ok_and(|ci| ci == "true").then_some(()).is_none();
+                    "skipped"
+                }
+                None if report.wrong.is_empty() => "passed",
+                None => "FAILED",
+            };
+            well &= report.wrong.is_empty();
+            table.row([name.to_owned(), format!("{:.1}", took.as_secs_f64()), outcome.to_owned()]);
+        };
+        for (name, fault) in FAULTS.into_iter().filter(|(name, _)| wanted(name)) {
+            let setting = setting.clone();
+            let one = move || timed(name, fault, setting);
+            if name == "connections" {
+                later = Some((name, scope.spawn(one)));
+            } else {
+                tell(name, one());
+            }
+        }
+        if let Some((name, thread)) = later {
+            tell(name, thread.join().map_err(|_| "a thread failed")?);
+        }
+        Ok(())
+    })?;
+    println!();
+    table.print();
+    Ok(well)
+}
+
+/// Runs one in a folder of its own, which stays if something is wrong.
+fn timed(name: &str, fault: Fault, mut setting: Setting) -> (Duration, Outcome<Report>) {
+    let start = Instant::now();
+    setting.folder = std::env::temp_dir().join(format!("settled-faults-{name}-{}", std::process::id()));
+    let mut report = fs::create_dir_all(&setting.folder)
+        .map_err(Into::into)
+        .and_then(|()| fault(&setting))
+        .unwrap_or_else(|error| Report { wrong: vec![error.to_string()], ..Report::default() });
+    if report.wrong.is_empty() {
+        drop(fs::remove_dir_all(&setting.folder));
     } else {
-        println!("the data are kept in {}", folder.display());
+        report.tell(format!("its data and logs are in {}", setting.folder.display()));
     }
-    result
+    (start.elapsed(), Ok(report))
 }
 
-/// 200 writers and 50 watchers that begin anywhere: a test of the server's crate that takes too long to be run each time.
-fn watchers(words: &[&str]) -> Outcome<bool> {
-    let mut command = Command::new("cargo");
-    command.args(["test", "--release", "--locked", "--package", "settled-apiserver", "--test", "main"]);
-    command.args(["watching::", "--", "--include-ignored", "--nocapture"]);
-    match words {
-        [] => {}
-        ["--seed", seed] => {
-            command.env("SETTLED_SEED", seed.parse::<u64>()?.to_string());
-        }
-        [unknown, ..] => return Err(format!("no such flag: {unknown}").into()),
-    }
-    process::passes(command.current_dir(corpora::root()))
-}
-
+/// A running server. It is killed when this is dropped.
 struct Running {
     child: Child,
     client: Arc<Client>,
+    address: SocketAddr,
+    ca: PathBuf,
+    log: PathBuf,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         // SIGKILL: nothing is flushed, nobody says goodbye.
-        let _gone_already = self.child.kill();
-        let _reaped = self.child.wait();
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
-fn start(folder: &Path) -> Outcome<Running> {
-    let config = folder.join("admin.kubeconfig");
+/// Where objects are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    InMemory,
+    OnDisk,
+}
+
+/// `settled serve`, about to be run: its data below the folder, its log in the folder.
+fn serve(folder: &Path, kept: Kept) -> Outcome<Command> {
+    let tokens = folder.join("tokens.csv");
+    fs::write(&tokens, settled_conformance::token_file())?;
+    let mut command = Command::new(server::binary()?);
+    command.args(["serve", "--port", "0", "--token-auth-file"]).arg(tokens);
+    command.arg("--data-dir").arg(folder.join("data"));
+    command.args((kept == Kept::InMemory).then_some("--memory"));
+    Ok(command)
+}
+
+/// Starts a server whose data folder is seen here as `data`, and waits until it listens.
+fn start(folder: &Path, mut command: Command, data: impl Fn(u32) -> PathBuf) -> Outcome<Running> {
+    let log = folder.join("server.log");
+    let stderr = File::options().create(true).append(true).open(&log)?;
     // That of the last start names another port.
-    if config.exists() {
-        std::fs::remove_file(&config)?;
-    }
-    let child = Command::new(server::binary()?)
-        .args(["serve", "--port", "0", "--token-auth-file"])
-        .arg(tokens(folder)?)
-        .arg("--data-dir")
-        .arg(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(folder.join("server.log"))?)
-        .spawn()?;
+    drop(fs::remove_file(folder.join("data/admin.kubeconfig")));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn()?;
+    let config = data(child.id()).join("admin.kubeconfig");
     let begun = Instant::now();
     loop {
-        if let Some((url, certificate)) = std::fs::read(&config).ok().and_then(|text| server::cluster(&text))
-        {
+        if let Some((url, certificate)) = fs::read(&config).ok().and_then(|text| server::cluster(&text)) {
             let ca = folder.join("ca-of-clients.crt");
-            std::fs::write(&ca, certificate)?;
+            fs::write(&ca, certificate)?;
             let client = Arc::new(Client::new(&url, &ca)?);
-            return Ok(Running { child, client });
+            let address = url.trim_start_matches("https://").parse()?;
+            return Ok(Running { child, client, address, ca, log });
         }
-        if begun.elapsed() > PATIENCE {
-            let log = std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
-            return Err(format!("the server does not come back: {log}").into());
+        let ended = child.try_wait()?;
+        if ended.is_some() || begun.elapsed() > PATIENCE {
+            drop(child.kill());
+            drop(child.wait());
+            let ended =
+                ended.map_or_else(|| "is not ready".to_owned(), |status| format!("ended with {status}"));
+            return Err(format!("the server {ended}: {}", last_lines(&log)).into());
         }
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-fn tokens(folder: &Path) -> Outcome<PathBuf> {
-    let path = folder.join("tokens.csv");
-    std::fs::write(&path, settled_conformance::token_file())?;
-    Ok(path)
+/// The usual case: a server with its data in the folder.
+fn begin(folder: &Path, kept: Kept) -> Outcome<Running> {
+    start(folder, serve(folder, kept)?, |_| folder.join("data"))
 }
 
-fn request(method: &str, path: String, body: &Value) -> Request {
+fn last_lines(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.trim_end().lines().rev().take(5).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+}
+
+impl Running {
+    /// What is wrong with the process itself.
+    fn check(&mut self, report: &mut Report) -> Outcome<()> {
+        if let Some(status) = self.child.try_wait()? {
+            report.wrong.push(format!("the server ended by itself with {status}: {}", last_lines(&self.log)));
+        }
+        let text = fs::read_to_string(&self.log)?;
+        for line in text.lines().filter(|line| line.contains("panicked at") || line.contains("overflowed")) {
+            report.wrong.push(line.to_owned());
+        }
+        if let Some(peak) = self.memory("VmHWM:") {
+            report.tell(format!("at most {} MB of memory", peak >> 20));
+            report.expect(peak < MOST_MEMORY, || format!("{} MB of memory", peak >> 20));
+        }
+        Ok(())
+    }
+
+    /// A line of `/proc/ID/status`, in bytes.
+    fn memory(&self, line: &str) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let value = status.lines().find_map(|one| one.strip_prefix(line))?;
+        let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kibibytes * 1024)
+    }
+
+    fn send(&self, method: &str, path: &str, body: &Value) -> Outcome<Response> {
+        let answer = self.client.send(&request(method, path, body));
+        answer.map_err(|error| format!("{method} {path}: {error}").into())
+    }
+
+    /// The objects of a collection, and the list's revision.
+    fn list(&self, path: &str) -> Outcome<(Vec<Value>, u64)> {
+        let answer = self.send("GET", path, &Value::Null)?;
+        if answer.status != 200 {
+            return Err(format!("GET {path}: {} {}", answer.status, text(&answer.body)).into());
+        }
+        let mut list: Value = serde_json::from_slice(&answer.body)?;
+        let at = revision(&list).ok_or("the list has no revision")?;
+        match list.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => Ok((items, at)),
+            _ => Err(format!("GET {path}: there are no items").into()),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().take(500).collect()
+}
+
+fn request(method: &str, path: &str, body: &Value) -> Request {
+    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     Request {
         method: method.to_owned(),
-        path,
+        path: path.to_owned(),
         user: "admin".to_owned(),
-        headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+        headers: vec![("Content-Type".to_owned(), kind.to_owned())],
         body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() },
     }
 }
 
-const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
+/// A ConfigMap with so many bytes in it.
+fn config_map(name: &str, version: u64, bytes: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+        "data": {"version": version.to_string(), "padding": "x".repeat(bytes)},
+    })
+}
+
+fn number(value: Option<&Value>) -> Option<u64> {
+    value?.as_str()?.parse().ok()
+}
+
+fn revision(object: &Value) -> Option<u64> {
+    number(object.pointer("/metadata/resourceVersion"))
+}
+
+fn name_of(object: &Value) -> &str {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+}
 
 /// Something that looks like chance and is the same for the same seed.
 struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    fn next(&mut self) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % sides
+        z ^ (z >> 31)
     }
-}
 
-fn kill(folder: &Path, cycles: usize, seed: u64) -> Outcome<bool> {
-    let promises: Arc<Mutex<BTreeMap<String, Promise>>> = Arc::default();
-    let mut dice = Dice(seed);
-    let (mut highest, mut writes, mut slowest) = (0_u64, 0_usize, Duration::ZERO);
-    for cycle in 0..=cycles {
-        let begun = Instant::now();
-        let running = start(folder)?;
-        let found = check(&running.client, &promises, &mut highest)?;
-        if !found.is_empty() {
-            println!("cycle {cycle}: {}", found.join("\ncycle {cycle}: "));
-            return Ok(false);
-        }
-        slowest = slowest.max(begun.elapsed());
-        if cycle == cycles {
-            break;
-        }
-        let client = running.client.clone();
-        let stop = Arc::new(AtomicBool::new(false));
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| {
-                let (client, promises, stop) = (client.clone(), promises.clone(), stop.clone());
-                thread::spawn(move || write(&client, &promises, &stop, cycle, writer))
-            })
-            .collect();
-        thread::sleep(Duration::from_millis(15 + dice.roll(100)));
-        drop(running);
-        stop.store(true, Ordering::Release);
-        for writer in writers {
-            writes += writer.join().map_err(|_| "a writer failed")?;
-        }
-        if cycle % 100 == 99 {
-            println!("{} cycles, {writes} acknowledged writes, revision {highest}", cycle + 1);
-        }
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.next() % sides
     }
-    println!(
-        "nothing lost, no revision twice; {writes} acknowledged writes, slowest start {} ms",
-        slowest.as_millis()
-    );
-    Ok(true)
-}
 
-/// Creates objects and changes them, as fast as they are acknowledged. Gives how many were.
-fn write(
-    client: &Client,
-    promises: &Mutex<BTreeMap<String, Promise>>,
-    stop: &AtomicBool,
-    cycle: usize,
-    writer: usize,
-) -> usize {
-    let note = |name: &str, change: &dyn Fn(&mut Promise)| {
-        if let Ok(mut promises) = promises.lock() {
-            change(promises.entry(name.to_owned()).or_default());
-        }
-    };
-    let mut acknowledged = 0;
-    // Few names that come again: objects that grow old are changed after many restarts.
-    let mut number = 0;
-    while !stop.load(Ordering::Acquire) {
-        number += 1;
-        let name = format!("w{writer}-{}", (cycle + number) % 40);
-        let known =
-            promises.lock().ok().and_then(|promises| promises.get(&name).cloned()).unwrap_or_default();
-        let version = known.asked + 1;
-        note(&name, &|promise| promise.asked = version);
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
-            "data": {"version": version.to_string(), "padding": "x".repeat(200)},
-        });
-        let request = if known.asked == 0 {
-            request("POST", COLLECTION.to_owned(), &object)
-        } else {
-            request("PUT", format!("{COLLECTION}/{name}"), &object)
-        };
-        let Ok(answer) = client.send(&request) else { continue };
-        if answer.status == 404 || answer.status == 409 {
-            // A create that was not acknowledged: it was lost, or it was not.
-            let again = if answer.status == 404 {
-                self::request("POST", COLLECTION.to_owned(), &object)
-            } else {
-                self::request("PUT", format!("{COLLECTION}/{name}"), &object)
-            };
-            let Ok(answer) = client.send(&again) else { continue };
-            acknowledged += usize::from(keep(&answer.body, answer.status, version, &name, &note));
-            continue;
-        }
-        acknowledged += usize::from(keep(&answer.body, answer.status, version, &name, &note));
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() >> 33).unwrap_or(0) % bound.max(1)
     }
-    acknowledged
-}
 
-/// Writes down what becomes of an object.
-type Note<'a> = dyn Fn(&str, &dyn Fn(&mut Promise)) + 'a;
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
 
-fn keep(body: &[u8], status: u16, version: u64, name: &str, note: &Note<'_>) -> bool {
-    let object: Value = serde_json::from_slice(body).unwrap_or_default();
-    let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-    let (200 | 201, Some(Ok(revision))) = (status, revision.map(str::parse::<u64>)) else { return false };
-    note(name, &|promise| promise.acknowledged = Some((version, revision)));
-    true
-}
-
-/// What is wrong after a restart.
-fn check(
-    client: &Client,
-    promises: &Mutex<BTreeMap<String, Promise>>,
-    highest: &mut u64,
-) -> Outcome<Vec<String>> {
-    let answer = client
-        .send(&request("GET", COLLECTION.to_owned(), &Value::Null))
-        .map_err(|error| error.to_string())?;
-    let list: Value = serde_json::from_slice(&answer.body)?;
-    let number =
-        |value: Option<&Value>| value.and_then(Value::as_str).and_then(|text| text.parse::<u64>().ok());
-    let current = number(list.pointer("/metadata/resourceVersion")).ok_or("the list has no revision")?;
-    let mut promises = promises.lock().map_err(|_| "a writer failed")?;
-    let mut wrong = Vec::new();
-    let before =
-        promises.values().filter_map(|promise| promise.acknowledged).map(|(_, revision)| revision).max();
-    let before = before.unwrap_or_default().max(*highest);
-    if current < before {
-        wrong.push(format!("revision {before} was given out; the server is back at {current}"));
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        (0..self.below(most + 1)).map(|_| self.next().to_le_bytes()[0]).collect()
     }
-    *highest = current;
-    let (mut seen, mut revisions) = (BTreeSet::new(), BTreeSet::new());
-    for item in list.get("items").and_then(Value::as_array).into_iter().flatten() {
-        let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        if !name.starts_with('w') {
-            continue;
-        }
-        seen.insert(name.to_owned());
-        let stored =
-            (number(item.pointer("/data/version")), number(item.pointer("/metadata/resourceVersion")));
-        let (Some(version), Some(revision)) = stored else {
-            wrong.push(format!("{name} is not whole: {item}"));
-            continue;
-        };
-        if !revisions.insert(revision) {
-            wrong.push(format!("revision {revision} is that of two objects"));
-        }
-        let promise = promises.entry(name.to_owned()).or_default();
-        let asked = promise.asked;
-        match promise.acknowledged {
-            Some((acknowledged, at)) if version < acknowledged => {
-                wrong.push(format!(
-                    "{name}: version {acknowledged} was acknowledged at {at}, {version} is there"
-                ));
-            }
-            Some((acknowledged, at)) if version == acknowledged && revision != at => {
-                wrong.push(format!(
-                    "{name}: version {version} was acknowledged at {at}, and is there at {revision}"
-                ));
-            }
-            _ if version > asked => wrong.push(format!("{name}: version {version} was never asked for")),
-            // What came late counts from now on.
-            _ => promise.acknowledged = Some((version, revision)),
-        }
-    }
-    for (name, promise) in promises.iter_mut() {
-        match promise.acknowledged {
-            Some((version, at)) if !seen.contains(name) => {
-                wrong.push(format!(
-                    "{name}: version {version} was acknowledged at {at}, and the object is gone"
-                ));
-            }
-            None if !seen.contains(name) => promise.asked = 0,
-            _ => {}
-        }
-    }
-    Ok(wrong)
 }

@@ -4,7 +4,6 @@
 
 mod accuracy;
 mod apiserver;
-mod apply;
 mod argo;
 mod bench_apiserver;
 mod bench_rules;
@@ -12,26 +11,25 @@ mod bench_status;
 mod bench_verdict;
 mod builtins;
 mod callgrind;
-mod cel;
 mod clients;
 mod corpora;
+mod differential;
 mod faults;
 mod generate;
 mod load;
 mod measure;
 mod oracle;
 mod parity;
-mod patch;
 mod process;
 mod protobuf;
-mod schema;
-mod selectors;
 mod server;
 mod wire;
 mod yaml_golden;
 
 use std::error::Error;
 use std::process::ExitCode;
+
+use differential::Size;
 
 /// What a task ends with: whether all was well, or why it could not be done at all.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -41,15 +39,21 @@ usage: cargo xtask TASK
 
 tasks
   ci                          everything that .ci/run does
-  conformance [SUITE…]        foreign oracles against ours; the first four unless named:
+  conformance [--full] [SUITE]
+                              foreign oracles against ours; all but the last, in a quick size, unless one is named:
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
+    argo                        Argo CD's health checks in our sandbox against their published tests
     managed-fields              server-side apply against structured-merge-diff and apimachinery
     cel                         validation rules of CRDs against apiextensions-apiserver
     patch                       the API's patches against apimachinery and evanphx/json-patch
+    schema                      schemas of CustomResourceDefinitions against apiextensions-apiserver
     selectors                   selectors, JSON paths and Accept headers against Go's libraries
     protobuf                    bodies in protobuf against Kubernetes' own libraries
       --record                    write the sample of the tests anew
+      the last six:
+      --quick                     as many questions as a run of all suites asks; all of them unless said
+      --seed N                    other questions
     apiserver [FLAG…]           the API server against the real kube-apiserver
       --record                    run the real one only, and write its answers anew
       --recorded                  compare with the recorded answers: no Go is needed
@@ -59,19 +63,25 @@ tasks
                                   only the random walk of that seed (20,000 operations)
       --server URL --token TOKEN --ca FILE
                                   compare a server that runs already instead of starting ours
-    schema                      schemas of CustomResourceDefinitions against apiextensions-apiserver
-    argo                        Argo CD's health checks in our sandbox against their published tests
   clients [SUITE[/SCRIPT]…]   real clients' scripts on ours, against what they said on the real kube-apiserver:
                               kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
     --record                    run them on the real one only, and write their recordings anew
     --real                      compare the real one with its recordings
+    --meant                     show what differs as the scripts say, too
   accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
   generate builtins           the data of the API server's built-in kinds, from upstream's published documents
-  faults [--cycles N] [--seed N]
-                              `settled serve`, killed again and again while it writes
-  faults watchers [--seed N]  200 writers and 50 watchers: each watcher ends with what a list has
+  faults [FAULT…] [--quick] [--seed N]
+                              what befalls `settled serve`, and what it keeps to; all unless named:
+    connections                 half open ones: half a greeting, half a request, half a body
+    kill [--cycles N]           killed again and again while it writes (1,000 cycles)
+    watchers                    200 writers and 50 watchers: each watcher ends with what a list has
+    disk                        a full one, and starts on it
+    clock                       jumps by hours and by centuries
+    slow                        watchers that don't read
+    garbage                     bytes that are no TLS, no HTTP/1.1, no HTTP/2
+    --quick                     as much as fits into CI
   bench rules                 what a compiled rule costs, and the pack's load, and the same rule in Lua
     --smoke                     few, short rounds; nothing fails
   bench verdict               bytes to verdict, side by side with Go's decoder
@@ -108,25 +118,18 @@ fn run(words: &[&str]) -> Outcome<bool> {
             Ok(true)
         }
         ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
-        ["conformance"] => {
-            // All of them, whatever the first ones say.
-            let all = [parity::run(&[])?, yaml_golden::run()?, argo::run()?, apply::run()?];
-            Ok(all.iter().all(|equal| *equal))
-        }
+        ["conformance"] => conformance(Size::QUICK),
+        ["conformance", "--full"] => conformance(Size::FULL),
         ["faults", flags @ ..] => faults::run(flags),
         ["conformance", "kstatus", files @ ..] => parity::run(files),
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
-        ["conformance", "managed-fields"] => apply::run(),
-        ["conformance", "cel"] => cel::run(),
-        ["conformance", "patch"] => patch::run(),
-        ["conformance", "selectors"] => selectors::run(),
-        ["conformance", "protobuf", flags @ ..] => {
-            let [record] = flagged(flags, ["--record"])?;
-            protobuf::run(record)
-        }
         ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
-        ["conformance", "schema"] => schema::run(),
+        ["conformance", "protobuf", "--record"] => protobuf::record(),
+        ["conformance", suite, flags @ ..] => {
+            let suite = differential::find(suite).ok_or_else(|| format!("no such suite: {suite}"))?;
+            suite.run(Size::parse(flags)?)
+        }
         ["clients", words @ ..] => clients::run(words),
         ["accuracy", flags @ ..] => {
             let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
@@ -156,6 +159,29 @@ fn run(words: &[&str]) -> Outcome<bool> {
         [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
         _ => Err(format!("no such task: {}\n\n{USAGE}", words.join(" ")).into()),
     }
+}
+
+/// All suites but that of the API server, whatever the first ones say.
+fn conformance(size: Size) -> Outcome<bool> {
+    let mut equal = true;
+    let mut table = measure::Table::new(["suite", "seconds", ""]);
+    let mut one = |name: &str, run: &dyn Fn() -> Outcome<bool>| -> Outcome<()> {
+        let start = std::time::Instant::now();
+        let passed = run()?;
+        equal &= passed;
+        let outcome = if passed { "" } else { "FAILED" };
+        table.row([name.to_owned(), format!("{:.1}", start.elapsed().as_secs_f64()), outcome.to_owned()]);
+        Ok(())
+    };
+    one("kstatus", &|| parity::run(&[]))?;
+    one("yaml", &yaml_golden::run)?;
+    one("argo", &argo::run)?;
+    for suite in &differential::SUITES {
+        one(suite.name, &|| suite.run(size))?;
+    }
+    println!();
+    table.print();
+    Ok(equal)
 }
 
 /// Which of the known flags were given.

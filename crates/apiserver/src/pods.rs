@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_store::{Write, WriteError};
 
+use crate::builtin::quality_of_service;
 use crate::core::{Call, Core, Target, write_failed};
 use crate::definition::{Part, stored_as};
 use crate::error::{ApiError, Cause, GroupResource};
@@ -452,6 +453,12 @@ pub(crate) fn only_part(part: Part, new: &mut Value, old: &Value) {
 
 /// What is wrong with a write to a part of a pod.
 pub(crate) fn validate_part(part: Part, new: &Value, old: &Value) -> Vec<Cause> {
+    if part == Part::Resize {
+        let class = &old["status"]["qosClass"];
+        let changes = class.is_string() && *class != quality_of_service(new);
+        let why = "Pod QOS Class may not change as a result of resizing";
+        return changes.then(|| crate::metadata::invalid("spec", class, why)).into_iter().collect();
+    }
     if part != Part::Ephemeral {
         return Vec::new();
     }

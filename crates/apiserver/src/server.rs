@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -402,26 +403,41 @@ async fn connect(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, open: watch
     };
     let Ok(Ok(stream)) = greeting else { return };
     let (_, session) = stream.get_ref();
+    let h2 = session.alpn_protocol() == Some(b"h2");
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let user = match certificate.map(|certificate| user_of(certificate)) {
         None => None,
         Some(Ok(user)) => user,
         Some(Err(_)) => return,
     };
-    serve(api, stream, user).await;
+    serve(api, stream, user, h2).await;
 }
 
 async fn serve(
     api: Arc<Api>,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     user: Option<User>,
+    h2: bool,
 ) {
     let mut stopping = api.core.host.stopping.subscribe();
+    let asked = Arc::new(AtomicBool::new(false));
+    let silent = {
+        let asked = asked.clone();
+        async move {
+            tokio::time::sleep(GREETING).await;
+            if asked.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
     let service = service_fn(move |request: Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
         let (api, user) = (api.clone(), user.clone());
         async move { Ok::<_, std::convert::Infallible>(api.handle(user, request).await) }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
+    // HTTP/2 is what was agreed on in the greeting, as upstream: the first bytes, from which it could be guessed, may never come.
+    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = if h2 { builder.http2_only() } else { builder.http1_only() };
     builder.http1().timer(TokioTimer::new()).header_read_timeout(GREETING).max_buf_size(64 * 1024);
     builder
         .http2()
@@ -434,6 +450,8 @@ async fn serve(
     // What a client does wrong ends its connection and nobody else's.
     tokio::select! {
         _ = connection.as_mut() => return,
+        // Nor is whoever greets and then asks for nothing.
+        () = silent => return,
         _ = stopping.wait_for(|stopping| *stopping) => connection.as_mut().graceful_shutdown(),
     }
     let _ended = tokio::time::timeout(DRAIN, connection).await;

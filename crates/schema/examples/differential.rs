@@ -25,6 +25,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+/// How often upstream is asked again where its answer differs.
+const TRIES: usize = 200;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [oracle, wanted, rest @ ..] = &arguments[..] else {
@@ -56,7 +59,7 @@ fn main() {
         let question = questions.pop().unwrap_or_else(|| harness::generate::question(&mut random));
         writeln!(to, "{question}").unwrap();
         let ours = harness::answer(&question);
-        let theirs: Value = serde_json::from_str(&from.next().unwrap().unwrap()).unwrap();
+        let mut theirs: Value = serde_json::from_str(&from.next().unwrap().unwrap()).unwrap();
         if let Some((_, wanted)) = &record
             && number < *wanted
         {
@@ -67,6 +70,14 @@ fn main() {
         count[0] += 1;
         count[2] += usize::from(theirs.get("failed").is_some());
         count[3] += usize::from(theirs.get("errors").is_some());
+        // Some of upstream's answers depend on the order in which Go walks through a map, which is random.
+        for _ in 0..TRIES {
+            if harness::same(&question, &ours, &theirs) {
+                break;
+            }
+            writeln!(to, "{question}").unwrap();
+            theirs = serde_json::from_str(&from.next().unwrap().unwrap()).unwrap();
+        }
         if harness::same(&question, &ours, &theirs) {
             count[1] += 1;
         } else {

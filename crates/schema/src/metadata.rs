@@ -23,7 +23,7 @@ impl Schema {
         root: bool,
         drop_malformed: bool,
     ) -> Result<Vec<String>, Vec<FieldError>> {
-        let mut coercer = Coercer { drop: drop_malformed, unknown: Vec::new(), size: 0, errors: Vec::new() };
+        let mut coercer = Coercer { drop: drop_malformed, ..Coercer::default() };
         coercer.coerce(object, self.root(), root, &Path::Nil);
         if coercer.errors.is_empty() {
             coercer.unknown.sort_unstable();
@@ -42,8 +42,11 @@ impl Schema {
     }
 }
 
+#[derive(Default)]
 struct Coercer {
     drop: bool,
+    /// Stop at the first error, as upstream: whoever shows the value then shows what was not reached as it was.
+    first: bool,
     unknown: Vec<String>,
     size: usize,
     errors: Vec<FieldError>,
@@ -60,18 +63,24 @@ pub(crate) fn coerce(
     drop: bool,
     path: &Path<'_>,
 ) -> Option<FieldError> {
-    let mut coercer = Coercer { drop, unknown: Vec::new(), size: 0, errors: Vec::new() };
+    let mut coercer = Coercer { drop, first: true, ..Coercer::default() };
     coercer.coerce(value, node, resource, path);
     coercer.errors.into_iter().next()
 }
 
 impl Coercer {
     fn coerce(&mut self, value: &mut Value, node: &Node, resource: bool, path: &Path<'_>) {
+        if self.is_done() {
+            return;
+        }
         match value {
             Value::Object(members) => {
                 let resource = resource || node.embedded;
                 if resource {
                     self.resource(members, path);
+                    if self.is_done() {
+                        return;
+                    }
                 }
                 for (key, member) in members.iter_mut() {
                     if let Some(one) = node.property(key) {
@@ -94,6 +103,10 @@ impl Coercer {
         }
     }
 
+    fn is_done(&self) -> bool {
+        self.first && !self.errors.is_empty()
+    }
+
     fn resource(&mut self, members: &mut Map<String, Value>, path: &Path<'_>) {
         for name in ["apiVersion", "kind"] {
             let Some(value) = members.get(name) else { continue };
@@ -106,6 +119,9 @@ impl Coercer {
                 let error = FieldError::invalid(path.child(name), value.clone(), "must be a string");
                 self.errors.push(error);
             }
+        }
+        if self.is_done() {
+            return;
         }
         let Some(metadata) = members.get("metadata") else { return };
         let at = path.child("metadata");

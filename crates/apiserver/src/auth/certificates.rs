@@ -30,8 +30,9 @@ use rcgen::{
 use ring::digest::{SHA256, digest};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::time_provider::TimeProvider;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::User;
@@ -253,7 +254,7 @@ impl Certificates {
         let chain = certificates_in(&self.serving.certificate).map_err(CertificateError::Tls)?;
         let key = PrivateKeyDer::from_pem_slice(self.serving.key.as_bytes())
             .map_err(|error| CertificateError::Tls(error.to_string()))?;
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        let mut config = rustls::ServerConfig::builder_with_details(provider, Arc::new(Clock))
             .with_safe_default_protocol_versions()
             .map_err(tls_error)?
             .with_client_cert_verifier(verifier)
@@ -335,11 +336,13 @@ impl Certificates {
         let expires = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
         // What ends with the authority can't be renewed to last longer.
         let long = expires > self.now + LIFE / 2 || expires >= self.ca_expires && expires > self.now;
+        // A clock that was ahead has signed what is good later.
+        let begun = u64::try_from(parsed.validity().not_before.timestamp()).ok()? <= self.now;
         let known = names_of(&parsed);
         let own = KeyPair::from_pem(key).ok()?.public_key_raw()
             == parsed.public_key().subject_public_key.data.as_ref();
         let pair = || Pair { certificate: certificate.to_owned(), key: key.to_owned() };
-        (long && own && names.iter().all(|name| known.contains(&canonical(name)))).then(pair)
+        (begun && long && own && names.iter().all(|name| known.contains(&canonical(name)))).then(pair)
     }
 
     fn sign_server(&self, names: &[String]) -> Result<Pair, CertificateError> {
@@ -645,6 +648,17 @@ fn pem(label: &str, der: &[u8]) -> String {
     }
     out.push_str(&format!("-----END {label}-----\n"));
     out
+}
+
+/// The time by which the certificates of clients are judged: 1970 at the least. The library's own clock panics before that.
+#[derive(Debug)]
+struct Clock;
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Some(UnixTime::since_unix_epoch(now.unwrap_or_default()))
+    }
 }
 
 fn seconds(options: &CertificateOptions) -> u64 {

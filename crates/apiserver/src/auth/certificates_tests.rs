@@ -203,6 +203,11 @@ fn a_second_start_finds_what_the_first_made() {
     let parsed = certificates_in(&last[0].serving.certificate).unwrap();
     let (_, parsed) = X509Certificate::from_der(&parsed[0]).unwrap();
     assert_eq!(u64::try_from(parsed.validity().not_after.timestamp()).unwrap(), NOW + AUTHORITY_LIFE);
+
+    // Once a clock that was ahead is put right: nobody would take what begins later.
+    let right = folder.open(&at(NOW)).unwrap();
+    assert_ne!(last[1].serving.certificate, right.serving.certificate);
+    assert_ne!(last[1].admin.certificate, right.admin.certificate);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) use convert::{convert, stored_as};
 pub(crate) use decode::{decode, decode_component, decode_map};
 pub(crate) use defaults::{default, fill_zeros};
 pub(crate) use packages::{bootstrap_rbac, components, document, packed, schemas, schemas_of};
-pub(crate) use prepare::prepare_create;
+pub(crate) use prepare::{prepare_create, quality_of_service};
 pub(crate) use protobuf::{component_of, message};
 pub(crate) use quantity::Quantity;
 pub(crate) use validate::{shown, validate, validate_content, validate_metadata, validate_status};

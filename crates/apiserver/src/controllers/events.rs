@@ -16,6 +16,9 @@ use super::PARALLEL;
 use super::feed::{Feed, News};
 use crate::core::Core;
 
+/// The clock may be set meanwhile: then others are due.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// Which Event goes when.
 #[derive(Debug, Default)]
 struct Expiry {
@@ -96,9 +99,9 @@ pub(super) async fn run(core: Arc<Core>, ttl: Duration) {
             });
         }
         while writes.join_next().await.is_some() {}
-        let wait = expiry
-            .next()
-            .map(|due| Duration::from_millis(u64::try_from(due.saturating_sub(now)).unwrap_or(0)));
+        let wait = expiry.next().map(|due| {
+            Duration::from_millis(u64::try_from(due.saturating_sub(now)).unwrap_or(0)).min(LONGEST_WAIT)
+        });
         let due = async {
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,

@@ -1,0 +1,139 @@
+//! Our libraries against Go's: an example of the crate makes questions up from a seed, asks one of our Go programs in
+//! `conformance/` too, and ends with 1 where the answers differ.
+
+use std::process::Command;
+
+use crate::oracle::{self, Oracle};
+use crate::{Outcome, corpora, process};
+
+const SEED: u64 = 1;
+
+/// What is compared, and how the example is asked for it.
+pub(crate) struct Suite {
+    /// Of the suite, and of the Go program's folder in `conformance/`.
+    pub(crate) name: &'static str,
+    package: &'static str,
+    example: &'static str,
+    /// Where unoptimized code would take most of the time. The others share what the tests have built.
+    release: bool,
+    runs: &'static [Run],
+}
+
+/// What stands before the number of questions; and how many of them in a quick run, and in a full one.
+type Run = (&'static [&'static str], u32, u32);
+
+pub(crate) const SUITES: [Suite; 6] = [
+    Suite {
+        name: "managed-fields",
+        package: "settled-managed-fields",
+        example: "differential",
+        release: true,
+        runs: &[(&["merge"], 80_000, 80_000), (&["kubernetes"], 25_000, 25_000), (&["schema"], 1_500, 1_500)],
+    },
+    Suite {
+        name: "cel",
+        package: "settled-cel",
+        example: "differential",
+        release: true,
+        runs: &[(&["crates/cel/tests/cases/recorded.jsonl"], 0, 0), (&["--random"], 2_000, 10_000)],
+    },
+    Suite {
+        name: "patch",
+        package: "settled-patch",
+        example: "differential",
+        release: true,
+        runs: &[
+            (&["json"], 20_000, 60_000),
+            (&["merge"], 10_000, 25_000),
+            (&["value"], 5_000, 5_000),
+            (&["strategic"], 20_000, 60_000),
+        ],
+    },
+    Suite {
+        name: "schema",
+        package: "settled-schema",
+        example: "differential",
+        release: true,
+        runs: &[(&[], 20_000, 60_000)],
+    },
+    Suite {
+        name: "selectors",
+        package: "settled-apiserver",
+        example: "selectors",
+        release: false,
+        runs: &[(&[], 60_000, 60_000)],
+    },
+    Suite {
+        name: "protobuf",
+        package: "settled-apiserver",
+        example: "protobuf",
+        release: false,
+        runs: &[(&[], 5_000, 30_000)],
+    },
+];
+
+/// How much is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    quick: bool,
+    seed: u64,
+}
+
+impl Size {
+    /// What a run of all suites asks.
+    pub(crate) const QUICK: Self = Self { quick: true, seed: SEED };
+    pub(crate) const FULL: Self = Self { quick: false, seed: SEED };
+
+    /// Reads `[--quick] [--seed N]`; all questions unless it says otherwise.
+    pub(crate) fn parse(words: &[&str]) -> Outcome<Self> {
+        let mut size = Self::FULL;
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--quick" => size.quick = true,
+                "--seed" => size.seed = words.next().ok_or("--seed needs a number")?.parse()?,
+                unknown => return Err(format!("no such flag: {unknown}; there are --quick, --seed N").into()),
+            }
+        }
+        Ok(size)
+    }
+}
+
+/// The suite of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Suite> {
+    SUITES.iter().find(|suite| suite.name == name)
+}
+
+impl Suite {
+    /// The example, about to be run.
+    pub(crate) fn example(&self) -> Command {
+        let mut command = Command::new("cargo");
+        command.args(["run", "--quiet", "--locked", "--package", self.package, "--example", self.example]);
+        command.args(self.release.then_some("--release")).arg("--").current_dir(corpora::root());
+        command
+    }
+
+    /// Asks both; false where too many answers differ.
+    pub(crate) fn run(&self, size: Size) -> Outcome<bool> {
+        let program = match oracle::build(self.name)? {
+            Oracle::Ready(program) => program,
+            Oracle::Skipped(why) => {
+                println!("SKIPPED: {}: {why}", self.name);
+                return Ok(true);
+            }
+        };
+        let mut equal = true;
+        for (words, quick, full) in self.runs {
+            let count = if size.quick { quick } else { full };
+            println!("\n{} {} {count}", self.name, words.join(" "));
+            let mut command = self.example();
+            command.arg(&program).args(*words);
+            // None: the cases are in a file.
+            if *count > 0 {
+                command.args([count.to_string(), size.seed.to_string()]);
+            }
+            equal &= process::passes(&mut command)?;
+        }
+        Ok(equal)
+    }
+}

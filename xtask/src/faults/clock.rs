@@ -1,0 +1,179 @@
+//! Clocks that jump: by hours, by years, before 1970. Nothing panics, revisions grow one by one all the same, watches go on,
+//! and what was written is there after a start at any time.
+//!
+//! Debian's libfaketime tells the server the time; the clock that timers use stays as it is, as on real machines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use settled_conformance::{Lines, Target as _};
+
+use super::{
+    COLLECTION, Dice, Kept, Report, Running, Setting, config_map, name_of, request, revision, serve, start,
+    text,
+};
+use crate::{Outcome, oracle};
+
+/// How far, and whether a start at that time is tried too. The years 1926 to 4026, roughly.
+const JUMPS: [&str; 12] =
+    ["+0", "+90s", "-90s", "+2h", "-2h", "+40d", "-40d", "+2y", "+20y", "-20y", "-100y", "+2000y"];
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+
+pub(super) fn run(setting: &Setting) -> Outcome<Report> {
+    let rounds = if setting.quick { 40 } else { 400 };
+    let mut report = Report::default();
+    let library = match library()? {
+        Ok(library) => library,
+        Err(why) => return Ok(Report { skipped: Some(why), ..report }),
+    };
+    let mut dice = Dice(setting.seed);
+    let clock = Clock { file: setting.folder.join("clock"), library };
+    clock.set("+0")?;
+    let mut running = clock.start(&setting.folder)?;
+    let (_, mut last) = running.list(COLLECTION)?;
+    let mut names = Vec::new();
+    let (mut starts, mut refused) = (0, 0);
+    let mut watch = Watch::begin(&running, last)?;
+    let mut times = [String::new(), String::new()];
+    for round in 0..rounds {
+        // Each once, then any.
+        let jump = JUMPS.get(round).copied().unwrap_or_else(|| JUMPS[dice.below(JUMPS.len())]);
+        clock.set(jump)?;
+        let step = format!("round {round}, clock {jump}");
+        let name = format!("c{round}");
+        names.push(name.clone());
+        for (path, object) in [
+            (COLLECTION, config_map(&name, 1, 10)),
+            (EVENTS, event(&name)),
+            (
+                LEASES,
+                json!({"metadata": {"name": name}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}),
+            ),
+        ] {
+            let answer = running.send("POST", path, &object)?;
+            let created: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            report.expect(answer.status == 201, || format!("{step}: {path}: {}", text(&answer.body)));
+            let at = revision(&created).unwrap_or_default();
+            report.expect(at > last, || format!("{step}: revision {at} after {last}"));
+            last = at;
+            // It has only been written: it has not expired, whatever the time.
+            let found = running.send("GET", &format!("{path}/{name}"), &Value::Null)?;
+            report.expect(found.status == 200, || format!("{step}: {path}/{name} is gone: {}", found.status));
+            let time = created["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+            for (one, later) in times.iter_mut().zip([false, true]) {
+                if one.is_empty() || (time > *one) == later {
+                    one.clone_from(&time);
+                }
+            }
+        }
+        watch.expect(&name, &step)?;
+        let ready = running.send("GET", "/readyz", &Value::Null)?;
+        report.expect(ready.status == 200, || format!("{step}: /readyz: {}", ready.status));
+        // Killed, started at whatever time it is, and started again at the right one.
+        if round % 4 == 3 {
+            drop(watch);
+            running.check(&mut report)?;
+            drop(running);
+            match clock.start(&setting.folder) {
+                Ok(mut wrong) => {
+                    wrong.check(&mut report)?;
+                    starts += 1;
+                }
+                // Ten years later even the authority is too old, and the server says so.
+                Err(why) if why.to_string().contains("the authority has expired") => refused += 1,
+                Err(why) => report.wrong.push(format!("{step}: a start: {why}")),
+            }
+            clock.set("+0")?;
+            running = clock.start(&setting.folder)?;
+            let (items, at) = running.list(COLLECTION)?;
+            report.expect(at >= last, || format!("{step}: revision {at} after a start, {last} before"));
+            for name in &names {
+                let there = items.iter().any(|item| name_of(item) == name);
+                report.expect(there, || format!("{step}: {name} is gone after a start"));
+            }
+            last = at;
+            watch = Watch::begin(&running, at)?;
+        }
+    }
+    report.tell(format!(
+        "{rounds} jumps between {} and {}; {starts} starts at the wrong time, {refused} more refused for an authority too old",
+        times[0], times[1]
+    ));
+    report.expect(times[0] != times[1], || "the clock did not jump".to_owned());
+    running.check(&mut report)?;
+    Ok(report)
+}
+
+fn event(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name}, "reason": "Jumped", "type": "Normal",
+        "involvedObject": {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "namespace": "default"},
+    })
+}
+
+/// A watch that goes on through all jumps.
+struct Watch(Box<dyn Lines>);
+
+impl Watch {
+    fn begin(server: &Running, at: u64) -> Outcome<Self> {
+        let path = format!("{COLLECTION}?watch=true&resourceVersion={at}");
+        let watching = server.client.watch(&request("GET", &path, &Value::Null))?;
+        Ok(Self(watching.lines.ok_or("no events come")?))
+    }
+
+    fn expect(&mut self, name: &str, step: &str) -> Outcome<()> {
+        let line = self.0.next(Instant::now() + super::PATIENCE)?;
+        let line = line.ok_or_else(|| format!("{step}: the watch has ended"))?;
+        let event: Value = serde_json::from_slice(&line)?;
+        if event["type"] == "ADDED" && name_of(&event["object"]) == name {
+            return Ok(());
+        }
+        Err(format!("{step}: the watch says {}", text(&line)).into())
+    }
+}
+
+struct Clock {
+    file: PathBuf,
+    library: PathBuf,
+}
+
+impl Clock {
+    fn set(&self, jump: &str) -> Outcome<()> {
+        // At once: the server never reads half a file.
+        let new = self.file.with_extension("new");
+        fs::write(&new, format!("{jump}\n"))?;
+        Ok(fs::rename(new, &self.file)?)
+    }
+
+    fn start(&self, folder: &Path) -> Outcome<Running> {
+        let mut command = serve(folder, Kept::OnDisk)?;
+        command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", &self.file);
+        command.envs([("FAKETIME_NO_CACHE", "1"), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")]);
+        start(folder, command, |_| folder.join("data"))
+    }
+}
+
+/// The library: as installed, or from Debian's package, unpacked into the cache. Or why there is none.
+fn library() -> Outcome<Result<PathBuf, String>> {
+    let place = "usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+    let installed = Path::new("/").join(place);
+    if installed.is_file() {
+        return Ok(Ok(installed));
+    }
+    let folder = oracle::cache()?.join("libfaketime");
+    let library = folder.join(place);
+    if !library.is_file() {
+        fs::create_dir_all(&folder)?;
+        let script = "apt-get download libfaketime && dpkg-deb --extract libfaketime_*.deb .";
+        let output = Command::new("sh").args(["-c", script]).current_dir(&folder).output()?;
+        if !library.is_file() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Ok(Err(format!("libfaketime is not installed, and apt-get has none: {said}")));
+        }
+    }
+    Ok(Ok(library))
+}

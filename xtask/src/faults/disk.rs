@@ -1,0 +1,259 @@
+//! A disk that is full. Writes are refused and say why, nothing that was acknowledged is lost, reads go on, and once there is
+//! room the server writes again; killed and started on the full disk, too.
+//!
+//! The disk is a small tmpfs in a mount namespace of its own, so that nobody else sees it and no rights are needed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use settled_conformance::Target as _;
+
+use super::{
+    COLLECTION, Dice, Kept, Report, Running, Setting, config_map, name_of, number, request, revision, serve,
+    start, text,
+};
+use crate::Outcome;
+
+const SIZE: &str = "48m";
+/// What is removed to make room again.
+const BALLAST: usize = 12 << 20;
+const BYTES: usize = 20_000;
+/// How many writes are refused until the disk counts as full.
+const REFUSED: usize = 20;
+
+/// The tmpfs, for as long as this lives.
+struct Disk {
+    holder: Child,
+    mounted: PathBuf,
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        drop(self.holder.kill());
+        drop(self.holder.wait());
+    }
+}
+
+impl Disk {
+    /// Why not, where namespaces can't be had.
+    fn mount(folder: &Path) -> Outcome<Result<Self, String>> {
+        let mounted = folder.join("data");
+        fs::create_dir_all(&mounted)?;
+        let script = format!(
+            "mount -t tmpfs -o size={SIZE},mode=700 none \"$0\" && echo mounted && exec sleep infinity"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", &script]).arg(&mounted);
+        let (log, output) = (folder.join("mount.log"), folder.join("mount.out"));
+        command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&log)?);
+        let mut holder = match command.spawn() {
+            Ok(holder) => holder,
+            Err(why) => return Ok(Err(format!("unshare: {why}"))),
+        };
+        while !fs::read_to_string(&output)?.contains("mounted") {
+            if holder.try_wait()?.is_some() {
+                return Ok(Err(format!("no tmpfs can be mounted: {}", fs::read_to_string(&log)?.trim())));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(Ok(Self { holder, mounted }))
+    }
+
+    /// The folder as it is seen from here.
+    fn seen(&self) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        root.join(self.mounted.strip_prefix("/").unwrap_or(&self.mounted))
+    }
+
+    /// Starts the server in the namespace.
+    fn start(&self, folder: &Path) -> Outcome<Running> {
+        let serve = serve(folder, Kept::OnDisk)?;
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--target={}", self.holder.id()));
+        command
+            .args(["--user", "--preserve-credentials", "--mount"])
+            .arg(serve.get_program())
+            .args(serve.get_args());
+        drop(fs::remove_file(self.seen().join("admin.kubeconfig")));
+        start(folder, command, |_| self.seen())
+    }
+
+    /// Takes the room that the server needs.
+    fn ballast(&self) -> Outcome<()> {
+        let mut file = File::create(self.seen().join("ballast"))?;
+        for _ in 0..BALLAST / 4096 {
+            // As much as there is.
+            if file.write_all(&[1; 4096]).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_room(&self) -> Outcome<()> {
+        Ok(fs::remove_file(self.seen().join("ballast"))?)
+    }
+}
+
+/// What was acknowledged: version and revision by name. A write that was refused may have been stored all the same.
+#[derive(Default)]
+struct Promises {
+    kept: BTreeMap<String, (u64, u64)>,
+    highest: u64,
+    refused: BTreeMap<String, u64>,
+}
+
+pub(super) fn run(setting: &Setting) -> Outcome<Report> {
+    let rounds = if setting.quick { 3 } else { 20 };
+    let mut report = Report::default();
+    let disk = match Disk::mount(&setting.folder)? {
+        Ok(disk) => disk,
+        Err(why) => return Ok(Report { skipped: Some(why), ..report }),
+    };
+    let mut dice = Dice(setting.seed);
+    let mut running = disk.start(&setting.folder)?;
+    let mut promises = Promises::default();
+    let (mut version, mut starts_refused) = (0, 0);
+    let (_, mut from) = running.list(COLLECTION)?;
+    for round in 0..rounds {
+        disk.ballast()?;
+        let watch = request("GET", &format!("{COLLECTION}?watch=true&resourceVersion={from}"), &Value::Null);
+        let mut events = running.client.watch(&watch)?.lines.ok_or("no events come")?;
+        let mut seen = Vec::new();
+        let mut refused = 0;
+        let mut acknowledged = Vec::new();
+        while refused < REFUSED {
+            version += 1;
+            match write(&running, &mut promises, &format!("d{}", dice.roll(2000)), version, &mut report)? {
+                Some(revision) => acknowledged.push(revision),
+                None => refused += 1,
+            }
+            if acknowledged.len() > 5000 {
+                return Err("the disk does not get full".into());
+            }
+        }
+        check(&running, &mut promises, &mut report)?;
+        // The events of what was acknowledged, all of them.
+        let deadline = Instant::now() + super::PATIENCE;
+        while acknowledged.last().is_some_and(|last| seen.last().is_none_or(|seen| seen < last)) {
+            let line = events.next(deadline)?.ok_or("a watch ended on the full disk")?;
+            let event: Value = serde_json::from_slice(&line)?;
+            seen.extend(event.get("object").and_then(revision));
+        }
+        report.expect(acknowledged.iter().all(|one| seen.contains(one)), || {
+            format!("round {round}: a watch was not told of all that was acknowledged")
+        });
+        report.expect(seen.is_sorted(), || format!("round {round}: events are out of order"));
+        if round % 2 == 1 {
+            running.check(&mut report)?;
+            drop(running);
+            running = match disk.start(&setting.folder) {
+                Ok(running) => running,
+                // It may need room to start, if it says so.
+                Err(why) => {
+                    starts_refused += 1;
+                    let clear = why.to_string().contains("space");
+                    report.expect(clear, || format!("round {round}: a start on the full disk: {why}"));
+                    disk.make_room()?;
+                    disk.start(&setting.folder)?
+                }
+            };
+            check(&running, &mut promises, &mut report)?;
+        }
+        drop(disk.make_room());
+        // It recovers by itself, with the first write.
+        let name = format!("d{}", dice.roll(2000));
+        version += 1;
+        let recovered = write(&running, &mut promises, &name, version, &mut report)?;
+        report.expect(recovered.is_some(), || format!("round {round}: a write fails though there is room"));
+        // Room within the store.
+        let (items, _) = running.list(COLLECTION)?;
+        for item in items.iter().filter(|item| name_of(item).starts_with('d')) {
+            let name = name_of(item);
+            if dice.roll(3) > 0 {
+                let answer = running.send("DELETE", &format!("{COLLECTION}/{name}"), &Value::Null)?;
+                report.expect(answer.status == 200, || format!("a delete: {}", text(&answer.body)));
+                promises.kept.remove(name);
+                promises.refused.remove(name);
+            }
+        }
+        from = check(&running, &mut promises, &mut report)?;
+    }
+    report.tell(format!(
+        "{rounds} times full, {} times of these killed and started again, {starts_refused} of these starts refused; {version} writes",
+        rounds / 2
+    ));
+    running.check(&mut report)?;
+    Ok(report)
+}
+
+/// One write: its revision, or nothing when it was refused.
+fn write(
+    server: &Running,
+    promises: &mut Promises,
+    name: &str,
+    version: u64,
+    report: &mut Report,
+) -> Outcome<Option<u64>> {
+    let object = config_map(name, version, BYTES);
+    let path = format!("{COLLECTION}/{name}");
+    let mut answer = server.send("PUT", &path, &object)?;
+    if answer.status == 404 {
+        answer = server.send("POST", COLLECTION, &object)?;
+    }
+    let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    match (answer.status, revision(&said)) {
+        (200 | 201, Some(revision)) => {
+            report.expect(revision > promises.highest, || {
+                format!("{name}: revision {revision} after {}", promises.highest)
+            });
+            promises.highest = revision;
+            promises.refused.remove(name);
+            promises.kept.insert(name.to_owned(), (version, revision));
+            Ok(Some(revision))
+        }
+        _ => {
+            let clear = answer.status >= 500 && text(&answer.body).contains("space");
+            report.expect(clear, || format!("a refusal: {} {}", answer.status, text(&answer.body)));
+            if report.told.is_empty() {
+                report.tell(format!("refused with {} {}", answer.status, said["message"]));
+            }
+            promises.refused.insert(name.to_owned(), version);
+            Ok(None)
+        }
+    }
+}
+
+/// Compares what is there with what was acknowledged.
+fn check(server: &Running, promises: &mut Promises, report: &mut Report) -> Outcome<u64> {
+    let (items, at) = server.list(COLLECTION)?;
+    report.expect(at >= promises.highest, || format!("revision {at} after {}", promises.highest));
+    let mut found = BTreeMap::new();
+    for item in items.iter().filter(|item| name_of(item).starts_with('d')) {
+        let stored = (number(item.pointer("/data/version")), revision(item));
+        let (Some(version), Some(revision)) = stored else {
+            report.wrong.push(format!("{} is not whole", name_of(item)));
+            continue;
+        };
+        found.insert(name_of(item).to_owned(), (version, revision));
+    }
+    for (name, promise) in &promises.kept {
+        let late = |there: &(u64, u64)| promises.refused.get(name).is_some_and(|version| *version == there.0);
+        match found.get(name) {
+            Some(there) if there == promise || late(there) => {}
+            there => report.wrong.push(format!("{name}: {promise:?} was acknowledged, {there:?} is there")),
+        }
+    }
+    for (name, there) in &found {
+        let asked = promises.refused.get(name).is_some_and(|version| *version == there.0);
+        report.expect(promises.kept.contains_key(name) || asked, || format!("{name} was never asked for"));
+    }
+    promises.kept = found;
+    Ok(at)
+}
