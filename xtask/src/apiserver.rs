@@ -14,7 +14,7 @@ use crate::wire::Client;
 use crate::{Outcome, corpora};
 
 /// How many differences of a case are printed.
-const PRINTED: usize = 40;
+const PRINTED: usize = 400;
 /// The random walk of a whole comparison.
 const SEED: u64 = 1;
 const OPERATIONS: usize = 20_000;

@@ -1,5 +1,6 @@
 //! Custom resources: what a CustomResourceDefinition makes of the table of definitions.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +12,7 @@ use settled_schema::{FieldError, Schema};
 use crate::definition::{Definition, Names, Subresource, stored_as, version_rank};
 use crate::error::{ApiError, Cause};
 use crate::model::{Incoming, Model};
-use crate::object::{member_mut, text, to_bytes};
+use crate::object::{member_mut, metadata_mut, text, to_bytes};
 use crate::scale::ScalePaths;
 use crate::selector::SelectableFields;
 use crate::table::Columns;
@@ -45,6 +46,8 @@ pub(crate) struct Custom {
     versions: Arc<[(String, OpenApi)]>,
     /// The version that objects are stored in.
     pub(crate) storage_version: String,
+    /// The version of what is stored without saying which: the oldest one that may still be there.
+    first_stored: String,
     /// The revision of the definition: objects that are older may have to be read anew.
     pub(crate) changed: u64,
     /// Versions differ in their schemas: an object that was written in one is read anew in another.
@@ -56,9 +59,14 @@ pub(crate) struct Custom {
     /// The definition is being deleted: nothing new is created.
     pub(crate) terminating: bool,
     parsed: OnceLock<Option<Schema>>,
+    /// The schemas of the other versions, for what is stored as one of them.
+    others: OnceLock<Vec<(String, Option<Schema>)>>,
     types: OnceLock<Types>,
     rules: OnceLock<Option<Validator>>,
 }
+
+/// In the metadata of what is stored: its version, where that is not the one that is taken for granted.
+const STORED_VERSION: &str = "storedVersion";
 
 /// The types of all versions, for server-side apply: `apiVersion`, the name of the type, the schema.
 type Types = Arc<Vec<(String, String, Arc<managed::Schema>)>>;
@@ -72,6 +80,49 @@ impl Custom {
     pub(crate) fn schema(&self) -> Option<&Schema> {
         // What does not parse was refused when the definition was written.
         self.parsed.get_or_init(|| Schema::parse(&self.open_api.value()).ok()).as_ref()
+    }
+
+    /// An object as it is stored: where versions differ, one remembers which it was written as.
+    pub(crate) fn to_stored<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        if self.storage_version == self.first_stored {
+            return Cow::Borrowed(object);
+        }
+        let mut object = object.clone();
+        metadata_mut(&mut object).insert(STORED_VERSION.to_owned(), self.storage_version.clone().into());
+        Cow::Owned(object)
+    }
+
+    /// Reads a stored object as one of this version. Its defaults are those of the version that it is stored as.
+    pub(crate) fn read_stored(&self, object: &mut Value, own: &str) {
+        let marked = metadata_mut(object).remove(STORED_VERSION);
+        let stored = marked.as_ref().and_then(Value::as_str).unwrap_or(&self.first_stored);
+        if stored != own
+            && let Some(schema) = self.other(stored)
+        {
+            // What it finds has been found when the object was written.
+            let _known = schema.coerce_metadata(object, true, false);
+            if !self.preserve_unknown {
+                schema.prune(object, false);
+            }
+            schema.default(object);
+            self.read_in(object);
+        } else {
+            self.read_in(object);
+            self.default(object);
+        }
+    }
+
+    /// The schema of a version, by name. None where it is gone.
+    fn other(&self, version: &str) -> Option<&Schema> {
+        let read = || {
+            let all = self.versions.iter().map(|(api_version, schema)| {
+                let name = api_version.rsplit_once('/').map_or(api_version.as_str(), |(_, name)| name);
+                (name.to_owned(), Schema::parse(&schema.value()).ok())
+            });
+            all.collect()
+        };
+        let others = self.others.get_or_init(read);
+        others.iter().find(|(name, _)| name == version).and_then(|(_, schema)| schema.as_ref())
     }
 
     /// The schema as it was written.
@@ -110,7 +161,12 @@ impl Custom {
         }
     }
 
-    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    pub(crate) fn validate(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
         let Some(schema) = self.schema() else { return Vec::new() };
         let mut causes = causes(&schema.validate(new, old));
         // As upstream has it: rules may rely on what these say.
@@ -126,7 +182,9 @@ impl Custom {
             let message = format!("Invalid value: null: {}", settled_cel::NOT_CHECKED);
             causes.push(Cause::new("FieldValueInvalid", message, "<nil>"));
         } else {
-            causes.extend(rules.validate(new, old).into_iter().map(rule_cause));
+            let (wrong, forgiven) = rules.validate_and_warn(new, old);
+            causes.extend(wrong.into_iter().map(rule_cause));
+            warnings.extend(forgiven.into_iter().map(|error| format!("{}: {}", error.field, error.message)));
         }
         causes
     }
@@ -227,20 +285,25 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
             text => text.to_owned(),
         });
         let columns = version.get("additionalPrinterColumns").unwrap_or(&null);
+        let storage_version = versions(crd)
+            .find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))
+            .map_or_else(String::new, |version| text(version, "name").to_owned());
+        let first_stored = crd.pointer("/status/storedVersions/0").and_then(Value::as_str);
+        let first_stored = first_stored.unwrap_or(&storage_version).to_owned();
         let custom = Custom {
             kind: own("kind"),
             open_api: open_api.clone(),
             preserve_unknown,
             versions: all.clone(),
-            storage_version: versions(crd)
-                .find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))
-                .map_or_else(String::new, |version| text(version, "name").to_owned()),
             changed: revision,
-            several: all.windows(2).any(|pair| pair[0].1 != pair[1].1),
+            several: all.windows(2).any(|pair| pair[0].1 != pair[1].1) || storage_version != first_stored,
+            storage_version,
+            first_stored,
             generation: crd.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
             names: names.clone(),
             terminating,
             parsed: OnceLock::new(),
+            others: OnceLock::new(),
             types: OnceLock::new(),
             rules: OnceLock::new(),
         };

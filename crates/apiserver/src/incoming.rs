@@ -101,6 +101,21 @@ pub(crate) fn yaml_warnings(finding: &str) -> impl Iterator<Item = &str> {
         .chain(whole)
 }
 
+/// Why Go can't read a text as a JSON object.
+pub(crate) fn no_object(body: &[u8]) -> Option<String> {
+    if let Some(why) = syntax(body) {
+        return Some(why);
+    }
+    let given = match decode::json(body).ok()?.value {
+        Value::Object(_) | Value::Null => return None,
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+    };
+    Some(format!("json: cannot unmarshal {given} into Go value of type map[string]interface {{}}"))
+}
+
 /// What Go finds wrong with a text that is no JSON.
 fn syntax(body: &[u8]) -> Option<String> {
     let error = settled_patch::decode_merge_patch(body).err()?.to_string();
@@ -217,12 +232,15 @@ pub(crate) fn check_type(
     }
     let (group, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
     let failed = |why: String| Err((given_kind.to_owned(), version.to_owned(), why));
-    let Some(row) = builtin::find(group, version, given_kind) else {
-        return failed(unregistered(given_kind, given_version));
-    };
-    // It is read as what it says it is.
-    if let Some(why) = builtin::decode(row, &mut object.clone()).error {
-        return failed(why);
+    match builtin::find(group, version, given_kind) {
+        // It is read as what it says it is.
+        Some(row) => {
+            if let Some(why) = builtin::decode(row, &mut object.clone()).error {
+                return failed(why);
+            }
+        }
+        None if builtin::is_registered(group, version, given_kind) => {}
+        None => return failed(unregistered(given_kind, given_version)),
     }
     if given_kind == kind && group == api_version.rsplit_once('/').map_or("", |(group, _)| group) {
         return Ok(());

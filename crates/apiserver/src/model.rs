@@ -187,18 +187,27 @@ impl Model {
     }
 
     /// What is wrong with a new object.
-    pub(crate) fn validate_create(&self, definition: &Definition, new: &Value) -> Vec<Cause> {
+    pub(crate) fn validate_create(
+        &self,
+        definition: &Definition,
+        new: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
         match self {
+            // That is about metadata too.
+            Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
+                custom::validate_definition(new, None)
+            }
             Self::Builtin(builtin) => {
-                let mut causes = builtin::validate(builtin.row, new);
-                if builtin.row.schema_name == CRD_SCHEMA {
-                    causes.extend(custom::validate_definition(new, None));
+                let causes = builtin::validate(builtin.row, new);
+                if causes.is_empty() {
+                    warnings.extend(builtin::warnings(builtin.row, new));
                 }
                 causes
             }
             Self::Custom(custom) => {
                 let mut causes = metadata::validate(new, definition.namespaced, NameRule::Subdomain);
-                causes.extend(custom.validate(new, None));
+                causes.extend(custom.validate(new, None, warnings));
                 causes.extend(definition.validate_scale(new));
                 causes
             }
@@ -212,6 +221,7 @@ impl Model {
         part: Part,
         new: &Value,
         old: &Value,
+        warnings: &mut Vec<String>,
     ) -> Vec<Cause> {
         let mut causes = metadata::validate(new, definition.namespaced, NameRule::Path);
         // All of upstream's strategies check the second part again, and its clients see the causes twice.
@@ -232,9 +242,14 @@ impl Model {
             Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
                 causes.extend(custom::validate_definition(new, Some(old)));
             }
-            Self::Builtin(builtin) => causes.extend(builtin::validate_content(builtin.row, new, Some(old))),
+            Self::Builtin(builtin) => {
+                causes.extend(builtin::validate_content(builtin.row, new, Some(old)));
+                if causes.is_empty() {
+                    warnings.extend(builtin::warnings(builtin.row, new));
+                }
+            }
             Self::Custom(custom) => {
-                causes.extend(custom.validate(new, Some(old)));
+                causes.extend(custom.validate(new, Some(old), warnings));
                 causes.extend(definition.validate_scale(new));
             }
         }
@@ -263,6 +278,7 @@ impl Model {
                 builtin::convert(builtin.row, stored, &mut object);
                 Cow::Owned(object)
             }
+            (Self::Custom(custom), _) => custom.to_stored(object),
             _ => Cow::Borrowed(object),
         }
     }

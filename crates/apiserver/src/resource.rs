@@ -277,8 +277,9 @@ impl Core {
     ) -> Result<Answer, ApiError> {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), listing.revision.to_string().into());
-        // Lists of custom resources say that there is no more, those of built-in kinds are silent.
-        if !listing.next.is_empty() || definition.model.is_custom() {
+        // Lists of custom resources say that there is no more; those of built-in kinds are silent, as are tables.
+        let whole = shape.negotiated.representation == Representation::Object;
+        if !listing.next.is_empty() || whole && definition.model.is_custom() {
             metadata.insert("continue".to_owned(), listing.next.clone().into());
         }
         if let Some(remaining) = listing.remaining.filter(|remaining| *remaining > 0) {

@@ -183,10 +183,7 @@ impl Definition {
             );
             return Err(ApiError::conflict(self.group_resource(), target.name, &why));
         }
-        if custom {
-            // Upstream can't track those either.
-            encode_managed_fields(&mut scale, Vec::new());
-        } else if !matches!(change, Change::Apply(_)) {
+        if !matches!(change, Change::Apply(_)) {
             scale = manager.update_or_forget(&live, &scale, &options.manager(call.user_agent), call.now);
         }
         let after = decode_managed_fields(&scale).unwrap_or_default();

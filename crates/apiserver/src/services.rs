@@ -2,13 +2,14 @@
 //!
 //! Nothing routes to these addresses here, but clients read them, and upstream never gives one twice.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 use settled_store::{Entry, Resource, Scope, Store, Watch};
 
+use crate::builtin;
 use crate::core::{Core, Target};
 use crate::error::{ApiError, Cause};
 use crate::metadata::invalid;
@@ -70,7 +71,7 @@ fn subtract(counts: &mut HashMap<Claim, usize>, claim: Claim) {
     }
 }
 
-fn claims_of(entry: &Entry) -> Vec<Claim> {
+fn claims_of(entry: &Entry) -> BTreeSet<Claim> {
     serde_json::from_slice(entry.value()).map(|service| claimed(&service)).unwrap_or_default()
 }
 
@@ -128,10 +129,11 @@ impl Ledger {
 /// Adds claims to a reservation, one by one.
 struct Taking<'a> {
     ledger: MutexGuard<'a, Ledger>,
-    /// What the Service has already.
-    before: Vec<Claim>,
     reservation: Reservation<'a>,
 }
+
+/// Of addresses that are not in the network.
+const ELSEWHERE: &str = "the provided network does not match the current range";
 
 impl Taking<'_> {
     fn hold(&mut self, claim: Claim) {
@@ -139,19 +141,11 @@ impl Taking<'_> {
         self.reservation.held.push(claim);
     }
 
-    fn has(&self, claim: Claim) -> bool {
-        self.before.contains(&claim) || self.reservation.held.contains(&claim)
-    }
-
     /// An address that the client names.
     fn address(&mut self, address: Ipv4Addr) -> Result<(), &'static str> {
-        let host = u32::from(address).wrapping_sub(NETWORK);
-        if self.has(Claim::Address(address)) {
-            return Ok(());
-        }
         // Neither the network itself nor its last address, which is for everybody.
-        if !(1..ADDRESSES - 1).contains(&host) {
-            return Err("the provided network does not match the current range");
+        if !(NETWORK + 1..NETWORK + ADDRESSES - 1).contains(&u32::from(address)) {
+            return Err(ELSEWHERE);
         }
         if !self.ledger.is_free(Claim::Address(address)) {
             return Err("provided IP is already allocated");
@@ -162,9 +156,6 @@ impl Taking<'_> {
 
     /// A port that the client names.
     fn port(&mut self, port: u64) -> Result<(), &'static str> {
-        if self.has(Claim::Port(port)) {
-            return Ok(());
-        }
         if !PORTS.contains(&port) {
             return Err("provided port is not in the valid range. The range of valid ports is 30000-32767");
         }
@@ -186,9 +177,8 @@ impl Taking<'_> {
         Ok(address)
     }
 
-    fn any_port(&mut self, what: &str) -> Result<u64, ApiError> {
-        let full = || ApiError::internal(format_args!("failed to allocate a {what}: range is full"));
-        let port = self.ledger.free_port().ok_or_else(full)?;
+    fn any_port(&mut self) -> Result<u64, &'static str> {
+        let port = self.ledger.free_port().ok_or("range is full")?;
         self.hold(Claim::Port(port));
         Ok(port)
     }
@@ -223,28 +213,24 @@ fn node_port(port: &Value) -> u64 {
     port.get("nodePort").and_then(Value::as_u64).unwrap_or_default()
 }
 
-fn needs_health_check(service: &Value) -> bool {
-    is_load_balancer(service) && word(service, "externalTrafficPolicy") == "Local"
+fn forwards(service: &Value) -> bool {
+    matches!(word(service, "type"), "NodePort" | "LoadBalancer")
 }
 
-/// The address that a Service has, if it is one: there may be none, or `None`.
-fn address(service: &Value) -> Option<Ipv4Addr> {
-    word(service, "clusterIP").parse().ok()
+fn needs_health_check(service: &Value) -> bool {
+    service.get("spec").is_some_and(builtin::needs_health_check)
 }
 
 fn health_check_port(service: &Value) -> u64 {
     spec(service).get("healthCheckNodePort").and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// What a Service has that no other can have.
-fn claimed(service: &Value) -> Vec<Claim> {
-    let mut ports: Vec<u64> = list(service, "ports").iter().map(node_port).collect();
-    ports.push(health_check_port(service));
-    // Two protocols may share a port.
-    ports.sort_unstable();
-    ports.dedup();
-    let ports = ports.into_iter().filter(|port| *port != 0).map(Claim::Port);
-    address(service).filter(|_| has_address(service)).map(Claim::Address).into_iter().chain(ports).collect()
+/// What a Service has that no other can have. Two protocols may share a port.
+fn claimed(service: &Value) -> BTreeSet<Claim> {
+    let ports = list(service, "ports");
+    let ports = ports.iter().map(node_port).chain([health_check_port(service)]).filter(|port| *port != 0);
+    let address = word(service, "clusterIP").parse().ok().filter(|_| has_address(service));
+    ports.map(Claim::Port).chain(address.map(Claim::Address)).collect()
 }
 
 impl Core {
@@ -261,98 +247,188 @@ impl Core {
             return Ok(None);
         }
         if let Some(old) = old {
-            drop_unused(service, old);
             keep(service, old);
         }
         normalize(service, old);
+        if let Some(old) = old {
+            drop_what_is_left(service, old);
+        }
         if !has_address(service) {
             return Ok(None);
         }
         let refused = |causes| ApiError::invalid("", "Service", target.name, causes);
         families(service, old).map_err(refused)?;
+        if is_complete(service, old) { Ok(None) } else { self.take(target, service, old).map(Some) }
+    }
 
-        let before = old.map(claimed).unwrap_or_default();
-        let health_check = needs_health_check(service) && health_check_port(service) == 0;
-        let port = has_node_ports(service) && list(service, "ports").iter().any(|port| node_port(port) == 0);
-        let complete = !word(service, "clusterIP").is_empty() && !port && !health_check;
-        if complete && claimed(service).iter().all(|claim| before.contains(claim)) {
-            return Ok(None);
-        }
+    fn take(
+        &self,
+        target: &Target<'_>,
+        service: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<Reservation<'_>, ApiError> {
         let mut ledger = self.claims.ledger();
         ledger.catch_up(&self.store, &target.definition.resource)?;
         let reservation = Reservation { claims: &self.claims, held: Vec::new() };
-        let mut taking = Taking { ledger, before, reservation };
-        let taken = take(&mut taking, target, service);
+        let mut taking = Taking { ledger, reservation };
+        let refused = |cause| ApiError::invalid("", "Service", target.name, vec![cause]);
+        let taken = address(&mut taking, target.name, service, old, refused)
+            .and_then(|()| ports(&mut taking, service, old, refused))
+            .and_then(|()| health_check(&mut taking, service, old));
         // Without the lock, which the reservation takes when it is dropped.
-        let Taking { ledger, reservation, .. } = taking;
+        let Taking { ledger, reservation } = taking;
         drop(ledger);
-        taken.map(|()| Some(reservation))
+        taken.map(|()| reservation)
     }
 }
 
-fn take(taking: &mut Taking<'_>, target: &Target<'_>, service: &mut Value) -> Result<(), ApiError> {
-    let refused = |at: &str, value: Value, why: &str| {
-        ApiError::invalid("", "Service", target.name, vec![invalid(at, &value, why)])
-    };
-    if word(service, "clusterIP").is_empty() {
-        let address = taking.any_address(target.name)?.to_string();
+/// Whether a Service has all that it needs, and nothing that it did not have before.
+fn is_complete(service: &Value, old: Option<&Value>) -> bool {
+    let port = has_node_ports(service) && list(service, "ports").iter().any(|port| node_port(port) == 0);
+    let check = needs_health_check(service) && health_check_port(service) == 0;
+    let before = old.map(claimed).unwrap_or_default();
+    !word(service, "clusterIP").is_empty() && !port && !check && claimed(service).is_subset(&before)
+}
+
+/// Gives an address, or takes the one that was asked for.
+fn address(
+    taking: &mut Taking<'_>,
+    name: &str,
+    service: &mut Value,
+    old: Option<&Value>,
+    refused: impl Fn(Cause) -> ApiError,
+) -> Result<(), ApiError> {
+    let given = word(service, "clusterIP").to_owned();
+    if given == "None" || old.is_some_and(has_address) {
+        return Ok(());
+    }
+    if given.is_empty() {
+        let address = taking.any_address(name)?.to_string();
         let spec = member_mut(service, "spec");
         spec.insert("clusterIP".to_owned(), address.clone().into());
         spec.insert("clusterIPs".to_owned(), json!([address]));
-    } else if let Some(address) = address(service) {
-        taking.address(address).map_err(|why| {
-            refused("spec.clusterIPs", json!([address]), &format!("failed to allocate IP {address}: {why}"))
-        })?;
+        return Ok(());
     }
-
-    // Ports with one number share one port of the node, whatever their protocols.
-    let mut shared: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut ports = list(service, "ports");
-    for port in &ports {
-        let number = port.get("port").and_then(Value::as_u64).unwrap_or_default();
-        let given = node_port(port);
-        if given != 0 {
-            shared.entry(number).or_insert(given);
-        }
-    }
-    let all = has_node_ports(service);
-    for (at, port) in ports.iter_mut().enumerate() {
-        let number = port.get("port").and_then(Value::as_u64).unwrap_or_default();
-        let at = format!("spec.ports[{at}].nodePort");
-        let given = node_port(port);
-        if given != 0 {
-            taking.port(given).map_err(|why| refused(&at, given.into(), why))?;
-        } else if all {
-            let given = match shared.get(&number) {
-                Some(given) => {
-                    taking.port(*given).map_err(|why| refused(&at, (*given).into(), why))?;
-                    *given
-                }
-                None => taking.any_port("nodePort")?,
-            };
-            shared.insert(number, given);
-            if let Some(port) = port.as_object_mut() {
-                port.insert("nodePort".to_owned(), given.into());
-            }
-        }
-    }
-    let health_check = match health_check_port(service) {
-        0 if needs_health_check(service) => Some(taking.any_port("HealthCheck NodePort")?),
-        0 => None,
-        given => {
-            let failed = |why| format!("failed to allocate requested HealthCheck NodePort {given}: {why}");
-            taking.port(given).map_err(|why| ApiError::internal(failed(why)))?;
-            None
-        }
+    let taken = match given.parse() {
+        Ok(address) => taking.address(address),
+        Err(_) => Err(ELSEWHERE),
     };
-    let spec = member_mut(service, "spec");
-    if !ports.is_empty() {
-        spec.insert("ports".to_owned(), ports.into());
+    taken.map_err(|why| {
+        let all = Value::from(list(service, "clusterIPs"));
+        refused(invalid("spec.clusterIPs", &all, &format!("failed to allocate IP {given}: {why}")))
+    })
+}
+
+/// Gives ports of nodes, or takes those that were asked for.
+fn ports(
+    taking: &mut Taking<'_>,
+    service: &mut Value,
+    old: Option<&Value>,
+    refused: impl Fn(Cause) -> ApiError,
+) -> Result<(), ApiError> {
+    if !forwards(service) {
+        return Ok(());
     }
-    if let Some(port) = health_check {
-        spec.insert("healthCheckNodePort".to_owned(), port.into());
+    let gives = has_node_ports(service);
+    let own = old.map(claimed).unwrap_or_default();
+    let asked = list(service, "ports");
+    // Both protocols of a port have one on the nodes.
+    let mut shared: BTreeMap<u64, u64> = BTreeMap::new();
+    let number = |port: &Value| port.get("port").and_then(Value::as_u64).unwrap_or_default();
+    let ports = member_mut(service, "spec").get_mut("ports").and_then(Value::as_array_mut);
+    for (index, port) in ports.into_iter().flatten().enumerate() {
+        let given = match node_port(port) {
+            0 if !gives => continue,
+            0 if old.is_none() => {
+                let same = asked.iter().filter(|other| number(other) == number(port)).map(node_port);
+                same.into_iter().find(|port| *port != 0).unwrap_or_default()
+            }
+            given => given,
+        };
+        let known = old.is_none() && shared.get(&number(port)).is_some_and(|known| *known == given);
+        let again = old.is_some() && taking.reservation.held.contains(&Claim::Port(given));
+        let chosen = match (given, shared.get(&number(port))) {
+            (0, Some(known)) if old.is_none() => *known,
+            (0, _) => taking
+                .any_port()
+                .map_err(|why| ApiError::internal(format_args!("failed to allocate a nodePort: {why}")))?,
+            (given, _) if known || again || own.contains(&Claim::Port(given)) => given,
+            (given, _) => {
+                taking.port(given).map_err(|why| {
+                    refused(invalid(&format!("spec.ports[{index}].nodePort"), &given.into(), why))
+                })?;
+                given
+            }
+        };
+        shared.entry(number(port)).or_insert(chosen);
+        if let Some(port) = port.as_object_mut() {
+            port.insert("nodePort".to_owned(), chosen.into());
+        }
     }
     Ok(())
+}
+
+/// Gives the port at which nodes tell whether they have a Pod of the Service, or takes the one that was asked for.
+fn health_check(taking: &mut Taking<'_>, service: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+    if !needs_health_check(service) || old.is_some_and(needs_health_check) {
+        return Ok(());
+    }
+    let failed = |what: &str, why: &str| {
+        ApiError::internal(format_args!("failed to allocate {what}HealthCheck NodePort {why}"))
+    };
+    let port = match health_check_port(service) {
+        0 => taking.any_port().map_err(|why| failed("a ", &format!("0: {why}")))?,
+        given => {
+            taking.port(given).map_err(|why| failed("requested ", &format!("{given}: {why}")))?;
+            given
+        }
+    };
+    member_mut(service, "spec").insert("healthCheckNodePort".to_owned(), port.into());
+    Ok(())
+}
+
+/// A change of type leaves fields that mean nothing any more: unless the client changed them too, they go
+/// (`dropTypeDependentFields` upstream).
+fn drop_what_is_left(service: &mut Value, old: &Value) {
+    let same = |service: &Value, name: &str| spec(service).get(name) == spec(old).get(name);
+    let mut gone: Vec<&str> = Vec::new();
+    if has_address(old) && !has_address(service) {
+        if same(service, "clusterIP") && same(service, "clusterIPs") {
+            gone.extend(["clusterIP", "clusterIPs"]);
+        }
+        gone.extend(["ipFamilies", "ipFamilyPolicy"].into_iter().filter(|name| same(service, name)));
+    }
+    let has = |service: &Value, what: fn(&Value) -> bool| service.get("spec").is_some_and(what);
+    let balances = |service: &Value| word(service, "type") == "LoadBalancer";
+    let lost = |what: fn(&Value) -> bool| has(old, what) && !has(service, what);
+    let mut candidates = Vec::new();
+    if lost(builtin::needs_health_check) {
+        candidates.push("healthCheckNodePort");
+    }
+    if balances(old) && !balances(service) {
+        candidates.extend(["allocateLoadBalancerNodePorts", "loadBalancerClass"]);
+    }
+    if lost(builtin::is_reachable) {
+        candidates.push("externalTrafficPolicy");
+    }
+    gone.extend(candidates.into_iter().filter(|name| same(service, name)));
+    let unused = has_node_ports(old) && !has_node_ports(service);
+    let known: BTreeSet<u64> = list(old, "ports").iter().map(node_port).collect();
+    let new_ones =
+        list(service, "ports").iter().map(node_port).any(|port| port != 0 && !known.contains(&port));
+    let loses_status = !balances(service);
+    let spec = member_mut(service, "spec");
+    for name in gone {
+        spec.remove(name);
+    }
+    if unused && !new_ones {
+        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            port.as_object_mut().map(|port| port.remove("nodePort"));
+        }
+    }
+    if loses_status && let Some(status) = service.get_mut("status").and_then(Value::as_object_mut) {
+        status.insert("loadBalancer".to_owned(), json!({}));
+    }
 }
 
 /// Four bytes that hold nothing but chance.
@@ -363,7 +439,6 @@ fn chance() -> [u8; 4] {
 
 /// What was given before stays, even if the client does not repeat it.
 fn keep(service: &mut Value, old: &Value) {
-    let needs = needs_health_check(service);
     if has_address(old) && has_address(service) {
         let (one, many) = (word(old, "clusterIP").to_owned(), list(old, "clusterIPs"));
         let spec = member_mut(service, "spec");
@@ -374,17 +449,9 @@ fn keep(service: &mut Value, old: &Value) {
             spec.insert("clusterIPs".to_owned(), many.into());
         }
     }
-    if needs_health_check(old) {
-        let port = health_check_port(old);
-        let spec = member_mut(service, "spec");
-        let given = spec.get("healthCheckNodePort").and_then(Value::as_u64).unwrap_or_default();
-        if needs && given == 0 && port != 0 {
-            spec.insert("healthCheckNodePort".to_owned(), port.into());
-        }
-    }
     if has_node_ports(old) && has_node_ports(service) {
         let before = list(old, "ports");
-        let taken: Vec<u64> = list(service, "ports").iter().map(node_port).collect();
+        let taken: BTreeSet<u64> = list(service, "ports").iter().map(node_port).collect();
         let ports = member_mut(service, "spec").get_mut("ports").and_then(Value::as_array_mut);
         for port in ports.into_iter().flatten().filter(|port| node_port(port) == 0) {
             let same = before.iter().find(|other| text(other, "name") == text(port, "name"));
@@ -396,60 +463,43 @@ fn keep(service: &mut Value, old: &Value) {
     }
 }
 
-fn is_load_balancer(service: &Value) -> bool {
-    word(service, "type") == "LoadBalancer"
-}
-
-fn is_reached_from_outside(service: &Value) -> bool {
-    matches!(word(service, "type"), "NodePort" | "LoadBalancer")
-        || (word(service, "type") == "ClusterIP" && !list(service, "externalIPs").is_empty())
-}
-
-/// Fields, and the Services that have a use for them.
-type Use = (&'static [&'static str], fn(&Value) -> bool);
-const USES: &[Use] = &[
-    (&["clusterIP", "clusterIPs"], has_address),
-    (&["ipFamilies"], has_address),
-    (&["ipFamilyPolicy"], has_address),
-    (&["healthCheckNodePort"], needs_health_check),
-    (&["allocateLoadBalancerNodePorts"], is_load_balancer),
-    (&["loadBalancerClass"], is_load_balancer),
-    (&["externalTrafficPolicy"], is_reached_from_outside),
-];
-
-/// What a Service had and has no more use for goes, if the client left it as it was (`dropTypeDependentFields` upstream).
-fn drop_unused(service: &mut Value, old: &Value) {
-    for (fields, used) in USES {
-        let same = || fields.iter().all(|field| spec(service).get(*field) == spec(old).get(*field));
-        if used(old) && !used(service) && same() {
-            let spec = member_mut(service, "spec");
-            fields.iter().for_each(|field| drop(spec.remove(*field)));
-        }
-    }
-    let ports = |service: &Value| list(service, "ports").iter().map(node_port).collect::<Vec<_>>();
-    if has_node_ports(old) && !has_node_ports(service) && ports(old) == ports(service) {
-        let ports = member_mut(service, "spec").get_mut("ports").and_then(Value::as_array_mut);
-        for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
-            port.remove("nodePort");
-        }
-    }
-}
-
-/// `clusterIP` is the first of `clusterIPs`, whichever the client knows of.
+/// `clusterIP` is the first of `clusterIPs`, whichever the client knows of (`normalizeClusterIPs` upstream).
 fn normalize(service: &mut Value, old: Option<&Value>) {
     let one = word(service, "clusterIP").to_owned();
     let many = list(service, "clusterIPs");
-    let first = many.first().and_then(Value::as_str).unwrap_or_default().to_owned();
-    let spec = member_mut(service, "spec");
-    if !one.is_empty() && many.is_empty() {
-        spec.insert("clusterIPs".to_owned(), json!([one]));
-    } else if one.is_empty() && !first.is_empty() && old.is_none() {
-        spec.insert("clusterIP".to_owned(), first.into());
+    let Some(old) = old else {
+        if !one.is_empty() && many.is_empty() {
+            member_mut(service, "spec").insert("clusterIPs".to_owned(), json!([one]));
+        }
+        return;
+    };
+    let (before, all_before) = (word(old, "clusterIP"), list(old, "clusterIPs"));
+    if one == before {
+        if many.is_empty() && !all_before.is_empty() {
+            member_mut(service, "spec").insert("clusterIPs".to_owned(), all_before.into());
+        }
+    } else if many == all_before {
+        let spec = member_mut(service, "spec");
+        match one.is_empty() {
+            true => spec.remove("clusterIPs"),
+            false => spec.insert("clusterIPs".to_owned(), json!([one])),
+        };
     }
 }
 
-/// The families of addresses. There are only IPv4 ones here.
+/// The families of addresses, and how many there are. There are only IPv4 ones here (`initIPFamilyFields` upstream).
 fn families(service: &mut Value, old: Option<&Value>) -> Result<(), Vec<Cause>> {
+    let same = |service: &Value, name: &str| old.is_some_and(|old| list(old, name) == list(service, name));
+    if word(service, "ipFamilyPolicy") == "PreferDualStack"
+        && old.is_some_and(|old| {
+            word(old, "type") == word(service, "type")
+                && ["", "PreferDualStack"].contains(&word(old, "ipFamilyPolicy"))
+        })
+        && same(service, "clusterIPs")
+        && same(service, "ipFamilies")
+    {
+        return Ok(());
+    }
     let headless = word(service, "clusterIP") == "None"
         && spec(service).get("selector").and_then(Value::as_object).is_none_or(Map::is_empty);
     let policy = match word(service, "ipFamilyPolicy") {
@@ -460,42 +510,74 @@ fn families(service: &mut Value, old: Option<&Value>) -> Result<(), Vec<Cause>> 
         },
         given => given.to_owned(),
     };
-    let mut families = list(service, "ipFamilies");
+    member_mut(service, "spec").insert("ipFamilyPolicy".to_owned(), policy.clone().into());
+    let wrong = builtin::addresses(service, old);
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let single = policy == "SingleStack";
     let mut causes = Vec::new();
-    if policy == "SingleStack" && families.len() > 1 {
-        if old.is_some_and(|old| list(old, "ipFamilies") == families) {
-            families.truncate(1);
-        } else {
-            let why =
-                "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified";
-            causes.push(invalid("spec.ipFamilyPolicy", &json!(policy), why));
+    let refuse = |causes: &mut Vec<Cause>, why: &str| {
+        causes.push(invalid("spec.ipFamilyPolicy", &json!(policy), why));
+    };
+    for (name, released, several) in
+        [("clusterIPs", "cluster IP", "cluster IPs"), ("ipFamilies", "IP family", "IP families")]
+    {
+        let mut items = list(service, name);
+        let before = old.map(|old| list(old, name).len()).unwrap_or_default();
+        if single && same(service, name) {
+            items.truncate(1);
+            if !items.is_empty() {
+                member_mut(service, "spec").insert(name.to_owned(), items.clone().into());
+            }
+        } else if !single && !items.is_empty() && items.len() < before {
+            refuse(&mut causes, &format!("must be 'SingleStack' to release the secondary {released}"));
+        }
+        if single && items.len() == 2 {
+            let why = format!(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {several} are specified"
+            );
+            refuse(&mut causes, &why);
         }
     }
-    if causes.is_empty() && headless {
-        if families.is_empty() {
-            families.push("IPv4".into());
-        }
-        if families.len() < 2 && policy != "SingleStack" {
-            let other = if families == [json!("IPv4")] { "IPv6" } else { "IPv4" };
-            families.push(other.into());
-        }
-    } else if causes.is_empty() {
-        if policy == "RequireDualStack" {
-            let why = "this cluster is not configured for dual-stack services";
-            causes.push(invalid("spec.ipFamilyPolicy", &json!(policy), why));
-        }
-        for (at, family) in families.iter().enumerate().filter(|(_, family)| *family != "IPv4") {
-            causes.push(invalid(&format!("spec.ipFamilies[{at}]"), family, "not configured on this cluster"));
-        }
-        if families.is_empty() {
-            families.push("IPv4".into());
+    let mut families = list(service, "ipFamilies");
+    let addresses = list(service, "clusterIPs");
+    for (at, address) in addresses.iter().enumerate().skip(families.len()) {
+        match address.as_str().unwrap_or_default() {
+            "None" => break,
+            text if text.contains(':') => {
+                let all = Value::from(addresses.clone());
+                let why = "IPv6 is not configured on this cluster";
+                causes.push(invalid(&format!("spec.clusterIPs[{at}]"), &all, why));
+            }
+            _ => families.push("IPv4".into()),
         }
     }
     if !causes.is_empty() {
         return Err(causes);
     }
-    let spec = member_mut(service, "spec");
-    spec.insert("ipFamilyPolicy".to_owned(), policy.into());
-    spec.insert("ipFamilies".to_owned(), families.into());
+    if headless {
+        if families.is_empty() {
+            families.push("IPv4".into());
+        }
+        if families.len() < 2 && !single {
+            let other = if families == [json!("IPv4")] { "IPv6" } else { "IPv4" };
+            families.push(other.into());
+        }
+    } else {
+        if policy == "RequireDualStack" {
+            refuse(&mut causes, "this cluster is not configured for dual-stack services");
+        }
+        for (at, family) in families.iter().enumerate().filter(|(_, family)| *family != "IPv4") {
+            causes.push(invalid(&format!("spec.ipFamilies[{at}]"), family, "not configured on this cluster"));
+        }
+        if !causes.is_empty() {
+            return Err(causes);
+        }
+        if families.is_empty() {
+            families.push("IPv4".into());
+        }
+    }
+    member_mut(service, "spec").insert("ipFamilies".to_owned(), families.into());
     Ok(())
 }

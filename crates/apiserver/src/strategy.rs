@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::builtin;
 use crate::crds;
 use crate::custom;
 use crate::definition::{Definition, Part};
@@ -49,6 +50,9 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
             if (definition.group.as_str(), definition.plural.as_str()) == ("", "pods") {
                 pair_addresses(new);
             }
+            if (definition.group.as_str(), definition.plural.as_str()) == ("", "persistentvolumes") {
+                note_transition(new, old);
+            }
         }
         Part::Finalize => {
             let finalizers = new.pointer("/spec/finalizers").cloned();
@@ -86,6 +90,16 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
     if part == Part::Main && crds::is_crd(definition) {
         custom::remember_stored_version(new);
     }
+    if (definition.group.as_str(), definition.plural.as_str()) == ("apps", "daemonsets") {
+        let template = |object: &Value| object.pointer("/spec/template").cloned();
+        let changed = i64::from(template(new) != template(old));
+        let mut before = 0;
+        builtin::count_templates(&mut old.clone(), |count| {
+            before = count;
+            count
+        });
+        builtin::count_templates(new, |_| before + changed);
+    }
     // Never the client's to say.
     let metadata = metadata_mut(new);
     match &generation {
@@ -103,6 +117,20 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
     {
         let next = generation.as_ref().and_then(Value::as_i64).unwrap_or_default() + 1;
         metadata_mut(new).insert("generation".to_owned(), next.into());
+    }
+}
+
+/// When the phase of a volume has changed, unless the client says when.
+fn note_transition(volume: &mut Value, old: &Value) {
+    let status = |object: &Value, name: &str| object.pointer(&format!("/status/{name}")).cloned();
+    let time = |object: &Value| status(object, "lastPhaseTransitionTime").filter(|time| !time.is_null());
+    let noted = match (status(volume, "phase") == status(old, "phase"), time(volume)) {
+        (true, None) => time(old),
+        (false, given) if given.is_none() || given == time(old) => Some(object::time(jiff::Timestamp::now())),
+        _ => return,
+    };
+    if let Some(noted) = noted {
+        member_mut(volume, "status").insert("lastPhaseTransitionTime".to_owned(), noted);
     }
 }
 

@@ -328,6 +328,8 @@ impl WatchStream {
         if initial_end {
             bookmark["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
+        // It is an object of its kind, with what Go writes of an empty one.
+        self.definition.model.fill_zeros(&mut bookmark);
         self.push_object(chunk, "BOOKMARK", &bookmark);
     }
 }

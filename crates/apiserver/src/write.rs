@@ -141,7 +141,10 @@ impl Core {
             definition.model.prepare_create(&mut object);
             let allocated = self.allocate(target, &mut object, None);
             definition.model.fill_zeros(&mut object);
-            refuse(definition, &object, definition.model.validate_create(definition, &object))?;
+            let mut warnings = Vec::new();
+            let causes = definition.model.validate_create(definition, &object, &mut warnings);
+            warnings.into_iter().for_each(|warning| call.warn(warning));
+            refuse(definition, &object, causes)?;
             let _until_stored = allocated?;
             strategy::canonicalize(definition, &mut object);
             metadata::normalize(&mut object);
@@ -150,7 +153,9 @@ impl Core {
                 let message = "resourceVersion should not be set on objects to be created";
                 return Err(ApiError::new(500, "", message));
             }
-            metadata_mut(&mut object).remove("resourceVersion");
+            if !options.dry_run {
+                metadata_mut(&mut object).remove("resourceVersion");
+            }
             let charge = self.admit(call, target, Part::Main, &object, None, options.dry_run).await?;
             let name = meta(&object, "name").to_owned();
             let target = Target { name: &name, ..*target };
@@ -261,7 +266,10 @@ impl Core {
             };
             definition.model.fill_zeros(&mut new);
             keep_system_fields(&mut new, &old);
-            refuse(definition, &new, definition.model.validate_update(definition, part, &new, &old))?;
+            let mut warnings = Vec::new();
+            let causes = definition.model.validate_update(definition, part, &new, &old, &mut warnings);
+            warnings.into_iter().for_each(|warning| call.warn(warning));
+            refuse(definition, &new, causes)?;
             refuse(definition, &new, pods::validate_part(part, &new, &old))?;
             let _until_stored = allocated?;
             strategy::canonicalize(definition, &mut new);
@@ -450,9 +458,10 @@ impl Core {
         };
         let mut object = object::decode_at(entry.value(), revision, &api_version, kind);
         definition.model.read_stored(&mut object);
-        if definition.model.is_custom() && definition.needs_completion(entry) {
-            definition.model.read_in(&mut object);
-            definition.model.default(&mut object);
+        if let Some(custom) = definition.model.custom()
+            && definition.needs_completion(entry)
+        {
+            custom.read_stored(&mut object, &definition.version);
         }
         object
     }

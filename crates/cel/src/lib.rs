@@ -122,6 +122,18 @@ impl Validator {
         self.validate_with_cost(object, old).0
     }
 
+    /// The same, and what is forgiven, of which a server warns.
+    #[must_use]
+    pub fn validate_and_warn(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> (Vec<FieldError>, Vec<FieldError>) {
+        let Some(root) = &self.root else { return (Vec::new(), Vec::new()) };
+        let outcome = validate::validate(root, object, old, validate::PER_OBJECT);
+        (outcome.errors, outcome.forgiven)
+    }
+
     /// The same, with what the rules have cost.
     #[must_use]
     pub fn validate_with_cost(&self, object: &Value, old: Option<&Value>) -> (Vec<FieldError>, u64) {

@@ -24,6 +24,7 @@ const INTERNAL: &str =
 const CALL_LIMIT: &str = "operation cancelled: actual cost limit exceeded";
 
 pub(crate) struct Outcome {
+    pub(crate) forgiven: Vec<FieldError>,
     pub(crate) errors: Vec<FieldError>,
     /// What is left of the budget; less than nothing where it ran out.
     pub(crate) budget: i64,
@@ -32,9 +33,9 @@ pub(crate) struct Outcome {
 pub(crate) fn validate(node: &Node, object: &Value, old: Option<&Value>, budget: i64) -> Outcome {
     let correlated = old.map(|old| Correlated::new(object, old, &node.schema));
     let ratchet = Ratchet { current: correlated.as_ref(), nearest: None };
-    let mut run = Run { errors: Vec::new(), budget };
+    let mut run = Run { errors: Vec::new(), forgiven: Vec::new(), budget };
     run.node(node, &mut Path::default(), object, old, ratchet);
-    Outcome { errors: run.errors, budget: run.budget }
+    Outcome { errors: run.errors, forgiven: run.forgiven, budget: run.budget }
 }
 
 /// Where in the object: a text that grows and shrinks.
@@ -164,6 +165,8 @@ impl Ratchet<'_, '_> {
 
 struct Run {
     errors: Vec<FieldError>,
+    /// What was wrong before.
+    forgiven: Vec<FieldError>,
     budget: i64,
 }
 
@@ -346,6 +349,11 @@ impl Run {
         }
     }
 
+    /// Where to put what is wrong.
+    const fn found(&mut self, is_forgiven: bool) -> &mut Vec<FieldError> {
+        if is_forgiven { &mut self.forgiven } else { &mut self.errors }
+    }
+
     /// A rule said no.
     fn failed<'a>(
         &mut self,
@@ -367,20 +375,12 @@ impl Run {
             match self.message(program, &rule.message_expression, scope) {
                 Ok(message) => detail = message,
                 Err(message) => {
-                    if !is_forgiven {
-                        self.errors.push(FieldError::invalid(
-                            field,
-                            Some(&json_string(&schema.type_)),
-                            &message,
-                        ));
-                    }
+                    let error = FieldError::invalid(field, Some(&json_string(&schema.type_)), &message);
+                    self.found(is_forgiven).push(error);
                     self.budget = -1;
                     return;
                 }
             }
-        }
-        if is_forgiven {
-            return;
         }
         let detail = detail.unwrap_or_else(|| {
             if rule.message.is_empty() {
@@ -394,7 +394,7 @@ impl Run {
             Value::String(text) => format!("{text:?}"),
             other => other.to_string(),
         });
-        self.errors.push(match rule.reason.as_deref() {
+        self.found(is_forgiven).push(match rule.reason.as_deref() {
             Some("FieldValueForbidden") => FieldError::forbidden(field, &detail),
             Some("FieldValueRequired") => FieldError::required(field, &detail),
             Some("FieldValueDuplicate") => FieldError {

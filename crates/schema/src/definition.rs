@@ -236,6 +236,8 @@ struct Crd {
     names: Names,
     accepted_names: Names,
     versions: Vec<Version>,
+    /// There is a list of versions, be it empty.
+    has_versions: bool,
     shared: Shared,
     conversion: Option<Value>,
     preserve_unknown: bool,
@@ -327,6 +329,7 @@ impl Crd {
             names: Names::read(spec.get("names")),
             accepted_names: Names::read(status.get("acceptedNames")),
             versions,
+            has_versions: spec.get("versions").is_some_and(Value::is_array),
             shared,
             conversion: some(spec, "conversion").cloned(),
             preserve_unknown: flag(spec, "preserveUnknownFields"),
@@ -581,7 +584,11 @@ fn validate_spec(crd: &Crd, options: &Options, path: &Path<'_>, errors: &mut Vec
     }
     if crd.versions.iter().filter(|one| one.storage).count() != 1 {
         let why = "must have exactly one version marked as storage version";
-        let shown = if crd.versions.is_empty() { "[]".to_owned() } else { crd.dump_versions() };
+        let shown = match (crd.has_versions, crd.versions.is_empty()) {
+            (false, _) => "null".to_owned(),
+            (true, true) => "[]".to_owned(),
+            (true, false) => crd.dump_versions(),
+        };
         errors.push(FieldError::invalid_shown(versions, shown, why));
     }
     if let Some(first) = crd.versions.first().filter(|first| !first.name.is_empty()) {

@@ -1,6 +1,8 @@
 //! An object as Go's typed decoder and encoder would hand it on: unknown fields gone, zeros that are not written gone,
 //! quantities and times in their canonical form.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
 use super::BuiltinKind;
@@ -114,6 +116,7 @@ impl Decoder {
                     self.fail(format!("illegal base64 data at input byte {at}"));
                 }
             }
+            (Shape::Bytes, value @ Value::Array(_)) => self.byte_by_byte(value, node.name()),
             (Shape::Time, Value::String(text)) => self.time(text, false),
             (Shape::MicroTime, Value::String(text)) => self.time(text, true),
             (Shape::Quantity, value) => self.quantity(value, false),
@@ -162,6 +165,26 @@ impl Decoder {
                 self.mismatch(value, node.name(), &wanted);
             }
         }
+    }
+
+    /// Go takes bytes as a list of numbers too.
+    fn byte_by_byte(&mut self, value: &mut Value, within: &str) {
+        let mut bytes = Vec::new();
+        for item in value.as_array().into_iter().flatten() {
+            match item.as_u64().and_then(|number| u8::try_from(number).ok()) {
+                Some(byte) => bytes.push(byte),
+                None if item.is_null() => bytes.push(0),
+                None if self.map => return self.fail("unrecognized type: uint8".to_owned()),
+                None if item.is_number() => {
+                    let place = &self.fields;
+                    return self.fail(format!(
+                        "json: cannot unmarshal number {item} into Go struct field {within}.{place} of type uint8"
+                    ));
+                }
+                None => return self.mismatch(item, within, "uint8"),
+            }
+        }
+        *value = BASE64_STANDARD.encode(bytes).into();
     }
 
     fn fail(&mut self, text: String) {

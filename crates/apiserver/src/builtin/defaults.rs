@@ -24,10 +24,11 @@ type Fields = Map<String, Value>;
 type Function = fn(&mut Fields);
 
 /// What a table can't say, by the names that `defaults.yaml` has for it.
-const FUNCTIONS: [(&str, Function); 18] = [
+const FUNCTIONS: [(&str, Function); 20] = [
     ("claim_kinds", claim_kinds),
     ("cpu_target", cpu_target),
     ("definition", definition),
+    ("deprecated_generation", deprecated_generation),
     ("host_network_ports", host_network_ports),
     ("image_pull_policy", image_pull_policy),
     ("image_volume_pull_policy", image_volume_pull_policy),
@@ -35,6 +36,7 @@ const FUNCTIONS: [(&str, Function); 18] = [
     ("load_balancer_ip_mode", load_balancer_ip_mode),
     ("namespace_label", namespace_label),
     ("node_allocatable", node_allocatable),
+    ("node_ranges", node_ranges),
     ("pod_requests", pod_requests),
     ("replication_controller", replication_controller),
     ("service_account_alias", service_account_alias),
@@ -458,6 +460,37 @@ fn namespace_label(namespace: &mut Fields) {
 fn node_allocatable(status: &mut Fields) {
     if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
         set_absent(status, "allocatable", &capacity);
+    }
+}
+
+/// `podCIDR` is the first of `podCIDRs`, whichever a client writes, and it counts where they differ.
+fn node_ranges(spec: &mut Fields) {
+    let one = spec.get("podCIDR").and_then(Value::as_str).filter(|range| !range.is_empty());
+    let first = spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).and_then(Value::as_str);
+    match (one, first) {
+        (Some(one), first) if first != Some(one) => {
+            let ranges = json!([one]);
+            spec.insert("podCIDRs".into(), ranges);
+        }
+        (None, Some(first)) => {
+            let first = json!(first);
+            spec.insert("podCIDR".into(), first);
+        }
+        _ => {}
+    }
+}
+
+/// How often the template of a DaemonSet has changed: inside of upstream a number, outside an annotation.
+pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn deprecated_generation(set: &mut Fields) {
+    let Some(Value::Object(metadata)) = set.get_mut("metadata") else { return };
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    if let Value::Object(annotations) = annotations {
+        annotations.entry(TEMPLATE_GENERATION).or_insert_with(|| "0".into());
     }
 }
 

@@ -23,10 +23,13 @@ pub(crate) use convert::{convert, stored_as};
 pub(crate) use decode::{decode, decode_component, decode_map};
 pub(crate) use defaults::{default, fill_zeros};
 pub(crate) use packages::{bootstrap_rbac, components, document, packed, schemas, schemas_of};
-pub(crate) use prepare::{prepare_create, quality_of_service};
+pub(crate) use prepare::{count_templates, prepare_create, quality_of_service};
 pub(crate) use protobuf::{component_of, message};
 pub(crate) use quantity::Quantity;
-pub(crate) use validate::{shown, validate, validate_content, validate_metadata, validate_status};
+pub(crate) use validate::{
+    addresses, is_reachable, needs_health_check, shown, validate, validate_content, validate_metadata,
+    validate_status, warnings,
+};
 
 /// A kind of one group version, as discovery shows it.
 #[derive(Debug)]
@@ -75,6 +78,25 @@ pub(crate) fn kinds() -> &'static [BuiltinKind] {
 /// The kind of a group version, by its kind's name.
 pub(crate) fn find(group: &str, version: &str, kind: &str) -> Option<&'static BuiltinKind> {
     KINDS.iter().find(|row| row.group == group && row.version == version && row.kind == kind)
+}
+
+/// Does upstream's scheme know a kind that is none of [`kinds`]? Lists, and what each group version has for requests and answers.
+pub(crate) fn is_registered(group: &str, version: &str, kind: &str) -> bool {
+    const ANSWERS: [&str; 5] = ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
+    const REQUESTS: [&str; 7] = [
+        "CreateOptions",
+        "DeleteOptions",
+        "GetOptions",
+        "ListOptions",
+        "PatchOptions",
+        "UpdateOptions",
+        "WatchEvent",
+    ];
+    let mut rows = KINDS.iter().filter(|row| row.group == group && row.version == version).peekable();
+    let known = rows.peek().is_some();
+    group.is_empty() && version == "v1" && ANSWERS.contains(&kind)
+        || known && REQUESTS.contains(&kind)
+        || rows.any(|row| row.list_kind == kind)
 }
 
 impl BuiltinKind {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::defaults::TEMPLATE_GENERATION;
 use super::quantity::Quantity;
 use super::{BuiltinKind, text};
 
@@ -21,8 +22,22 @@ pub(crate) fn prepare_create(kind: &BuiltinKind, object: &mut Value) {
             let quality = quality_of_service(object);
             begin(object, json!({"phase": "Pending", "qosClass": quality}));
         }
-        ("", "PersistentVolumeClaim" | "PersistentVolume") => begin(object, json!({"phase": "Pending"})),
+        ("", "PersistentVolumeClaim") => begin(object, json!({"phase": "Pending"})),
+        ("", "PersistentVolume") => {
+            let now = object.pointer("/metadata/creationTimestamp").cloned();
+            begin(object, json!({"phase": "Pending", "lastPhaseTransitionTime": now}));
+        }
+        ("apps", "DaemonSet") => count_templates(object, |count| count.max(1)),
         _ => {}
+    }
+}
+
+/// Changes how often the template of a DaemonSet is said to have changed.
+pub(crate) fn count_templates(object: &mut Value, change: impl FnOnce(i64) -> i64) {
+    let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    if let Some(count) = annotations.and_then(|annotations| annotations.get_mut(TEMPLATE_GENERATION)) {
+        let number = count.as_str().and_then(|text| text.parse().ok()).unwrap_or_default();
+        *count = change(number).to_string().into();
     }
 }
 

@@ -3,8 +3,13 @@
 //! Objects come decoded and defaulted. What is checked is what clients meet: required fields, names, words out of a
 //! list, references inside of an object, and what may not change.
 
+mod endpoints;
+mod events;
+mod pair;
 mod pod;
+mod quotas;
 mod resources;
+mod services;
 mod text;
 mod workloads;
 
@@ -13,6 +18,7 @@ use serde_json::{Map, Value};
 use super::BuiltinKind;
 use crate::Cause;
 use crate::metadata::{self, NameRule};
+pub(crate) use services::{addresses, is_reachable, needs_health_check};
 use text::Form;
 
 /// What is wrong with a new object. Empty: nothing. At most some hundred causes.
@@ -46,12 +52,18 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
         ("batch", "Job") => workloads::job(&mut check, new, old),
         ("batch", "CronJob") => workloads::cron_job(&mut check, new, old),
         ("", "Namespace") => resources::namespace(&mut check, new),
-        ("", "Service") => resources::service(&mut check, new, old),
+        ("", "Service") => services::service(&mut check, new, old),
         ("", "ConfigMap") => resources::config_map(&mut check, new, old),
         ("", "Secret") => resources::secret(&mut check, new, old),
         ("", "PersistentVolumeClaim") => resources::claim(&mut check, new, old),
         ("", "PersistentVolume") => resources::volume(&mut check, new, old),
-        ("", "ResourceQuota") => resources::quota(&mut check, new),
+        ("", "ResourceQuota") => quotas::quota(&mut check, new, old),
+        ("", "LimitRange") => quotas::limit_range(&mut check, new),
+        ("", "Node") => quotas::node(&mut check, new, old),
+        ("", "Endpoints") => endpoints::endpoints(&mut check, new, old),
+        (group @ ("" | "events.k8s.io"), "Event") => {
+            events::event(&mut check, group.is_empty(), new, old);
+        }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             resources::role(&mut check, kind.namespaced, new)
         }
@@ -59,7 +71,7 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
             resources::role_binding(&mut check, kind.namespaced, new, old);
         }
         ("networking.k8s.io", "Ingress") => resources::ingress(&mut check, new),
-        ("networking.k8s.io", "NetworkPolicy") => resources::network_policy(&mut check, new),
+        ("networking.k8s.io", "NetworkPolicy") => endpoints::network_policy(&mut check, new, old),
         ("policy", "PodDisruptionBudget") => resources::disruption_budget(&mut check, new),
         ("autoscaling", "HorizontalPodAutoscaler") => resources::autoscaler(&mut check, new),
         ("coordination.k8s.io", "Lease") => resources::lease(&mut check, new),
@@ -69,6 +81,14 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
         _ => {}
     }
     check.causes
+}
+
+/// What upstream warns of in an object that is valid.
+pub(crate) fn warnings(kind: &BuiltinKind, new: &Value) -> Vec<String> {
+    match (kind.group, kind.kind) {
+        ("", "Secret") => resources::certificate_warning(new).into_iter().collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// The numbers in the status of a kind that counts Pods; those after the bar are at most `replicas`.
@@ -131,6 +151,12 @@ fn counts(kind: &BuiltinKind) -> (&'static [&'static str], &'static [&'static st
 /// What is wrong with a change of a status.
 pub(crate) fn validate_status(kind: &BuiltinKind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut check = Check { causes: Vec::new() };
+    match (kind.group, kind.kind) {
+        ("", "Service") => services::service_status(&mut check, new, old),
+        ("", "ResourceQuota") => quotas::quota_status(&mut check, new),
+        ("", "Node") => quotas::node_change(&mut check, new, old),
+        _ => {}
+    }
     let (numbers, bounded) = counts(kind);
     let status = field(new, "status");
     for name in numbers {

@@ -1,14 +1,14 @@
 //! Everything that makes no Pods.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::super::quantity::Quantity;
-use super::pod::port_or_name;
 use super::{
-    Check, at_most_all, entries, field, given, integer, items, join, labels, positive_or_percent, same,
+    Check, at_most_all, entries, field, given, integer, items, join, pair, positive_or_percent, same,
     selector, string, text,
 };
 
@@ -19,159 +19,6 @@ pub(super) fn namespace(check: &mut Check, namespace: &Value) {
     for finalizer in items(field(namespace, "spec"), "finalizers") {
         check.form("spec.finalizers", finalizer.as_str().unwrap_or_default(), text::label_key);
         check.standard_finalizer("spec.finalizers", finalizer);
-    }
-}
-
-pub(super) fn service(check: &mut Check, new: &Value, old: Option<&Value>) {
-    let spec = field(new, "spec");
-    let kind = string(spec, "type");
-    let headless = string(spec, "clusterIP") == "None";
-    if let Some(old) = old {
-        kept_addresses(check, spec, field(old, "spec"));
-    }
-    let ports = items(spec, "ports");
-    if ports.is_empty() && !headless && kind != "ExternalName" {
-        check.required("spec.ports", "");
-    }
-    match kind {
-        "LoadBalancer" | "NodePort" if headless => {
-            let detail = format!("may not be set to 'None' for {kind} services");
-            check.invalid("spec.clusterIPs[0]", &"None".into(), &detail);
-        }
-        "ExternalName" => {
-            let given_address =
-                !string(spec, "clusterIP").is_empty() || !items(spec, "clusterIPs").is_empty();
-            if given_address {
-                check.forbidden("spec.clusterIPs", "may not be set for ExternalName services");
-            }
-            let name = string(spec, "externalName");
-            check.required_form("spec.externalName", name.strip_suffix('.').unwrap_or(name), text::subdomain);
-        }
-        _ => {}
-    }
-    let mut names = BTreeSet::new();
-    for (index, port) in ports.iter().enumerate() {
-        let at = format!("spec.ports[{index}]");
-        let name = string(port, "name");
-        if name.is_empty() {
-            if ports.len() > 1 {
-                check.required(join(&at, "name"), "");
-            }
-        } else {
-            check.form(&join(&at, "name"), name, text::label);
-            if !names.insert(name) {
-                check.duplicate(join(&at, "name"), &name.into());
-            }
-        }
-        let number = integer(port, "port").unwrap_or_default();
-        for message in text::port(number) {
-            check.invalid(join(&at, "port"), &number.into(), &message);
-        }
-        check.word(&join(&at, "protocol"), string(port, "protocol"), &["SCTP", "TCP", "UDP"]);
-        port_or_name(check, field(port, "targetPort"), &join(&at, "targetPort"));
-        if let Some(protocol) = given(port, "appProtocol").and_then(Value::as_str) {
-            check.form(&join(&at, "appProtocol"), protocol, text::label_key);
-        }
-    }
-    labels(check, "spec.selector", spec, "selector");
-    check.word("spec.sessionAffinity", string(spec, "sessionAffinity"), &["ClientIP", "None"]);
-    let address = string(spec, "clusterIP");
-    if !address.is_empty() && !headless && address.parse::<IpAddr>().is_err() {
-        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        check.invalid("spec.clusterIPs[0]", &address.into(), detail);
-    }
-    for (index, address) in items(spec, "externalIPs").iter().enumerate() {
-        if address.as_str().unwrap_or_default().parse::<IpAddr>().is_err() {
-            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            check.invalid(format!("spec.externalIPs[{index}]"), address, detail);
-        }
-    }
-    check.word("spec.type", kind, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
-    if kind == "ClusterIP" {
-        for (index, port) in ports.iter().enumerate() {
-            if integer(port, "nodePort").is_some_and(|number| number != 0) {
-                check.forbidden(
-                    format!("spec.ports[{index}].nodePort"),
-                    "may not be used when `type` is 'ClusterIP'",
-                );
-            }
-        }
-    }
-    let mut taken = BTreeSet::new();
-    for (index, port) in ports.iter().enumerate() {
-        let number = integer(port, "nodePort").unwrap_or_default();
-        if number != 0 && !taken.insert((string(port, "protocol"), number)) {
-            check.duplicate(format!("spec.ports[{index}].nodePort"), &number.into());
-        }
-    }
-    let mut taken = BTreeSet::new();
-    for (index, port) in ports.iter().enumerate() {
-        let (protocol, number) = (string(port, "protocol"), integer(port, "port").unwrap_or_default());
-        if !taken.insert((protocol, number)) {
-            let shown = format!(
-                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
-                Value::from(protocol)
-            );
-            check.push(
-                "FieldValueDuplicate",
-                format!("spec.ports[{index}]"),
-                format!("Duplicate value: {shown}"),
-            );
-        }
-    }
-    if !items(spec, "loadBalancerSourceRanges").is_empty() && kind != "LoadBalancer" {
-        check.forbidden("spec.LoadBalancerSourceRanges", "may only be used when `type` is 'LoadBalancer'");
-    }
-    if given(spec, "allocateLoadBalancerNodePorts").is_some() && kind != "LoadBalancer" {
-        check.forbidden(
-            "spec.allocateLoadBalancerNodePorts",
-            "may only be used when `type` is 'LoadBalancer'",
-        );
-    }
-    if given(spec, "loadBalancerClass").is_some() && kind != "LoadBalancer" {
-        check.forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'");
-    }
-    let policy = string(spec, "externalTrafficPolicy");
-    let outside = matches!(kind, "LoadBalancer" | "NodePort")
-        || kind == "ClusterIP" && !items(spec, "externalIPs").is_empty();
-    if outside {
-        check.word("spec.externalTrafficPolicy", policy, &["Cluster", "Local"]);
-    } else if !policy.is_empty() {
-        check.invalid(
-            "spec.externalTrafficPolicy",
-            &policy.into(),
-            "may only be set for externally-accessible services",
-        );
-    }
-    if let Some(policy) = given(spec, "internalTrafficPolicy")
-        && !["Cluster", "Local"].contains(&policy.as_str().unwrap_or_default())
-    {
-        check.not_supported("spec.internalTrafficPolicy", policy, &["Cluster", "Local"]);
-    }
-}
-
-/// Addresses stay, once given.
-fn kept_addresses(check: &mut Check, new: &Value, old: &Value) {
-    if [new, old].iter().any(|spec| string(spec, "type") == "ExternalName") {
-        return;
-    }
-    let addresses = |spec: &Value| -> Vec<Value> {
-        let list = items(spec, "clusterIPs");
-        if list.is_empty() { given(spec, "clusterIP").into_iter().cloned().collect() } else { list.to_vec() }
-    };
-    let (now, before) = (addresses(new), addresses(old));
-    if string(new, "clusterIP") == "None" && string(old, "clusterIP") == "None" {
-        return;
-    }
-    let all = Value::from(now.clone());
-    if now.is_empty() && !before.is_empty() {
-        check.invalid("spec.clusterIPs[0]", &all, "primary clusterIP can not be unset");
-    }
-    let comparable = if now.len() == before.len() { before.len() } else { 1 };
-    for (index, (now, before)) in now.iter().zip(&before).enumerate().take(comparable) {
-        if now != before {
-            check.invalid(format!("spec.clusterIPs[{index}]"), &all, "may not change once set");
-        }
     }
 }
 
@@ -244,8 +91,14 @@ pub(super) fn secret(check: &mut Check, new: &Value, old: Option<&Value>) {
                 check.required(format!("metadata.annotations[{key}]"), "");
             }
         }
-        "kubernetes.io/dockercfg" => needs(&[".dockercfg"]),
-        "kubernetes.io/dockerconfigjson" => needs(&[".dockerconfigjson"]),
+        "kubernetes.io/dockercfg" => {
+            needs(&[".dockercfg"]);
+            configuration(check, new, ".dockercfg");
+        }
+        "kubernetes.io/dockerconfigjson" => {
+            needs(&[".dockerconfigjson"]);
+            configuration(check, new, ".dockerconfigjson");
+        }
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
             needs(&["username", "password"])
         }
@@ -253,6 +106,30 @@ pub(super) fn secret(check: &mut Check, new: &Value, old: Option<&Value>) {
         "kubernetes.io/tls" => needs(&["tls.crt", "tls.key"]),
         _ => {}
     }
+}
+
+/// What a Secret holds under a key.
+fn held(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    let text = field(secret, "data").get(key)?.as_str()?;
+    let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    BASE64_STANDARD.decode(text).ok()
+}
+
+/// Credentials of registries are a JSON object.
+fn configuration(check: &mut Check, secret: &Value, key: &str) {
+    let Some(bytes) = held(secret, key) else { return };
+    if let Some(why) = crate::incoming::no_object(&bytes) {
+        check.invalid(format!("data[{key}]"), &"<secret contents redacted>".into(), &why);
+    }
+}
+
+/// What a Secret for TLS holds that can't be used.
+pub(super) fn certificate_warning(secret: &Value) -> Option<String> {
+    if string(secret, "type") != "kubernetes.io/tls" {
+        return None;
+    }
+    let [certificate, key] = ["tls.crt", "tls.key"].map(|name| held(secret, name).unwrap_or_default());
+    pair::wrong(&certificate, &key)
 }
 
 const ACCESS: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -402,30 +279,6 @@ pub(super) fn volume(check: &mut Check, new: &Value, old: Option<&Value>) {
     }
     let old = field(old, "spec");
     check.immutable("volumeMode", given(spec, "volumeMode"), given(old, "volumeMode"));
-}
-
-pub(super) fn quota(check: &mut Check, new: &Value) {
-    let spec = field(new, "spec");
-    for (name, value) in entries(spec, "hard") {
-        let at = format!("spec.hard[{name}]");
-        check.form(&at, name, text::label_key);
-        let Some(quantity) = value.as_str().and_then(Quantity::parse) else { continue };
-        if quantity.is_negative() {
-            check.invalid(at.as_str(), value, "must be greater than or equal to 0");
-        }
-        let counted = [
-            "pods",
-            "services",
-            "secrets",
-            "configmaps",
-            "resourcequotas",
-            "replicationcontrollers",
-            "persistentvolumeclaims",
-        ];
-        if (counted.contains(&name.as_str()) || name.starts_with("count/")) && !quantity.is_whole() {
-            check.invalid(at, value, "must be an integer");
-        }
-    }
 }
 
 pub(super) fn role(check: &mut Check, namespaced: bool, new: &Value) {
@@ -624,47 +477,6 @@ fn backend(check: &mut Check, backend: &Value, at: &str) {
                 }
                 (true, true) => check.required(at, "port name or number is required"),
             }
-        }
-    }
-}
-
-pub(super) fn network_policy(check: &mut Check, new: &Value) {
-    let spec = field(new, "spec");
-    selector(check, "spec.podSelector", field(spec, "podSelector"));
-    for (list, peers) in [("ingress", "from"), ("egress", "to")] {
-        for (index, rule) in items(spec, list).iter().enumerate() {
-            let at = format!("spec.{list}[{index}]");
-            for (index, port) in items(rule, "ports").iter().enumerate() {
-                let at = format!("{at}.ports[{index}]");
-                if let Some(protocol) = given(port, "protocol")
-                    && !["SCTP", "TCP", "UDP"].contains(&protocol.as_str().unwrap_or_default())
-                {
-                    check.not_supported(join(&at, "protocol"), protocol, &["TCP", "UDP", "SCTP"]);
-                }
-                if let Some(number) = given(port, "port") {
-                    port_or_name(check, number, &join(&at, "port"));
-                }
-            }
-            for (index, peer) in items(rule, peers).iter().enumerate() {
-                let at = format!("{at}.{peers}[{index}]");
-                for name in ["podSelector", "namespaceSelector"] {
-                    selector(check, &join(&at, name), field(peer, name));
-                }
-                let kinds =
-                    ["podSelector", "namespaceSelector", "ipBlock"].map(|name| given(peer, name).is_some());
-                match kinds {
-                    [false, false, false] => check.required(at, "must specify a peer"),
-                    [pods, namespaces, true] if pods || namespaces => {
-                        check.forbidden(at, "may not specify both ipBlock and another peer");
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-    for (index, kind) in items(spec, "policyTypes").iter().enumerate() {
-        if !["Ingress", "Egress"].contains(&kind.as_str().unwrap_or_default()) {
-            check.not_supported(format!("spec.policyTypes[{index}]"), kind, &["Ingress", "Egress"]);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The forms of names and words, with upstream's texts for what doesn't have them.
 
+use std::net::IpAddr;
+
 use crate::metadata::{self, NameRule};
 
 /// What is wrong with a text: nothing, or some messages.
@@ -116,6 +118,79 @@ pub(super) fn percent(text: &str) -> Wrong {
     vec!["a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')".to_owned()]
 }
 
+/// An address as Go has read it once: zeros before a number count for nothing.
+pub(super) fn any_address(text: &str) -> Option<IpAddr> {
+    let number = |part: &str| {
+        let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| part.trim_start_matches('0')).and_then(|rest| match rest {
+            "" => Some(0),
+            rest => rest.parse::<u8>().ok(),
+        })
+    };
+    text.parse().ok().or_else(|| {
+        let parts: Option<Vec<u8>> = text.split('.').map(number).collect();
+        <[u8; 4]>::try_from(parts?).ok().map(IpAddr::from)
+    })
+}
+
+/// An address, and how many of its bits are those of a network.
+pub(super) fn any_range(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, bits) = text.split_once('/')?;
+    let address = any_address(address)?;
+    let digits = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
+    let bits = if digits { bits.trim_start_matches('0') } else { return None };
+    let bits = if bits.is_empty() { 0 } else { bits.parse::<u8>().ok()? };
+    (bits <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, bits))
+}
+
+/// The bits of an address that are those of its network.
+pub(super) fn masked(address: IpAddr, bits: u8) -> Option<IpAddr> {
+    Some(match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32_u32.checked_sub(bits.into())?).unwrap_or(0);
+            IpAddr::V4((u32::from(v4) & mask).into())
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128_u32.checked_sub(bits.into())?).unwrap_or(0);
+            IpAddr::V6((u128::from(v6) & mask).into())
+        }
+    })
+}
+
+fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
+}
+
+/// An address.
+pub(super) fn address(text: &str) -> Wrong {
+    let wrong = match any_address(text) {
+        None => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        Some(_) if text.parse::<IpAddr>().is_err() => "must not have leading 0s",
+        Some(address) if is_mapped(address) => "must not be an IPv4-mapped IPv6 address",
+        Some(_) => return Vec::new(),
+    };
+    vec![wrong.to_owned()]
+}
+
+/// A network: an address, and how many of its bits count.
+pub(super) fn address_range(text: &str) -> Wrong {
+    let Some((address, bits)) = any_range(text) else {
+        return vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()];
+    };
+    let (first, last) = text.split_once('/').unwrap_or_default();
+    let zeros = first.parse::<IpAddr>().is_err() || last.len() > 1 && last.starts_with('0');
+    let wrong = if zeros {
+        "must not have leading 0s in IP or prefix length"
+    } else if is_mapped(address) {
+        "must not have an IPv4-mapped IPv6 address"
+    } else if masked(address, bits) != Some(address) {
+        "must not have bits set beyond the prefix length"
+    } else {
+        return Vec::new();
+    };
+    vec![wrong.to_owned()]
+}
+
 /// A number of a port.
 pub(super) fn port(number: i64) -> Wrong {
     range(number, 1, 65535)
@@ -212,6 +287,21 @@ fn cron_range(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), Str
         return Err(format!("step of range should be a positive number: {text}"));
     }
     Ok(())
+}
+
+/// What the name of a time zone is made of.
+pub(super) fn part_of_zone(part: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte);
+    (1..=14).contains(&part.len())
+        && part.bytes().all(fits)
+        && !part.starts_with('-')
+        && ![".", ".."].contains(&part)
+}
+
+/// Whether there is a time zone of this name.
+pub(super) fn is_zone(name: &str) -> bool {
+    static ZONES: &str = include_str!("../../../data/timezones.txt");
+    ["Local", "UTC"].contains(&name) || ZONES.lines().any(|zone| zone == name)
 }
 
 /// Whether Go's `time.ParseDuration` takes it.

@@ -503,14 +503,20 @@ pub(super) fn cron_job(check: &mut Check, new: &Value, old: Option<&Value>) {
     }
     check.not_negative("spec", spec, "startingDeadlineSeconds");
     if let Some(zone) = given(spec, "timeZone").and_then(Value::as_str) {
+        let unknown = format!("unknown time zone {zone}");
         if zone.is_empty() {
             check.invalid("spec.timeZone", &zone.into(), "timeZone must be nil or non-empty string");
-        } else if zone.eq_ignore_ascii_case("local") {
-            check.invalid(
-                "spec.timeZone",
-                &zone.into(),
-                "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
-            );
+        } else if !zone.split('/').all(text::part_of_zone) {
+            check.invalid("spec.timeZone", &zone.into(), &unknown);
+        } else {
+            if zone.eq_ignore_ascii_case("local") {
+                let detail =
+                    "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+                check.invalid("spec.timeZone", &zone.into(), detail);
+            }
+            if !text::is_zone(zone) {
+                check.invalid("spec.timeZone", &zone.into(), &unknown);
+            }
         }
     }
     check.word("spec.concurrencyPolicy", string(spec, "concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
