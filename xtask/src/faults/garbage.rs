@@ -189,7 +189,7 @@ fn throw(sort: usize, greeting: &Greeting, dice: &mut Dice) -> std::io::Result<S
 
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     // Of each sort; the last two are large.
-    let rounds = if setting.quick { 150 } else { 3000 };
+    let rounds = if setting.quick { 1500 } else { 20_000 };
     let mut report = Report::default();
     let mut running = begin(&setting.folder, Kept::OnDisk)?;
     let greeting = Greeting::new(running.address, &running.ca)?;
