@@ -201,7 +201,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let (mut connections, mut refused) = (0, 0);
     let mut last = 0;
     for round in 0..rounds {
-        for sort in 0..SORTS.len() {
+        for (sort, about) in SORTS.into_iter().enumerate() {
             if sort >= 7 && round % 30 > 0 {
                 continue;
             }
@@ -214,7 +214,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
                 Ok(socket) => drop(socket),
                 Err(why) => {
                     refused += 1;
-                    report.expect(refused < 5, || format!("{}: {why}", SORTS[sort]));
+                    report.expect(refused < 5, || format!("{about}: {why}"));
                 }
             }
         }
