@@ -51,6 +51,8 @@ struct Report {
     told: Vec<String>,
     /// What should not be. None: it passes.
     wrong: Vec<String>,
+    /// The most memory that a server has had.
+    peak: u64,
     /// Why it can't be tried on this machine.
     skipped: Option<String>,
 }
@@ -110,6 +112,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
             let report =
                 report.unwrap_or_else(|error| Report { wrong: vec![error.to_string()], ..Report::default() });
             report.told.iter().for_each(|line| println!("  {line}"));
+            println!("  the server had at most {} MB of memory", report.peak >> 20);
             report.wrong.iter().take(20).for_each(|line| println!("  WRONG: {line}"));
             if report.wrong.len() > 20 {
                 println!("  and {} more", report.wrong.len() - 20);
@@ -246,10 +249,9 @@ impl Running {
         for line in text.lines().filter(|line| line.contains("panicked at") || line.contains("overflowed")) {
             report.wrong.push(line.to_owned());
         }
-        if let Some(peak) = self.memory("VmHWM:") {
-            report.tell(format!("at most {} MB of memory", peak >> 20));
-            report.expect(peak < MOST_MEMORY, || format!("{} MB of memory", peak >> 20));
-        }
+        let peak = self.memory("VmHWM:").unwrap_or_default();
+        report.peak = report.peak.max(peak);
+        report.expect(peak < MOST_MEMORY, || format!("{} MB of memory", peak >> 20));
         Ok(())
     }
 

@@ -937,7 +937,9 @@ async fn evictions_ask_the_budget() {
 async fn parts_of_pods_are_written_on_their_own() {
     let client = Client::start().await;
     client.namespace("shop").await;
-    client.create(PODS, &pod("web")).await;
+    let mut object = pod("web");
+    object["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "500m"}});
+    client.create(PODS, &object).await;
     let debug = json!({"metadata": {"labels": {"app": "no"}}, "spec": {"ephemeralContainers": [{"name": "debug", "image": "d:1"}]}});
     let web = client.patch(&format!("{PODS}/web/ephemeralcontainers"), &debug).await;
     assert_eq!(web["spec"]["ephemeralContainers"][0]["name"], "debug");
@@ -956,6 +958,12 @@ async fn parts_of_pods_are_written_on_their_own() {
     assert_eq!(status, 200, "{web}");
     assert_eq!(web["spec"]["containers"][0]["resources"], json!({"requests": {"cpu": "1"}}));
     assert_eq!(web["spec"]["containers"][0]["image"], "web:1");
+    // Guaranteed, where it was Burstable.
+    let mut guaranteed = web;
+    guaranteed["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "1", "memory": "1Gi"}});
+    let (status, answer) = client.send(Method::PUT, &format!("{PODS}/web/resize"), Some(&guaranteed)).await;
+    assert_eq!(status, 422, "{answer}");
+    assert_eq!(answer["details"]["causes"][0]["field"], "spec");
 
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {}, "spec": {"audiences": []}});
     let (status, message) =

@@ -361,17 +361,10 @@ async fn many(writers: usize, watchers: usize, writes: usize, seed: u64) {
     server.stop();
 }
 
+/// `cargo xtask faults watchers` does it in earnest, and over sockets.
 #[tokio::test(flavor = "multi_thread")]
 async fn watchers_rebuild_what_is_there() {
     many(8, 8, 40, 1).await;
-}
-
-/// The same in earnest: `cargo xtask faults watchers`.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes"]
-async fn two_hundred_writers_and_fifty_watchers() {
-    let seed = std::env::var("SETTLED_SEED").map_or(1, |seed| seed.parse().unwrap());
-    many(200, 50, 100, seed).await;
 }
 
 /// The state up to the bookmark that ends it, and the bookmark's revision.

@@ -30,9 +30,8 @@ use rcgen::{
 use ring::digest::{SHA256, digest};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::time_provider::TimeProvider;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::User;
@@ -254,7 +253,7 @@ impl Certificates {
         let chain = certificates_in(&self.serving.certificate).map_err(CertificateError::Tls)?;
         let key = PrivateKeyDer::from_pem_slice(self.serving.key.as_bytes())
             .map_err(|error| CertificateError::Tls(error.to_string()))?;
-        let mut config = rustls::ServerConfig::builder_with_details(provider, Arc::new(Clock))
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(tls_error)?
             .with_client_cert_verifier(verifier)
@@ -648,17 +647,6 @@ fn pem(label: &str, der: &[u8]) -> String {
     }
     out.push_str(&format!("-----END {label}-----\n"));
     out
-}
-
-/// The time by which the certificates of clients are judged: 1970 at the least. The library's own clock panics before that.
-#[derive(Debug)]
-struct Clock;
-
-impl TimeProvider for Clock {
-    fn current_time(&self) -> Option<UnixTime> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Some(UnixTime::since_unix_epoch(now.unwrap_or_default()))
-    }
 }
 
 fn seconds(options: &CertificateOptions) -> u64 {
