@@ -102,13 +102,13 @@ impl Custom {
             // What it finds has been found when the object was written.
             let _known = schema.coerce_metadata(object, true, false);
             if !self.preserve_unknown {
-                schema.prune(object, false);
+                schema.prune(object, true);
             }
             schema.default(object);
             self.read_in(object);
         } else {
             self.read_in(object);
-            self.default(object);
+            self.default(object, false);
         }
     }
 
@@ -155,9 +155,11 @@ impl Custom {
         Incoming { unknown, error: None }
     }
 
-    pub(crate) fn default(&self, object: &mut Value) {
-        if let Some(schema) = self.schema() {
-            schema.default(object);
+    pub(crate) fn default(&self, object: &mut Value, keep_nulls: bool) {
+        match self.schema() {
+            Some(schema) if keep_nulls => schema.default_among_nulls(object),
+            Some(schema) => schema.default(object),
+            None => {}
         }
     }
 

@@ -76,6 +76,10 @@ impl Core {
         if let Some(old) = old {
             drop_what_is_left(service, old);
         }
+        if !has_address(service) {
+            // Upstream stores and does not show it.
+            member_mut(service, "spec").remove("internalTrafficPolicy");
+        }
         Ok(())
     }
 }

@@ -105,7 +105,7 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
         let definition = target.definition;
-        finish_reading(call, definition, &mut object, false);
+        finish_reading(call, definition, &mut object, Origin::Sent);
         wipe_system_fields(&mut object);
         check_namespace_of(target, &mut object)?;
         self.check_namespace(target)?;
@@ -187,16 +187,17 @@ impl Core {
         }
     }
 
-    /// Makes an object whole after it was read from a request: unknown fields go, defaults come.
+    /// Makes an object whole that is not read from a request: unknown fields go, defaults come.
     fn complete(
         &self,
         call: &mut Call<'_>,
         definition: &Definition,
         object: &mut Value,
         options: &WriteOptions,
+        origin: Origin,
     ) -> Result<(), ApiError> {
         read_in(call, definition, object, options)?;
-        finish_reading(call, definition, object, true);
+        finish_reading(call, definition, object, origin);
         Ok(())
     }
 
@@ -327,7 +328,7 @@ impl Core {
         let new = match change {
             Change::Replace(new) => {
                 let mut new = (*new).clone();
-                finish_reading(call, definition, &mut new, false);
+                finish_reading(call, definition, &mut new, Origin::Sent);
                 check_place(target, &mut new)?;
                 let (given, uid) = (meta(&new, "uid"), meta(old, "uid"));
                 if !given.is_empty() && given != uid {
@@ -342,7 +343,7 @@ impl Core {
             }
             Change::With(change) => {
                 let mut new = change(old)?;
-                self.complete(call, definition, &mut new, options)?;
+                self.complete(call, definition, &mut new, options, Origin::Patched)?;
                 new
             }
             Change::Patch(patch) => self.patched(call, definition, patch.apply(old, part)?, options)?,
@@ -351,7 +352,7 @@ impl Core {
                     .apply(old, &config.object, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
                 config.report(call, options)?;
-                self.complete(call, definition, &mut new, options)?;
+                self.complete(call, definition, &mut new, options, Origin::Applied)?;
                 check_place(target, &mut new)?;
                 return Ok(new);
             }
@@ -393,7 +394,7 @@ impl Core {
                 return Err(patched.refused(&given, &why));
             }
         }
-        finish_reading(call, definition, &mut new, true);
+        finish_reading(call, definition, &mut new, Origin::Patched);
         Ok(new)
     }
 
@@ -424,7 +425,7 @@ impl Core {
                     .apply(&manager.empty(), &config.object, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
                 config.report(call, options)?;
-                self.complete(call, definition, &mut object, options)?;
+                self.complete(call, definition, &mut object, options, Origin::Applied)?;
                 let uid = meta(&object, "uid");
                 if !uid.is_empty() {
                     let why = format!(
@@ -533,10 +534,21 @@ fn revision_of(object: &Value) -> Result<u64, ApiError> {
     }
 }
 
-/// What follows the reading of an object: owners that were given twice go, defaults come. `patched`: upstream sees to the
-/// owners later.
-fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Value, patched: bool) {
-    let when = if patched { " after mutating admission happens" } else { "" };
+/// Where an object comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The client sent it whole.
+    Sent,
+    /// A patch, or the server itself, made it of another.
+    Patched,
+    /// It was merged with what a client applies.
+    Applied,
+}
+
+/// What follows the reading of an object: owners that were given twice go, defaults come. Of all but what was sent, upstream
+/// sees to the owners later. What is applied is not decoded again, so nulls stay in it.
+fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Value, origin: Origin) {
+    let when = if origin == Origin::Sent { "" } else { " after mutating admission happens" };
     let duplicates = metadata::deduplicate_owners(object);
     if !duplicates.is_empty() {
         call.warn(format!(
@@ -546,7 +558,7 @@ fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Val
         ));
     }
     metadata::normalize(object);
-    definition.model.default(object);
+    definition.model.default(object, origin == Origin::Applied);
 }
 
 fn already_exists(target: &Target<'_>, current: Option<&Arc<Entry>>, generated: bool) -> ApiError {
@@ -573,7 +585,9 @@ fn refuse(definition: &Definition, object: &Value, causes: Vec<Cause>) -> Result
     if causes.is_empty() {
         return Ok(());
     }
-    Err(ApiError::invalid(&definition.group, &definition.kind, meta(object, "name"), causes))
+    // Views of a kind are called as it is.
+    let group = definition.model.stored_as().map_or(definition.group.as_str(), |stored| stored.group);
+    Err(ApiError::invalid(group, &definition.kind, meta(object, "name"), causes))
 }
 
 /// Reads what a client sent as an object of the kind. Fields that the kind doesn't have are an error, warnings, or nothing.
