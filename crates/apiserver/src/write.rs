@@ -101,6 +101,18 @@ impl Core {
         &self,
         call: &mut Call<'_>,
         target: &Target<'_>,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        self.create_part(call, target, Part::Main, object, options).await
+    }
+
+    /// As [`Core::create_read`], by a write to a part of the object.
+    async fn create_part(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        part: Part,
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
@@ -109,7 +121,7 @@ impl Core {
         wipe_system_fields(&mut object);
         check_namespace_of(target, &mut object)?;
         self.check_namespace(target)?;
-        let object = definition.field_manager(Part::Main).update_or_forget(
+        let object = definition.field_manager(part).update_or_forget(
             &definition.empty(),
             &object,
             &options.manager(call.user_agent),
@@ -163,7 +175,7 @@ impl Core {
             if options.dry_run {
                 return match self.store.get(&key) {
                     Some(current) => Err(exists(Some(&current))),
-                    None => Ok(Outcome { written: Written::Object(object), created: true }),
+                    None => Ok(Outcome { written: Written::Object(as_if_stored(definition, object)), created: true }),
                 };
             }
             let bytes = object::encode(&definition.model.to_stored(&object));
@@ -283,7 +295,7 @@ impl Core {
                     .and_then(Value::as_i64)
                     .is_none_or(|grace| grace == 0);
             if options.dry_run {
-                return Ok(Outcome { written: Written::Object(new), created: false });
+                return Ok(Outcome { written: Written::Object(as_if_stored(definition, new)), created: false });
             }
             let expect = Expect::Revision(entry.mod_revision());
             let bytes = object::encode(&definition.model.to_stored(&new));
@@ -352,7 +364,10 @@ impl Core {
                     .apply(old, &config.object, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
                 config.report(call, options)?;
-                self.complete(call, definition, &mut new, options, Origin::Applied)?;
+                // What changes nothing leaves the object as it is, without the defaults of this version.
+                if !same_but_managers(&new, old) {
+                    self.complete(call, definition, &mut new, options, Origin::Applied)?;
+                }
                 check_place(target, &mut new)?;
                 return Ok(new);
             }
@@ -408,19 +423,21 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
         let definition = target.definition;
-        if part != Part::Main {
+        let creates = definition.model.behaviour().create_on_update;
+        // Of such kinds upstream creates by a write to the status as well.
+        if part != Part::Main && !(part == Part::Status && creates) {
             return Err(target.not_found());
         }
         match change {
-            Change::Replace(new) if definition.model.behaviour().create_on_update => {
+            Change::Replace(new) if creates => {
                 let mut new = new.clone();
                 check_place(target, &mut new)?;
                 // Upstream does not look at it on this way.
                 metadata_mut(&mut new).remove("resourceVersion");
-                self.create_read(call, target, new, options).await
+                self.create_part(call, target, part, new, options).await
             }
             Change::Apply(config) => {
-                let manager = definition.field_manager(Part::Main);
+                let manager = definition.field_manager(part);
                 let mut object = manager
                     .apply(&manager.empty(), &config.object, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
@@ -561,6 +578,15 @@ fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Val
     definition.model.default(object, origin == Origin::Applied);
 }
 
+/// What a dry run answers: an object as it would be read, had it been stored.
+fn as_if_stored(definition: &Definition, mut object: Value) -> Value {
+    if let Some(custom) = definition.model.custom().filter(|custom| custom.several) {
+        object = custom.to_stored(&object).into_owned();
+        custom.read_stored(&mut object, &definition.version);
+    }
+    object
+}
+
 fn already_exists(target: &Target<'_>, current: Option<&Arc<Entry>>, generated: bool) -> ApiError {
     let resource = target.definition.group_resource();
     if generated {
@@ -678,6 +704,16 @@ fn keep_times_of_managers(new: &mut Value, old: &Value) {
     if candidate == *old {
         *new = candidate;
     }
+}
+
+/// Whether two objects differ in nothing but who manages them.
+fn same_but_managers(a: &Value, b: &Value) -> bool {
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        metadata_mut(&mut object).remove("managedFields");
+        object
+    };
+    without(a) == without(b)
 }
 
 /// `spec` and the rest, without `metadata` and what is written on its own.

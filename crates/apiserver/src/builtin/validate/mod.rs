@@ -92,6 +92,7 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
 pub(crate) fn warnings(kind: &BuiltinKind, new: &Value) -> Vec<String> {
     match (kind.group, kind.kind) {
         ("", "Secret") => resources::certificate_warning(new).into_iter().collect(),
+        ("", "Service") => services::warnings(new),
         _ => Vec::new(),
     }
 }
