@@ -1,7 +1,7 @@
 //! The data of the built-in kinds, for `crates/apiserver`: made from what Kubernetes publishes about itself.
 //!
 //! Five things come out: the table of kinds (from the recorded discovery documents), the schemas a Go package each (from
-//! the OpenAPI documents, their descriptions apart), how Go writes a field that is absent and which number it has in
+//! the OpenAPI documents, their descriptions apart, and the values that fields may have from the server itself), how Go writes a field that is absent and which number it has in
 //! protobuf (from the types' source, since no document says it), and the roles that a cluster starts with (from the recorded bootstrap policy).
 
 use std::collections::BTreeMap;
@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 
 use flate2::{Compression, write::DeflateEncoder};
 use serde_json::{Map, Value, json};
+use settled_conformance::{Request, Target as _};
 
 use crate::oracle::{Module, Oracle};
-use crate::{Outcome, corpora, oracle};
+use crate::{Outcome, corpora, oracle, server};
 
 const KUBERNETES: Module = Module {
     path: "k8s.io/kubernetes",
@@ -108,7 +109,10 @@ pub(crate) fn run() -> Outcome<bool> {
     let data = corpora::root().join("crates/apiserver/data");
     fs::create_dir_all(&data)?;
 
-    let pool = components(&kubernetes)?;
+    let mut pool = components(&kubernetes)?;
+    if !enums(&mut pool)? {
+        return Ok(false);
+    }
     fs::write(data.join("kinds.rs"), kinds(&kubernetes, &pool)?)?;
     println!("kinds.rs");
     packages(&data, &pool, &sources)?;
@@ -177,6 +181,60 @@ fn components(kubernetes: &Path) -> Outcome<BTreeMap<String, Value>> {
         }
     }
     Ok(pool)
+}
+
+/// Adds the values that fields may have: the published documents leave them out, and a server tells them, with a sentence about
+/// each in the description. False where the real one can't be had.
+fn enums(pool: &mut BTreeMap<String, Value>) -> Outcome<bool> {
+    let Some(server) = server::start(server::Kind::Real)? else { return Ok(false) };
+    let mut count = 0;
+    for (group, version) in group_versions() {
+        let place =
+            if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+        let request = Request {
+            method: "GET".to_owned(),
+            path: format!("/openapi/v3/{place}"),
+            user: "admin".to_owned(),
+            headers: vec![("Accept".to_owned(), "application/json".to_owned())],
+            body: vec![],
+        };
+        let answer = server.client.send(&request)?;
+        let document: Value = serde_json::from_slice(&answer.body)
+            .map_err(|why| format!("{}: {}: {why}", request.path, answer.status))?;
+        let schemas = document.pointer("/components/schemas").and_then(Value::as_object);
+        for (name, told) in schemas.ok_or_else(|| format!("{}: no components", request.path))? {
+            if let Some(schema) = pool.get_mut(name) {
+                count += add_enums(schema, told);
+            }
+        }
+    }
+    println!("{count} fields with a list of values");
+    Ok(true)
+}
+
+/// How many were added.
+fn add_enums(schema: &mut Value, told: &Value) -> usize {
+    let mut count = 0;
+    match (schema, told) {
+        (Value::Object(schema), Value::Object(told)) => {
+            if let Some(values) = told.get("enum").filter(|values| values.is_array()) {
+                count += usize::from(!schema.contains_key("enum"));
+                schema.insert("enum".to_owned(), values.clone());
+                if let Some(description) = told.get("description") {
+                    schema.insert("description".to_owned(), description.clone());
+                }
+            }
+            for (name, inner) in schema.iter_mut().filter(|(name, _)| *name != "enum") {
+                count += told.get(name).map_or(0, |told| add_enums(inner, told));
+            }
+        }
+        (Value::Array(schemas), Value::Array(told)) => {
+            count +=
+                schemas.iter_mut().zip(told).map(|(schema, told)| add_enums(schema, told)).sum::<usize>();
+        }
+        _ => {}
+    }
+    count
 }
 
 /// The table of kinds, as Rust.

@@ -82,13 +82,20 @@ impl Custom {
         self.parsed.get_or_init(|| Schema::parse(&self.open_api.value()).ok()).as_ref()
     }
 
-    /// An object as it is stored: where versions differ, one remembers which it was written as.
+    /// An object as it is stored: where versions differ, without what the stored one does not have, and it remembers which that is.
     pub(crate) fn to_stored<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
-        if self.storage_version == self.first_stored {
+        if !self.several {
             return Cow::Borrowed(object);
         }
         let mut object = object.clone();
-        metadata_mut(&mut object).insert(STORED_VERSION.to_owned(), self.storage_version.clone().into());
+        if let Some(schema) = self.other(&self.storage_version)
+            && !self.preserve_unknown
+        {
+            schema.prune(&mut object, true);
+        }
+        if self.storage_version != self.first_stored {
+            metadata_mut(&mut object).insert(STORED_VERSION.to_owned(), self.storage_version.clone().into());
+        }
         Cow::Owned(object)
     }
 
@@ -102,13 +109,13 @@ impl Custom {
             // What it finds has been found when the object was written.
             let _known = schema.coerce_metadata(object, true, false);
             if !self.preserve_unknown {
-                schema.prune(object, false);
+                schema.prune(object, true);
             }
             schema.default(object);
             self.read_in(object);
         } else {
             self.read_in(object);
-            self.default(object);
+            self.default(object, false);
         }
     }
 
@@ -155,9 +162,11 @@ impl Custom {
         Incoming { unknown, error: None }
     }
 
-    pub(crate) fn default(&self, object: &mut Value) {
-        if let Some(schema) = self.schema() {
-            schema.default(object);
+    pub(crate) fn default(&self, object: &mut Value, keep_nulls: bool) {
+        match self.schema() {
+            Some(schema) if keep_nulls => schema.default_among_nulls(object),
+            Some(schema) => schema.default(object),
+            None => {}
         }
     }
 

@@ -239,7 +239,12 @@ pub(crate) fn check_type(
                 return failed(why);
             }
         }
-        None if builtin::is_registered(group, version, given_kind) => {}
+        None if builtin::is_registered(group, version, given_kind) => {
+            let component = format!("io.k8s.apimachinery.pkg.apis.meta.v1.{given_kind}");
+            if let Some(why) = builtin::decode_component(&component, &mut object.clone()).error {
+                return failed(why);
+            }
+        }
         None => return failed(unregistered(given_kind, given_version)),
     }
     if given_kind == kind && group == api_version.rsplit_once('/').map_or("", |(group, _)| group) {

@@ -338,7 +338,8 @@ pub(crate) fn normalize(object: &mut Value) {
     }
     metadata.retain(|name, value| match value {
         Value::Null => false,
-        Value::Array(list) => !list.is_empty(),
+        // No managers at all are a demand to forget them.
+        Value::Array(list) => !list.is_empty() || name == "managedFields",
         Value::Object(map) => !map.is_empty(),
         Value::String(text) => {
             !text.is_empty()

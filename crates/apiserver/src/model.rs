@@ -166,8 +166,8 @@ impl Model {
         }
     }
 
-    /// Sets defaults.
-    pub(crate) fn default(&self, object: &mut Value) {
+    /// Sets defaults. Nulls that mean nothing go, unless they are to stay.
+    pub(crate) fn default(&self, object: &mut Value, keep_nulls: bool) {
         match self {
             Self::Builtin(builtin) => {
                 builtin::default(builtin.row, object);
@@ -175,7 +175,7 @@ impl Model {
                     settled_schema::default_definition(object);
                 }
             }
-            Self::Custom(custom) => custom.default(object),
+            Self::Custom(custom) => custom.default(object, keep_nulls),
         }
     }
 
@@ -183,6 +183,13 @@ impl Model {
     pub(crate) fn fill_zeros(&self, object: &mut Value) {
         if let Self::Builtin(builtin) = self {
             builtin::fill_zeros(builtin.row, object);
+        }
+    }
+
+    /// Fills in what a built-in kind's empty object has.
+    pub(crate) fn fill_empty(&self, object: &mut Value) {
+        if let Self::Builtin(builtin) = self {
+            builtin::fill_empty(builtin.row, object);
         }
     }
 

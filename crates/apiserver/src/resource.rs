@@ -321,12 +321,21 @@ impl Core {
                 };
                 return Err(negotiate::wrong_shape(shape.negotiated.representation, &go_type));
             }
-            Representation::Object | Representation::Discovery => json!({
-                "kind": definition.list_kind,
-                "apiVersion": definition.api_version(),
-                "metadata": metadata,
-                "items": objects,
-            }),
+            Representation::Object | Representation::Discovery => {
+                let mut objects = objects;
+                // What is in a list of a built-in kind does not say so again.
+                if !definition.model.is_custom() {
+                    for object in objects.iter_mut().filter_map(Value::as_object_mut) {
+                        object.retain(|name, _| name != "apiVersion" && name != "kind");
+                    }
+                }
+                json!({
+                    "kind": definition.list_kind,
+                    "apiVersion": definition.api_version(),
+                    "metadata": metadata,
+                    "items": objects,
+                })
+            }
         };
         Ok(answer(200, shape.negotiated, &list))
     }

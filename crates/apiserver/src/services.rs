@@ -254,6 +254,8 @@ impl Core {
             drop_what_is_left(service, old);
         }
         if !has_address(service) {
+            // Upstream stores and does not show it.
+            member_mut(service, "spec").remove("internalTrafficPolicy");
             return Ok(None);
         }
         let refused = |causes| ApiError::invalid("", "Service", target.name, causes);
@@ -464,7 +466,7 @@ fn keep(service: &mut Value, old: &Value) {
 }
 
 /// `clusterIP` is the first of `clusterIPs`, whichever the client knows of (`normalizeClusterIPs` upstream).
-fn normalize(service: &mut Value, old: Option<&Value>) {
+pub(crate) fn normalize(service: &mut Value, old: Option<&Value>) {
     let one = word(service, "clusterIP").to_owned();
     let many = list(service, "clusterIPs");
     let Some(old) = old else {

@@ -49,6 +49,7 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
             only_status(new, old, behaviour.status_keeps);
             if (definition.group.as_str(), definition.plural.as_str()) == ("", "pods") {
                 pair_addresses(new);
+                keep_status(new, old);
             }
             if (definition.group.as_str(), definition.plural.as_str()) == ("", "persistentvolumes") {
                 note_transition(new, old);
@@ -131,6 +132,35 @@ fn note_transition(volume: &mut Value, old: &Value) {
     };
     if let Some(noted) = noted {
         member_mut(volume, "status").insert("lastPhaseTransitionTime".to_owned(), noted);
+    }
+}
+
+/// What a write to a Pod's status can't take away: how it is treated when a node runs short, and which generation was seen.
+fn keep_status(pod: &mut Value, old: &Value) {
+    const SEEN: &str = "observedGeneration";
+    let is_zero =
+        |value: Option<&Value>| value.is_none_or(|value| value.is_null() || *value == 0 || *value == "");
+    let keep = |fields: &mut serde_json::Map<String, Value>, name: &str, before: Option<&Value>| {
+        if let Some(before) = before.filter(|_| is_zero(fields.get(name))) {
+            fields.insert(name.to_owned(), before.clone());
+        }
+    };
+    let before = |pointer: &str| old.pointer(pointer);
+    let status = member_mut(pod, "status");
+    for name in ["qosClass", SEEN] {
+        keep(status, name, before(&format!("/status/{name}")));
+    }
+    // There may be several of a type: each has the place of the one before.
+    let mut known: Vec<&Value> =
+        before("/status/conditions").and_then(Value::as_array).into_iter().flatten().collect();
+    for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(at) = known.iter().position(|other| other.get("type") == condition.get("type")) else {
+            continue;
+        };
+        let seen = known.remove(at).get(SEEN).filter(|seen| !is_zero(Some(seen)));
+        if let Some(fields) = condition.as_object_mut() {
+            keep(fields, SEEN, seen);
+        }
     }
 }
 

@@ -329,7 +329,7 @@ impl WatchStream {
             bookmark["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         // It is an object of its kind, with what Go writes of an empty one.
-        self.definition.model.fill_zeros(&mut bookmark);
+        self.definition.model.fill_empty(&mut bookmark);
         self.push_object(chunk, "BOOKMARK", &bookmark);
     }
 }

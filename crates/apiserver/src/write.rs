@@ -101,15 +101,27 @@ impl Core {
         &self,
         call: &mut Call<'_>,
         target: &Target<'_>,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        self.create_part(call, target, Part::Main, object, options).await
+    }
+
+    /// As [`Core::create_read`], by a write to a part of the object.
+    async fn create_part(
+        &self,
+        call: &mut Call<'_>,
+        target: &Target<'_>,
+        part: Part,
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
         let definition = target.definition;
-        finish_reading(call, definition, &mut object, false);
+        finish_reading(call, definition, &mut object, Origin::Sent);
         wipe_system_fields(&mut object);
         check_namespace_of(target, &mut object)?;
         self.check_namespace(target)?;
-        let object = definition.field_manager(Part::Main).update_or_forget(
+        let object = definition.field_manager(part).update_or_forget(
             &definition.empty(),
             &object,
             &options.manager(call.user_agent),
@@ -164,7 +176,10 @@ impl Core {
             if options.dry_run {
                 return match self.store.get(&key) {
                     Some(current) => Err(exists(Some(&current))),
-                    None => Ok(Outcome { written: Written::Object(object), created: true }),
+                    None => Ok(Outcome {
+                        written: Written::Object(as_if_stored(definition, object)),
+                        created: true,
+                    }),
                 };
             }
             let bytes = object::encode(&definition.model.to_stored(&object));
@@ -188,16 +203,17 @@ impl Core {
         }
     }
 
-    /// Makes an object whole after it was read from a request: unknown fields go, defaults come.
+    /// Makes an object whole that is not read from a request: unknown fields go, defaults come.
     fn complete(
         &self,
         call: &mut Call<'_>,
         definition: &Definition,
         object: &mut Value,
         options: &WriteOptions,
+        origin: Origin,
     ) -> Result<(), ApiError> {
         read_in(call, definition, object, options)?;
-        finish_reading(call, definition, object, true);
+        finish_reading(call, definition, object, origin);
         Ok(())
     }
 
@@ -285,7 +301,10 @@ impl Core {
                     .and_then(Value::as_i64)
                     .is_none_or(|grace| grace == 0);
             if options.dry_run {
-                return Ok(Outcome { written: Written::Object(new), created: false });
+                return Ok(Outcome {
+                    written: Written::Object(as_if_stored(definition, new)),
+                    created: false,
+                });
             }
             let expect = Expect::Revision(entry.mod_revision());
             let bytes = object::encode(&definition.model.to_stored(&new));
@@ -330,7 +349,7 @@ impl Core {
         let new = match change {
             Change::Replace(new) => {
                 let mut new = (*new).clone();
-                finish_reading(call, definition, &mut new, false);
+                finish_reading(call, definition, &mut new, Origin::Sent);
                 check_place(target, &mut new)?;
                 let (given, uid) = (meta(&new, "uid"), meta(old, "uid"));
                 if !given.is_empty() && given != uid {
@@ -345,7 +364,7 @@ impl Core {
             }
             Change::With(change) => {
                 let mut new = change(old)?;
-                self.complete(call, definition, &mut new, options)?;
+                self.complete(call, definition, &mut new, options, Origin::Patched)?;
                 new
             }
             Change::Patch(patch) => self.patched(call, definition, patch.apply(old, part)?, options)?,
@@ -354,7 +373,10 @@ impl Core {
                     .apply(old, &config.object, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
                 config.report(call, options)?;
-                self.complete(call, definition, &mut new, options)?;
+                // What changes nothing leaves the object as it is, without the defaults of this version.
+                if !same_but_managers(&new, old) {
+                    self.complete(call, definition, &mut new, options, Origin::Applied)?;
+                }
                 check_place(target, &mut new)?;
                 return Ok(new);
             }
@@ -396,7 +418,7 @@ impl Core {
                 return Err(patched.refused(&given, &why));
             }
         }
-        finish_reading(call, definition, &mut new, true);
+        finish_reading(call, definition, &mut new, Origin::Patched);
         Ok(new)
     }
 
@@ -410,24 +432,26 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
         let definition = target.definition;
-        if part != Part::Main {
+        let creates = definition.model.behaviour().create_on_update;
+        // Of such kinds upstream creates by a write to the status as well.
+        if part != Part::Main && !(part == Part::Status && creates) {
             return Err(target.not_found());
         }
         match change {
-            Change::Replace(new) if definition.model.behaviour().create_on_update => {
+            Change::Replace(new) if creates => {
                 let mut new = new.clone();
                 check_place(target, &mut new)?;
                 // Upstream does not look at it on this way.
                 metadata_mut(&mut new).remove("resourceVersion");
-                self.create_read(call, target, new, options).await
+                self.create_part(call, target, part, new, options).await
             }
             Change::Apply(config) => {
-                let manager = definition.field_manager(Part::Main);
+                let manager = definition.field_manager(part);
                 let mut object = manager
                     .apply(&manager.empty(), &config.object, &options.field_manager, options.force, call.now)
                     .map_err(apply_failed)?;
                 config.report(call, options)?;
-                self.complete(call, definition, &mut object, options)?;
+                self.complete(call, definition, &mut object, options, Origin::Applied)?;
                 let uid = meta(&object, "uid");
                 if !uid.is_empty() {
                     let why = format!(
@@ -536,10 +560,21 @@ fn revision_of(object: &Value) -> Result<u64, ApiError> {
     }
 }
 
-/// What follows the reading of an object: owners that were given twice go, defaults come. `patched`: upstream sees to the
-/// owners later.
-fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Value, patched: bool) {
-    let when = if patched { " after mutating admission happens" } else { "" };
+/// Where an object comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The client sent it whole.
+    Sent,
+    /// A patch, or the server itself, made it of another.
+    Patched,
+    /// It was merged with what a client applies.
+    Applied,
+}
+
+/// What follows the reading of an object: owners that were given twice go, defaults come. Of all but what was sent, upstream
+/// sees to the owners later. What is applied is not decoded again, so nulls stay in it.
+fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Value, origin: Origin) {
+    let when = if origin == Origin::Sent { "" } else { " after mutating admission happens" };
     let duplicates = metadata::deduplicate_owners(object);
     if !duplicates.is_empty() {
         call.warn(format!(
@@ -549,7 +584,16 @@ fn finish_reading(call: &mut Call<'_>, definition: &Definition, object: &mut Val
         ));
     }
     metadata::normalize(object);
-    definition.model.default(object);
+    definition.model.default(object, origin == Origin::Applied);
+}
+
+/// What a dry run answers: an object as it would be read, had it been stored.
+fn as_if_stored(definition: &Definition, mut object: Value) -> Value {
+    if let Some(custom) = definition.model.custom().filter(|custom| custom.several) {
+        object = custom.to_stored(&object).into_owned();
+        custom.read_stored(&mut object, &definition.version);
+    }
+    object
 }
 
 fn already_exists(target: &Target<'_>, current: Option<&Arc<Entry>>, generated: bool) -> ApiError {
@@ -576,7 +620,9 @@ fn refuse(definition: &Definition, object: &Value, causes: Vec<Cause>) -> Result
     if causes.is_empty() {
         return Ok(());
     }
-    Err(ApiError::invalid(&definition.group, &definition.kind, meta(object, "name"), causes))
+    // Views of a kind are called as it is.
+    let group = definition.model.stored_as().map_or(definition.group.as_str(), |stored| stored.group);
+    Err(ApiError::invalid(group, &definition.kind, meta(object, "name"), causes))
 }
 
 /// Reads what a client sent as an object of the kind. Fields that the kind doesn't have are an error, warnings, or nothing.
@@ -667,6 +713,16 @@ fn keep_times_of_managers(new: &mut Value, old: &Value) {
     if candidate == *old {
         *new = candidate;
     }
+}
+
+/// Whether two objects differ in nothing but who manages them.
+fn same_but_managers(a: &Value, b: &Value) -> bool {
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        metadata_mut(&mut object).remove("managedFields");
+        object
+    };
+    without(a) == without(b)
 }
 
 /// `spec` and the rest, without `metadata` and what is written on its own.

@@ -15,30 +15,75 @@ const EPISODE: usize = 200;
 /// Names of objects; few, so that operations meet.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// What the walk writes to: the variable with its path, its kind, and whether it has status and scale.
-const KINDS: [Kind; 4] = [
-    Kind { path: "/api/v1/namespaces/<ns>/configmaps", version: "v1", kind: "ConfigMap", workload: false },
-    Kind { path: "/api/v1/namespaces/<ns>/secrets", version: "v1", kind: "Secret", workload: false },
+/// What the walk writes to. The two versions of Gadgets are the same objects.
+const KINDS: [Kind; 7] = [
     Kind {
+        slot: "cm",
+        path: "/api/v1/namespaces/<ns>/configmaps",
+        version: "v1",
+        kind: "ConfigMap",
+        parts: Parts::None,
+    },
+    Kind {
+        slot: "secret",
+        path: "/api/v1/namespaces/<ns>/secrets",
+        version: "v1",
+        kind: "Secret",
+        parts: Parts::None,
+    },
+    Kind {
+        slot: "deploy",
         path: "/apis/apps/v1/namespaces/<ns>/deployments",
         version: "apps/v1",
         kind: "Deployment",
-        workload: true,
+        parts: Parts::Scale,
     },
     Kind {
+        slot: "widget",
         path: "/apis/walk.example.com/v1/namespaces/<ns>/widgets",
         version: "walk.example.com/v1",
         kind: "Widget",
-        workload: true,
+        parts: Parts::Scale,
+    },
+    Kind {
+        slot: "pod",
+        path: "/api/v1/namespaces/<ns>/pods",
+        version: "v1",
+        kind: "Pod",
+        parts: Parts::Status,
+    },
+    Kind {
+        slot: "gadget",
+        path: "/apis/walk.example.com/v1/namespaces/<ns>/gadgets",
+        version: "walk.example.com/v1",
+        kind: "Gadget",
+        parts: Parts::None,
+    },
+    Kind {
+        slot: "gadget",
+        path: "/apis/walk.example.com/v2/namespaces/<ns>/gadgets",
+        version: "walk.example.com/v2",
+        kind: "Gadget",
+        parts: Parts::None,
     },
 ];
 
 struct Kind {
+    /// What its variables are called after.
+    slot: &'static str,
     path: &'static str,
     version: &'static str,
     kind: &'static str,
-    /// Has `spec.replicas`, status and scale.
-    workload: bool,
+    parts: Parts,
+}
+
+/// Which subresources a kind has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    None,
+    Status,
+    /// Status and scale, with `spec.replicas`.
+    Scale,
 }
 
 /// The scripts of a walk of at least so many operations.
@@ -60,23 +105,39 @@ pub fn walk(seed: u64, operations: usize) -> Result<CaseFile, Error> {
         values.iter().map(|value| case::step(value).map_err(|why| Error::file(&name, why))).collect()
     };
     let mut vars = Vars::default();
-    for (index, kind) in KINDS.iter().enumerate() {
+    for kind in &KINDS {
+        let slot = kind.slot;
         for object in NAMES {
-            vars.set(&format!("rv-{index}-{object}"), "1".into());
-            vars.set(&format!("uid-{index}-{object}"), "00000000-0000-0000-0000-000000000000".into());
+            vars.set(&format!("rv-{slot}-{object}"), "1".into());
+            vars.set(&format!("uid-{slot}-{object}"), "00000000-0000-0000-0000-000000000000".into());
             let body = json!({"apiVersion": kind.version, "kind": kind.kind, "metadata": {"name": object}});
-            vars.set(&format!("object-{index}-{object}"), body);
+            vars.set(&format!("object-{slot}-{object}"), body);
         }
     }
     vars.set("continue", "none".into());
     let mut random = Random(seed);
     let mut cases = Vec::new();
     for episode in 0..operations.div_ceil(EPISODE) {
-        let values: Vec<Value> = (0..EPISODE).map(|_| random.operation()).collect();
+        let mut values = vec![json!({"GET": KINDS[0].path, "pick": "/kind",
+            "save": {"start": "/metadata/resourceVersion"}})];
+        values.extend((1..EPISODE).map(|_| random.operation()));
         let name = format!("walk-{seed}-{episode}");
-        cases.push(Case { name, steps: steps(&values)?, readers: vec![], namespaced: true });
+        cases.push(Case { name, steps: steps(&values)?, readers: steps(&readers())?, namespaced: true });
     }
     Ok(CaseFile { name: name.clone(), setup: steps(&setup())?, cases, vars })
+}
+
+/// What watchers of an episode have seen, in the end.
+fn readers() -> Vec<Value> {
+    let watch = |kind: &Kind, select: &str| json!({"WATCH": format!("{}?watch=1&resourceVersion=<start>&timeoutSeconds=1{select}", kind.path)});
+    let all = KINDS.iter().map(|kind| watch(kind, ""));
+    let some = KINDS.iter().take(4).flat_map(|kind| {
+        [
+            watch(kind, "&labelSelector=x=1"),
+            watch(kind, "&fieldSelector=metadata.name=b&allowWatchBookmarks=true"),
+        ]
+    });
+    all.chain(some).collect()
 }
 
 fn setup() -> Vec<Value> {
@@ -117,7 +178,52 @@ fn setup() -> Vec<Value> {
                     "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
                         "statusReplicasPath": ".status.replicas"}}}]}}}),
         json!({"READY": "/apis/walk.example.com/v1/widgets"}),
+        gadgets(),
+        json!({"READY": "/apis/walk.example.com/v1/gadgets"}),
+        json!({"READY": "/apis/walk.example.com/v2/gadgets"}),
     ]
+}
+
+/// A kind in two versions that differ in their defaults, without subresources.
+fn gadgets() -> Value {
+    let version = |name: &str, storage: bool, extra: Value| {
+        let mut spec = json!({
+            "size": {"type": "string", "enum": ["s", "m", "l"], "default": "m"},
+            "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"],
+                "items": {"type": "object", "required": ["port"], "properties": {
+                    "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"},
+                    "note": {"type": "string", "nullable": true}}}},
+            "bag": {"type": "object", "additionalProperties": {"type": "integer"}, "x-kubernetes-map-type": "atomic"},
+            "any": {"x-kubernetes-int-or-string": true},
+        });
+        if let (Some(spec), Value::Object(extra)) = (spec.as_object_mut(), extra) {
+            spec.extend(extra);
+        }
+        json!({"name": name, "served": true, "storage": storage,
+            "additionalPrinterColumns": [{"name": "Size", "type": "string", "jsonPath": ".spec.size"}],
+            "selectableFields": [{"jsonPath": if storage { ".spec.size" } else { ".spec.second" }}],
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                "type": "object", "default": {}, "properties": spec}}}}})
+    };
+    let rule = json!([{"rule": "self <= oldSelf + 5", "message": "too fast"}]);
+    let versions = [
+        version(
+            "v1",
+            true,
+            json!({"first": {"type": "integer", "default": 1, "x-kubernetes-validations": rule}}),
+        ),
+        version(
+            "v2",
+            false,
+            json!({"second": {"type": "string", "default": "two"},
+            "first": {"type": "integer", "default": 2}}),
+        ),
+    ];
+    json!({"POST": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "body": {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.walk.example.com"},
+        "spec": {"group": "walk.example.com", "scope": "Namespaced",
+            "names": {"plural": "gadgets", "kind": "Gadget"}, "versions": versions}}})
 }
 
 /// splitmix64.
@@ -146,14 +252,14 @@ impl Random {
     }
 
     fn operation(&mut self) -> Value {
-        let index = self.below(KINDS.len());
-        let kind = &KINDS[index];
+        let kind = &KINDS[self.below(KINDS.len())];
+        let slot = kind.slot;
         let name = *self.one(&NAMES);
         let path = kind.path;
         let object = format!("{path}/{name}");
-        let save = json!({format!("rv-{index}-{name}"): "/metadata/resourceVersion",
-            format!("uid-{index}-{name}"): "/metadata/uid"});
-        let rv = format!("<rv-{index}-{name}>");
+        let save = json!({format!("rv-{slot}-{name}"): "/metadata/resourceVersion",
+            format!("uid-{slot}-{name}"): "/metadata/uid"});
+        let rv = format!("<rv-{slot}-{name}>");
         let query = *self.one(&[
             "",
             "",
@@ -164,7 +270,7 @@ impl Random {
             "?fieldManager=m2",
             "?fieldValidation=Strict",
         ]);
-        match self.below(100) {
+        match self.below(120) {
             0..18 => {
                 let mut body = self.object(kind, name);
                 if self.chance(5) {
@@ -172,8 +278,8 @@ impl Random {
                 }
                 json!({"POST": format!("{path}{query}"), "body": body, "save": save})
             }
-            18..26 => json!({"GET": object, "save": {format!("object-{index}-{name}"): "",
-                format!("rv-{index}-{name}"): "/metadata/resourceVersion"}}),
+            18..26 => json!({"GET": object, "save": {format!("object-{slot}-{name}"): "",
+                format!("rv-{slot}-{name}"): "/metadata/resourceVersion"}}),
             26..31 => {
                 let query = *self.one(&[
                     "",
@@ -181,10 +287,17 @@ impl Random {
                     "?limit=2",
                     "?labelSelector=x=1",
                     "?labelSelector=!x",
+                    "?labelSelector=x%20in%20(1,2),w!=3",
+                    "?labelSelector=w&limit=1",
                     "?fieldSelector=metadata.name=a",
+                    "?fieldSelector=metadata.name!=b",
+                    "?limit=1&continue=<continue>",
                     "?limit=1&continue=<continue>",
                     "?resourceVersion=0",
+                    "?resourceVersion=<start>&resourceVersionMatch=NotOlderThan",
+                    "?resourceVersion=RV&resourceVersionMatch=Exact",
                 ]);
+                let query = query.replace("RV", &rv);
                 let accept = *self.one(&["application/json", "application/json", "table", "partial-list"]);
                 json!({"GET": format!("{path}{query}"), "accept": accept, "save": {"continue": "/metadata/continue"}})
             }
@@ -198,7 +311,7 @@ impl Random {
             41..45 => {
                 // What was read before, perhaps long ago, with one change.
                 let labels = self.labels();
-                json!({"PUT": format!("{object}{query}"), "body": format!("<object-{index}-{name}>"),
+                json!({"PUT": format!("{object}{query}"), "body": format!("<object-{slot}-{name}>"),
                     "set": {"/metadata/labels": labels}, "save": save})
             }
             45..57 => {
@@ -235,15 +348,23 @@ impl Random {
                 let mut body = self.object(kind, name);
                 // Of an unknown field and another fault upstream names one or both, as Go's maps have it.
                 body.as_object_mut().map(|body| body.remove("unknown"));
+                if kind.version == "walk.example.com/v1" {
+                    body["spec"].as_object_mut().map(|spec| spec.remove("second"));
+                }
+                // Upstream stores empty labels of a custom object that is applied, shows none, and drops them at the next write.
+                let empty = body["metadata"].get("labels").is_some_and(|labels| *labels == json!({}));
+                if empty && ["Gadget", "Widget"].contains(&kind.kind) {
+                    body["metadata"].as_object_mut().map(|metadata| metadata.remove("labels"));
+                }
                 json!({"PATCH": format!("{object}?fieldManager={manager}{force}{dry}"), "type": "apply", "body": body,
                     "save": save})
             }
-            81..86 if kind.workload => {
+            81..86 if kind.parts != Parts::None => {
                 let body = json!({"metadata": {"labels": self.labels()}, "spec": {"replicas": 4},
                     "status": {"replicas": self.below(3), "observedGeneration": self.below(3)}});
                 json!({"PATCH": format!("{object}/status"), "type": "merge", "body": body, "save": save})
             }
-            86..90 if kind.workload => match self.chance(50) {
+            86..90 if kind.parts == Parts::Scale => match self.chance(50) {
                 true => json!({"GET": format!("{object}/scale")}),
                 false => {
                     let replicas = *self.one(&[0, 1, 2, 5, 12]);
@@ -261,13 +382,87 @@ impl Random {
             99 => {
                 json!({"PATCH": object, "type": "merge", "body": {"metadata": {"finalizers": null}}, "save": save})
             }
+            100 => {
+                let select = *self.one(&[
+                    "fieldSelector=metadata.name=b",
+                    "labelSelector=w&dryRun=All",
+                    "propagationPolicy=Orphan&fieldSelector=metadata.name=c",
+                ]);
+                json!({"DELETE": format!("{path}?{select}"), "pick": ["/kind", "/message", "/items/*/metadata/name"]})
+            }
+            101..104 => {
+                let accept = *self.one(&["table", "partial"]);
+                json!({"GET": object, "accept": accept})
+            }
+            104..106 if kind.parts != Parts::None => json!({"GET": format!("{object}/status")}),
+            106..108 => {
+                // Their names differ, and so they are not stored.
+                let mut body = self.object(kind, name);
+                if let Some(metadata) = body["metadata"].as_object_mut() {
+                    metadata.remove("name");
+                    metadata.insert("generateName".to_owned(), "made-".into());
+                }
+                json!({"POST": format!("{path}?dryRun=All"), "body": body})
+            }
+            108..110 if kind.parts != Parts::None => {
+                let manager = *self.one(&["one", "two"]);
+                let force = if self.chance(50) { "&force=true" } else { "" };
+                let status = match kind.kind {
+                    "Pod" => json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
+                    _ => json!({"replicas": self.below(3)}),
+                };
+                let body = json!({"apiVersion": kind.version, "kind": kind.kind, "metadata": {"name": name}, "status": status});
+                json!({"PATCH": format!("{object}/status?fieldManager={manager}{force}"), "type": "apply", "body": body,
+                    "save": save})
+            }
+            110..112 if kind.parts != Parts::None => {
+                let labels = self.labels();
+                json!({"PUT": format!("{object}/status{query}"), "body": format!("<object-{slot}-{name}>"),
+                    "set": {"/metadata/labels": labels, "/status/observedGeneration": 3}, "save": save})
+            }
+            112 => {
+                let body = self.one(&[json!([{}]), json!([])]).clone();
+                json!({"PATCH": object, "type": "merge", "body": {"metadata": {"managedFields": body}}, "save": save})
+            }
+            113..116 if matches!(kind.kind, "ConfigMap" | "Deployment") => {
+                let body = self
+                    .one(&[
+                        json!({"metadata": {"labels": {"$patch": "replace", "x": "3"}}}),
+                        json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/f"]}}),
+                        json!({"metadata": {"finalizers": ["example.com/g"]}}),
+                        json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "$patch": "delete"}]}}}}),
+                        json!({"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": "side"}, {"name": "c"}],
+                            "containers": [{"name": "side", "image": "s"}]}}}}),
+                        json!({"spec": {"template": {"spec": {"$retainKeys": ["containers"], "containers": [{"name": "c", "env": null}]}}}}),
+                        json!({"data": {"$patch": "delete"}}),
+                        json!({"data": null}),
+                    ])
+                    .clone();
+                json!({"PATCH": format!("{object}{query}"), "type": "strategic", "body": body, "save": save})
+            }
+            116..118 => {
+                let body = self
+                    .one(&[
+                        json!([{"op": "copy", "from": "/metadata/name", "path": "/metadata/annotations/n1"}]),
+                        json!([{"op": "add", "path": "/metadata/annotations", "value": {}},
+                            {"op": "add", "path": "/metadata/annotations/n1", "value": "j"}]),
+                        json!([{"op": "move", "from": "/metadata/labels/x", "path": "/metadata/labels/w"}]),
+                        json!([{"op": "test", "path": "/metadata/name", "value": "a"},
+                            {"op": "remove", "path": "/metadata/labels"}]),
+                    ])
+                    .clone();
+                json!({"PATCH": format!("{object}{query}"), "type": "json-patch", "body": body, "save": save})
+            }
             _ => {
                 let mut options = json!({});
-                match self.below(8) {
+                match self.below(11) {
                     0 => options["preconditions"] = json!({"resourceVersion": rv}),
-                    1 => options["preconditions"] = json!({"uid": format!("<uid-{index}-{name}>")}),
+                    1 => options["preconditions"] = json!({"uid": format!("<uid-{slot}-{name}>")}),
                     2 => options["propagationPolicy"] = "Background".into(),
                     3 => options["dryRun"] = json!(["All"]),
+                    4 => options["propagationPolicy"] = "Foreground".into(),
+                    5 => options["propagationPolicy"] = "Orphan".into(),
+                    6 => options["gracePeriodSeconds"] = 0.into(),
                     _ => {}
                 }
                 json!({"DELETE": object, "body": options})
@@ -290,6 +485,9 @@ impl Random {
         body["apiVersion"] = kind.version.into();
         body["kind"] = kind.kind.into();
         body["metadata"]["name"] = name.into();
+        if kind.kind == "Pod" && body["spec"]["containers"].is_null() {
+            body["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
+        }
         if kind.kind == "Deployment" {
             // Without these it is always invalid; sometimes it shall be.
             if self.chance(95) {
@@ -318,6 +516,11 @@ impl Random {
         if self.chance(4) {
             body["unknown"] = 1.into();
         }
+        if self.chance(3) {
+            let owner = *self.one(&NAMES);
+            body["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": owner,
+                "uid": format!("<uid-cm-{owner}>")}]);
+        }
         let value = *self.one(&["1", "2", "3"]);
         match kind.kind {
             "ConfigMap" => {
@@ -330,6 +533,53 @@ impl Random {
                 let key = *self.one(&["k", "l", "m"]);
                 let field = *self.one(&["data", "stringData"]);
                 body[field] = json!({key: "YWJj"});
+            }
+            "Pod" => {
+                if self.chance(50) {
+                    let image = format!("i:{value}");
+                    body["spec"]["containers"] = self
+                        .one(&[
+                            json!([{"name": "c", "image": image}]),
+                            json!([{"name": "c", "image": image, "resources": {"requests": {"cpu": "100m"}}}]),
+                            json!([{"name": "c", "image": image, "ports": [{"containerPort": 80}]}]),
+                        ])
+                        .clone();
+                }
+                if self.chance(10) {
+                    body["spec"]["activeDeadlineSeconds"] = self.one(&[json!(5), json!(0), json!(9)]).clone();
+                }
+                if self.chance(10) {
+                    body["spec"]["restartPolicy"] = self.one(&[json!("Never"), json!("Bad")]).clone();
+                }
+            }
+            "Gadget" => {
+                if self.chance(40) {
+                    body["spec"]["size"] =
+                        self.one(&[json!("s"), json!("l"), json!("xl"), json!(null)]).clone();
+                }
+                if self.chance(40) {
+                    body["spec"]["first"] = self.one(&[json!(3), json!(9), json!(20), json!(0)]).clone();
+                }
+                if self.chance(20) {
+                    body["spec"]["second"] = value.into();
+                }
+                if self.chance(35) {
+                    body["spec"]["ports"] = self
+                        .one(&[
+                            json!([{"port": 80}]),
+                            json!([{"port": 80, "protocol": "UDP", "note": null}, {"port": 80}]),
+                            json!([{"port": 80}, {"port": 80, "protocol": "TCP"}]),
+                            json!([{"port": 81, "note": value}]),
+                        ])
+                        .clone();
+                }
+                if self.chance(20) {
+                    body["spec"]["bag"] =
+                        self.one(&[json!({"a": 1}), json!({"b": 2}), json!({"a": "x"})]).clone();
+                }
+                if self.chance(20) {
+                    body["spec"]["any"] = self.one(&[json!(1), json!("50%"), json!(true)]).clone();
+                }
             }
             "Deployment" => {
                 if self.chance(60) {

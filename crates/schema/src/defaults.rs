@@ -9,6 +9,11 @@ impl Schema {
     pub fn default(&self, object: &mut Value) {
         default(object, self.root(), true);
     }
+
+    /// Sets defaults, also where there is a null that is not allowed. Other nulls stay.
+    pub fn default_among_nulls(&self, object: &mut Value) {
+        default(object, self.root(), false);
+    }
 }
 
 /// `nulls` are removed on the way; what comes from a default itself keeps them.

@@ -1458,6 +1458,19 @@ fn validate_conversion(crd: &Crd, options: &Options, path: &Path<'_>, errors: &m
     }
 }
 
+/// What is wrong with where a webhook is: its `url` or its `service`. Fields are named from there.
+#[must_use]
+pub fn validate_webhook_client(client: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let nil = Path::Nil;
+    if let Some(url) = client.get("url").and_then(Value::as_str) {
+        webhook_url(url, &nil.child("url"), &mut errors);
+    } else if let Some(service) = client.get("service").filter(|service| service.is_object()) {
+        webhook_service(service, &nil.child("service"), &mut errors);
+    }
+    errors
+}
+
 fn webhook_url(text: &str, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     const FORM: &str = "; desired format: https://host[/path]";
     let (bare, fragment) = text.split_once('#').unwrap_or((text, ""));

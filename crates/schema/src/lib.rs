@@ -17,6 +17,8 @@ mod structural;
 mod uri;
 mod validate;
 
-pub use definition::{default_definition, prepare_for_create, prepare_for_update, validate_definition};
+pub use definition::{
+    default_definition, prepare_for_create, prepare_for_update, validate_definition, validate_webhook_client,
+};
 pub use error::{FieldError, Reason};
 pub use node::{ListType, MapType, Node, Schema, Type};

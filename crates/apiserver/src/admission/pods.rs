@@ -34,6 +34,7 @@ impl Core {
                     member_mut(pod, "spec").insert(field.to_owned(), value.clone());
                 }
             }
+            tolerate(pod);
             return Ok(());
         }
         self.default_limits(target, pod);

@@ -76,7 +76,8 @@ impl Decoder {
                 Some(_) if value.is_null() => false,
                 Some(field) => {
                     self.value(value, &field.shape, node, name);
-                    !as_good_as_absent(value, &field.shape, field.absent)
+                    // None at all are a demand to forget all.
+                    name == "managedFields" || !as_good_as_absent(value, &field.shape, field.absent)
                 }
             };
             self.path.truncate(length);

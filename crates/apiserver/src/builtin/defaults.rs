@@ -112,6 +112,27 @@ pub(crate) fn fill_zeros(kind: &BuiltinKind, object: &mut Value) {
     }
 }
 
+/// As [`fill_zeros`], for an object with nothing in it: what valid objects always have is there as nothing.
+pub(crate) fn fill_empty(kind: &BuiltinKind, object: &mut Value) {
+    fill_zeros(kind, object);
+    let counts = match (kind.group, kind.kind) {
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => true,
+        ("apps", "DaemonSet") => false,
+        _ => return,
+    };
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("selector".to_owned(), Value::Null);
+        if counts {
+            spec.insert("replicas".to_owned(), 0.into());
+        }
+    }
+    if let Value::Object(fields) = object
+        && !counts
+    {
+        deprecated_generation(fields);
+    }
+}
+
 fn fill(fields: &mut Fields, node: &Node, defaults: bool) {
     for (name, field) in &node.fields {
         if field.absent == Some(Absent::Object) && !fields.contains_key(name) {

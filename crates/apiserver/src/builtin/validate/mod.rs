@@ -11,6 +11,7 @@ mod quotas;
 mod resources;
 mod services;
 mod text;
+mod webhooks;
 mod workloads;
 
 use serde_json::{Map, Value};
@@ -58,6 +59,10 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
         ("", "PersistentVolumeClaim") => resources::claim(&mut check, new, old),
         ("", "PersistentVolume") => resources::volume(&mut check, new, old),
         ("", "ResourceQuota") => quotas::quota(&mut check, new, old),
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
+        ) => webhooks::configuration(&mut check, new, old),
         ("", "LimitRange") => quotas::limit_range(&mut check, new),
         ("", "Node") => quotas::node(&mut check, new, old),
         ("", "Endpoints") => endpoints::endpoints(&mut check, new, old),
@@ -87,6 +92,7 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
 pub(crate) fn warnings(kind: &BuiltinKind, new: &Value) -> Vec<String> {
     match (kind.group, kind.kind) {
         ("", "Secret") => resources::certificate_warning(new).into_iter().collect(),
+        ("", "Service") => services::warnings(new),
         _ => Vec::new(),
     }
 }

@@ -365,6 +365,45 @@ fn stays(check: &mut Check, new: &Value, old: &Value, name: &str, unset: &str, s
     }
 }
 
+/// What a Service says that counts for nothing.
+pub(super) fn warnings(service: &Value) -> Vec<String> {
+    let spec = field(service, "spec");
+    let outside = !items(spec, "externalIPs").is_empty();
+    let headless = string(spec, "type") == "ClusterIP" && string(spec, "clusterIP") == "None";
+    let named = string(spec, "type") == "ExternalName";
+    let hints = "service.kubernetes.io/topology-aware-hints";
+    let annotations = field(field(service, "metadata"), "annotations");
+    let all = [
+        (
+            given(annotations, hints).is_some(),
+            "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use service.kubernetes.io/topology-mode instead",
+        ),
+        (
+            headless && !string(spec, "loadBalancerIP").is_empty(),
+            "spec.loadBalancerIP is ignored for headless services",
+        ),
+        (headless && outside, "spec.externalIPs is ignored for headless services"),
+        (
+            headless && string(spec, "sessionAffinity") != "None",
+            "spec.SessionAffinity is ignored for headless services",
+        ),
+        (
+            outside && !headless && !named,
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+        ),
+        (named && outside, "spec.externalIPs is ignored when spec.type is \"ExternalName\""),
+        (
+            !named && !string(spec, "externalName").is_empty(),
+            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
+        ),
+        (
+            string(spec, "trafficDistribution") == "PreferClose",
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+        ),
+    ];
+    all.iter().filter(|(warns, _)| *warns).map(|(_, text)| (*text).to_owned()).collect()
+}
+
 /// What a load balancer says of itself.
 pub(super) fn service_status(check: &mut Check, new: &Value, old: &Value) {
     let ingress = |object: &'_ Value| -> Vec<Value> {

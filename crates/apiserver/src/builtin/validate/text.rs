@@ -23,6 +23,21 @@ pub(super) fn label(text: &str) -> Wrong {
     NameRule::Label.errors(text, false)
 }
 
+/// As a label, with a letter in front.
+pub(super) fn label_1035(text: &str) -> Wrong {
+    let mut wrong = Vec::new();
+    if text.len() > 63 {
+        wrong.push(too_long(63));
+    }
+    let fits = text.bytes().all(|byte| lower(byte) || byte == b'-')
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && !text.ends_with('-');
+    if !fits {
+        wrong.push("a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')".to_owned());
+    }
+    wrong
+}
+
 /// Labels with dots between them; 253 characters.
 pub(super) fn subdomain(text: &str) -> Wrong {
     NameRule::Subdomain.errors(text, false)
