@@ -218,7 +218,7 @@ fn what_hinders_it_is_said_with_what_helps() {
     // A damaged store.
     let data = folder.path().join("data");
     Served::start(&["--data-dir", text(&data)]).end("TERM");
-    let store = data.join("store/store.redb");
+    let store = data.join("store/store.log");
     let half = fs::read(&store).unwrap();
     fs::write(&store, &half[..half.len() / 2]).unwrap();
     for _ in 0..2 {

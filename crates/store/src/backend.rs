@@ -36,6 +36,8 @@ pub struct Batch {
     pub records: Vec<Record>,
     /// The records with these revisions are needed no longer.
     pub discard: Vec<Revision>,
+    /// How many bytes their keys and values have.
+    pub discard_bytes: usize,
     /// The state after the batch.
     pub mark: Mark,
 }

@@ -1,5 +1,6 @@
-//! The backend on disk: one redb file, one directory, one process.
+//! The backend on disk: one log, one directory, one process.
 
+use std::collections::HashSet;
 use std::fs;
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -7,15 +8,8 @@ use std::fs::TryLockError;
 use std::io;
 use std::io::Read;
 use std::io::Write as _;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::path::Path;
 use std::path::PathBuf;
-
-use redb::Database;
-use redb::ReadableDatabase;
-use redb::ReadableTable;
-use redb::TableDefinition;
 
 use crate::backend::Backend;
 use crate::backend::Batch;
@@ -23,9 +17,15 @@ use crate::backend::Loaded;
 use crate::backend::Record;
 use crate::error::BackendError;
 use crate::key::Revision;
+use crate::log::FORMAT;
+use crate::log::Failure;
+use crate::log::Frame;
+use crate::log::Frames;
+use crate::log::HEAD;
+use crate::log::Log;
+use crate::log::ROW;
+use crate::log::State;
 use crate::record;
-use crate::record::State;
-use crate::record::StateError;
 
 /// When a write counts as stored.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -38,23 +38,29 @@ pub enum Durability {
     None,
 }
 
-const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
-const STATE: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("state");
-
-const FILE: &str = "store.redb";
-const NEW: &str = "store.redb.new";
-/// What a file is called once it was found to be damaged: opening it may have changed it, and a second try must not
-/// take it for whole.
-const CORRUPT: &str = "store.redb.corrupt";
+const FILE: &str = "store.log";
+const NEW: &str = "store.log.new";
+/// What a file is called once it was found to be damaged: it must not be taken for whole by a second try.
+const CORRUPT: &str = "store.log.corrupt";
+/// What the first format was kept in.
+const FIRST_FILE: &str = "store.redb";
+const FIRST_FORMAT: u32 = 1;
 const LOCK: &str = "LOCK";
 
-/// All is in memory anyway.
-const CACHE: usize = 4 << 20;
 /// How many revisions are reserved at once where writes are not synced.
 const RESERVED: u64 = 10_000;
 /// How many writes, and how many bytes, are held back where they are not synced.
 const BUFFERED: usize = 1000;
 const BUFFERED_BYTES: usize = 4 << 20;
+/// The file is written anew when it has more that nobody needs than what somebody needs, and than this.
+const SUPERFLUOUS: u64 = 4 << 20;
+/// How much is copied into the new file at once: with a write so many times its size and so much more, and without one.
+const COPIED: (u64, u64) = (4, 64 << 10);
+const COPIED_IDLE: u64 = 4 << 20;
+/// How much of the new file is synced at once.
+const COPIED_SYNC: u64 = 8 << 20;
+/// The frames of the new file have about this size.
+const COPIED_FRAME: usize = 256 << 10;
 
 /// Keeps records in a directory.
 ///
@@ -81,15 +87,26 @@ pub struct Disk {
     directory: PathBuf,
     path: PathBuf,
     durability: Durability,
-    /// Nothing after an error, until it is opened again.
-    database: Option<Database>,
+    /// Nothing once it is closed.
+    log: Option<Log>,
     /// As it is on disk.
     state: State,
+    /// Up to here, the file is synced.
+    end: u64,
+    /// The records in the file that are needed no longer.
+    discarded: HashSet<u64>,
+    /// How many bytes the others have.
+    needed: u64,
+    compaction: Option<Compaction>,
+    /// No compaction begins before the file is as large.
+    compact_from: u64,
+    /// The file has its name, but that is not synced.
+    renamed: bool,
+    frame: Frame,
+    record: Vec<u8>,
     /// What is to be written later.
     buffer: Batch,
     buffered_bytes: usize,
-    #[cfg(test)]
-    faults: tests::Faults,
     /// Held as long as the directory is in use. It comes last, so that it is let go last.
     _lock: File,
 }
@@ -99,33 +116,51 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// The directory is in use, the file in it is damaged or of a newer format, or the system refuses.
+    /// The directory is in use, the file in it is damaged or of another format, or the system refuses.
     pub fn open(directory: &Path, durability: Durability) -> Result<Self, BackendError> {
         make_directory(directory).map_err(|e| failed("creating", directory, e))?;
         let lock = lock_directory(directory)?;
         let path = directory.join(FILE);
-        if !path.try_exists().map_err(|e| failed("looking for", &path, e))? {
-            let corrupt = directory.join(CORRUPT);
-            if corrupt.try_exists().map_err(|e| failed("looking for", &corrupt, e))? {
+        let exists = |path: &Path| path.try_exists().map_err(|e| failed("looking for", path, e));
+        if !exists(&path)? {
+            let (corrupt, first) = (directory.join(CORRUPT), directory.join(FIRST_FILE));
+            if exists(&corrupt)? {
                 let what = "found by an earlier start".to_owned();
                 return Err(BackendError::Corrupt { path: corrupt, what });
             }
+            if exists(&first)? {
+                return Err(BackendError::Format { path: first, found: FIRST_FORMAT, known: FORMAT });
+            }
             create(directory)?;
         }
-        let mut disk = Self {
+        // A crash may have left a compaction that was not done.
+        let _none = fs::remove_file(directory.join(NEW));
+        let mut state = State::default();
+        let mut discarded = HashSet::new();
+        let log = Log::open(&path, |body| {
+            state = body.state;
+            discarded.extend(body.discards());
+            Ok(())
+        });
+        let log = log.map_err(|error| set_aside(directory, known(&path, error)))?;
+        Ok(Self {
             directory: directory.to_owned(),
             path,
             durability,
-            database: None,
-            state: State::default(),
+            end: log.end(),
+            log: Some(log),
+            state,
+            discarded,
+            needed: 0,
+            compaction: None,
+            compact_from: 0,
+            renamed: false,
+            frame: Frame::default(),
+            record: Vec::new(),
             buffer: Batch::default(),
             buffered_bytes: 0,
-            #[cfg(test)]
-            faults: tests::Faults::default(),
             _lock: lock,
-        };
-        disk.reopen(true).map_err(|error| disk.set_aside(error))?;
-        Ok(disk)
+        })
     }
 
     /// How many bytes the file has.
@@ -137,76 +172,69 @@ impl Disk {
         Ok(fs::metadata(&self.path).map_err(|e| failed("reading the size of", &self.path, e))?.len())
     }
 
-    /// Renames a damaged file.
-    fn set_aside(&mut self, error: BackendError) -> BackendError {
-        match error {
-            BackendError::Corrupt { path, what } => {
-                drop(self.database.take());
-                let corrupt = self.directory.join(CORRUPT);
-                let renamed = fs::rename(&self.path, &corrupt).is_ok();
-                BackendError::Corrupt { path: if renamed { corrupt } else { path }, what }
-            }
-            other => other,
+    /// Writes everything in one frame.
+    fn commit(&mut self, batch: &Batch, reserved: u64) -> Result<(), BackendError> {
+        let Some(log) = &mut self.log else { return Err(closed(&self.path)) };
+        if self.renamed {
+            sync_directory(&self.directory).map_err(|e| failed("syncing", &self.directory, e))?;
+            self.renamed = false;
         }
-    }
-
-    fn reopen(&mut self, check: bool) -> Result<(), BackendError> {
-        // The old one lets the file go first.
-        drop(self.database.take());
-        let (database, state) = guard(&self.path, || {
-            let mut database = self.database()?;
-            if check && !database.check_integrity()? {
-                return Err(Failure::Damaged("its pages do not match their checksums".to_owned()));
-            }
-            let transaction = database.begin_read()?;
-            let table = transaction.open_table(STATE)?;
-            let state = table.get(0)?;
-            let state = state.ok_or_else(|| Failure::Damaged("it has no state".to_owned()))?;
-            let state = record::decode_state(state.value()).map_err(|error| match error {
-                StateError::Damaged => Failure::Damaged("the state does not match its checksum".to_owned()),
-                StateError::Format(found) => Failure::Format(found),
-            })?;
-            Ok((database, state))
-        })?;
+        let state = State { mark: batch.mark, reserved };
+        self.frame.clear();
+        self.frame.state = state;
+        self.frame.discards.extend(batch.discard.iter().map(|revision| revision.0));
+        let mut needed = self.needed;
+        for record in &batch.records {
+            record::encode(record, &mut self.record);
+            self.frame.push(record.revision, &self.record);
+            needed += (self.record.len() + ROW) as u64;
+        }
+        log.append(&self.frame).and_then(|()| log.sync()).map_err(|e| failed("writing", &self.path, e))?;
         self.state = state;
-        self.database = Some(database);
+        self.end = log.end();
+        let discarded = batch.discard_bytes + batch.discard.len() * (record::OVERHEAD + ROW);
+        self.needed = needed.saturating_sub(discarded as u64);
+        self.discarded.extend(&self.frame.discards);
+        self.compact(self.frame.size() as u64 * COPIED.0 + COPIED.1);
         Ok(())
     }
 
-    fn database(&self) -> Result<Database, Failure> {
-        let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
-        let mut builder = Database::builder();
-        builder.set_cache_size(CACHE);
-        #[cfg(test)]
-        return Ok(builder.create_with_backend(self.faults.wrap(file)?)?);
-        #[cfg(not(test))]
-        Ok(builder.create_file(file)?)
+    /// Goes on with a compaction, or begins one if it is time. What goes wrong does no harm to the file as it is, and is tried again
+    /// later.
+    fn compact(&mut self, bytes: u64) {
+        let superfluous = self.end.saturating_sub(HEAD + self.needed);
+        let due = superfluous > self.needed.max(SUPERFLUOUS) && self.end >= self.compact_from;
+        if (due || self.compaction.is_some()) && self.copy(bytes).is_err() {
+            self.compaction = None;
+            self.compact_from = self.end + SUPERFLUOUS;
+        }
     }
 
-    /// Writes everything in one transaction.
-    fn commit(&mut self, batch: &Batch, reserved: u64) -> Result<(), BackendError> {
-        let Some(database) = &self.database else {
-            return Err(failed("writing", &self.path, io::Error::other("it is not open after an error")));
-        };
-        let state = State { mark: batch.mark, reserved };
-        guard(&self.path, || {
-            let transaction = database.begin_write()?;
-            {
-                let mut log = transaction.open_table(LOG)?;
-                let mut bytes = Vec::new();
-                for record in &batch.records {
-                    record::encode(record, &mut bytes);
-                    log.insert(record.revision.0, &*bytes)?;
-                }
-                for revision in &batch.discard {
-                    log.remove(revision.0)?;
-                }
+    /// Copies so many bytes into a new file. When it has all, it takes the place of the old one.
+    fn copy(&mut self, bytes: u64) -> Result<(), BackendError> {
+        let Some(log) = &self.log else { return Err(closed(&self.path)) };
+        let new = self.directory.join(NEW);
+        let mut compaction = match self.compaction.take() {
+            Some(compaction) => compaction,
+            None => {
+                let begun = Compaction::begin(&self.path, &new, log);
+                begun.map_err(|e| failed("creating", &new, e))?
             }
-            transaction.open_table(STATE)?.insert(0, &record::encode_state(&state)[..])?;
-            transaction.commit()?;
-            Ok(())
-        })?;
-        self.state = state;
+        };
+        let done = compaction.copy(bytes, self.end, &self.discarded).map_err(|e| known(&self.path, e))?;
+        if !done {
+            self.compaction = Some(compaction);
+            return Ok(());
+        }
+        compaction.log.close().map_err(|e| failed("writing", &new, e))?;
+        fs::rename(&new, &self.path).map_err(|e| failed("renaming", &new, e))?;
+        let Compaction { log, dropped, .. } = compaction;
+        self.end = log.end();
+        self.log = Some(log);
+        self.discarded.retain(|revision| !dropped.contains(revision));
+        self.compact_from = 0;
+        // If this fails, the next write tries again before anything is acknowledged.
+        self.renamed = sync_directory(&self.directory).is_err();
         Ok(())
     }
 
@@ -217,23 +245,43 @@ impl Disk {
             Durability::None => last.0.saturating_add(RESERVED),
         }
     }
+
+    /// Writes what is buffered.
+    fn drain(&mut self) -> Result<(), BackendError> {
+        if self.buffer.mark.last.0 == 0 {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.buffer);
+        let written = self.commit(&batch, self.reserve(batch.mark.last));
+        match &written {
+            Ok(()) => self.buffered_bytes = 0,
+            Err(_) => self.buffer = batch,
+        }
+        written
+    }
 }
 
 impl Backend for Disk {
     fn load(&mut self, visit: &mut dyn FnMut(Loaded) -> Result<(), String>) -> Result<(), BackendError> {
-        let Some(database) = &self.database else {
-            return Err(failed("reading", &self.path, io::Error::other("it is not open after an error")));
-        };
+        let Some(log) = &self.log else { return Err(closed(&self.path)) };
         let mut mark = self.state.mark;
-        let loaded = guard(&self.path, || {
-            let transaction = database.begin_read()?;
-            let table = transaction.open_table(LOG)?;
+        let mut needed = 0;
+        let mut load = || {
             let mut resource = None;
-            for row in table.iter()? {
-                let (revision, bytes) = row?;
-                let record = record::decode(Revision(revision.value()), bytes.value(), &mut resource)
-                    .map_err(Failure::Damaged)?;
-                visit(Loaded::Record(record)).map_err(Failure::Damaged)?;
+            let mut frames = Frames::new(&self.path, log.number(), self.end)?;
+            while let Some(body) = frames.next()? {
+                for record in body.records() {
+                    let (revision, bytes) = record?;
+                    if !self.discarded.contains(&revision.0) {
+                        needed += (bytes.len() + ROW) as u64;
+                        let record =
+                            record::decode(revision, bytes, &mut resource).map_err(Failure::Damaged)?;
+                        visit(Loaded::Record(record)).map_err(Failure::Damaged)?;
+                    }
+                }
+            }
+            if frames.place() < self.end {
+                return Err(Failure::Damaged(format!("what is at byte {} has changed", frames.place())));
             }
             if self.state.reserved > mark.last.0 {
                 // Not closed in order: revisions up to there may have been given out, and what they wrote is lost.
@@ -241,8 +289,9 @@ impl Backend for Disk {
                 mark.compact = mark.last;
             }
             visit(Loaded::Mark(mark)).map_err(Failure::Damaged)
-        });
-        loaded.map_err(|error| self.set_aside(error))?;
+        };
+        load().map_err(|error| set_aside(&self.directory, known(&self.path, error)))?;
+        self.needed = needed;
         if self.durability == Durability::None || self.state.reserved > 0 {
             // Before any further revision is given out.
             let batch = Batch { mark, ..Batch::default() };
@@ -275,31 +324,21 @@ impl Backend for Disk {
     }
 
     fn recover(&mut self) -> Result<Revision, BackendError> {
-        self.reopen(false)?;
-        let buffered = self.buffer.mark.last;
-        if self.state.mark.last >= buffered {
-            // What was buffered is there, or nothing was.
-            self.buffer = Batch::default();
-            self.buffered_bytes = 0;
-        }
-        Ok(self.state.mark.last.max(buffered))
+        let Some(log) = &mut self.log else { return Err(closed(&self.path)) };
+        // What may or may not be there after an error is made to be gone.
+        log.cut(self.end).map_err(|e| failed("writing", &self.path, e))?;
+        Ok(self.state.mark.last.max(self.buffer.mark.last))
     }
 
     fn flush(&mut self) -> Result<(), BackendError> {
-        if self.buffer.mark.last.0 == 0 {
-            return Ok(());
-        }
-        let batch = self.buffer.clone();
-        self.commit(&batch, self.reserve(batch.mark.last))?;
-        self.buffer = Batch::default();
-        self.buffered_bytes = 0;
+        self.drain()?;
+        self.compact(COPIED_IDLE);
         Ok(())
     }
 
     fn shrink(&mut self) -> Result<(), BackendError> {
-        self.flush()?;
-        let Some(database) = &mut self.database else { return Ok(()) };
-        guard(&self.path, || Ok(database.compact().map(drop)?))
+        self.drain()?;
+        self.copy(u64::MAX)
     }
 
     fn close(&mut self) -> Result<(), BackendError> {
@@ -310,15 +349,100 @@ impl Backend for Disk {
         if self.durability == Durability::None {
             self.commit(&batch, 0)?;
         }
-        drop(self.database.take());
+        self.compaction = None;
+        if let Some(mut log) = self.log.take() {
+            log.close().map_err(|e| failed("writing", &self.path, e))?;
+        }
         sync_directory(&self.directory).map_err(|e| failed("syncing", &self.directory, e))
     }
 }
 
-/// A record that is discarded before it was written is not written at all.
+/// A copy of the file without what is needed no longer, on its way to take its place. It is written piece by piece, so that no write
+/// waits for all of it; meanwhile writes go to the old file, and are copied as well.
+#[derive(Debug)]
+struct Compaction {
+    frames: Frames,
+    log: Log,
+    /// What was left behind.
+    dropped: HashSet<u64>,
+    frame: Frame,
+    /// Something was read that has not been written.
+    pending: bool,
+    synced: u64,
+}
+
+impl Compaction {
+    fn begin(path: &Path, new: &Path, old: &Log) -> io::Result<Self> {
+        let frames = Frames::new(path, old.number(), HEAD)?;
+        let log = Log::create(private_file().truncate(true).open(new)?)?;
+        #[cfg(test)]
+        let log = log.failing_as(old);
+        let (dropped, frame) = (HashSet::new(), Frame::default());
+        Ok(Self { frames, log, dropped, frame, pending: false, synced: 0 })
+    }
+
+    /// Copies about so many bytes of the file, which ends there. True: that was all.
+    fn copy(&mut self, bytes: u64, end: u64, discarded: &HashSet<u64>) -> Result<bool, Failure> {
+        let until = self.frames.place().saturating_add(bytes);
+        self.frames.extend(end)?;
+        while self.frames.place() < until.min(end) {
+            let place = self.frames.place();
+            let Some(body) = self.frames.next()? else {
+                return Err(Failure::Damaged(format!("what is at byte {place} has changed")));
+            };
+            self.pending = true;
+            self.frame.state = body.state;
+            for record in body.records() {
+                let (revision, bytes) = record?;
+                if discarded.contains(&revision.0) {
+                    self.dropped.insert(revision.0);
+                } else {
+                    self.frame.push(revision, bytes);
+                }
+            }
+            // What was copied before it was discarded has to be told of.
+            let dropped = &self.dropped;
+            self.frame.discards.extend(body.discards().filter(|revision| !dropped.contains(revision)));
+            if self.frame.size() >= COPIED_FRAME {
+                self.write()?;
+            }
+        }
+        let done = self.frames.place() >= end;
+        if done {
+            self.write()?;
+        }
+        Ok(done)
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.pending) {
+            self.log.append(&self.frame)?;
+            self.frame.clear();
+            if self.log.end() - self.synced >= COPIED_SYNC {
+                self.log.sync()?;
+                self.synced = self.log.end();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Renames a damaged file.
+fn set_aside(directory: &Path, error: BackendError) -> BackendError {
+    match error {
+        BackendError::Corrupt { path, what } => {
+            let corrupt = directory.join(CORRUPT);
+            let renamed = fs::rename(&path, &corrupt).is_ok();
+            BackendError::Corrupt { path: if renamed { corrupt } else { path }, what }
+        }
+        other => other,
+    }
+}
+
 fn extend(buffer: &mut Batch, batch: &Batch) {
     buffer.records.extend(batch.records.iter().cloned());
     buffer.discard.extend(&batch.discard);
+    buffer.discard_bytes += batch.discard_bytes;
     buffer.mark = batch.mark;
 }
 
@@ -362,14 +486,9 @@ fn lock_directory(directory: &Path) -> Result<File, BackendError> {
 /// Makes an empty file under another name first, so that a crash leaves none that is half made.
 fn create(directory: &Path) -> Result<(), BackendError> {
     let (new, path) = (directory.join(NEW), directory.join(FILE));
-    let file = private_file().truncate(true).open(&new).map_err(|e| failed("creating", &new, e))?;
-    guard(&new, || {
-        let database = Database::builder().set_cache_size(CACHE).create_file(file)?;
-        let transaction = database.begin_write()?;
-        drop(transaction.open_table(LOG)?);
-        transaction.open_table(STATE)?.insert(0, &record::encode_state(&State::default())[..])?;
-        Ok(transaction.commit()?)
-    })?;
+    let created =
+        private_file().truncate(true).open(&new).and_then(Log::create).and_then(|mut log| log.sync());
+    created.map_err(|e| failed("creating", &new, e))?;
     fs::rename(&new, &path).map_err(|e| failed("creating", &path, e))?;
     sync_directory(directory).map_err(|e| failed("syncing", directory, e))
 }
@@ -389,68 +508,40 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> BackendError 
     }
 }
 
-/// What goes wrong inside of the database.
-enum Failure {
-    Database(redb::Error),
-    Damaged(String),
-    Format(u32),
+fn closed(path: &Path) -> BackendError {
+    failed("using", path, io::Error::other("it is closed"))
 }
 
-impl<E: Into<redb::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::Database(error.into())
-    }
-}
-
-/// Turns errors into ours, and panics into errors: a damaged page may make the database panic.
-fn guard<T>(path: &Path, action: impl FnOnce() -> Result<T, Failure>) -> Result<T, BackendError> {
-    let corrupt = |what: String| BackendError::Corrupt { path: path.to_owned(), what };
-    match catch_unwind(AssertUnwindSafe(action)) {
-        Ok(Ok(result)) => Ok(result),
-        Ok(Err(Failure::Damaged(what))) => Err(corrupt(what)),
-        Ok(Err(Failure::Format(found))) => {
-            Err(BackendError::Format { path: path.to_owned(), found, known: record::FORMAT })
-        }
-        Ok(Err(Failure::Database(error))) => Err(match error {
-            redb::Error::Io(source) if source.kind() == io::ErrorKind::InvalidData => {
-                corrupt(source.to_string())
-            }
-            redb::Error::Io(source) => failed("reading or writing", path, source),
-            redb::Error::Corrupted(what) => corrupt(what),
-            redb::Error::DatabaseAlreadyOpen => {
-                BackendError::Locked { path: path.to_owned(), holder: "another process".to_owned() }
-            }
-            redb::Error::PreviousIo | redb::Error::DatabaseClosed | redb::Error::LockPoisoned(_) => {
-                failed("reading or writing", path, io::Error::other(error.to_string()))
-            }
-            other => corrupt(other.to_string()),
-        }),
-        Err(_) => Err(corrupt("the database could not make sense of it".to_owned())),
+/// What went wrong with the file.
+fn known(path: &Path, failure: Failure) -> BackendError {
+    match failure {
+        Failure::Io(source) => failed("reading", path, source),
+        Failure::Damaged(what) => BackendError::Corrupt { path: path.to_owned(), what },
+        Failure::Format(found) => BackendError::Format { path: path.to_owned(), found, known: FORMAT },
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering;
 
-    use redb::StorageBackend;
-    use redb::backends::FileBackend;
-
     use super::*;
+    use crate::entry::Expect;
     use crate::entry::Write;
     use crate::error::WriteError;
     use crate::key::Key;
     use crate::key::Resource;
     use crate::key::Scope;
     use crate::mvcc::At;
+    use crate::mvcc::Mvcc;
     use crate::store::Options;
     use crate::store::Store;
 
     /// A disk that is full after so many bytes.
     #[derive(Clone, Debug)]
-    pub(super) struct Faults {
+    pub(crate) struct Faults {
         left: Arc<AtomicU64>,
     }
 
@@ -461,49 +552,11 @@ mod tests {
     }
 
     impl Faults {
-        pub(super) fn wrap(&self, file: File) -> Result<Faulty, Failure> {
-            Ok(Faulty { file: FileBackend::new(file)?, faults: self.clone() })
-        }
-
-        fn use_up(&self, bytes: usize) -> io::Result<()> {
+        pub(crate) fn use_up(&self, bytes: usize) -> io::Result<()> {
             let full = || io::Error::from(io::ErrorKind::StorageFull);
             let left = self.left.load(Ordering::Relaxed).checked_sub(bytes as u64).ok_or_else(full)?;
             self.left.store(left, Ordering::Relaxed);
             Ok(())
-        }
-    }
-
-    #[derive(Debug)]
-    pub(super) struct Faulty {
-        file: FileBackend,
-        faults: Faults,
-    }
-
-    impl StorageBackend for Faulty {
-        fn len(&self) -> io::Result<u64> {
-            self.file.len()
-        }
-
-        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-            self.file.read(offset, out)
-        }
-
-        fn set_len(&self, len: u64) -> io::Result<()> {
-            self.file.set_len(len)
-        }
-
-        fn sync_data(&self) -> io::Result<()> {
-            self.faults.use_up(1)?;
-            self.file.sync_data()
-        }
-
-        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-            self.faults.use_up(data.len())?;
-            self.file.write(offset, data)
-        }
-
-        fn close(&self) -> io::Result<()> {
-            self.file.close()
         }
     }
 
@@ -525,8 +578,10 @@ mod tests {
     }
 
     fn full(directory: &Path, durability: Durability, value: usize, space: u64) -> usize {
-        let disk = Disk::open(directory, durability).unwrap();
-        let left = disk.faults.left.clone();
+        let mut disk = Disk::open(directory, durability).unwrap();
+        let faults = Faults::default();
+        let left = faults.left.clone();
+        disk.log.as_mut().unwrap().break_with(faults);
         let store = Store::open(Box::new(disk), Options::default()).unwrap();
         let resource = Resource::new("r").unwrap();
         let put = |i: usize| {
@@ -563,5 +618,58 @@ mod tests {
         let store = Store::open(Box::new(disk), Options::default()).unwrap();
         assert_eq!((names(&store), store.current_revision()), (seen, last), "space for {space}");
         failures
+    }
+
+    /// Writes come while the file is copied, and after each step a crash finds everything.
+    #[test]
+    fn a_compaction_is_never_noticed() {
+        let folder =
+            |name: &str| std::env::temp_dir().join(format!("settled-store-{name}-{}", std::process::id()));
+        let (directory, image) = (folder("compaction"), folder("compaction-image"));
+        let mut limits = Options::default().limits;
+        limits.history_events = 20;
+        let mut mvcc = Mvcc::new(limits.clone());
+        let mut disk = Disk::open(&directory, Durability::Synced).unwrap();
+        let resource = Resource::new("r").unwrap();
+        let live = |mvcc: &Mvcc| -> Vec<String> {
+            let snapshot = mvcc.snapshot(&resource, At::Latest).unwrap();
+            snapshot.iter(&Scope::All).map(|entry| format!("{entry:?} {:?}", entry.value())).collect()
+        };
+        let mut compacted = 0;
+        for i in 0..400_usize {
+            let key = Key::new(&resource, "", &format!("{:02}", i * 7 % 31)).unwrap();
+            let write = match i % 4 {
+                3 => Write::delete(key, Expect::Any),
+                _ => Write::put(key, format!("{i}").repeat(i % 50).into_bytes()),
+            };
+            let prepared = mvcc.prepare([write], i as u64);
+            disk.append(&prepared.batch()).unwrap();
+            mvcc.apply(prepared);
+            if i > 100 {
+                let end = disk.end;
+                disk.copy(300 + (i as u64 * 37) % 900).unwrap();
+                compacted += usize::from(disk.end < end);
+            }
+            fs::create_dir_all(&image).unwrap();
+            for name in [FILE, NEW] {
+                let _none = fs::remove_file(image.join(name));
+                let _none = fs::copy(directory.join(name), image.join(name));
+            }
+            let mut again = Mvcc::new(limits.clone());
+            let mut opened = Disk::open(&image, Durability::Synced).unwrap();
+            let loaded = opened.load(&mut |loaded| match loaded {
+                Loaded::Record(record) => again.replay(record),
+                Loaded::Mark(mark) => again.replayed(mark),
+            });
+            loaded.unwrap();
+            assert_eq!(live(&again), live(&mvcc), "{i}");
+            assert_eq!(again.current_revision(), mvcc.current_revision(), "{i}");
+            assert_eq!(opened.needed, disk.needed, "what is needed is counted right");
+            assert!(!image.join(NEW).exists());
+        }
+        assert!(compacted > 5, "{compacted}");
+        assert!(disk.discarded.len() < 200, "what is gone is forgotten");
+        fs::remove_dir_all(&directory).unwrap();
+        fs::remove_dir_all(&image).unwrap();
     }
 }

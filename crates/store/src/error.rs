@@ -159,15 +159,15 @@ pub enum BackendError {
         /// What is wrong with it.
         what: String,
     },
-    /// A newer version of this program wrote the file.
-    #[error("{path} has format {found}; this version reads up to {known}: use the version that wrote it",
+    /// Another version of this program wrote the file.
+    #[error("{path} has format {found}; this version reads {known}: use the version that wrote it",
         path = path.display())]
     Format {
         /// The file.
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The newest format that is known.
+        /// The format that is known.
         known: u32,
     },
     /// There is no space left.

@@ -6,6 +6,7 @@ mod disk;
 mod entry;
 mod error;
 mod key;
+mod log;
 mod map;
 mod mvcc;
 mod record;

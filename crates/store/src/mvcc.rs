@@ -121,6 +121,7 @@ pub type Outcome = Result<Arc<Event>, WriteError>;
 pub struct Prepared {
     outcomes: Vec<Outcome>,
     discard: Vec<Revision>,
+    discard_bytes: usize,
     mark: Mark,
     live_bytes: usize,
     written: usize,
@@ -131,7 +132,8 @@ impl Prepared {
     #[must_use]
     pub fn batch(&self) -> Batch {
         let records = self.outcomes.iter().flatten().map(|event| record(event)).collect();
-        Batch { records, discard: self.discard.clone(), mark: self.mark }
+        let (discard, discard_bytes) = (self.discard.clone(), self.discard_bytes);
+        Batch { records, discard, discard_bytes, mark: self.mark }
     }
 
     /// Is there nothing to store?
@@ -191,8 +193,8 @@ pub struct Mvcc {
     published: Arc<AtomicU64>,
     tables: HashMap<Resource, Table>,
     history: VecDeque<Arc<Event>>,
-    /// Records that nobody needs any more but the backend still has.
-    discard: VecDeque<Revision>,
+    /// Records that nobody needs any more but the backend still has, with their sizes.
+    discard: VecDeque<(Revision, usize)>,
     remembered: Remembered,
     /// The last deletion that was replayed without what it deleted.
     orphan: Revision,
@@ -287,7 +289,7 @@ impl Mvcc {
         }
         if previous.is_none() && record.value.is_none() {
             // What it deleted has been discarded; it is discarded itself with the next batch.
-            self.discard.push_back(record.revision);
+            self.discard.push_back((record.revision, record.key.len()));
             self.orphan = record.revision;
             self.current = record.revision;
             return Ok(());
@@ -408,9 +410,11 @@ impl Mvcc {
             .collect();
         // Without a write, the mark stays at a revision that was published.
         let last = if written == 0 { self.current } else { last };
-        let discard = self.discard.iter().take(DISCARDS + 2 * written).copied().collect();
+        let discards = self.discard.iter().take(DISCARDS + 2 * written);
+        let discard_bytes = discards.clone().map(|(_, size)| size).sum();
+        let discard = discards.map(|(revision, _)| *revision).collect();
         let mark = Mark { last, compact: self.compact, objects };
-        Prepared { outcomes, discard, mark, live_bytes, written }
+        Prepared { outcomes, discard, discard_bytes, mark, live_bytes, written }
     }
 
     /// Makes prepared writes visible and hands them to the watchers.
@@ -628,9 +632,11 @@ impl Mvcc {
         self.compact = event.revision;
         self.stats.history_bytes -= event.size();
         self.stats.events_compacted += 1;
-        self.discard.extend(event.previous.as_ref().map(|entry| entry.mod_revision));
+        let key = event.key.len();
+        self.discard
+            .extend(event.previous.as_ref().map(|entry| (entry.mod_revision, key + entry.value.len())));
         if event.entry.is_none() {
-            self.discard.push_back(event.revision);
+            self.discard.push_back((event.revision, key));
         }
         if let Some(table) = self.tables.get_mut(event.key.resource()) {
             table.history.pop_front();

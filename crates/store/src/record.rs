@@ -1,27 +1,23 @@
-//! Records and marks as bytes, with checksums.
-//!
-//! A checksum covers the revision under which a record is kept, so that a record can't pass for another one.
+//! Records as bytes, and the checksum of what holds them.
 
 use std::sync::Arc;
 
-use crate::backend::Mark;
 use crate::backend::Record;
 use crate::key::Key;
 use crate::key::Resource;
 use crate::key::Revision;
 
-/// The format that is written.
-pub(crate) const FORMAT: u32 = 1;
-
 const PUT: u8 = 1;
 const DELETED: u8 = 2;
 
-/// Checksum, kind, creation, time, length of the resource, length of the path, the two, the value.
+/// What a record takes beside key and value.
+pub(crate) const OVERHEAD: usize = 1 + 8 + 8 + 2 + 2;
+
+/// Kind, creation, time, length of the resource, length of the path, the two, the value.
 pub(crate) fn encode(record: &Record, bytes: &mut Vec<u8>) {
     bytes.clear();
     let (kind, value) = record.value.as_ref().map_or((DELETED, &[][..]), |value| (PUT, value));
     let (resource, path) = (record.key.resource().as_str(), record.key.path());
-    bytes.extend([0; 4]);
     bytes.push(kind);
     bytes.extend(record.create_revision.0.to_le_bytes());
     bytes.extend(record.time.to_le_bytes());
@@ -31,8 +27,6 @@ pub(crate) fn encode(record: &Record, bytes: &mut Vec<u8>) {
     bytes.extend(resource.as_bytes());
     bytes.extend(path.as_bytes());
     bytes.extend(value);
-    let sum = checksum(record.revision.0, &bytes[4..]);
-    bytes[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// `resource` is the one of the record before, whose text is used again if it is the same.
@@ -43,10 +37,6 @@ pub(crate) fn decode(
 ) -> Result<Record, String> {
     let damaged = |what: &str| format!("the record of revision {revision} {what}");
     let mut rest = bytes;
-    let sum = u32::from_le_bytes(take(&mut rest).ok_or_else(|| damaged("is too short"))?);
-    if sum != checksum(revision.0, rest) {
-        return Err(damaged("does not match its checksum"));
-    }
     let text = |bytes: &[u8]| -> Result<String, String> {
         String::from_utf8(bytes.to_vec()).map_err(|_| damaged("has a key that is not text"))
     };
@@ -75,63 +65,15 @@ pub(crate) fn decode(
     Ok(Record { revision, create_revision, time, key, value })
 }
 
-/// What is kept beside the records.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct State {
-    pub(crate) mark: Mark,
-    /// Revisions up to this one may have been given out without being stored. 0: none.
-    pub(crate) reserved: u64,
-}
-
-pub(crate) const STATE: usize = 4 + 4 * 8 + 4;
-
-pub(crate) fn encode_state(state: &State) -> [u8; STATE] {
-    let mut bytes = [0; STATE];
-    bytes[..4].copy_from_slice(&FORMAT.to_le_bytes());
-    let State { mark, reserved } = state;
-    let numbers = [mark.last.0, mark.compact.0, mark.objects, *reserved];
-    for (place, number) in bytes[4..].chunks_exact_mut(8).zip(numbers) {
-        place.copy_from_slice(&number.to_le_bytes());
-    }
-    let sum = checksum(0, &bytes[..STATE - 4]);
-    bytes[STATE - 4..].copy_from_slice(&sum.to_le_bytes());
-    bytes
-}
-
-/// Why a state can't be read.
-#[derive(Debug, Eq, PartialEq)]
-pub(crate) enum StateError {
-    Damaged,
-    /// It has this format, which is newer.
-    Format(u32),
-}
-
-pub(crate) fn decode_state(bytes: &[u8]) -> Result<State, StateError> {
-    let mut rest = bytes;
-    let format = u32::from_le_bytes(take(&mut rest).ok_or(StateError::Damaged)?);
-    let content = bytes.len().checked_sub(4).and_then(|end| bytes.split_at_checked(end));
-    let (content, mut sum) = content.ok_or(StateError::Damaged)?;
-    let sum = u32::from_le_bytes(take(&mut sum).ok_or(StateError::Damaged)?);
-    if sum != checksum(0, content) {
-        return Err(StateError::Damaged);
-    }
-    // A newer format has a checksum in the same place.
-    if format != FORMAT {
-        return Err(StateError::Format(format));
-    }
-    let mut number = || take(&mut rest).map(u64::from_le_bytes).ok_or(StateError::Damaged);
-    let mark = Mark { last: Revision(number()?), compact: Revision(number()?), objects: number()? };
-    Ok(State { mark, reserved: number()? })
-}
-
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+/// The first bytes, which are taken away.
+pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*first)
 }
 
 /// CRC-32 (as in zlib), of the number and then the bytes.
-fn checksum(number: u64, bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(number: u64, bytes: &[u8]) -> u32 {
     let state = update(u32::MAX, &number.to_le_bytes());
     !update(state, bytes)
 }
@@ -199,30 +141,6 @@ mod tests {
         Record { revision, create_revision, time: 77, key, value: value.map(Into::into) }
     }
 
-    #[test]
-    fn any_flipped_bit_and_any_cut_is_noticed() {
-        let mut bytes = Vec::new();
-        encode(&record(9, Some(b"value")), &mut bytes);
-        for bit in 0..bytes.len() * 8 {
-            let mut flipped = bytes.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode(Revision(9), &flipped, &mut None).is_err(), "bit {bit}");
-        }
-        for size in 0..bytes.len() {
-            assert!(decode(Revision(9), &bytes[..size], &mut None).is_err(), "{size} bytes");
-        }
-        assert!(decode(Revision(8), &bytes, &mut None).is_err());
-
-        let state = State { mark: Mark { last: Revision(4), ..Mark::default() }, reserved: 5 };
-        let bytes = encode_state(&state);
-        assert_eq!(decode_state(&bytes), Ok(state));
-        for bit in 0..bytes.len() * 8 {
-            let mut flipped = bytes;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode_state(&flipped), Err(StateError::Damaged), "bit {bit}");
-        }
-    }
-
     proptest! {
         #[test]
         fn what_is_written_is_read(revision: u64, value: Option<Vec<u8>>) {
@@ -235,13 +153,6 @@ mod tests {
         #[test]
         fn any_bytes_are_read_without_panic(revision: u64, mut bytes: Vec<u8>) {
             let _ = decode(Revision(revision), &bytes, &mut None).is_ok();
-            let _ = decode_state(&bytes).is_ok();
-            // With the right checksum, too.
-            if bytes.len() >= 4 {
-                let sum = checksum(revision, &bytes[4..]);
-                bytes[..4].copy_from_slice(&sum.to_le_bytes());
-                let _ = decode(Revision(revision), &bytes, &mut None).is_ok();
-            }
         }
     }
 }

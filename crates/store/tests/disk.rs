@@ -165,7 +165,7 @@ fn revisions_that_may_be_lost_are_not_used_again() {
     let last = store.current_revision();
     // As after a crash: the writes are not in the file.
     for durability in [Durability::Synced, Durability::None] {
-        fs::copy(directory.path().join("store.redb"), image.path().join("store.redb")).unwrap();
+        fs::copy(directory.path().join("store.log"), image.path().join("store.log")).unwrap();
         let again = open(image.path(), durability, options(10_000)).unwrap();
         assert!(again.current_revision() > last);
         assert_eq!(again.compact_revision(), again.current_revision(), "clients must list again");
@@ -189,20 +189,20 @@ fn image() -> (Vec<u8>, Content) {
     let store = open(directory.path(), Durability::Synced, options(50)).unwrap();
     let content = content(&store);
     drop(store);
-    (fs::read(directory.path().join("store.redb")).unwrap(), content)
+    (fs::read(directory.path().join("store.log")).unwrap(), content)
 }
 
 /// A damaged file is refused, or the damage is in a place that holds nothing.
 fn check_damaged(bytes: &[u8], backup: &[u8], whole: &Content) -> bool {
     let directory = Directory::new("damaged");
-    fs::write(directory.path().join("store.redb"), bytes).unwrap();
+    fs::write(directory.path().join("store.log"), bytes).unwrap();
     match open(directory.path(), Durability::Synced, options(50)) {
         Err(BackendError::Corrupt { path, what }) => {
-            assert!(path.ends_with("store.redb.corrupt") && !what.is_empty());
+            assert!(path.ends_with("store.log.corrupt") && !what.is_empty());
             let again = open(directory.path(), Durability::Synced, options(50));
             assert!(matches!(again, Err(BackendError::Corrupt { .. })), "a second try is refused as well");
             // A backup that is put in its place is taken.
-            fs::write(directory.path().join("store.redb"), backup).unwrap();
+            fs::write(directory.path().join("store.log"), backup).unwrap();
             assert_eq!(&content(&open(directory.path(), Durability::Synced, options(50)).unwrap()), whole);
             true
         }
@@ -266,10 +266,91 @@ proptest! {
     }
 }
 
+/// What a crash tears is the last write; damage before it is not taken for that.
 #[test]
-fn a_newer_format_is_named() {
+fn a_torn_write_is_dropped_and_damage_is_not() {
     let _alone = alone();
-    let error = BackendError::Format { path: "store.redb".into(), found: 2, known: 1 };
-    let text = "store.redb has format 2; this version reads up to 1: use the version that wrote it";
-    assert_eq!(error.to_string(), text);
+    let directory = Directory::new("torn");
+    let image = Directory::new("image");
+    let store = open(directory.path(), Durability::Synced, options(10_000)).unwrap();
+    churn(&store, 50);
+    let file = || fs::read(directory.path().join("store.log")).unwrap();
+    // Where the zeros begin, as nothing ends with some.
+    let used = |file: &[u8]| file.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
+    let (before, start) = (content(&store), used(&file()).next_multiple_of(8));
+    store.write(Write::put(key("last"), "v".repeat(9000).into_bytes())).wait().unwrap();
+    let (after, whole) = (content(&store), file());
+    let end = used(&whole);
+    assert!(before.0 < after.0 && start + 9000 < end, "{start} {end}");
+
+    let opened = |bytes: &[u8]| {
+        for entry in fs::read_dir(image.path()).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        fs::write(image.path().join("store.log"), bytes).unwrap();
+        open(image.path(), Durability::Synced, options(10_000))
+    };
+    assert_eq!(content(&opened(&whole).unwrap()), after);
+    for place in (start..end).step_by(501).chain([start + 1, end - 1]) {
+        let mut zeroed = whole.clone();
+        zeroed[place..].fill(0);
+        let mut flipped = whole.clone();
+        flipped[place] ^= 1;
+        // The first page is not there, later ones are.
+        let mut late = whole.clone();
+        late[start..place].fill(0);
+        for torn in [&whole[..place], &zeroed, &flipped, if place > start { &late } else { &zeroed }] {
+            let store = opened(torn).unwrap();
+            assert_eq!(content(&store), before, "{place}");
+            // What is written then takes its place for good.
+            store.write(Write::put(key("next"), *b"1")).wait().unwrap();
+            let next = content(&store);
+            drop(store);
+            let again = open(image.path(), Durability::Synced, options(10_000)).unwrap();
+            assert_eq!(content(&again), next, "{place}");
+        }
+    }
+    for place in (4096..start).step_by(97) {
+        let mut flipped = whole.clone();
+        flipped[place] ^= 1;
+        match opened(&flipped) {
+            Err(BackendError::Corrupt { .. }) => {}
+            // Between two frames there are up to seven bytes that say nothing.
+            Ok(store) => assert!(whole[place] == 0 && content(&store) == after, "{place}"),
+            Err(other) => panic!("{place}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_file_does_not_grow_for_ever() {
+    let _alone = alone();
+    let directory = Directory::new("growth");
+    let store = open(directory.path(), Durability::Synced, options(10)).unwrap();
+    let size = || fs::metadata(directory.path().join("store.log")).unwrap().len();
+    for i in 0..1000_usize {
+        store.write(Write::put(key(&format!("{}", i % 7)), vec![i as u8; 50_000])).wait().unwrap();
+        // What is needed, what is superfluous before a compaction and during one, and space.
+        assert!(size() < 16 << 20, "{} after {i}", size());
+    }
+    let before = content(&store);
+    store.shrink().wait().unwrap();
+    assert!(size() < 2 << 20, "{}", size());
+    assert_eq!(content(&store), before);
+    drop(store);
+    assert_eq!(content(&open(directory.path(), Durability::Synced, options(10)).unwrap()).2, before.2);
+}
+
+#[test]
+fn another_format_is_named() {
+    let _alone = alone();
+    let directory = Directory::new("format");
+    fs::write(directory.path().join("store.redb"), "").unwrap();
+    let error = open(directory.path(), Durability::Synced, options(10)).unwrap_err();
+    assert!(matches!(error, BackendError::Format { found: 1, known: 2, .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.ends_with("store.redb has format 1; this version reads 2: use the version that wrote it"),
+        "{text}"
+    );
 }
