@@ -293,7 +293,8 @@ fn wait(what: &str, processes: &mut [Child], folder: &Path, done: impl Fn() -> b
         if start.elapsed() > PATIENCE {
             break format!("{what} did not come");
         }
-        thread::sleep(Duration::from_millis(20));
+        // Ours starts in the time of a few of these.
+        thread::sleep(Duration::from_millis(2));
     };
     for child in processes.iter_mut().rev() {
         drop(child.kill());

@@ -23,6 +23,8 @@ pub struct Body {
     kind: Kind,
     /// The request is counted when its body is gone.
     running: Option<Box<Running>>,
+    /// Its connection sees that it is under way.
+    held: Option<Arc<()>>,
 }
 
 enum Kind {
@@ -61,12 +63,17 @@ impl Body {
     }
 
     fn new(kind: Kind) -> Self {
-        Self { kind, running: None }
+        Self { kind, running: None, held: None }
     }
 
     /// Says whose answer it is.
     pub(crate) fn counted(&mut self, running: Running) {
         self.running = Some(Box::new(running));
+    }
+
+    /// Holds this as long as there is something to send.
+    pub(crate) fn holds(&mut self, held: Arc<()>) {
+        self.held = Some(held);
     }
 
     /// Gzips the body if it is large and no watch.
@@ -126,7 +133,7 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let frame = |bytes: Option<Bytes>| bytes.map(|bytes| Ok(Frame::data(bytes)));
-        let Self { kind, running } = self.get_mut();
+        let Self { kind, running, .. } = self.get_mut();
         match kind {
             Kind::Bytes(bytes) => Poll::Ready(frame(bytes.take())),
             Kind::List(list) => Poll::Ready(frame(list.next_chunk())),

@@ -20,6 +20,7 @@ mod digest;
 mod discovery;
 mod error;
 mod features;
+mod gather;
 mod health;
 mod host;
 mod human;

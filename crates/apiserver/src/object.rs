@@ -37,7 +37,9 @@ fn members(out: &mut Vec<u8>, map: &Map<String, Value>, keep: impl Fn(&str) -> b
             out.push(b',');
         }
         first = false;
-        write_json(out, &Value::String(name.clone()));
+        // A Vec takes everything.
+        let written = serde_json::to_writer(&mut *out, name);
+        debug_assert!(written.is_ok());
         out.push(b':');
         write_json(out, value);
     }

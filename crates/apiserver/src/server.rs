@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use serde_json::json;
 use settled_store::{BackendError, Disk, Durability, Options, Store};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,6 +30,7 @@ use crate::core::{Call, Core, Target};
 use crate::definition::{Catalog, Definition, stored_as};
 use crate::error::ApiError;
 use crate::features::FeatureGates;
+use crate::gather::Gather;
 use crate::host::Host;
 use crate::identity::RBAC_GROUP;
 use crate::limits::Limits;
@@ -179,20 +181,24 @@ impl Server {
     /// # Errors
     /// The data can't be opened, or the objects that every cluster has can't be written.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let (store, certificates) = match &config.data_dir {
-            Some(folder) => {
-                let certificates = Certificates::in_directory(&folder.join("pki"), &config.certificates)?;
-                let store = if config.memory {
-                    Store::memory(Options::default())
-                } else {
-                    let disk = Disk::open(&folder.join("store"), config.durability)?;
-                    Store::open(Box::new(disk), Options::default())?
-                };
-                (store, certificates)
-            }
-            None => (Store::memory(Options::default()), Certificates::in_memory(&config.certificates)?),
-        };
         let key = |error: settled_store::KeyError| ApiError::internal(error);
+        if let Some(folder) = &config.data_dir {
+            // What both of the following make is in it. If something is wrong with it, they say so.
+            let _made = std::fs::create_dir_all(folder);
+        }
+        // Beside what follows: both wait for the disk again and again.
+        let (folder, options) = (config.data_dir.clone(), config.certificates);
+        let certificates = tokio::task::spawn_blocking(move || match folder {
+            Some(folder) => Certificates::in_directory(&folder.join("pki"), &options),
+            None => Certificates::in_memory(&options),
+        });
+        let store = match config.data_dir.as_ref().filter(|_| !config.memory) {
+            Some(folder) => {
+                let disk = Disk::open(&folder.join("store"), config.durability)?;
+                Store::open(Box::new(disk), Options::default())?
+            }
+            None => Store::memory(Options::default()),
+        };
         let mut catalog = Catalog::default();
         for row in builtin::kinds() {
             catalog.insert(Arc::new(Definition::builtin(row).map_err(key)?));
@@ -214,6 +220,7 @@ impl Server {
         if config.controllers.has(Controller::Roles) {
             controllers::aggregate(&core).await?;
         }
+        let certificates = certificates.await.map_err(ApiError::internal)??;
         if config.controllers.has(Controller::Accounts) {
             core.admission.require_accounts();
             controllers::begin_accounts(&core, certificates.trusted_pem()).await?;
@@ -335,44 +342,46 @@ impl fmt::Debug for Server {
 /// What every cluster has.
 async fn bootstrap(core: &Arc<Core>) -> Result<(), ApiError> {
     let catalog = core.catalog();
-    let Some(namespaces) = catalog.find("", "v1", "namespaces") else { return Ok(()) };
-    let options = crate::options::WriteOptions::internal();
-    for name in NAMESPACES {
-        let target = Target { definition: namespaces, namespace: "", name };
-        if core.get(&target).is_ok() {
-            continue;
-        }
-        let object = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        core.create(&mut Call::new("kube-apiserver"), &target, object, &options).await?;
-    }
-    for (name, value, description) in PRIORITIES {
-        let Some(definition) = catalog.find("scheduling.k8s.io", "v1", "priorityclasses") else { break };
-        let target = Target { definition, namespace: "", name };
-        if core.get(&target).is_ok() {
-            continue;
-        }
-        let object = serde_json::json!({
+    let namespaces =
+        NAMESPACES.map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    let priorities = PRIORITIES.map(|(name, value, description)| {
+        json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
             "value": value, "description": description,
-        });
-        core.create(&mut Call::new("kube-apiserver"), &target, object, &options).await?;
-    }
-    let mut writes = tokio::task::JoinSet::new();
-    for (kind, object) in auth::bootstrap::policy() {
-        let Some(definition) = catalog.find(RBAC_GROUP, "v1", kind.resource()).cloned() else { continue };
-        let (core, options) = (core.clone(), options.clone());
-        writes.spawn(async move {
-            let (namespace, name) = (object::meta(&object, "namespace"), object::meta(&object, "name"));
-            let target = Target { definition: &definition, namespace, name };
-            if core.get(&target).is_ok() {
-                return Ok(());
-            }
-            let mut call = Call::new("kube-apiserver");
-            core.create(&mut call, &target, object.clone(), &options).await.map(|_| ())
-        });
-    }
-    while let Some(written) = writes.join_next().await {
-        written.map_err(ApiError::internal)??;
+        })
+    });
+    let kinds = [
+        ("", "namespaces", namespaces.to_vec()),
+        ("scheduling.k8s.io", "priorityclasses", priorities.to_vec()),
+    ];
+    let kinds = kinds
+        .into_iter()
+        .flat_map(|(group, plural, objects)| objects.into_iter().map(move |object| (group, plural, object)));
+    let policy =
+        auth::bootstrap::policy().into_iter().map(|(kind, object)| (RBAC_GROUP, kind.resource(), object));
+    // What is in a namespace waits until that is there. The rest is written at once, which makes few commits of it.
+    let (inside, outside): (Vec<_>, Vec<_>) =
+        kinds.chain(policy).partition(|(_, _, object)| !object::meta(object, "namespace").is_empty());
+    for objects in [outside, inside] {
+        let mut writes = tokio::task::JoinSet::new();
+        for (group, plural, object) in objects {
+            let Some(definition) = catalog.find(group, "v1", plural).cloned() else { continue };
+            let core = core.clone();
+            writes.spawn(async move {
+                let namespace = object::meta(&object, "namespace").to_owned();
+                let name = object::meta(&object, "name").to_owned();
+                let target = Target { definition: &definition, namespace: &namespace, name: &name };
+                if core.get(&target).is_ok() {
+                    return Ok(());
+                }
+                let mut call = Call::new("kube-apiserver");
+                let options = crate::options::WriteOptions::internal();
+                core.create(&mut call, &target, object, &options).await.map(drop)
+            });
+        }
+        while let Some(written) = writes.join_next().await {
+            written.map_err(ApiError::internal)??;
+        }
     }
     Ok(())
 }
@@ -430,10 +439,17 @@ async fn serve(
             }
         }
     };
+    // Every answer that is under way holds a copy.
+    let answers = Arc::new(());
+    let under_way = answers.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
-        let (api, user) = (api.clone(), user.clone());
-        async move { Ok::<_, std::convert::Infallible>(api.handle(user, request).await) }
+        let (api, user, answer) = (api.clone(), user.clone(), under_way.clone());
+        async move {
+            let mut response = api.handle(user, request).await;
+            response.body_mut().holds(answer);
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
     // HTTP/2 is what was agreed on in the greeting, as upstream: the first bytes, from which it could be guessed, may never come.
     let builder = Builder::new(TokioExecutor::new());
@@ -445,14 +461,17 @@ async fn serve(
         .keep_alive_interval(Some(GREETING))
         .max_concurrent_streams(1000)
         .max_header_list_size(64 * 1024);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let stream = Gather::new(stream);
+    let connection = builder.serve_connection(TokioIo::new(stream.clone()), service);
     let mut connection = std::pin::pin!(connection);
+    // One copy is here, one is the service's.
+    let busy = || Arc::strong_count(&answers) > 3;
     // What a client does wrong ends its connection and nobody else's.
     tokio::select! {
-        _ = connection.as_mut() => return,
+        _ = stream.run(connection.as_mut(), busy) => return,
         // Nor is whoever greets and then asks for nothing.
         () = silent => return,
         _ = stopping.wait_for(|stopping| *stopping) => connection.as_mut().graceful_shutdown(),
     }
-    let _ended = tokio::time::timeout(DRAIN, connection).await;
+    let _ended = tokio::time::timeout(DRAIN, stream.run(connection, busy)).await;
 }

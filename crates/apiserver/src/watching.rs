@@ -65,6 +65,44 @@ struct Line {
     line: OnceLock<Bytes>,
 }
 
+/// Lines to be sent. A single one that is shared is not copied.
+#[derive(Default)]
+struct Chunk {
+    shared: Option<Bytes>,
+    bytes: Vec<u8>,
+}
+
+impl Chunk {
+    fn len(&self) -> usize {
+        self.shared.as_ref().map_or(0, Bytes::len) + self.bytes.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where further bytes go.
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        if let Some(shared) = self.shared.take() {
+            self.bytes.reserve(shared.len() * 4);
+            self.bytes.extend_from_slice(&shared);
+        }
+        &mut self.bytes
+    }
+
+    fn push(&mut self, line: &Bytes) {
+        if self.is_empty() {
+            self.shared = Some(line.clone());
+        } else {
+            self.bytes().extend_from_slice(line);
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        self.shared.unwrap_or_else(|| self.bytes.into())
+    }
+}
+
 impl Core {
     /// Begins a watch. What goes wrong with its revision is told in the stream, as upstream does.
     pub(crate) async fn watch(
@@ -170,13 +208,13 @@ fn error_line(error: &ApiError) -> Bytes {
 impl WatchStream {
     /// The next lines; nothing at the end.
     pub(crate) fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let mut chunk: Vec<u8> = Vec::new();
+        let mut chunk = Chunk::default();
         loop {
             if chunk.len() >= CHUNK {
                 break;
             }
             if let Some(last) = self.last.take() {
-                chunk.extend_from_slice(&last);
+                chunk.push(&last);
                 self.watch = None;
                 break;
             }
@@ -219,7 +257,7 @@ impl WatchStream {
             }
         }
         self.sent += 1;
-        Poll::Ready(Some(chunk.into()))
+        Poll::Ready(Some(chunk.into_bytes()))
     }
 
     /// What a client is told last. A slow one just finds its stream at an end, and lists again.
@@ -253,7 +291,7 @@ impl WatchStream {
         }
     }
 
-    fn event(&mut self, chunk: &mut Vec<u8>, event: &Arc<Event>) {
+    fn event(&mut self, chunk: &mut Chunk, event: &Arc<Event>) {
         let revision = event.revision().0;
         if revision <= self.skip {
             return;
@@ -295,15 +333,15 @@ impl WatchStream {
                     line.into()
                 });
                 self.first = false;
-                chunk.extend_from_slice(line);
+                chunk.push(line);
             }
             None => self.push(chunk, kind, entry, revision),
         }
     }
 
-    fn push(&mut self, chunk: &mut Vec<u8>, kind: &str, entry: &Arc<Entry>, revision: u64) {
+    fn push(&mut self, chunk: &mut Chunk, kind: &str, entry: &Arc<Entry>, revision: u64) {
         if self.form.is_none() && !self.definition.needs_completion(entry) {
-            push_stored(chunk, &self.definition, kind, entry, revision);
+            push_stored(chunk.bytes(), &self.definition, kind, entry, revision);
         } else {
             let object = self.core.read_at(&self.definition, entry, revision);
             self.push_object(chunk, kind, &object);
@@ -311,15 +349,15 @@ impl WatchStream {
         self.first = false;
     }
 
-    fn push_object(&mut self, chunk: &mut Vec<u8>, kind: &str, object: &Value) {
+    fn push_object(&mut self, chunk: &mut Chunk, kind: &str, object: &Value) {
         match &self.form {
-            Some(form) => chunk.extend_from_slice(&line(kind, &form.object(object, self.first))),
-            None => chunk.extend_from_slice(&line(kind, object)),
+            Some(form) => chunk.push(&line(kind, &form.object(object, self.first))),
+            None => chunk.push(&line(kind, object)),
         }
         self.first = false;
     }
 
-    fn bookmark(&mut self, chunk: &mut Vec<u8>, revision: u64, initial_end: bool) {
+    fn bookmark(&mut self, chunk: &mut Chunk, revision: u64, initial_end: bool) {
         let mut bookmark = json!({
             "kind": self.definition.kind,
             "apiVersion": self.definition.api_version(),

@@ -26,6 +26,8 @@ struct Slot<T> {
 
 enum State<T> {
     Waiting(Option<Waker>),
+    /// A thread waits.
+    Blocked,
     Ready(T),
     Taken,
 }
@@ -38,6 +40,12 @@ impl<T> State<T> {
                 *self = other;
                 None
             }
+        }
+    }
+
+    fn block(&mut self) {
+        if let Self::Waiting(_) = self {
+            *self = Self::Blocked;
         }
     }
 }
@@ -54,6 +62,7 @@ impl<T> Pending<T> {
             if let Some(answer) = state.take() {
                 return answer;
             }
+            state.block();
             state = self.0.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -64,7 +73,8 @@ impl<T> Pending<T> {
     ///
     /// The time is over. What is given back can be waited for again.
     pub fn wait_timeout(self, timeout: Duration) -> Result<T, Self> {
-        let state = lock(&self.0.state);
+        let mut state = lock(&self.0.state);
+        state.block();
         let waiting = |state: &mut State<T>| !matches!(state, State::Ready(_));
         let (mut state, _) =
             self.0.ready.wait_timeout_while(state, timeout, waiting).unwrap_or_else(PoisonError::into_inner);
@@ -82,8 +92,9 @@ impl<T> Future for Pending<T> {
         if let Some(answer) = state.take() {
             return Poll::Ready(answer);
         }
-        if let State::Waiting(waker) = &mut *state {
-            *waker = Some(context.waker().clone());
+        // A thread may have waited before, and given up.
+        if let State::Waiting(_) | State::Blocked = &*state {
+            *state = State::Waiting(Some(context.waker().clone()));
         }
         Poll::Pending
     }
@@ -118,21 +129,23 @@ impl<T> Completer<T> {
 
     fn set(&self, answer: T) {
         let mut state = lock(&self.slot.state);
-        if let State::Waiting(waker) = &mut *state {
-            let waker = waker.take();
-            *state = State::Ready(answer);
-            drop(state);
-            self.slot.ready.notify_all();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+        if !matches!(*state, State::Waiting(_) | State::Blocked) {
+            return;
+        }
+        let waiting = std::mem::replace(&mut *state, State::Ready(answer));
+        drop(state);
+        match waiting {
+            State::Waiting(Some(waker)) => waker.wake(),
+            // Telling nobody would cost a system call.
+            State::Blocked => self.slot.ready.notify_all(),
+            _ => {}
         }
     }
 }
 
 impl<T> Drop for Completer<T> {
     fn drop(&mut self) {
-        if matches!(*lock(&self.slot.state), State::Waiting(_)) {
+        if matches!(*lock(&self.slot.state), State::Waiting(_) | State::Blocked) {
             self.set((self.otherwise)());
         }
     }

@@ -154,6 +154,8 @@ struct Inbox {
     bytes: usize,
     shrink: Vec<Completer<Stored>>,
     stopping: bool,
+    /// The thread waits for work. Telling it otherwise costs a system call for nothing.
+    idle: bool,
 }
 
 /// What the thread does next.
@@ -225,8 +227,11 @@ impl Store {
         let (completer, pending) = Completer::new(|| Err(WriteError::Stopped));
         inbox.bytes += size;
         inbox.writes.push_back((write, completer));
+        let idle = std::mem::take(&mut inbox.idle);
         drop(inbox);
-        shared.ready.notify_one();
+        if idle {
+            shared.ready.notify_one();
+        }
         pending
     }
 
@@ -400,11 +405,15 @@ impl Shared {
     /// Takes the next writes, or nothing after a while. At the end there are none left.
     fn take(&self) -> Work {
         let inbox = lock(&self.inbox);
-        let idle = |inbox: &mut Inbox| inbox.writes.is_empty() && inbox.shrink.is_empty() && !inbox.stopping;
+        let idle = |inbox: &mut Inbox| {
+            inbox.idle = inbox.writes.is_empty() && inbox.shrink.is_empty() && !inbox.stopping;
+            inbox.idle
+        };
         let (mut inbox, _) = self
             .ready
             .wait_timeout_while(inbox, self.options.tick, idle)
             .unwrap_or_else(PoisonError::into_inner);
+        inbox.idle = false;
         let mut bytes = 0;
         let fits = |(write, _): &&Waiting| {
             bytes += write.size();

@@ -71,7 +71,9 @@ impl Watch {
             }
             let mut state = lock(&self.queue.state);
             while state.events.is_empty() && state.closed.is_none() {
+                state.blocked = true;
                 state = self.queue.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.blocked = false;
             }
         }
     }
@@ -91,14 +93,19 @@ impl Watch {
     ///
     /// As for [`Watch::try_recv`].
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<Arc<Event>, WatchError>> {
-        if let Some(event) = self.try_recv().transpose() {
+        if !self.backlog.is_empty()
+            && let Some(event) = self.try_recv().transpose()
+        {
             return Poll::Ready(event);
         }
         let mut state = lock(&self.queue.state);
         match state.pop().transpose() {
             Some(event) => Poll::Ready(event),
             None => {
-                state.waker = Some(context.waker().clone());
+                // Whoever asks many watches asks with the same one again and again.
+                if !state.waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+                    state.waker = Some(context.waker().clone());
+                }
                 Poll::Pending
             }
         }
@@ -156,6 +163,8 @@ struct State {
     /// The watcher was dropped.
     gone: bool,
     waker: Option<Waker>,
+    /// A thread waits. Telling nobody costs a system call.
+    blocked: bool,
 }
 
 impl State {
@@ -181,7 +190,14 @@ pub(crate) enum Pushed {
 
 impl Queue {
     pub(crate) fn new(from: Revision, bound_events: usize, bound_bytes: usize) -> Arc<Self> {
-        let state = State { events: VecDeque::new(), bytes: 0, closed: None, gone: false, waker: None };
+        let state = State {
+            events: VecDeque::new(),
+            bytes: 0,
+            closed: None,
+            gone: false,
+            waker: None,
+            blocked: false,
+        };
         Arc::new(Self { state: Mutex::new(state), ready: Condvar::new(), from, bound_events, bound_bytes })
     }
 
@@ -210,7 +226,9 @@ impl Queue {
         }
         if !state.events.is_empty() || state.closed.is_some() {
             wakers.extend(state.waker.take());
-            self.ready.notify_all();
+            if state.blocked {
+                self.ready.notify_all();
+            }
         }
         pushed
     }

@@ -1,20 +1,20 @@
-//! redb, fjall and a plain log of checksummed frames beside each other. From this directory:
+//! The log of the crate, redb and fjall beside each other. From this directory:
 //! `cargo run --release -- [DIRECTORY] [ROUNDS]`.
 //!
-//! The two others do only what is measured: no recovery, no checks of what is read, no compaction of the log.
+//! The two others do only what is measured: no recovery, no checks of what is read.
 
 #[path = "../../examples/bench/measure.rs"]
 mod measure;
 
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io::Read as _;
-use std::io::Write as _;
 use std::path::Path;
 use std::path::PathBuf;
 
 use fjall::KeyspaceCreateOptions;
 use fjall::PersistMode;
+use redb::Database;
+use redb::ReadableDatabase as _;
+use redb::ReadableTable as _;
+use redb::TableDefinition;
 use settled_store::Backend;
 use settled_store::BackendError;
 use settled_store::Batch;
@@ -117,65 +117,46 @@ impl Backend for Fjall {
     }
 }
 
-/// Frames of a length, a checksum and a batch. Nothing is ever taken out.
-struct Log {
-    path: PathBuf,
-    file: File,
-}
+const RECORDS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("records");
+const STATE: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("state");
 
-fn log(path: &Path) -> Box<dyn Backend> {
+struct Redb(Database);
+
+fn redb(path: &Path) -> Box<dyn Backend> {
     std::fs::create_dir_all(path).unwrap();
-    let path = path.join("log");
-    let file = OpenOptions::new().append(true).create(true).open(&path).unwrap();
-    Box::new(Log { path, file })
+    let database = Database::builder().set_cache_size(4 << 20).create(path.join("redb")).unwrap();
+    let write = database.begin_write().unwrap();
+    drop((write.open_table(RECORDS).unwrap(), write.open_table(STATE).unwrap()));
+    write.commit().unwrap();
+    Box::new(Redb(database))
 }
 
-fn checksum(bytes: &[u8]) -> u64 {
-    let fold = |sum: u64, bytes: [u8; 8]| {
-        (sum.rotate_left(5) ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    };
-    let (chunks, rest) = bytes.as_chunks::<8>();
-    rest.iter().fold(chunks.iter().fold(1, |sum, chunk| fold(sum, *chunk)), |sum, byte| fold(sum, [*byte; 8]))
-}
-
-impl Backend for Log {
+impl Backend for Redb {
     fn load(&mut self, visit: Visit<'_>) -> Result<(), BackendError> {
-        let mut bytes = Vec::new();
-        File::open(&self.path).unwrap().read_to_end(&mut bytes).unwrap();
-        let mut rest = &bytes[..];
-        let mut last = None;
-        while !rest.is_empty() {
-            let (size, sum) = (number(&mut rest) as usize, number(&mut rest));
-            let (mut frame, after) = rest.split_at(size);
-            rest = after;
-            assert_eq!(checksum(frame), sum);
-            last = Some(decode_mark(&frame[..24]));
-            frame = &frame[24..];
-            while !frame.is_empty() {
-                let (revision, size) = (number(&mut frame), number(&mut frame) as usize);
-                visit(Loaded::Record(decode(revision, &frame[..size]))).unwrap();
-                frame = &frame[size..];
-            }
+        let read = self.0.begin_read().unwrap();
+        for row in read.open_table(RECORDS).unwrap().iter().unwrap() {
+            let (revision, value) = row.unwrap();
+            visit(Loaded::Record(decode(revision.value(), value.value()))).unwrap();
         }
-        if let Some(mark) = last {
-            visit(Loaded::Mark(mark)).unwrap();
+        if let Some(mark) = read.open_table(STATE).unwrap().get(0).unwrap() {
+            visit(Loaded::Mark(decode_mark(mark.value()))).unwrap();
         }
         Ok(())
     }
 
     fn append(&mut self, batch: &Batch) -> Result<(), BackendError> {
-        let mut frame = encode_mark(&batch.mark);
-        for record in &batch.records {
-            let bytes = encode(record);
-            frame.extend(record.revision.0.to_le_bytes());
-            frame.extend((bytes.len() as u64).to_le_bytes());
-            frame.extend(bytes);
+        let write = self.0.begin_write().unwrap();
+        {
+            let mut records = write.open_table(RECORDS).unwrap();
+            for record in &batch.records {
+                records.insert(record.revision.0, &*encode(record)).unwrap();
+            }
+            for revision in &batch.discard {
+                records.remove(revision.0).unwrap();
+            }
         }
-        let mut bytes = (frame.len() as u64).to_le_bytes().to_vec();
-        bytes.extend(checksum(&frame).to_le_bytes());
-        bytes.extend(frame);
-        self.file.write_all(&bytes).unwrap();
-        self.file.sync_data().unwrap();
+        write.open_table(STATE).unwrap().insert(0, &*encode_mark(&batch.mark)).unwrap();
+        write.commit().unwrap();
         Ok(())
     }
 
@@ -184,7 +165,7 @@ impl Backend for Log {
     }
 }
 
-fn redb(path: &Path) -> Box<dyn Backend> {
+fn log(path: &Path) -> Box<dyn Backend> {
     Box::new(Disk::open(path, Durability::Synced).unwrap())
 }
 
@@ -193,7 +174,7 @@ fn main() {
     let directory = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let rounds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3);
     let root = directory.join(format!("settled-store-engines-{}", std::process::id()));
-    let backends: [(&str, measure::Open); 3] = [("redb", redb), ("fjall", fjall), ("plain log", log)];
+    let backends: [(&str, measure::Open); 3] = [("log", log), ("redb", redb), ("fjall", fjall)];
     println!("{}", measure::run(&backends, &root, rounds));
     let _ = std::fs::remove_dir_all(root).is_ok();
 }

@@ -25,8 +25,8 @@ fn main() {
     let rounds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3);
     let root = directory.join(format!("settled-store-bench-{}", std::process::id()));
     let backends: [(&str, measure::Open); 2] = [
-        ("redb", |path| disk(path, Durability::Synced)),
-        ("redb, not synced", |path| disk(path, Durability::None)),
+        ("log", |path| disk(path, Durability::Synced)),
+        ("log, not synced", |path| disk(path, Durability::None)),
     ];
     println!("{}", measure::run(&backends, &root, rounds));
     let _ = std::fs::remove_dir_all(root).is_ok();
