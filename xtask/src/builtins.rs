@@ -189,7 +189,8 @@ fn enums(pool: &mut BTreeMap<String, Value>) -> Outcome<bool> {
     let Some(server) = server::start(server::Kind::Real)? else { return Ok(false) };
     let mut count = 0;
     for (group, version) in group_versions() {
-        let place = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+        let place =
+            if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
         let request = Request {
             method: "GET".to_owned(),
             path: format!("/openapi/v3/{place}"),
@@ -228,7 +229,8 @@ fn add_enums(schema: &mut Value, told: &Value) -> usize {
             }
         }
         (Value::Array(schemas), Value::Array(told)) => {
-            count += schemas.iter_mut().zip(told).map(|(schema, told)| add_enums(schema, told)).sum::<usize>();
+            count +=
+                schemas.iter_mut().zip(told).map(|(schema, told)| add_enums(schema, told)).sum::<usize>();
         }
         _ => {}
     }

@@ -170,7 +170,12 @@ impl Custom {
         }
     }
 
-    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>, warnings: &mut Vec<String>) -> Vec<Cause> {
+    pub(crate) fn validate(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
         let Some(schema) = self.schema() else { return Vec::new() };
         let mut causes = causes(&schema.validate(new, old));
         // As upstream has it: rules may rely on what these say.

@@ -68,8 +68,11 @@ impl Core {
             let refused = |causes| ApiError::invalid("", "Service", target.name, causes);
             families(service, old).map_err(refused)?;
             let others: OnceCell<Vec<Value>> = OnceCell::new();
-            let others =
-                || others.get_or_init(|| self.stored("", "services", "").into_iter().map(|(_, other)| other).collect());
+            let others = || {
+                others.get_or_init(|| {
+                    self.stored("", "services", "").into_iter().map(|(_, other)| other).collect()
+                })
+            };
             address(service, old, others).map_err(|cause| refused(vec![cause]))?;
             ports(service, old, others, refused)?;
         }
@@ -173,8 +176,9 @@ fn ports<'o>(
             let known = old.is_none() && shared.get(&number(port)).is_some_and(|known| *known == given);
             let chosen = match (given, shared.get(&number(port))) {
                 (0, Some(known)) if old.is_none() => *known,
-                (0, _) => next(&mut used)
-                    .map_err(|why: &str| ApiError::internal(format!("failed to allocate a nodePort: {why}")))?,
+                (0, _) => next(&mut used).map_err(|why: &str| {
+                    ApiError::internal(format!("failed to allocate a nodePort: {why}"))
+                })?,
                 (given, _) if known || own.contains(&given) => given,
                 (given, _) => {
                     take(&mut used, given).map_err(|why| {
@@ -240,7 +244,8 @@ fn drop_what_is_left(service: &mut Value, old: &Value) {
     gone.extend(candidates.into_iter().filter(|name| same(service, name)));
     let unused = has_node_ports(old) && !has_node_ports(service);
     let known: BTreeSet<u64> = list(old, "ports").iter().map(node_port).collect();
-    let new_ones = list(service, "ports").iter().map(node_port).any(|port| port != 0 && !known.contains(&port));
+    let new_ones =
+        list(service, "ports").iter().map(node_port).any(|port| port != 0 && !known.contains(&port));
     let loses_status = !balances(service);
     let spec = member_mut(service, "spec");
     for name in gone {
@@ -289,7 +294,7 @@ fn keep(service: &mut Value, old: &Value) {
 }
 
 /// `clusterIP` is the first of `clusterIPs`, whichever the client knows of (`normalizeClusterIPs` upstream).
-fn normalize(service: &mut Value, old: Option<&Value>) {
+pub(crate) fn normalize(service: &mut Value, old: Option<&Value>) {
     let one = word(service, "clusterIP").to_owned();
     let many = list(service, "clusterIPs");
     let Some(old) = old else {
@@ -345,10 +350,9 @@ fn families(service: &mut Value, old: Option<&Value>) -> Result<(), Vec<Cause>> 
     let refuse = |causes: &mut Vec<Cause>, why: &str| {
         causes.push(invalid("spec.ipFamilyPolicy", &json!(policy), why));
     };
-    for (name, released, several) in [
-        ("clusterIPs", "cluster IP", "cluster IPs"),
-        ("ipFamilies", "IP family", "IP families"),
-    ] {
+    for (name, released, several) in
+        [("clusterIPs", "cluster IP", "cluster IPs"), ("ipFamilies", "IP family", "IP families")]
+    {
         let mut items = list(service, name);
         let before = old.map(|old| list(old, name).len()).unwrap_or_default();
         if single && same(service, name) {
@@ -360,7 +364,9 @@ fn families(service: &mut Value, old: Option<&Value>) -> Result<(), Vec<Cause>> 
             refuse(&mut causes, &format!("must be 'SingleStack' to release the secondary {released}"));
         }
         if single && items.len() == 2 {
-            let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {several} are specified");
+            let why = format!(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {several} are specified"
+            );
             refuse(&mut causes, &why);
         }
     }

@@ -138,7 +138,8 @@ fn note_transition(volume: &mut Value, old: &Value) {
 /// What a write to a Pod's status can't take away: how it is treated when a node runs short, and which generation was seen.
 fn keep_status(pod: &mut Value, old: &Value) {
     const SEEN: &str = "observedGeneration";
-    let is_zero = |value: Option<&Value>| value.is_none_or(|value| value.is_null() || *value == 0 || *value == "");
+    let is_zero =
+        |value: Option<&Value>| value.is_none_or(|value| value.is_null() || *value == 0 || *value == "");
     let keep = |fields: &mut serde_json::Map<String, Value>, name: &str, before: Option<&Value>| {
         if let Some(before) = before.filter(|_| is_zero(fields.get(name))) {
             fields.insert(name.to_owned(), before.clone());
@@ -150,9 +151,12 @@ fn keep_status(pod: &mut Value, old: &Value) {
         keep(status, name, before(&format!("/status/{name}")));
     }
     // There may be several of a type: each has the place of the one before.
-    let mut known: Vec<&Value> = before("/status/conditions").and_then(Value::as_array).into_iter().flatten().collect();
+    let mut known: Vec<&Value> =
+        before("/status/conditions").and_then(Value::as_array).into_iter().flatten().collect();
     for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
-        let Some(at) = known.iter().position(|other| other.get("type") == condition.get("type")) else { continue };
+        let Some(at) = known.iter().position(|other| other.get("type") == condition.get("type")) else {
+            continue;
+        };
         let seen = known.remove(at).get(SEEN).filter(|seen| !is_zero(Some(seen)));
         if let Some(fields) = condition.as_object_mut() {
             keep(fields, SEEN, seen);

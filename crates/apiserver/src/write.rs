@@ -175,7 +175,10 @@ impl Core {
             if options.dry_run {
                 return match self.store.get(&key) {
                     Some(current) => Err(exists(Some(&current))),
-                    None => Ok(Outcome { written: Written::Object(as_if_stored(definition, object)), created: true }),
+                    None => Ok(Outcome {
+                        written: Written::Object(as_if_stored(definition, object)),
+                        created: true,
+                    }),
                 };
             }
             let bytes = object::encode(&definition.model.to_stored(&object));
@@ -295,7 +298,9 @@ impl Core {
                     .and_then(Value::as_i64)
                     .is_none_or(|grace| grace == 0);
             if options.dry_run {
-                return Ok(Outcome { written: Written::Object(as_if_stored(definition, new)), created: false });
+                // What goes with its last finalizer would not be stored.
+                let shown = if finished { new } else { as_if_stored(definition, new) };
+                return Ok(Outcome { written: Written::Object(shown), created: false });
             }
             let expect = Expect::Revision(entry.mod_revision());
             let bytes = object::encode(&definition.model.to_stored(&new));

@@ -124,7 +124,11 @@ impl Validator {
 
     /// The same, and what is forgiven, of which a server warns.
     #[must_use]
-    pub fn validate_and_warn(&self, object: &Value, old: Option<&Value>) -> (Vec<FieldError>, Vec<FieldError>) {
+    pub fn validate_and_warn(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> (Vec<FieldError>, Vec<FieldError>) {
         let Some(root) = &self.root else { return (Vec::new(), Vec::new()) };
         let outcome = validate::validate(root, object, old, validate::PER_OBJECT);
         (outcome.errors, outcome.forgiven)

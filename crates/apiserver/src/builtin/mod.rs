@@ -26,7 +26,10 @@ pub(crate) use packages::{bootstrap_rbac, components, document, packed, schemas,
 pub(crate) use prepare::{count_templates, prepare_create};
 pub(crate) use protobuf::{component_of, message};
 pub(crate) use quantity::Quantity;
-pub(crate) use validate::{addresses, is_reachable, needs_health_check, shown, validate, validate_content, validate_metadata, validate_status, warnings};
+pub(crate) use validate::{
+    addresses, is_reachable, needs_health_check, shown, validate, validate_content, validate_metadata,
+    validate_status, warnings,
+};
 
 /// A kind of one group version, as discovery shows it.
 #[derive(Debug)]

@@ -64,13 +64,18 @@ pub(super) fn endpoint_address(check: &mut Check, at: &str, text: &str) {
     let address = address.to_canonical();
     let [local, local_multicast] = match address {
         IpAddr::V4(v4) => [v4.is_link_local(), matches!(v4.octets(), [224, 0, 0, _])],
-        IpAddr::V6(v6) => [v6.is_unicast_link_local(), matches!(v6.segments(), [first, ..] if first & 0xff0f == 0xff02)],
+        IpAddr::V6(v6) => {
+            [v6.is_unicast_link_local(), matches!(v6.segments(), [first, ..] if first & 0xff0f == 0xff02)]
+        }
     };
     let wrong = [
         (address.is_unspecified(), format!("may not be unspecified ({text})")),
         (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()),
         (local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
-        (local_multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()),
+        (
+            local_multicast,
+            "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned(),
+        ),
     ];
     for (_, detail) in wrong.iter().filter(|(wrong, _)| *wrong) {
         check.invalid(at, &text.into(), detail);

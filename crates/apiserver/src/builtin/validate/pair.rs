@@ -74,6 +74,10 @@ pub(super) fn wrong(certificate: &[u8], key: &[u8]) -> Option<String> {
     }
     let kind = x509_parser::x509::SubjectPublicKeyInfo::from_der(own.as_ref()).ok();
     let same = kind.is_none_or(|(_, own)| own.algorithm.algorithm == leaf.public_key().algorithm.algorithm);
-    let what = if same { "private key does not match public key" } else { "private key type does not match public key type" };
+    let what = if same {
+        "private key does not match public key"
+    } else {
+        "private key type does not match public key type"
+    };
     Some(format!("tls: {what}"))
 }

@@ -115,9 +115,11 @@ fn concerns(scope: &str, resource: &str) -> bool {
         ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
     match scope {
         "BestEffort" => resource == "pods",
-        "CrossNamespacePodAffinity" | "NotBestEffort" | "NotTerminating" | "PriorityClass" | "Terminating" => {
-            resource == "pods" || OF_PODS.contains(&resource)
-        }
+        "CrossNamespacePodAffinity"
+        | "NotBestEffort"
+        | "NotTerminating"
+        | "PriorityClass"
+        | "Terminating" => resource == "pods" || OF_PODS.contains(&resource),
         "VolumeAttributesClass" => ["persistentvolumeclaims", "requests.storage"].contains(&resource),
         _ => true,
     }
@@ -389,8 +391,7 @@ fn taints(check: &mut Check, spec: &Value) {
         }
         if !seen.insert((key, effect)) {
             let [key, value, effect] = [key, value, effect].map(Value::from);
-            let shown =
-                format!("{{\"Key\":{key},\"Value\":{value},\"Effect\":{effect},\"TimeAdded\":null}}");
+            let shown = format!("{{\"Key\":{key},\"Value\":{value},\"Effect\":{effect},\"TimeAdded\":null}}");
             let message = format!("Duplicate value: {shown}: taints must be unique by key and effect pair");
             check.push("FieldValueDuplicate", at, message);
         }

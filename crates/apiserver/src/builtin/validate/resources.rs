@@ -281,7 +281,6 @@ pub(super) fn volume(check: &mut Check, new: &Value, old: Option<&Value>) {
     check.immutable("volumeMode", given(spec, "volumeMode"), given(old, "volumeMode"));
 }
 
-
 pub(super) fn role(check: &mut Check, namespaced: bool, new: &Value) {
     for (index, rule) in items(new, "rules").iter().enumerate() {
         let at = format!("rules[{index}]");

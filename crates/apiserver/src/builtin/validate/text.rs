@@ -307,7 +307,10 @@ fn cron_range(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), Str
 /// What the name of a time zone is made of.
 pub(super) fn part_of_zone(part: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte);
-    (1..=14).contains(&part.len()) && part.bytes().all(fits) && !part.starts_with('-') && ![".", ".."].contains(&part)
+    (1..=14).contains(&part.len())
+        && part.bytes().all(fits)
+        && !part.starts_with('-')
+        && ![".", ".."].contains(&part)
 }
 
 /// Whether there is a time zone of this name.

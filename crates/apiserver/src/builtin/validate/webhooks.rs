@@ -26,7 +26,8 @@ pub(super) fn configuration(check: &mut Check, new: &Value, old: Option<&Value>)
     // What was taken once is no reason to refuse other changes.
     let all = |fits: fn(&Value) -> bool| before.is_none_or(|hooks| hooks.iter().all(fits));
     let harmless = all(|hook| HARMLESS.contains(&string(hook, "sideEffects")));
-    let reviewed = all(|hook| texts(hook, "admissionReviewVersions").iter().any(|name| REVIEWS.contains(name)));
+    let reviewed =
+        all(|hook| texts(hook, "admissionReviewVersions").iter().any(|name| REVIEWS.contains(name)));
     let unique = before.is_none_or(|hooks| {
         let names: BTreeSet<&str> = hooks.iter().map(|hook| string(hook, "name")).collect();
         names.len() == hooks.len()
