@@ -301,10 +301,9 @@ impl Core {
                     .and_then(Value::as_i64)
                     .is_none_or(|grace| grace == 0);
             if options.dry_run {
-                return Ok(Outcome {
-                    written: Written::Object(as_if_stored(definition, new)),
-                    created: false,
-                });
+                // What goes with its last finalizer would not be stored.
+                let shown = if finished { new } else { as_if_stored(definition, new) };
+                return Ok(Outcome { written: Written::Object(shown), created: false });
             }
             let expect = Expect::Revision(entry.mod_revision());
             let bytes = object::encode(&definition.model.to_stored(&new));

@@ -9,6 +9,15 @@ use super::*;
 
 /// What is wrong with a new object, or with the change of one.
 fn refusals(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<crate::Cause> {
+    let paired = |object: &Value| {
+        let mut object = object.clone();
+        if kind.kind == "Service" {
+            crate::services::normalize(&mut object, None);
+        }
+        object
+    };
+    let (new, old) = (&paired(new), old.map(paired));
+    let old = old.as_ref();
     let Some(old) = old else { return validate(kind, new) };
     let mut causes = crate::metadata::validate_update(new, old);
     causes.extend(validate_content(kind, new, Some(old)));
