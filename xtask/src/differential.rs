@@ -35,7 +35,7 @@ pub(crate) const SUITES: [Suite; 6] = [
         package: "settled-cel",
         example: "differential",
         release: true,
-        runs: &[(&["crates/cel/tests/cases/recorded.jsonl"], 0, 0), (&["--random"], 2_000, 10_000)],
+        runs: &[(&["crates/cel/tests/cases/recorded.jsonl"], 0, 0), (&["--random"], 1_000, 10_000)],
     },
     Suite {
         name: "patch",

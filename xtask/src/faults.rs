@@ -83,7 +83,7 @@ const FAULTS: [(&str, Fault); 7] = [
     ("garbage", garbage::run),
 ];
 
-/// Runs `faults [FAULT…] [--quick] [--seed N] [--cycles N]`; false when something was lost, or skipped where it must not be.
+/// Runs `faults [FAULT…] [--quick] [--seed N] [--cycles N]`; false when something is wrong, or skipped though `CI` is `true`.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let mut names = Vec::new();
     let mut setting = Setting { folder: PathBuf::new(), seed: 1, quick: false, cycles: None };
@@ -120,7 +120,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
             let outcome = match &report.skipped {
                 Some(why) => {
                     println!("  SKIPPED: {why}");
-                    well &= std::env::var("CI").is_ok_and(|ci| ci == "true").then_some(()).is_none();
+                    well &= std::env::var("CI").as_deref() != Ok("true");
                     "skipped"
                 }
                 None if report.wrong.is_empty() => "passed",
