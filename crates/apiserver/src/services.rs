@@ -250,17 +250,22 @@ impl Core {
             keep(service, old);
         }
         normalize(service, old);
+        let mut reservation = None;
+        if has_address(service) {
+            let refused = |causes| ApiError::invalid("", "Service", target.name, causes);
+            families(service, old).map_err(refused)?;
+            if !is_complete(service, old) {
+                reservation = Some(self.take(target, service, old)?);
+            }
+        }
         if let Some(old) = old {
             drop_what_is_left(service, old);
         }
         if !has_address(service) {
             // Upstream stores and does not show it.
             member_mut(service, "spec").remove("internalTrafficPolicy");
-            return Ok(None);
         }
-        let refused = |causes| ApiError::invalid("", "Service", target.name, causes);
-        families(service, old).map_err(refused)?;
-        if is_complete(service, old) { Ok(None) } else { self.take(target, service, old).map(Some) }
+        Ok(reservation)
     }
 
     fn take(

@@ -151,13 +151,13 @@ impl Core {
             }
             strategy::prepare_create(definition, &mut object);
             definition.model.prepare_create(&mut object);
-            let allocated = self.allocate(target, &mut object, None);
+            // As upstream, before the object is checked.
+            let _until_stored = self.allocate(target, &mut object, None)?;
             definition.model.fill_zeros(&mut object);
             let mut warnings = Vec::new();
             let causes = definition.model.validate_create(definition, &object, &mut warnings);
             warnings.into_iter().for_each(|warning| call.warn(warning));
             refuse(definition, &object, causes)?;
-            let _until_stored = allocated?;
             strategy::canonicalize(definition, &mut object);
             metadata::normalize(&mut object);
             let revision = meta(&object, "resourceVersion").parse().unwrap_or(0_u64);
@@ -276,9 +276,9 @@ impl Core {
             object::set_resource_version(&mut new, current);
             self.mutate(target, part, &mut new, Some(&old)).await?;
             strategy::prepare_update(definition, part, &mut new, &old);
-            let allocated = match part {
-                Part::Main => self.allocate(target, &mut new, Some(&old)),
-                _ => Ok(None),
+            let _until_stored = match part {
+                Part::Main => self.allocate(target, &mut new, Some(&old))?,
+                _ => None,
             };
             definition.model.fill_zeros(&mut new);
             keep_system_fields(&mut new, &old);
@@ -287,7 +287,6 @@ impl Core {
             warnings.into_iter().for_each(|warning| call.warn(warning));
             refuse(definition, &new, causes)?;
             refuse(definition, &new, pods::validate_part(part, &new, &old))?;
-            let _until_stored = allocated?;
             strategy::canonicalize(definition, &mut new);
             metadata::normalize(&mut new);
             keep_times_of_managers(&mut new, &old);

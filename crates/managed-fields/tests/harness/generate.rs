@@ -300,6 +300,7 @@ fn number(random: &mut Random) -> Value {
         3 => 1e-7.into(),
         4 => i64::MAX.into(),
         5 => (-3).into(),
+        6 => 1_234_567.5.into(),
         _ => random.below(3).into(),
     }
 }
