@@ -18,6 +18,7 @@ use crate::text;
 
 /// Runs until a signal comes.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, CommandError> {
+    raise_limit_of_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -26,6 +27,19 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     // Nothing that still waits keeps the process.
     runtime.shutdown_background();
     code
+}
+
+/// Each connection is an open file, and 1,024 of them, the usual limit, are few for watchers. Programs in Go, kube-apiserver among
+/// them, raise it as far as they may.
+fn raise_limit_of_files() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+        let limit = getrlimit(Resource::Nofile);
+        // Without it, the server takes as many as it gets.
+        let _as_before = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    }
 }
 
 async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {

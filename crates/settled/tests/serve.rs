@@ -37,7 +37,11 @@ fn command(arguments: &[&str]) -> Command {
 impl Served {
     /// Starts one and reads what it prints until it says how to use it.
     fn start(arguments: &[&str]) -> Self {
-        let mut child = command(arguments).spawn().unwrap();
+        Self::spawn(command(arguments))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut banner = String::new();
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap());
         while !banner.contains("kubectl get namespaces\n") {
@@ -281,4 +285,19 @@ fn a_closed_standard_output_is_no_error() {
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// The usual limit is for programs that open a file now and then.
+#[test]
+#[cfg(target_os = "linux")]
+fn as_many_connections_as_the_system_allows() {
+    let mut limited = Command::new("sh");
+    let script = r#"ulimit -Sn 50; exec "$0" serve --memory --port 0"#;
+    limited.args(["-c", script, env!("CARGO_BIN_EXE_settled")]);
+    limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let served = Served::spawn(limited);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", served.child.id())).unwrap();
+    let files: Vec<&str> =
+        limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().collect();
+    assert!(files[3] == files[4] && files[3] != "50", "{files:?}");
 }
