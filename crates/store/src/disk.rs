@@ -25,6 +25,7 @@ use crate::log::HEAD;
 use crate::log::Log;
 use crate::log::ROW;
 use crate::log::State;
+use crate::log::is_full;
 use crate::record;
 
 /// When a write counts as stored.
@@ -98,8 +99,8 @@ pub struct Disk {
     /// How many bytes the others have.
     needed: u64,
     compaction: Option<Compaction>,
-    /// No compaction begins before the file is as large.
-    compact_from: u64,
+    /// After one that failed, no compaction begins before the file is as large, or as little of it is needed.
+    compact_from: (u64, u64),
     /// The file has its name, but that is not synced.
     renamed: bool,
     frame: Frame,
@@ -153,7 +154,7 @@ impl Disk {
             discarded,
             needed: 0,
             compaction: None,
-            compact_from: 0,
+            compact_from: (0, 0),
             renamed: false,
             frame: Frame::default(),
             record: Vec::new(),
@@ -189,7 +190,14 @@ impl Disk {
             self.frame.push(record.revision, &self.record);
             needed += (self.record.len() + ROW) as u64;
         }
-        log.append(&self.frame).and_then(|()| log.sync()).map_err(|e| failed("writing", &self.path, e))?;
+        let mut written = log.append(&self.frame).and_then(|()| log.sync());
+        if written.as_ref().is_err_and(is_full) && self.compaction.is_some() {
+            // What is half copied takes the room that the write needs.
+            give_up(&mut self.compaction, &self.directory);
+            self.compact_from = (self.end + SUPERFLUOUS, self.needed / 4 * 3);
+            written = log.cut(self.end).and_then(|()| log.append(&self.frame)).and_then(|()| log.sync());
+        }
+        written.map_err(|e| failed("writing", &self.path, e))?;
         self.state = state;
         self.end = log.end();
         let discarded = batch.discard_bytes + batch.discard.len() * (record::OVERHEAD + ROW);
@@ -203,10 +211,11 @@ impl Disk {
     /// later.
     fn compact(&mut self, bytes: u64) {
         let superfluous = self.end.saturating_sub(HEAD + self.needed);
-        let due = superfluous > self.needed.max(SUPERFLUOUS) && self.end >= self.compact_from;
+        let due = superfluous > self.needed.max(SUPERFLUOUS)
+            && (self.end >= self.compact_from.0 || self.needed <= self.compact_from.1);
         if (due || self.compaction.is_some()) && self.copy(bytes).is_err() {
-            self.compaction = None;
-            self.compact_from = self.end + SUPERFLUOUS;
+            give_up(&mut self.compaction, &self.directory);
+            self.compact_from = (self.end + SUPERFLUOUS, self.needed / 4 * 3);
         }
     }
 
@@ -232,7 +241,7 @@ impl Disk {
         self.end = log.end();
         self.log = Some(log);
         self.discarded.retain(|revision| !dropped.contains(revision));
-        self.compact_from = 0;
+        self.compact_from = (0, 0);
         // If this fails, the next write tries again before anything is acknowledged.
         self.renamed = sync_directory(&self.directory).is_err();
         Ok(())
@@ -338,7 +347,11 @@ impl Backend for Disk {
 
     fn shrink(&mut self) -> Result<(), BackendError> {
         self.drain()?;
-        self.copy(u64::MAX)
+        let copied = self.copy(u64::MAX);
+        if copied.is_err() {
+            give_up(&mut self.compaction, &self.directory);
+        }
+        copied
     }
 
     fn close(&mut self) -> Result<(), BackendError> {
@@ -427,6 +440,13 @@ impl Compaction {
     }
 }
 
+/// Ends a compaction. Its file goes: it may be what fills the disk.
+fn give_up(compaction: &mut Option<Compaction>, directory: &Path) {
+    *compaction = None;
+    // If it stays, the next one writes over it.
+    let _none = fs::remove_file(directory.join(NEW));
+}
+
 /// Renames a damaged file.
 fn set_aside(directory: &Path, error: BackendError) -> BackendError {
     match error {
@@ -500,11 +520,10 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> BackendError {
     let path = path.to_owned();
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            BackendError::NoSpace { path, source }
-        }
-        _ => BackendError::Io { action, path, source },
+    if is_full(&source) {
+        BackendError::NoSpace { path, source }
+    } else {
+        BackendError::Io { action, path, source }
     }
 }
 

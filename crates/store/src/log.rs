@@ -367,13 +367,20 @@ impl Log {
     pub(crate) fn append(&mut self, frame: &Frame) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.bytes);
         frame.encode(self.number, self.end, &mut bytes);
-        let end = self.end + bytes.len() as u64;
+        let size = bytes.len();
+        let end = self.end + size as u64;
         let grows = end > self.length;
         if grows {
             let space = (end / 2).clamp(SPACE.0, SPACE.1).next_multiple_of(HEAD);
-            bytes.resize(bytes.len() + space as usize, 0);
+            bytes.resize(size + space as usize, 0);
         }
-        let written = self.write(self.end, &bytes);
+        let mut written = self.write(self.end, &bytes);
+        if grows && written.as_ref().is_err_and(is_full) {
+            // The frame alone may fit.
+            bytes.truncate(size);
+            self.cursor = None;
+            written = self.file.set_len(self.end).and_then(|()| self.write(self.end, &bytes));
+        }
         let length = self.end + bytes.len() as u64;
         // Large ones are rare.
         if bytes.capacity() <= 1 << 20 {
@@ -451,6 +458,12 @@ impl Log {
     pub(crate) fn break_with(&mut self, faults: crate::disk::tests::Faults) {
         self.faults = faults;
     }
+}
+
+/// Is there no room for what was to be written?
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// The file's number.

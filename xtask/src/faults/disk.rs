@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use settled_conformance::Target as _;
+use settled_conformance::{Lines, Target as _};
 
 use super::{
     COLLECTION, Dice, Kept, Report, Running, Setting, config_map, name_of, number, request, revision, serve,
@@ -131,7 +131,11 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         while refused < REFUSED {
             version += 1;
             match write(&running, &mut promises, &format!("d{}", dice.roll(2000)), version, &mut report)? {
-                Some(revision) => acknowledged.push(revision),
+                Some(revision) => {
+                    acknowledged.push(revision);
+                    // At once: a watcher that lets events pile up is closed.
+                    follow(&mut *events, &mut seen, revision)?;
+                }
                 None => refused += 1,
             }
             if acknowledged.len() > 5000 {
@@ -139,13 +143,6 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             }
         }
         check(&running, &mut promises, &mut report)?;
-        // The events of what was acknowledged, all of them.
-        let deadline = Instant::now() + super::PATIENCE;
-        while acknowledged.last().is_some_and(|last| seen.last().is_none_or(|seen| seen < last)) {
-            let line = events.next(deadline)?.ok_or("a watch ended on the full disk")?;
-            let event: Value = serde_json::from_slice(&line)?;
-            seen.extend(event.get("object").and_then(revision));
-        }
         report.expect(acknowledged.iter().all(|one| seen.contains(one)), || {
             format!("round {round}: a watch was not told of all that was acknowledged")
         });
@@ -191,6 +188,17 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     ));
     running.check(&mut report)?;
     Ok(report)
+}
+
+/// Reads events up to that of a write.
+fn follow(events: &mut dyn Lines, seen: &mut Vec<u64>, last: u64) -> Outcome<()> {
+    let deadline = Instant::now() + super::PATIENCE;
+    while seen.last().is_none_or(|seen| *seen < last) {
+        let line = events.next(deadline)?.ok_or("a watch ended on the full disk")?;
+        let event: Value = serde_json::from_slice(&line)?;
+        seen.extend(event.get("object").and_then(revision));
+    }
+    Ok(())
 }
 
 /// One write: its revision, or nothing when it was refused.
