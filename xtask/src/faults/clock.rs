@@ -168,7 +168,9 @@ fn library() -> Outcome<Result<PathBuf, String>> {
     let library = folder.join(place);
     if !library.is_file() {
         fs::create_dir_all(&folder)?;
-        let script = "apt-get download libfaketime && dpkg-deb --extract libfaketime_*.deb .";
+        // A new machine has no lists of packages yet.
+        let script = "get() { apt-get download libfaketime; }; get || { apt-get update && get; } \
+                      && dpkg-deb --extract libfaketime_*.deb .";
         let output = Command::new("sh").args(["-c", script]).current_dir(&folder).output()?;
         if !library.is_file() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
