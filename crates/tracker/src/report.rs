@@ -1,0 +1,287 @@
+//! What comes out: changes, snapshots, explanations. Data only; somebody else prints it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kstatus::{Failure, FailureClass, Status, Verdict};
+use serde::Serialize;
+
+use crate::id::ObjectId;
+
+/// How a wait stands with one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum State {
+    /// It counts as failed.
+    Failed,
+    /// It is not what is waited for yet.
+    Waiting,
+    /// It is what is waited for, and was long enough.
+    Done,
+    /// Nobody waits for it: an annotation asks so.
+    Skipped,
+}
+
+/// One target as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetReport {
+    /// Which object.
+    pub object: ObjectId,
+    /// How the wait stands with it.
+    pub state: State,
+    /// The verdict on the object. An object that isn't there has the status NotFound.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Since when the verdict has this status and reason, as far as is known: by the object's own times, or since it was first
+    /// seen so.
+    pub since: Option<Timestamp>,
+    /// What the wait has to add to the verdict: `condition Ready is False`, `stable for 4 s of 10 s`,
+    /// `counts as failed in 12 s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Why it isn't done, the gravest cause first. Empty for a target that is done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Explanation>,
+}
+
+/// One cause for which a target isn't done: the chain from the target to it, and the evidence.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// From the target (first) to the root cause (last), each in its own words.
+    pub chain: Vec<Step>,
+    /// How many objects have this same cause; the chain names one of them.
+    pub count: usize,
+    /// The names of others with the same cause, a few of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
+    /// The latest events on the objects of the chain, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventNote>,
+    /// The last lines of containers that crashed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<LogTail>,
+    /// What to look at or do next, the most promising first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
+}
+
+/// One object on the way from a target to its root cause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Which object.
+    pub object: ObjectId,
+    /// What the object before has to do with it: `owns`, `selects`, `claims`. Empty for the first.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub link: &'static str,
+    /// The status of the object.
+    pub status: Status,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, in the object's own words.
+    pub message: String,
+    /// What kind of trouble it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<FailureClass>,
+    /// Only a change of the object can help.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub terminal: bool,
+    /// Since when, by the object's own times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// How often: restarts of a container, repetitions of an event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+}
+
+/// An event of Kubernetes (`events.k8s.io` or core), as far as people read it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventNote {
+    /// What it is about.
+    pub object: ObjectId,
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Why, in one word.
+    pub reason: String,
+    /// What happened.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+    /// When it happened first.
+    pub first: Option<Timestamp>,
+    /// When it happened last.
+    pub last: Option<Timestamp>,
+    /// Which component says so.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub source: String,
+}
+
+/// The last lines of a container's log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogTail {
+    /// The Pod.
+    pub pod: ObjectId,
+    /// The container.
+    pub container: String,
+    /// Whether they are from the run before the present one.
+    pub previous: bool,
+    /// The lines, the oldest first; control characters are theirs, so whoever prints them makes them harmless.
+    pub lines: Vec<String>,
+}
+
+/// An object and what belongs to it, for trees.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Branch {
+    /// Which object.
+    pub object: ObjectId,
+    /// What the object above has to do with it: `owns`, `selects`. Empty for a target.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub link: &'static str,
+    /// The verdict on it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// What belongs to it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Self>,
+    /// How many children are left out because they are Current, or because there are too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub hidden: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// How many targets are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// All of them.
+    pub total: usize,
+    /// Done.
+    pub done: usize,
+    /// Waited for.
+    pub waiting: usize,
+    /// Failed.
+    pub failed: usize,
+    /// Not waited for.
+    pub skipped: usize,
+}
+
+/// A wait as it stands at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// How long it has lasted, in seconds.
+    #[serde(serialize_with = "seconds")]
+    pub elapsed: Duration,
+    /// When it ends at the latest, in seconds from its start.
+    #[serde(serialize_with = "maybe_seconds")]
+    pub timeout: Option<Duration>,
+    /// Whether all that is there was seen once: before, an object that wasn't seen may still be there.
+    pub synced: bool,
+    /// How many targets are in which state.
+    pub counts: Counts,
+    /// Targets, the ones that need attention first, as many as were asked for.
+    pub targets: Vec<TargetReport>,
+    /// What belongs to each of `targets`, in the same order, without what is Current.
+    pub branches: Vec<Branch>,
+}
+
+/// Something a user should know about the wait itself: a permission that is missing, a connection that is down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// What is the matter.
+    pub message: String,
+    /// What would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// Every target is what was waited for.
+    Settled,
+    /// At least one counts as failed.
+    Failed,
+    /// The time is over.
+    TimedOut,
+    /// A permission is missing, or the cluster can't be reached: what is known is in the notices.
+    Unreachable,
+    /// The caller ended it.
+    Interrupted,
+}
+
+/// What a wait came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took, in seconds.
+    #[serde(serialize_with = "seconds")]
+    pub elapsed: Duration,
+    /// How many targets are in which state.
+    pub counts: Counts,
+    /// All targets; the ones that aren't done with their causes.
+    pub targets: Vec<TargetReport>,
+    /// What a user should know about the wait itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}
+
+/// What happens during a wait.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase")]
+pub enum Event {
+    /// All that is there was seen once.
+    Synced {
+        /// How many targets are in which state.
+        counts: Counts,
+    },
+    /// Something about a target is another than before: its status, reason, message or state.
+    Target(TargetReport),
+    /// Something a user should know about the wait itself.
+    Notice(Notice),
+    /// It is over. Nothing comes after it.
+    Finished(Report),
+}
+
+impl TargetReport {
+    /// What stands in the way: of the object itself, or of the gravest cause.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        let of_cause = || {
+            let step = self.causes.first()?.chain.last()?;
+            Some(Failure { class: step.class?, terminal: step.terminal })
+        };
+        self.verdict.failure.or_else(of_cause)
+    }
+}
+
+fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    // Milliseconds are enough, and don't print as 0.30000000000000004.
+    #[expect(clippy::cast_precision_loss, reason = "a wait lasts less than 2^53 ms")]
+    serializer.serialize_f64(duration.as_millis() as f64 / 1000.0)
+}
+
+#[expect(clippy::ref_option, reason = "serde calls it so")]
+fn maybe_seconds<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => seconds(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
