@@ -8,3 +8,10 @@ pub use report::{
     Branch, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot, State, Step,
     TargetReport,
 };
+mod resources;
+mod wire;
+pub use resources::*;
+mod cluster;
+mod connect;
+pub use cluster::*;
+pub use connect::*;

@@ -1,0 +1,396 @@
+//! A cluster to ask: requests, and what can go wrong with them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::BodyExt as _;
+use jiff::{SignedDuration, Timestamp};
+use kube_client::Client;
+use kube_client::client::Body;
+use serde::Deserialize;
+
+use crate::resources::{Document, Resource, Resources, read_document, read_resource_list};
+
+/// How long an answer may take to begin. A watch answers at once, too.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How much of an answer that is no list is read.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// Aggregated discovery where the server has it.
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// The server says no.
+    #[error("{message}")]
+    Status {
+        /// The HTTP status code.
+        code: u16,
+        /// Why, in one word, such as `Forbidden`.
+        reason: String,
+        /// Why, in the server's words.
+        message: String,
+        /// When to try again, if the server says so.
+        retry_after: Option<Duration>,
+    },
+    /// The server can't be reached, or its answer broke off.
+    #[error("{0}")]
+    Transport(String),
+    /// What arrived is no answer of an API server.
+    #[error("{0}")]
+    Answer(String),
+}
+
+impl RequestError {
+    /// The HTTP status code of the answer, if there was one.
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            Self::Transport(_) | Self::Answer(_) => None,
+        }
+    }
+
+    /// Whether the user may not do that.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// Whether it isn't there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+}
+
+/// Makes another client when the credentials of the one before are refused.
+type Reconnect = dyn Fn() -> BoxFuture<'static, Option<Client>> + Send + Sync;
+
+/// A cluster, seen through a client. Copies are the same one.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use settled_tracker::Cluster;
+/// let server = settled_apiserver::Server::in_memory().await?;
+/// let cluster = Cluster::new(server.client());
+/// let resources = cluster.resources().await?;
+/// assert_eq!(&*resources.named("deploy").unwrap().kind, "Deployment");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Mutex<Client>,
+    reconnect: Option<Box<Reconnect>>,
+    /// How far the server's clock is ahead of ours, in milliseconds.
+    ahead: Mutex<SignedDuration>,
+    requests: [AtomicU64; Verb::ALL.len()],
+    bytes: AtomicU64,
+}
+
+/// What a request asks for, as permissions name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// One object.
+    Get,
+    /// All objects.
+    List,
+    /// All changes.
+    Watch,
+    /// To change something.
+    Write,
+    /// Which kinds there are.
+    Discovery,
+}
+
+impl Verb {
+    const ALL: [Self; 5] = [Self::Get, Self::List, Self::Watch, Self::Write, Self::Discovery];
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Write => "write",
+            Self::Discovery => "discovery",
+        }
+    }
+}
+
+/// How many requests were made, and how many bytes came back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many requests of each sort.
+    pub requests: Vec<(&'static str, u64)>,
+    /// Bytes of bodies.
+    pub bytes: u64,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("traffic", &self.traffic()).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// A cluster behind a client of one's own.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self::with(client, None)
+    }
+
+    pub(crate) fn with(client: Client, reconnect: Option<Box<Reconnect>>) -> Self {
+        let inner = Inner {
+            client: Mutex::new(client),
+            reconnect,
+            ahead: Mutex::default(),
+            requests: Default::default(),
+            bytes: AtomicU64::new(0),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The client that requests go through.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.inner.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The namespace of whoever names none.
+    #[must_use]
+    pub fn default_namespace(&self) -> String {
+        self.client().default_namespace().to_owned()
+    }
+
+    /// What was asked so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let count = |verb: &Verb| (verb.as_str(), self.inner.requests[*verb as usize].load(Ordering::Relaxed));
+        Traffic {
+            requests: Verb::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect(),
+            bytes: self.inner.bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn count_bytes(&self, bytes: usize) {
+        self.inner.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The present time, by the server's clock as far as it is known: objects carry its times.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let ahead = *self.inner.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Timestamp::now();
+        now.checked_add(ahead).unwrap_or(now)
+    }
+
+    /// The credentials were refused: gets new ones, where that is possible. Says whether there are any.
+    pub(crate) async fn refresh(&self) -> bool {
+        let Some(reconnect) = &self.inner.reconnect else { return false };
+        let Some(client) = reconnect().await else { return false };
+        *self.inner.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+        true
+    }
+
+    /// Sends a request, and waits for the beginning of the answer. Answers that are no success are errors.
+    pub(crate) async fn send(
+        &self,
+        verb: Verb,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<Response<Body>, RequestError> {
+        let invalid = |error: http::Error| RequestError::Answer(format!("the request {path} can't be made: {error}"));
+        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
+        let body = match body {
+            Some((type_, bytes)) => {
+                request = request.header(CONTENT_TYPE, type_);
+                Body::from(bytes)
+            }
+            None => Body::empty(),
+        };
+        let request = request.body(body).map_err(invalid)?;
+        self.inner.requests[verb as usize].fetch_add(1, Ordering::Relaxed);
+        let client = self.client();
+        let answer = tokio::time::timeout(ANSWER_WITHIN, client.send(request)).await;
+        let answer = match answer {
+            Err(_) => {
+                return Err(RequestError::Transport(format!("no answer within {} s", ANSWER_WITHIN.as_secs())));
+            }
+            Ok(Err(error)) => return Err(RequestError::Transport(innermost(&error))),
+            Ok(Ok(answer)) => answer,
+        };
+        self.notice_clock(answer.headers().get(http::header::DATE));
+        if answer.status().is_success() { Ok(answer) } else { Err(refusal(answer).await) }
+    }
+
+    /// A request whose answer is small enough to be held.
+    pub(crate) async fn fetch(
+        &self,
+        verb: Verb,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<Bytes, RequestError> {
+        let answer = self.send(verb, method, path, accept, body).await?;
+        let limited = http_body_util::Limited::new(answer.into_body(), LONGEST_ANSWER);
+        let whole = tokio::time::timeout(ANSWER_WITHIN, limited.collect());
+        match whole.await {
+            Ok(Ok(body)) => {
+                let bytes = body.to_bytes();
+                self.count_bytes(bytes.len());
+                Ok(bytes)
+            }
+            Ok(Err(error)) => Err(RequestError::Transport(format!("the answer broke off: {}", innermost(&*error)))),
+            Err(_) => Err(RequestError::Transport("the answer does not end".to_owned())),
+        }
+    }
+
+    /// Gets JSON.
+    pub(crate) async fn get(&self, verb: Verb, path: &str) -> Result<Bytes, RequestError> {
+        self.fetch(verb, Method::GET, path, "application/json", None).await
+    }
+
+    /// Gets one object as the bytes of its JSON.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub async fn object(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Bytes, RequestError> {
+        self.get(Verb::Get, &resource.path(namespace, Some(&encode(name)))).await
+    }
+
+    /// Asks which kinds there are: two requests where the server has aggregated discovery, else one more per group version.
+    ///
+    /// # Errors
+    /// The server can't be asked.
+    pub async fn resources(&self) -> Result<Resources, RequestError> {
+        let (core, groups) = futures::join!(self.discover("/api"), self.discover("/apis"));
+        let mut all = core?;
+        all.extend(groups?);
+        Ok(Resources::new(all))
+    }
+
+    async fn discover(&self, path: &str) -> Result<Vec<Resource>, RequestError> {
+        let wrong = |error| RequestError::Answer(format!("{path} is no discovery document: {error}"));
+        let bytes = self.fetch(Verb::Discovery, Method::GET, path, DISCOVERY, None).await?;
+        let groups = match read_document(&bytes).map_err(wrong)? {
+            Document::Whole(resources) => return Ok(resources),
+            Document::Groups(groups) => groups,
+        };
+        let lists = groups.iter().map(|group| async move {
+            let path = format!("{path}/{group}");
+            let bytes = self.get(Verb::Discovery, &path).await.ok()?;
+            read_resource_list(&bytes).ok()
+        });
+        // A group whose server is down is no reason to know nothing of the others.
+        Ok(futures::future::join_all(lists).await.into_iter().flatten().flatten().collect())
+    }
+
+    /// Notes how far the server's clock is from ours. Its header counts whole seconds.
+    fn notice_clock(&self, date: Option<&HeaderValue>) {
+        let Some(date) = date.and_then(|date| date.to_str().ok()) else { return };
+        let Ok(theirs) = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date) else { return };
+        let ahead = theirs.duration_since(Timestamp::now());
+        let ahead = if ahead.abs() <= SignedDuration::from_secs(2) { SignedDuration::ZERO } else { ahead };
+        *self.inner.ahead.lock().unwrap_or_else(PoisonError::into_inner) = ahead;
+    }
+}
+
+/// What is wrong at the bottom of it: `tcp connect error` says less than `Connection refused`.
+pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let (mut error, mut text) = (error, error.to_string());
+    while let Some(source) = error.source() {
+        error = source;
+        let inner = error.to_string();
+        if !text.contains(&inner) {
+            text = format!("{text}: {inner}");
+        }
+    }
+    // What hyper and tower say about themselves helps nobody.
+    for noise in ["ServiceError: ", "client error (Connect): ", "client error (SendRequest): "] {
+        text = text.replace(noise, "");
+    }
+    text
+}
+
+/// Escapes a segment of a path or a value of a query.
+pub(crate) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                encoded.push(char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase());
+            }
+        }
+    }
+    encoded
+}
+
+#[derive(Default, Deserialize)]
+struct RawStatus {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    details: RawDetails,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawDetails {
+    #[serde(default)]
+    retry_after_seconds: u64,
+}
+
+async fn refusal(answer: Response<Body>) -> RequestError {
+    let code = answer.status().as_u16();
+    let header = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let limited = http_body_util::Limited::new(answer.into_body(), 1 << 20);
+    let body = match tokio::time::timeout(ANSWER_WITHIN, limited.collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        _ => Bytes::new(),
+    };
+    status_error(code, header, &body)
+}
+
+/// The error that a `Status` object tells, in an answer or in a watch.
+pub(crate) fn status_error(code: u16, retry_after: Option<u64>, body: &[u8]) -> RequestError {
+    let status: RawStatus = serde_json::from_slice(body).unwrap_or_default();
+    let message = if status.message.is_empty() {
+        let text: String = String::from_utf8_lossy(body).chars().take(200).collect();
+        format!("HTTP {code} {}", text.trim()).trim().to_owned()
+    } else {
+        status.message
+    };
+    let seconds = retry_after.or(Some(status.details.retry_after_seconds).filter(|seconds| *seconds > 0));
+    RequestError::Status {
+        code,
+        reason: status.reason,
+        message,
+        retry_after: seconds.map(|seconds| Duration::from_secs(seconds.min(60))),
+    }
+}

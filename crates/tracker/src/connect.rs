@@ -1,0 +1,148 @@
+//! From a kubeconfig to a client.
+//!
+//! kube-client reads the kubeconfig, knows all ways to show who one is, and its layers go on every request. Below them is a
+//! connection of our own: over HTTP/2 all watches share one, and one that is dead is noticed by its silence.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube_client::client::{Body, ConfigExt as _};
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+use tower::{BoxError, ServiceBuilder};
+
+use crate::cluster::{Cluster, innermost};
+
+/// Which cluster, and as whom.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// The kubeconfig, instead of `$KUBECONFIG` or the one in the user's home, or that of the Pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context in it, instead of its current one.
+    pub context: Option<String>,
+    /// The cluster in it, instead of the context's.
+    pub cluster: Option<String>,
+    /// The user in it, instead of the context's.
+    pub user: Option<String>,
+    /// Whom to act as.
+    pub impersonate: Option<String>,
+    /// The groups of whom to act as.
+    pub impersonate_groups: Vec<String>,
+    /// The server's URL, instead of the kubeconfig's.
+    pub server: Option<String>,
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// There is no kubeconfig, or it can't be read.
+    #[error("no cluster to talk to: {0}")]
+    Config(String),
+    /// It asks for something that can't be done.
+    #[error("the kubeconfig can't be used: {0}")]
+    Client(String),
+}
+
+impl Access {
+    /// The configuration that this comes to.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub async fn config(&self) -> Result<Config, ConnectError> {
+        let wrong = |error: &(dyn std::error::Error + 'static)| ConnectError::Config(innermost(error));
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
+        };
+        let asked = self.context.is_some() || self.cluster.is_some() || self.user.is_some();
+        let mut config = match &self.kubeconfig {
+            Some(path) => {
+                let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
+                Config::from_custom_kubeconfig(file, &options).await.map_err(|error| wrong(&error))?
+            }
+            None if asked => Config::from_kubeconfig(&options).await.map_err(|error| wrong(&error))?,
+            None => Config::infer().await.map_err(|error| wrong(&error))?,
+        };
+        if let Some(server) = &self.server {
+            config.cluster_url = server
+                .parse()
+                .map_err(|error| ConnectError::Config(format!("--server {server} is no URL: {error}")))?;
+        }
+        if self.impersonate.is_some() {
+            config.auth_info.impersonate.clone_from(&self.impersonate);
+        }
+        if !self.impersonate_groups.is_empty() {
+            config.auth_info.impersonate_groups = Some(self.impersonate_groups.clone());
+        }
+        Ok(config)
+    }
+
+    /// A cluster to ask. Nothing is sent yet. Credentials that are refused later are read anew.
+    ///
+    /// # Errors
+    /// There is no configuration, or it can't be used.
+    pub async fn connect(&self) -> Result<Cluster, ConnectError> {
+        let client = client(&self.config().await?)?;
+        let again = self.clone();
+        let reconnect = move || {
+            let again = again.clone();
+            let anew = async move { client_of(&again).await };
+            Box::pin(anew) as futures::future::BoxFuture<'static, Option<Client>>
+        };
+        Ok(Cluster::with(client, Some(Box::new(reconnect))))
+    }
+}
+
+async fn client_of(access: &Access) -> Option<Client> {
+    client(&access.config().await.ok()?).ok()
+}
+
+/// A client for a configuration: HTTP/2 where the server speaks it, HTTP/1.1 where it doesn't. Through proxies it is
+/// kube-client's own, which is HTTP/1.1.
+///
+/// # Errors
+/// The configuration can't be used.
+pub fn client(config: &Config) -> Result<Client, ConnectError> {
+    let wrong = |error: kube_client::Error| ConnectError::Client(innermost(&error));
+    if config.proxy_url.is_some() {
+        return Client::try_from(config.clone()).map_err(wrong);
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(config.connect_timeout.or(Some(Duration::from_secs(10))));
+    tcp.set_keepalive(Some(Duration::from_secs(30)));
+    let tls = config.rustls_client_config().map_err(wrong)?;
+    let mut builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name
+            .clone()
+            .try_into()
+            .map_err(|error| ConnectError::Client(format!("tls-server-name {name}: {error}")))?;
+        builder = builder.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
+    }
+    let connector = builder.enable_all_versions().wrap_connector(tcp);
+    let client: legacy::Client<_, Body> = legacy::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        // A connection that does not answer a ping is dead, and so are the watches on it.
+        .http2_keep_alive_interval(Duration::from_secs(15))
+        .http2_keep_alive_timeout(Duration::from_secs(10))
+        .http2_keep_alive_while_idle(true)
+        // What may be on its way: enough for lists, little enough for many watches.
+        .http2_initial_stream_window_size(256 << 10)
+        .http2_initial_connection_window_size(1 << 20)
+        .http2_max_frame_size(64 << 10)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(wrong)?)
+        .layer(config.extra_headers_layer().map_err(wrong)?)
+        .map_err(BoxError::from)
+        .service(client);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}

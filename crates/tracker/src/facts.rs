@@ -1,0 +1,273 @@
+//! The facts of an object that explanations need, kind by kind: one row of [`KINDS`] each.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kstatus::{Node, Status};
+
+/// What explanations need of an object besides the verdict. What a kind does not have is empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Of what generates objects: which revision of its template is the latest. Of what was generated: which it was made of.
+    pub revision: Option<Box<str>>,
+    /// What it refers to.
+    pub refs: Vec<Ref>,
+    /// Its labels, where somebody may select it by them.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// What it selects Pods by.
+    pub selector: BTreeMap<Box<str>, Box<str>>,
+    /// Containers that ended, and not well.
+    pub crashed: Vec<Crash>,
+    /// Since when it is as it is.
+    pub since: Option<Timestamp>,
+    /// How often: restarts, repetitions.
+    pub times: Option<u64>,
+    /// A word that only this kind has: a StorageClass' binding mode, a Job's seconds until it is deleted, a Pod's node.
+    pub word: Option<Box<str>>,
+    /// `metadata.finalizers`, and a namespace's own.
+    pub finalizers: Vec<Box<str>>,
+}
+
+/// An object that another refers to by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ref {
+    /// What the one has to do with the other.
+    pub link: &'static str,
+    /// The API group of the other.
+    pub group: Box<str>,
+    /// Its kind.
+    pub kind: Box<str>,
+    /// Its namespace, if it is another than the object's. For kinds of the cluster it says nothing.
+    pub namespace: Option<Box<str>>,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// A container that ended, and not well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// Its name.
+    pub container: Box<str>,
+    /// Whether the run that ended is the one before the present one.
+    pub previous: bool,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// When it ended.
+    pub at: Option<Timestamp>,
+}
+
+/// Reads the facts of one kind.
+type Reader = fn(Node<'_>, Status, &mut Facts);
+
+/// What is read of which kind. All others have their finalizers and condition times alone.
+const KINDS: &[(&str, &str, Reader)] = &[
+    ("", "Pod", pod),
+    ("", "Service", |o, _, f| f.selector = texts(o, &["spec", "selector"])),
+    ("", "PersistentVolumeClaim", claim),
+    ("", "Namespace", |o, _, f| f.finalizers.extend(names(o, &["spec", "finalizers"]))),
+    ("apps", "Deployment", |o, _, f| {
+        f.revision = annotation(o, "deployment.kubernetes.io/revision");
+        f.selector = texts(o, &["spec", "selector", "matchLabels"]);
+    }),
+    ("apps", "ReplicaSet", |o, _, f| {
+        f.revision = annotation(o, "deployment.kubernetes.io/revision");
+        f.selector = texts(o, &["spec", "selector", "matchLabels"]);
+    }),
+    ("apps", "StatefulSet", |o, _, f| {
+        f.revision = word(o, &["status", "updateRevision"]);
+        f.selector = texts(o, &["spec", "selector", "matchLabels"]);
+    }),
+    ("apps", "DaemonSet", |o, _, f| {
+        f.revision = annotation(o, "deprecated.daemonset.template.generation");
+        f.selector = texts(o, &["spec", "selector", "matchLabels"]);
+    }),
+    ("batch", "Job", |o, _, f| {
+        f.word = at(o, &["spec", "ttlSecondsAfterFinished"]).and_then(Node::as_int).map(|s| s.to_string().into());
+        f.selector = texts(o, &["spec", "selector", "matchLabels"]);
+    }),
+    ("autoscaling", "HorizontalPodAutoscaler", |o, _, f| {
+        if let Some(target) = at(o, &["spec", "scaleTargetRef"]) {
+            f.refs.extend(reference("scales", target, ""));
+        }
+    }),
+    ("networking.k8s.io", "Ingress", ingress),
+    ("gateway.networking.k8s.io", "HTTPRoute", route),
+    ("gateway.networking.k8s.io", "GRPCRoute", route),
+    ("gateway.networking.k8s.io", "TCPRoute", route),
+    ("gateway.networking.k8s.io", "TLSRoute", route),
+    ("gateway.networking.k8s.io", "Gateway", |o, _, f| {
+        f.refs.extend(named("is of class", "gateway.networking.k8s.io", "GatewayClass", o, &["spec", "gatewayClassName"]));
+    }),
+    ("discovery.k8s.io", "EndpointSlice", endpoints),
+    ("storage.k8s.io", "StorageClass", |o, _, f| f.word = word(o, &["volumeBindingMode"])),
+    ("", "PersistentVolume", |o, _, f| {
+        f.refs.extend(named("is of class", "storage.k8s.io", "StorageClass", o, &["spec", "storageClassName"]));
+    }),
+];
+
+/// The facts of an object with this status, if there are any.
+pub(crate) fn read(group: &str, kind: &str, object: Node<'_>, status: Status) -> Option<Facts> {
+    let mut facts = Facts::default();
+    if let Some((_, _, reader)) = KINDS.iter().find(|(g, k, _)| *g == group && *k == kind) {
+        reader(object, status, &mut facts);
+    }
+    if status != Status::Current {
+        if facts.since.is_none() {
+            facts.since = latest_transition(object);
+        }
+        facts.finalizers.extend(names(object, &["metadata", "finalizers"]));
+    }
+    (facts != Facts::default()).then_some(facts)
+}
+
+/// What another object is referred to by: `apiVersion` or `group`, `kind`, `name`.
+fn reference(link: &'static str, node: Node<'_>, default_group: &str) -> Option<Ref> {
+    let group = match (word(node, &["apiVersion"]), word(node, &["group"])) {
+        (Some(version), _) => version.split_once('/').map_or("", |(group, _)| group).into(),
+        (None, Some(group)) => group,
+        (None, None) => default_group.into(),
+    };
+    let kind = word(node, &["kind"])?;
+    Some(Ref { link, group, kind, namespace: word(node, &["namespace"]), name: word(node, &["name"])? })
+}
+
+fn named(link: &'static str, group: &str, kind: &str, object: Node<'_>, path: &[&str]) -> Option<Ref> {
+    let name = word(object, path).filter(|name| !name.is_empty())?;
+    Some(Ref { link, group: group.into(), kind: kind.into(), namespace: None, name })
+}
+
+fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
+    facts.revision = at(object, &["metadata", "labels"]).and_then(|labels| {
+        let label = |key: &str| word(labels, &[key]);
+        // A DaemonSet's Pods have both; their owner tells the generation of its template only.
+        label("pod-template-generation").or_else(|| label("controller-revision-hash"))
+    });
+    if status == Status::Current {
+        return;
+    }
+    facts.labels = texts(object, &["metadata", "labels"]);
+    facts.word = word(object, &["spec", "nodeName"]);
+    for volume in list(object, &["spec", "volumes"]) {
+        let claim = named("claims", "", "PersistentVolumeClaim", volume, &["persistentVolumeClaim", "claimName"]);
+        facts.refs.extend(claim);
+    }
+    // Since the trouble can have begun: since it was scheduled, or last went from good to bad.
+    let condition = |type_: &str| {
+        let found = list(object, &["status", "conditions"]).find(|c| c.get("type").is_some_and(|t| t.is(type_)))?;
+        time(found, &["lastTransitionTime"])
+    };
+    facts.since = condition("Ready").max(condition("PodScheduled"));
+    for key in ["initContainerStatuses", "containerStatuses"] {
+        for container in list(object, &["status", key]) {
+            let restarts = at(container, &["restartCount"]).and_then(Node::as_int).unwrap_or(0);
+            let restarts = u64::try_from(restarts).unwrap_or(0);
+            let ended = |state: &str| {
+                let ended = at(container, &[state, "terminated"])?;
+                let bad = at(ended, &["exitCode"]).and_then(Node::as_int).is_none_or(|code| code != 0);
+                bad.then_some((state == "lastState", time(ended, &["finishedAt"])))
+            };
+            let ready = at(container, &["ready"]).and_then(Node::as_bool) == Some(true);
+            let Some((previous, when)) = ended("state").or_else(|| ended("lastState")).filter(|_| !ready) else { continue };
+            facts.times = facts.times.max(Some(restarts).filter(|restarts| *restarts > 0));
+            if let Some(container) = word(container, &["name"]) {
+                facts.crashed.push(Crash { container, previous, restarts, at: when });
+            }
+        }
+    }
+}
+
+fn claim(object: Node<'_>, _: Status, facts: &mut Facts) {
+    facts.refs.extend(named("is bound to", "", "PersistentVolume", object, &["spec", "volumeName"]));
+    facts.refs.extend(named("is of class", "storage.k8s.io", "StorageClass", object, &["spec", "storageClassName"]));
+}
+
+fn ingress(object: Node<'_>, _: Status, facts: &mut Facts) {
+    let backend = |node: Node<'_>| named("routes to", "", "Service", node, &["service", "name"]);
+    facts.refs.extend(at(object, &["spec", "defaultBackend"]).and_then(backend));
+    for rule in list(object, &["spec", "rules"]) {
+        for path in list(rule, &["http", "paths"]) {
+            facts.refs.extend(at(path, &["backend"]).and_then(backend));
+        }
+    }
+    facts.refs.extend(named("is of class", "networking.k8s.io", "IngressClass", object, &["spec", "ingressClassName"]));
+    unique(&mut facts.refs);
+}
+
+fn route(object: Node<'_>, _: Status, facts: &mut Facts) {
+    for parent in list(object, &["spec", "parentRefs"]) {
+        if parent.get("kind").is_none() {
+            let gateway = named("is attached to", "gateway.networking.k8s.io", "Gateway", parent, &["name"]);
+            facts.refs.extend(gateway.map(|r| Ref { namespace: word(parent, &["namespace"]), ..r }));
+        } else {
+            facts.refs.extend(reference("is attached to", parent, "gateway.networking.k8s.io"));
+        }
+    }
+    for rule in list(object, &["spec", "rules"]) {
+        for backend in list(rule, &["backendRefs"]) {
+            let service = named("routes to", "", "Service", backend, &["name"]);
+            let kind = word(backend, &["kind"]).unwrap_or_else(|| "Service".into());
+            let namespace = word(backend, &["namespace"]);
+            facts.refs.extend(service.map(|r| Ref { kind, namespace, ..r }));
+        }
+    }
+    unique(&mut facts.refs);
+}
+
+fn endpoints(object: Node<'_>, _: Status, facts: &mut Facts) {
+    let mut ready = 0_u64;
+    for endpoint in list(object, &["endpoints"]) {
+        // Unknown is to be taken for ready, says the API.
+        if at(endpoint, &["conditions", "ready"]).and_then(Node::as_bool) != Some(false) {
+            ready += 1;
+        } else if let Some(target) = at(endpoint, &["targetRef"]) {
+            facts.refs.extend(reference("lists", target, ""));
+        }
+    }
+    facts.times = Some(ready);
+    // A Service of a thousand broken Pods needs no thousand names.
+    facts.refs.truncate(20);
+}
+
+fn unique(refs: &mut Vec<Ref>) {
+    let mut seen: Vec<Ref> = Vec::with_capacity(refs.len());
+    for r in refs.drain(..) {
+        if !seen.contains(&r) {
+            seen.push(r);
+        }
+    }
+    *refs = seen;
+}
+
+/// When a condition last changed.
+fn latest_transition(object: Node<'_>) -> Option<Timestamp> {
+    list(object, &["status", "conditions"]).filter_map(|condition| time(condition, &["lastTransitionTime"])).max()
+}
+
+fn at<'n>(node: Node<'n>, path: &[&str]) -> Option<Node<'n>> {
+    path.iter().try_fold(node, |node, key| node.get(key))
+}
+
+fn list<'n>(node: Node<'n>, path: &[&str]) -> impl Iterator<Item = Node<'n>> {
+    at(node, path).into_iter().flat_map(Node::elements)
+}
+
+fn word(node: Node<'_>, path: &[&str]) -> Option<Box<str>> {
+    Some(at(node, path)?.as_str()?.as_ref().into())
+}
+
+fn time(node: Node<'_>, path: &[&str]) -> Option<Timestamp> {
+    at(node, path)?.as_str()?.parse().ok()
+}
+
+fn names(node: Node<'_>, path: &[&str]) -> Vec<Box<str>> {
+    list(node, path).filter_map(|name| Some(name.as_str()?.as_ref().into())).collect()
+}
+
+fn texts(node: Node<'_>, path: &[&str]) -> BTreeMap<Box<str>, Box<str>> {
+    let members = at(node, path).into_iter().flat_map(Node::members);
+    members.filter_map(|(key, value)| Some((key.as_ref().into(), value.as_str()?.as_ref().into()))).collect()
+}
+
+fn annotation(object: Node<'_>, key: &str) -> Option<Box<str>> {
+    word(object, &["metadata", "annotations", key])
+}

@@ -1,0 +1,182 @@
+//! What is kept of an object: its identity, its owners, the verdict on it, and the few facts that explanations need.
+//!
+//! The object's bytes are read once, while they arrive, and dropped.
+
+use jiff::Timestamp;
+use kstatus::{Node, Object, Options, Profile, Status, Verdict};
+use settled_rules::RuleSet;
+
+use crate::condition::{For, Met};
+use crate::facts::{self, Facts};
+use crate::id::ObjectId;
+
+/// Who decides about objects while they arrive.
+#[derive(Debug)]
+pub struct Judge {
+    rules: RuleSet,
+    profile: Profile,
+    assume_current: bool,
+    require_address: bool,
+    /// What is waited for, in this order; asked of targets only.
+    until: Vec<For>,
+}
+
+impl Judge {
+    /// Decides by these rules, and waits for `until`.
+    #[must_use]
+    pub fn new(rules: RuleSet, until: Vec<For>) -> Self {
+        Self { rules, profile: Profile::Settled, assume_current: false, require_address: true, until }
+    }
+
+    /// Decides in another profile.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// As [`Options::assume_current`].
+    #[must_use]
+    pub fn assume_current(mut self, assume: bool) -> Self {
+        self.assume_current = assume;
+        self
+    }
+
+    /// As [`Options::require_address`].
+    #[must_use]
+    pub fn require_address(mut self, require: bool) -> Self {
+        self.require_address = require;
+        self
+    }
+
+    /// What is waited for.
+    #[must_use]
+    pub fn until(&self) -> &[For] {
+        &self.until
+    }
+
+    fn options(&self, now: Timestamp) -> Options {
+        let mut options = Options::new(now);
+        options.profile = self.profile;
+        options.assume_current = self.assume_current;
+        options.require_address = self.require_address;
+        // How long a node may be looked for is the wait's to say, not the verdict's.
+        options.schedule_grace = jiff::SignedDuration::MAX;
+        options
+    }
+
+    /// What is kept of an object, if the bytes are one. Targets are asked whether they are what is waited for.
+    #[must_use]
+    pub fn record(&self, json: &[u8], now: Timestamp, target: bool) -> Option<Record> {
+        let object = Object::parse(json).ok()?;
+        let metadata = object.root().get("metadata")?;
+        let (group, kind) = object.type_names();
+        let text = |key: &str| metadata.get(key).and_then(|value| value.as_str());
+        let id = ObjectId::new(
+            &*group,
+            &*kind,
+            &*text("namespace").unwrap_or_default(),
+            &*text("name").unwrap_or_default(),
+        );
+        let options = self.options(now);
+        let verdict = self.rules.verdict(&object, &options);
+        let met = match target {
+            true => self.until.iter().map(|wanted| wanted.met(Some(&object), &verdict, now)).collect(),
+            false => Box::default(),
+        };
+        let time = |key: &str| text(key).and_then(|time| time.parse().ok());
+        // A PriceList may be judged by the clock alone ("no certificate after an hour"): then it is to be looked at again.
+        let facts = facts::read(&group, &kind, object.root(), verdict.status);
+        Some(Record {
+            uid: text("uid").unwrap_or_default().as_ref().into(),
+            revision: text("resourceVersion").and_then(|revision| revision.parse().ok()).unwrap_or(0),
+            generation: metadata.get("generation").and_then(Node::as_int),
+            created: time("creationTimestamp"),
+            deleted: time("deletionTimestamp"),
+            owners: owners(metadata),
+            observes: verdict.observed_generation.is_some(),
+            has_status: object.root().get("status").is_some_and(|s| s.members().next().is_some()),
+            id,
+            verdict,
+            met,
+            facts: facts.map(Box::new),
+        })
+    }
+
+    /// Whether an object that is not there is what is waited for, one condition after another.
+    #[must_use]
+    pub fn absent(&self, now: Timestamp) -> Vec<Met> {
+        let verdict = not_found();
+        self.until.iter().map(|wanted| wanted.met(None, &verdict, now)).collect()
+    }
+}
+
+/// The verdict on an object that isn't there.
+#[must_use]
+pub fn not_found() -> Verdict {
+    Verdict::new(Status::NotFound, kstatus::Basis::Nothing, "NotFound", "it does not exist")
+}
+
+/// What is kept of an object.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Which object.
+    pub id: ObjectId,
+    /// Which life of it.
+    pub uid: Box<str>,
+    /// `resourceVersion` where it is a number, as all servers of today have it; else 0.
+    pub revision: u64,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// When its deletion was asked for.
+    pub deleted: Option<Timestamp>,
+    /// Who owns it.
+    pub owners: Box<[Owner]>,
+    /// Whether its status tells which generation it is about.
+    pub observes: bool,
+    /// Whether it has any status at all.
+    pub has_status: bool,
+    /// The verdict on it.
+    pub verdict: Verdict,
+    /// Whether it is what is waited for, one condition after another. Empty for what is no target.
+    pub met: Box<[Met]>,
+    /// What explanations need besides.
+    pub facts: Option<Box<Facts>>,
+}
+
+/// An entry of `metadata.ownerReferences`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Whose life.
+    pub uid: Box<str>,
+    /// `apiVersion/kind/name`, for people.
+    pub kind: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Whether it manages the object.
+    pub controller: bool,
+}
+
+fn owners(metadata: Node<'_>) -> Box<[Owner]> {
+    let Some(list) = metadata.get("ownerReferences") else { return Box::default() };
+    let read = |owner: Node<'_>| {
+        let text = |key: &str| owner.get(key).and_then(|value| value.as_str()).unwrap_or_default().as_ref().into();
+        Owner {
+            uid: text("uid"),
+            kind: text("kind"),
+            name: text("name"),
+            controller: owner.get("controller").and_then(Node::as_bool) == Some(true),
+        }
+    };
+    list.elements().map(read).collect()
+}
+
+impl Record {
+    /// Since when it is so, by its own times.
+    #[must_use]
+    pub fn since(&self) -> Option<Timestamp> {
+        self.deleted.or_else(|| self.facts.as_ref()?.since).or(self.created)
+    }
+}
