@@ -27,7 +27,6 @@ mod human;
 mod identity;
 mod incoming;
 mod info;
-mod jsonpath;
 mod limits;
 mod metadata;
 mod metrics;

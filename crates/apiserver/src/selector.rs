@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde_json::Value;
 use settled_go_text as go;
+use settled_jsonpath::JsonPath;
 
 use crate::ApiError;
-use crate::jsonpath::{self, JsonPath};
 
 /// Why a selector is not one. The text is upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -741,7 +741,7 @@ impl Source {
             Self::Path(path) => {
                 let results = path.as_ref().and_then(|path| path.find(object).ok()).unwrap_or_default();
                 match results.first() {
-                    Some(value) if !value.is_null() => jsonpath::shown(value),
+                    Some(value) if !value.is_null() => settled_jsonpath::shown(value),
                     _ => String::new(),
                 }
             }

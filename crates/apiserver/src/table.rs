@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use settled_jsonpath::JsonPath;
 
-use crate::jsonpath::{self, JsonPath};
 use crate::partial::{self, MetaVersion};
 use crate::{human, printers};
 
@@ -132,7 +132,7 @@ impl CustomColumn {
         match self.kind.as_str() {
             "string" => Some(match value {
                 Value::Null => "<no value>".into(),
-                value => jsonpath::shown(value).into(),
+                value => settled_jsonpath::shown(value).into(),
             }),
             "integer" => integer(value).map(Value::from),
             "number" => match value.as_f64()? {

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use settled_jsonpath::JsonPath;
 
-use crate::jsonpath::JsonPath;
 use crate::negotiate::{self, Endpoint};
 use crate::partial::MetaVersion;
 use crate::selector::{FieldSelector, LabelSelector, Labels, SelectableFields};

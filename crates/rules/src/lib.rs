@@ -6,6 +6,7 @@ mod cel;
 mod dialects;
 mod document;
 mod draft;
+mod expression;
 mod inspect;
 mod load;
 mod matching;
@@ -16,7 +17,9 @@ mod template;
 pub use cases::{CaseFailure, CaseReport, run_cases};
 pub use dialects::import::{Import, import};
 pub use document::{LoadError, LoadErrors};
+pub use expression::{Evaluation, Expression, InvalidExpression};
 pub use inspect::{AskedRule, Explanation, RuleInfo, Tried};
+pub use rule::Outcome;
 pub use set::{Builder, Decider, RuleSet};
 
 /// Whether all of the built-in pack is sound, and how many rules it has: for the tests of this crate.

@@ -91,12 +91,31 @@ impl<'e> Given<'e> {
 
 /// What became of one expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
+    /// It holds.
     True,
+    /// It does not hold.
     False,
-    /// It touched this field, which is not there.
+    /// It touched this field, which is not there: it does not hold.
     Absent(String),
+    /// It could not be evaluated, or not within its budget.
     Error(String),
+}
+
+impl Outcome {
+    pub(crate) fn of(result: &Result<Val<'_>, Fault>, program: &Program, paths: &Paths) -> Self {
+        match result {
+            Ok(value) => match value.as_bool() {
+                Some(true) => Self::True,
+                Some(false) => Self::False,
+                None => Self::Error(format!("it gives {}, not true or false", value.type_name())),
+            },
+            Err(Fault::Absent(id)) => Self::Absent(program.show(*id, paths).to_string()),
+            Err(Fault::Error(error)) => Self::Error(error.to_string()),
+            Err(Fault::Steps) => Self::Error(format!("it needs more than {STEPS} steps")),
+            Err(Fault::Room) => Self::Error(format!("it needs more than {ROOM} bytes of memory")),
+        }
+    }
 }
 
 /// How a rule came to its word: for explanations and coverage.
@@ -230,17 +249,7 @@ impl Compiled {
                 continue;
             }
             let result = scope.evaluate(&branch.when);
-            let outcome = match &result {
-                Ok(value) => match value.as_bool() {
-                    Some(true) => Outcome::True,
-                    Some(false) => Outcome::False,
-                    None => Outcome::Error(format!("it gives {}, not true or false", value.type_name())),
-                },
-                Err(Fault::Absent(id)) => Outcome::Absent(branch.when.show(*id, &self.paths).to_string()),
-                Err(Fault::Error(error)) => Outcome::Error(error.to_string()),
-                Err(Fault::Steps) => Outcome::Error(format!("it needs more than {STEPS} steps")),
-                Err(Fault::Room) => Outcome::Error(format!("it needs more than {ROOM} bytes of memory")),
-            };
+            let outcome = Outcome::of(&result, &branch.when, &self.paths);
             if let Some(tried) = &mut tried {
                 tried.push((index, branch.says.key(), branch.text.to_string(), outcome.clone()));
             }

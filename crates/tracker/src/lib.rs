@@ -1,8 +1,10 @@
 //! Follows Kubernetes objects live: waits until they are done, stops as soon as they can't get done, and says why.
 
+mod condition;
 mod id;
 mod report;
 
+pub use condition::{For, ForError, Met};
 pub use id::ObjectId;
 pub use report::{
     Branch, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot, State, Step,

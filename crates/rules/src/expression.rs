@@ -1,0 +1,84 @@
+//! One expression by itself, for callers who ask something of an object that is no verdict.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use jiff::Timestamp;
+use kstatus::Object;
+
+use crate::cel::eval::Scope;
+use crate::cel::paths::{Fields, Paths};
+use crate::cel::program::{Names, Program};
+use crate::rule::Outcome;
+
+/// An expression in the language of rules, ready to be evaluated on any number of objects.
+///
+/// It sees the object as rules do: `metadata`, `spec`, `status`, `self` for the whole; a missing field is absent and no
+/// error; every evaluation has a budget.
+///
+/// ```
+/// use kstatus::Object;
+/// use settled_rules::{Expression, Outcome};
+///
+/// let expression = Expression::compile("atLeast(status.readyReplicas, spec.replicas)")?;
+/// let object = Object::parse(br#"{"spec":{"replicas":3},"status":{"readyReplicas":2}}"#).unwrap();
+/// let evaluation = expression.evaluate(&object, "2026-11-21T12:00:00Z".parse().unwrap());
+/// assert_eq!(evaluation.outcome, Outcome::False);
+/// assert_eq!(evaluation.seen[0], ("status.readyReplicas".to_owned(), "2".to_owned()));
+/// # Ok::<(), settled_rules::InvalidExpression>(())
+/// ```
+#[derive(Debug)]
+pub struct Expression {
+    text: Box<str>,
+    paths: Paths,
+    program: Program,
+}
+
+/// What an expression gave on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evaluation {
+    /// Whether it holds.
+    pub outcome: Outcome,
+    /// What it looked at, and what it saw there, in the order of looking; the first hundred.
+    pub seen: Vec<(String, String)>,
+}
+
+/// A text that is no expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct InvalidExpression {
+    /// What is wrong.
+    pub message: String,
+    /// At which byte of the text, where that is known.
+    pub at: Option<usize>,
+}
+
+impl Expression {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// What is wrong with it and where: no CEL, an unknown name or function, too long or nested too deeply.
+    pub fn compile(text: &str) -> Result<Self, InvalidExpression> {
+        let mut paths = Paths::default();
+        let program = Program::compile(text, Names::Known, &mut paths)
+            .map_err(|error| InvalidExpression { message: error.message, at: error.at })?;
+        Ok(Self { text: text.into(), paths, program })
+    }
+
+    /// Whether it holds for an object at a time, and what it saw there.
+    #[must_use]
+    pub fn evaluate(&self, object: &Object<'_>, now: Timestamp) -> Evaluation {
+        let mut scope = Scope::new(Fields::new(object, &self.paths), &self.paths, now);
+        scope.seen = Some(RefCell::default());
+        let outcome = Outcome::of(&scope.evaluate(&self.program), &self.program, &self.paths);
+        let seen = scope.seen.take().map(RefCell::into_inner).unwrap_or_default();
+        Evaluation { outcome, seen }
+    }
+}
+
+/// As it was written.
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
