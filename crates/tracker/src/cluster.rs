@@ -1,6 +1,6 @@
 //! A cluster to ask: requests, and what can go wrong with them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// How much of an answer that is no list is read.
 const LONGEST_ANSWER: usize = 64 << 20;
 /// Aggregated discovery where the server has it.
-const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+const DISCOVERY: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 /// Why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +98,8 @@ struct Inner {
     ahead: Mutex<SignedDuration>,
     requests: [AtomicU64; Verb::ALL.len()],
     bytes: AtomicU64,
+    /// Whether watches are asked to begin with the state: until the server says that it can't.
+    watch_list: AtomicBool,
 }
 
 /// What a request asks for, as permissions name it.
@@ -159,6 +162,7 @@ impl Cluster {
             ahead: Mutex::default(),
             requests: Default::default(),
             bytes: AtomicU64::new(0),
+            watch_list: AtomicBool::new(true),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -178,7 +182,8 @@ impl Cluster {
     /// What was asked so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        let count = |verb: &Verb| (verb.as_str(), self.inner.requests[*verb as usize].load(Ordering::Relaxed));
+        let count =
+            |verb: &Verb| (verb.as_str(), self.inner.requests[*verb as usize].load(Ordering::Relaxed));
         Traffic {
             requests: Verb::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect(),
             bytes: self.inner.bytes.load(Ordering::Relaxed),
@@ -187,6 +192,14 @@ impl Cluster {
 
     pub(crate) fn count_bytes(&self, bytes: usize) {
         self.inner.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_watch_list(&self) -> bool {
+        self.inner.watch_list.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn without_watch_list(&self) {
+        self.inner.watch_list.store(false, Ordering::Relaxed);
     }
 
     /// The present time, by the server's clock as far as it is known: objects carry its times.
@@ -214,7 +227,8 @@ impl Cluster {
         accept: &str,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Response<Body>, RequestError> {
-        let invalid = |error: http::Error| RequestError::Answer(format!("the request {path} can't be made: {error}"));
+        let invalid =
+            |error: http::Error| RequestError::Answer(format!("the request {path} can't be made: {error}"));
         let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
         let body = match body {
             Some((type_, bytes)) => {
@@ -229,7 +243,10 @@ impl Cluster {
         let answer = tokio::time::timeout(ANSWER_WITHIN, client.send(request)).await;
         let answer = match answer {
             Err(_) => {
-                return Err(RequestError::Transport(format!("no answer within {} s", ANSWER_WITHIN.as_secs())));
+                return Err(RequestError::Transport(format!(
+                    "no answer within {} s",
+                    ANSWER_WITHIN.as_secs()
+                )));
             }
             Ok(Err(error)) => return Err(RequestError::Transport(innermost(&error))),
             Ok(Ok(answer)) => answer,
@@ -256,7 +273,9 @@ impl Cluster {
                 self.count_bytes(bytes.len());
                 Ok(bytes)
             }
-            Ok(Err(error)) => Err(RequestError::Transport(format!("the answer broke off: {}", innermost(&*error)))),
+            Ok(Err(error)) => {
+                Err(RequestError::Transport(format!("the answer broke off: {}", innermost(&*error))))
+            }
             Err(_) => Err(RequestError::Transport("the answer does not end".to_owned())),
         }
     }
@@ -386,7 +405,8 @@ pub(crate) fn status_error(code: u16, retry_after: Option<u64>, body: &[u8]) -> 
     } else {
         status.message
     };
-    let seconds = retry_after.or(Some(status.details.retry_after_seconds).filter(|seconds| *seconds > 0));
+    let seconds =
+        retry_after.or_else(|| Some(status.details.retry_after_seconds).filter(|seconds| *seconds > 0));
     RequestError::Status {
         code,
         reason: status.reason,

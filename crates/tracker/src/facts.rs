@@ -24,6 +24,8 @@ pub struct Facts {
     pub times: Option<u64>,
     /// A word that only this kind has: a StorageClass' binding mode, a Job's seconds until it is deleted, a Pod's node.
     pub word: Option<Box<str>>,
+    /// Whether it has ended for good: a Pod in the phase Failed.
+    pub ended: bool,
     /// `metadata.finalizers`, and a namespace's own.
     pub finalizers: Vec<Box<str>>,
 }
@@ -82,7 +84,8 @@ const KINDS: &[(&str, &str, Reader)] = &[
         f.selector = texts(o, &["spec", "selector", "matchLabels"]);
     }),
     ("batch", "Job", |o, _, f| {
-        f.word = at(o, &["spec", "ttlSecondsAfterFinished"]).and_then(Node::as_int).map(|s| s.to_string().into());
+        f.word =
+            at(o, &["spec", "ttlSecondsAfterFinished"]).and_then(Node::as_int).map(|s| s.to_string().into());
         f.selector = texts(o, &["spec", "selector", "matchLabels"]);
     }),
     ("autoscaling", "HorizontalPodAutoscaler", |o, _, f| {
@@ -96,12 +99,24 @@ const KINDS: &[(&str, &str, Reader)] = &[
     ("gateway.networking.k8s.io", "TCPRoute", route),
     ("gateway.networking.k8s.io", "TLSRoute", route),
     ("gateway.networking.k8s.io", "Gateway", |o, _, f| {
-        f.refs.extend(named("is of class", "gateway.networking.k8s.io", "GatewayClass", o, &["spec", "gatewayClassName"]));
+        f.refs.extend(named(
+            "is of class",
+            "gateway.networking.k8s.io",
+            "GatewayClass",
+            o,
+            &["spec", "gatewayClassName"],
+        ));
     }),
     ("discovery.k8s.io", "EndpointSlice", endpoints),
     ("storage.k8s.io", "StorageClass", |o, _, f| f.word = word(o, &["volumeBindingMode"])),
     ("", "PersistentVolume", |o, _, f| {
-        f.refs.extend(named("is of class", "storage.k8s.io", "StorageClass", o, &["spec", "storageClassName"]));
+        f.refs.extend(named(
+            "is of class",
+            "storage.k8s.io",
+            "StorageClass",
+            o,
+            &["spec", "storageClassName"],
+        ));
     }),
 ];
 
@@ -146,14 +161,17 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
         return;
     }
     facts.labels = texts(object, &["metadata", "labels"]);
+    facts.ended = at(object, &["status", "phase"]).is_some_and(|phase| phase.is("Failed"));
     facts.word = word(object, &["spec", "nodeName"]);
     for volume in list(object, &["spec", "volumes"]) {
-        let claim = named("claims", "", "PersistentVolumeClaim", volume, &["persistentVolumeClaim", "claimName"]);
+        let claim =
+            named("claims", "", "PersistentVolumeClaim", volume, &["persistentVolumeClaim", "claimName"]);
         facts.refs.extend(claim);
     }
     // Since the trouble can have begun: since it was scheduled, or last went from good to bad.
     let condition = |type_: &str| {
-        let found = list(object, &["status", "conditions"]).find(|c| c.get("type").is_some_and(|t| t.is(type_)))?;
+        let found =
+            list(object, &["status", "conditions"]).find(|c| c.get("type").is_some_and(|t| t.is(type_)))?;
         time(found, &["lastTransitionTime"])
     };
     facts.since = condition("Ready").max(condition("PodScheduled"));
@@ -167,7 +185,10 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
                 bad.then_some((state == "lastState", time(ended, &["finishedAt"])))
             };
             let ready = at(container, &["ready"]).and_then(Node::as_bool) == Some(true);
-            let Some((previous, when)) = ended("state").or_else(|| ended("lastState")).filter(|_| !ready) else { continue };
+            let Some((previous, when)) = ended("state").or_else(|| ended("lastState")).filter(|_| !ready)
+            else {
+                continue;
+            };
             facts.times = facts.times.max(Some(restarts).filter(|restarts| *restarts > 0));
             if let Some(container) = word(container, &["name"]) {
                 facts.crashed.push(Crash { container, previous, restarts, at: when });
@@ -178,7 +199,13 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
 
 fn claim(object: Node<'_>, _: Status, facts: &mut Facts) {
     facts.refs.extend(named("is bound to", "", "PersistentVolume", object, &["spec", "volumeName"]));
-    facts.refs.extend(named("is of class", "storage.k8s.io", "StorageClass", object, &["spec", "storageClassName"]));
+    facts.refs.extend(named(
+        "is of class",
+        "storage.k8s.io",
+        "StorageClass",
+        object,
+        &["spec", "storageClassName"],
+    ));
 }
 
 fn ingress(object: Node<'_>, _: Status, facts: &mut Facts) {
@@ -189,7 +216,13 @@ fn ingress(object: Node<'_>, _: Status, facts: &mut Facts) {
             facts.refs.extend(at(path, &["backend"]).and_then(backend));
         }
     }
-    facts.refs.extend(named("is of class", "networking.k8s.io", "IngressClass", object, &["spec", "ingressClassName"]));
+    facts.refs.extend(named(
+        "is of class",
+        "networking.k8s.io",
+        "IngressClass",
+        object,
+        &["spec", "ingressClassName"],
+    ));
     unique(&mut facts.refs);
 }
 
@@ -240,7 +273,9 @@ fn unique(refs: &mut Vec<Ref>) {
 
 /// When a condition last changed.
 fn latest_transition(object: Node<'_>) -> Option<Timestamp> {
-    list(object, &["status", "conditions"]).filter_map(|condition| time(condition, &["lastTransitionTime"])).max()
+    list(object, &["status", "conditions"])
+        .filter_map(|condition| time(condition, &["lastTransitionTime"]))
+        .max()
 }
 
 fn at<'n>(node: Node<'n>, path: &[&str]) -> Option<Node<'n>> {

@@ -1,19 +1,37 @@
 //! Follows Kubernetes objects live: waits until they are done, stops as soon as they can't get done, and says why.
 
+mod cluster;
 mod condition;
+mod connect;
+mod events;
+mod explain;
+mod facts;
+mod graph;
 mod id;
+mod links;
+mod policy;
+mod record;
 mod report;
+mod resources;
+mod stream;
+mod target;
+mod tracker;
+mod wire;
 
+pub use cluster::{Cluster, RequestError, Traffic, Verb};
 pub use condition::{For, ForError, Met};
+pub use connect::{Access, ConnectError, client};
+pub use events::{Wanted, events_of, log_tail};
+pub use explain::{branch, causes, excuse, own_trouble, trouble};
+pub use facts::{Crash, Facts, Ref};
+pub use graph::{Graph, Put};
 pub use id::ObjectId;
+pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, Trouble, grace};
+pub use record::{Judge, Owner, Record, not_found};
 pub use report::{
     Branch, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot, State, Step,
     TargetReport,
 };
-mod resources;
-mod wire;
-pub use resources::*;
-mod cluster;
-mod connect;
-pub use cluster::*;
-pub use connect::*;
+pub use resources::{Document, Resource, Resources, read_document, read_resource_list};
+pub use target::{KindName, Selection, Target, TargetError};
+pub use tracker::{JudgeOptions, Request, StartError, Tracker};

@@ -3,7 +3,7 @@
 //! The object's bytes are read once, while they arrive, and dropped.
 
 use jiff::Timestamp;
-use kstatus::{Node, Object, Options, Profile, Status, Verdict};
+use kstatus::{FailureClass, Node, Object, Options, Profile, Status, Verdict};
 use settled_rules::RuleSet;
 
 use crate::condition::{For, Met};
@@ -85,7 +85,9 @@ impl Judge {
             false => Box::default(),
         };
         let time = |key: &str| text(key).and_then(|time| time.parse().ok());
-        // A PriceList may be judged by the clock alone ("no certificate after an hour"): then it is to be looked at again.
+        if id.is("", "Event") {
+            return event(id, object.root());
+        }
         let facts = facts::read(&group, &kind, object.root(), verdict.status);
         Some(Record {
             uid: text("uid").unwrap_or_default().as_ref().into(),
@@ -109,6 +111,47 @@ impl Judge {
         let verdict = not_found();
         self.until.iter().map(|wanted| wanted.met(None, &verdict, now)).collect()
     }
+}
+
+/// An event as a record: trouble that belongs to what it is about, where it tells of an object that can't be made.
+fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
+    let note = crate::events::read(event)?;
+    let about = event.get("involvedObject").or_else(|| event.get("regarding"))?;
+    let uid = about.get("uid").and_then(|uid| uid.as_str()).unwrap_or_default();
+    let metadata = event.get("metadata")?;
+    let text = |key: &str| metadata.get(key).and_then(|value| value.as_str()).unwrap_or_default();
+    let refused = note.type_ == "Warning" && note.reason.starts_with("Failed");
+    let (status, class) = match refused {
+        false => (Status::Current, None),
+        true if note.message.contains("exceeded quota") || note.message.contains("failed quota") => {
+            (Status::Failed, Some(FailureClass::Quota))
+        }
+        true => (Status::Failed, Some(FailureClass::Configuration)),
+    };
+    let mut verdict = Verdict::new(status, kstatus::Basis::KindRule, note.reason, note.message);
+    if let Some(class) = class {
+        verdict = verdict.failure(class, false);
+    }
+    let facts = Facts { since: note.last.or(note.first), times: Some(note.count), ..Facts::default() };
+    Some(Record {
+        uid: (*text("uid")).into(),
+        revision: text("resourceVersion").parse().unwrap_or(0),
+        generation: None,
+        created: note.first,
+        deleted: None,
+        owners: Box::new([Owner {
+            uid: (*uid).into(),
+            kind: note.object.kind,
+            name: note.object.name,
+            controller: true,
+        }]),
+        observes: false,
+        has_status: false,
+        id,
+        verdict,
+        met: Box::default(),
+        facts: Some(Box::new(facts)),
+    })
 }
 
 /// The verdict on an object that isn't there.
@@ -162,7 +205,8 @@ pub struct Owner {
 fn owners(metadata: Node<'_>) -> Box<[Owner]> {
     let Some(list) = metadata.get("ownerReferences") else { return Box::default() };
     let read = |owner: Node<'_>| {
-        let text = |key: &str| owner.get(key).and_then(|value| value.as_str()).unwrap_or_default().as_ref().into();
+        let text =
+            |key: &str| owner.get(key).and_then(|value| value.as_str()).unwrap_or_default().as_ref().into();
         Owner {
             uid: text("uid"),
             kind: text("kind"),

@@ -34,7 +34,11 @@ impl Resource {
     /// `group/version`, or `v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// The path of all objects, of those in a namespace, or of one.
@@ -61,7 +65,11 @@ impl Resource {
     /// `pods`, or `deployments.apps`, as permissions name it.
     #[must_use]
     pub fn qualified(&self) -> String {
-        if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() {
+            self.plural.to_string()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
     }
 }
 
@@ -194,7 +202,9 @@ pub fn read_document(json: &[u8]) -> Result<Document, serde_json::Error> {
             for version in group.versions {
                 for resource in version.resources {
                     // Without a kind it has only subresources.
-                    let Some(kind) = resource.response_kind.filter(|kind| !kind.kind.is_empty()) else { continue };
+                    let Some(kind) = resource.response_kind.filter(|kind| !kind.kind.is_empty()) else {
+                        continue;
+                    };
                     resources.push(Resource {
                         group: group.metadata.name.as_str().into(),
                         version: version.version.as_str().into(),
@@ -302,7 +312,10 @@ impl Resources {
             }
         }
         // `deployments.v1.` and `pods.v1` name a version alone.
-        let group_fits = |r: &&Arc<Resource>| called(r, word) && (*r.group == *rest || *r.version == *rest.trim_end_matches('.') && r.group.is_empty());
+        let group_fits = |r: &&Arc<Resource>| {
+            called(r, word)
+                && (*r.group == *rest || *r.version == *rest.trim_end_matches('.') && r.group.is_empty())
+        };
         self.all.iter().find(group_fits)
     }
 
@@ -310,7 +323,7 @@ impl Resources {
     #[must_use]
     pub fn category(&self, name: &str) -> Vec<Arc<Resource>> {
         let fits = |r: &&Arc<Resource>| r.categories.iter().any(|category| **category == *name);
-        self.preferred().filter(|r| fits(&r)).cloned().collect()
+        self.preferred().filter(fits).cloned().collect()
     }
 
     /// Each kind at its preferred version.

@@ -1,1 +1,3 @@
-//! The tests, in one binary.
+//! The tests, in one binary. Each has a server of its own in the process, and time that passes only when all is quiet.
+
+mod smoke;

@@ -1,0 +1,185 @@
+//! What Kubernetes tells of objects in Events and logs, fetched when somebody wants to know why.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use http::Method;
+use jiff::Timestamp;
+use kstatus::{Node, Object};
+
+use crate::cluster::{Cluster, RequestError, Verb, encode};
+use crate::explain::witnesses;
+use crate::id::ObjectId;
+use crate::report::{EventNote, Explanation, LogTail};
+use crate::wire::Items;
+
+/// How long all of it may take: whoever waits for the end of a failed wait should not wait long.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Of how many objects at most events are asked for, and of how many containers logs.
+const MOST_OBJECTS: usize = 12;
+const MOST_LOGS: usize = 4;
+/// How many events of a cause are told.
+const MOST_EVENTS: usize = 6;
+/// How much of a log is read at most.
+const LOG_BYTES: usize = 16 << 10;
+
+/// How much evidence is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether events are.
+    pub events: bool,
+    /// How many lines of logs; 0 for none.
+    pub log_lines: u32,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self { events: true, log_lines: 10 }
+    }
+}
+
+/// Reads an Event, of the core group or of `events.k8s.io`.
+pub(crate) fn read(event: Node<'_>) -> Option<EventNote> {
+    let about = event.get("involvedObject").or_else(|| event.get("regarding"))?;
+    let text = |node: Node<'_>, key: &str| {
+        node.get(key).and_then(|value| value.as_str()).unwrap_or_default().into_owned()
+    };
+    let time = |node: Node<'_>, key: &str| -> Option<Timestamp> { node.get(key)?.as_str()?.parse().ok() };
+    let version = text(about, "apiVersion");
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let object = ObjectId::new(group, text(about, "kind"), text(about, "namespace"), text(about, "name"));
+    let series = event.get("series");
+    let count =
+        |node: Node<'_>, key: &str| node.get(key).and_then(Node::as_int).and_then(|n| u64::try_from(n).ok());
+    let either = |old: &str, new: &str| match text(event, old) {
+        empty if empty.is_empty() => text(event, new),
+        found => found,
+    };
+    let source = match event.get("source").map(|source| text(source, "component")) {
+        Some(component) if !component.is_empty() => component,
+        _ => either("reportingComponent", "reportingController"),
+    };
+    let created = || time(event.get("metadata")?, "creationTimestamp");
+    let first = time(event, "firstTimestamp")
+        .or_else(|| time(event, "deprecatedFirstTimestamp"))
+        .or_else(|| time(event, "eventTime"))
+        .or_else(created);
+    let last = series
+        .and_then(|series| time(series, "lastObservedTime"))
+        .or_else(|| time(event, "lastTimestamp"))
+        .or_else(|| time(event, "deprecatedLastTimestamp"))
+        .or(first);
+    let times = series.and_then(|series| count(series, "count"));
+    let times = times.or_else(|| count(event, "count")).or_else(|| count(event, "deprecatedCount"));
+    Some(EventNote {
+        object,
+        type_: text(event, "type"),
+        reason: text(event, "reason"),
+        message: either("message", "note").trim().to_owned(),
+        count: times.unwrap_or(1).max(1),
+        first,
+        last,
+        source,
+    })
+}
+
+/// The events about an object, the oldest first.
+///
+/// # Errors
+/// As the server says: often, events may not be listed.
+pub async fn events_of(
+    cluster: &Cluster,
+    id: &ObjectId,
+    uid: Option<&str>,
+) -> Result<Vec<EventNote>, RequestError> {
+    let mut selector = format!("involvedObject.kind={},involvedObject.name={}", id.kind, id.name);
+    if let Some(uid) = uid {
+        selector.push_str(",involvedObject.uid=");
+        selector.push_str(uid);
+    }
+    // Events about objects of the cluster are in the namespace default.
+    let namespace = if id.namespace.is_empty() { "default" } else { &id.namespace };
+    let path = format!("/api/v1/namespaces/{namespace}/events?limit=500&fieldSelector={}", encode(&selector));
+    let bytes = cluster.get(Verb::List, &path).await?;
+    let (mut items, mut found) = (Items::default(), Vec::new());
+    let each = |item: &[u8]| found.extend(Object::parse(item).ok().and_then(|event| read(event.root())));
+    items.push(&bytes, each).map_err(|error| RequestError::Answer(error.to_string()))?;
+    found.sort_by_key(|event: &EventNote| (event.last, event.first));
+    Ok(found)
+}
+
+/// The last lines of a container.
+///
+/// # Errors
+/// As the server says.
+pub async fn log_tail(
+    cluster: &Cluster,
+    pod: &ObjectId,
+    container: &str,
+    previous: bool,
+    lines: u32,
+) -> Result<LogTail, RequestError> {
+    let path = format!(
+        "/api/v1/namespaces/{}/pods/{}/log?container={}&previous={previous}&tailLines={lines}&limitBytes={LOG_BYTES}",
+        pod.namespace,
+        pod.name,
+        encode(container)
+    );
+    let bytes = cluster.fetch(Verb::Get, Method::GET, &path, "*/*", None).await?;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LOG_BYTES)]).into_owned();
+    Ok(LogTail {
+        pod: pod.clone(),
+        container: container.to_owned(),
+        previous,
+        lines: text.lines().map(str::to_owned).collect(),
+    })
+}
+
+/// A container whose log tells more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Talker {
+    pub(crate) pod: ObjectId,
+    pub(crate) container: Box<str>,
+    pub(crate) previous: bool,
+}
+
+/// Adds events and logs to causes. What can't be had in time, or at all, is left out.
+pub(crate) async fn gather(cluster: Cluster, causes: &mut [(Explanation, Vec<Talker>)], wanted: Wanted) {
+    let mut asked = BTreeSet::new();
+    for (cause, _) in causes.iter() {
+        asked.extend(witnesses(cause).take(3).map(|step| step.object.clone()));
+    }
+    let objects: Vec<ObjectId> =
+        asked.into_iter().take(if wanted.events { MOST_OBJECTS } else { 0 }).collect();
+    let about = objects.iter().map(|id| events_of(&cluster, id, None));
+    let mut talkers: Vec<Talker> = Vec::new();
+    for talker in causes.iter().flat_map(|(_, talkers)| talkers) {
+        if talkers.len() < MOST_LOGS && wanted.log_lines > 0 && !talkers.contains(talker) {
+            talkers.push(talker.clone());
+        }
+    }
+    let logs = talkers.iter().map(|t| log_tail(&cluster, &t.pod, &t.container, t.previous, wanted.log_lines));
+    let both = futures::future::join(futures::future::join_all(about), futures::future::join_all(logs));
+    let Ok((events, logs)) = tokio::time::timeout(PATIENCE, both).await else { return };
+    let events: Vec<Vec<EventNote>> = events.into_iter().map(Result::unwrap_or_default).collect();
+    for (cause, talkers) in causes {
+        for (id, events) in objects.iter().zip(&events) {
+            if cause.chain.iter().any(|step| step.object == *id) {
+                cause.events.extend(events.iter().cloned());
+            }
+        }
+        // Warnings tell why; what went well is told only where nothing else is.
+        if cause.events.iter().any(|event| event.type_ == "Warning") {
+            cause.events.retain(|event| event.type_ == "Warning");
+        }
+        cause.events.sort_by_key(|event| event.last);
+        let surplus = cause.events.len().saturating_sub(MOST_EVENTS);
+        cause.events.drain(..surplus);
+        for log in logs.iter().flatten() {
+            let mine = |talker: &Talker| talker.pod == log.pod && *talker.container == *log.container;
+            if talkers.iter().any(mine) && !log.lines.is_empty() {
+                cause.logs.push(log.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What is known of the cluster: records, and who owns whom.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use hashbrown::HashTable;
+
+use crate::id::ObjectId;
+use crate::record::Record;
+
+/// Records by identity, by life, and by owner. A plain index: it knows no streams and no time.
+#[derive(Debug, Default)]
+pub struct Graph {
+    nodes: Vec<Option<Node>>,
+    free: Vec<u32>,
+    /// Ids are in the records already; these hold numbers of nodes.
+    by_id: HashTable<u32>,
+    by_uid: HashTable<u32>,
+    /// Whose life: the numbers of what it owns.
+    owned: HashMap<Box<str>, Vec<u32>>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Node {
+    record: Record,
+    /// Which stream told it last, and in which telling of the whole state.
+    stream: u32,
+    epoch: u32,
+}
+
+/// What a record has changed.
+#[derive(Debug)]
+pub enum Put {
+    /// The object was not there.
+    New,
+    /// The object was there; this is how it was.
+    Changed(Box<Record>),
+    /// It is older than what is known, or the same.
+    Stale,
+}
+
+impl Graph {
+    /// How many objects are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// The record of an object.
+    #[must_use]
+    pub fn get(&self, id: &ObjectId) -> Option<&Record> {
+        self.number(id).and_then(|number| self.record(number))
+    }
+
+    /// The record of a life.
+    #[must_use]
+    pub fn by_uid(&self, uid: &str) -> Option<&Record> {
+        let same = |number: &u32| self.record(*number).is_some_and(|record| *record.uid == *uid);
+        let number = self.by_uid.find(self.hasher.hash_one(uid), same)?;
+        self.record(*number)
+    }
+
+    /// What an object owns.
+    pub fn owned(&self, uid: &str) -> impl Iterator<Item = &Record> {
+        self.owned.get(uid).into_iter().flatten().filter_map(|number| self.record(*number))
+    }
+
+    /// All records.
+    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.nodes.iter().flatten().map(|node| &node.record)
+    }
+
+    /// Notes what a stream tells of an object.
+    pub fn put(&mut self, record: Record, stream: u32, epoch: u32) -> Put {
+        let Some(number) = self.number(&record.id) else {
+            self.insert(Node { record, stream, epoch });
+            return Put::New;
+        };
+        let Some(known) = self.nodes.get_mut(number as usize).and_then(Option::as_mut) else {
+            return Put::Stale;
+        };
+        // Two streams may tell the same object; the slower one tells old news.
+        let same_life = known.record.uid == record.uid;
+        if same_life && record.revision > 0 && record.revision <= known.record.revision {
+            if known.stream == stream {
+                known.epoch = epoch;
+            }
+            // What a stream of children told has no word yet on what is waited for.
+            if record.revision == known.record.revision
+                && known.record.met.is_empty()
+                && !record.met.is_empty()
+            {
+                known.record.met = record.met;
+                return Put::New;
+            }
+            return Put::Stale;
+        }
+        let mut record = record;
+        if record.met.is_empty() && !known.record.met.is_empty() && !same_life {
+            // The stream that knows will tell.
+            record.met = std::mem::take(&mut known.record.met);
+        }
+        if same_life && known.record.owners == record.owners {
+            (known.stream, known.epoch) = (stream, epoch);
+            return Put::Changed(Box::new(std::mem::replace(&mut known.record, record)));
+        }
+        let old = self.take(number);
+        self.insert(Node { record, stream, epoch });
+        old.map_or(Put::New, |node| Put::Changed(Box::new(node.record)))
+    }
+
+    /// Forgets an object; how it was.
+    pub fn remove(&mut self, id: &ObjectId) -> Option<Record> {
+        let number = self.number(id)?;
+        self.take(number).map(|node| node.record)
+    }
+
+    /// What a stream has told before, and not when it told the whole state again: it is gone.
+    #[must_use]
+    pub fn vanished(&self, stream: u32, epoch: u32) -> Vec<ObjectId> {
+        let gone = |node: &&Node| node.stream == stream && node.epoch != epoch;
+        self.nodes.iter().flatten().filter(gone).map(|node| node.record.id.clone()).collect()
+    }
+
+    fn number(&self, id: &ObjectId) -> Option<u32> {
+        let same = |number: &u32| self.record(*number).is_some_and(|record| record.id == *id);
+        self.by_id.find(self.hasher.hash_one(id), same).copied()
+    }
+
+    fn record(&self, number: u32) -> Option<&Record> {
+        self.nodes.get(number as usize)?.as_ref().map(|node| &node.record)
+    }
+
+    fn insert(&mut self, node: Node) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.nodes.push(None);
+            u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX)
+        });
+        let (id, uid) = (self.hasher.hash_one(&node.record.id), self.hasher.hash_one(&*node.record.uid));
+        for owner in &node.record.owners {
+            self.owned.entry(owner.uid.clone()).or_default().push(number);
+        }
+        if let Some(slot) = self.nodes.get_mut(number as usize) {
+            *slot = Some(node);
+        }
+        let Self { nodes, by_id, by_uid, hasher, .. } = self;
+        let record =
+            |number: &u32| nodes.get(*number as usize).and_then(Option::as_ref).map(|node| &node.record);
+        by_id.insert_unique(id, number, |n| record(n).map_or(0, |r| hasher.hash_one(&r.id)));
+        by_uid.insert_unique(uid, number, |n| record(n).map_or(0, |r| hasher.hash_one(&*r.uid)));
+    }
+
+    fn take(&mut self, number: u32) -> Option<Node> {
+        let node = self.nodes.get_mut(number as usize)?.take()?;
+        let id = self.hasher.hash_one(&node.record.id);
+        if let Ok(entry) = self.by_id.find_entry(id, |n| *n == number) {
+            entry.remove();
+        }
+        let uid = self.hasher.hash_one(&*node.record.uid);
+        if let Ok(entry) = self.by_uid.find_entry(uid, |n| *n == number) {
+            entry.remove();
+        }
+        for owner in &node.record.owners {
+            if let Some(owned) = self.owned.get_mut(&owner.uid) {
+                owned.retain(|n| *n != number);
+                if owned.is_empty() {
+                    self.owned.remove(&owner.uid);
+                }
+            }
+        }
+        self.free.push(number);
+        Some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+    use settled_rules::RuleSet;
+
+    use super::*;
+    use crate::record::Judge;
+
+    fn record(name: u8, uid: u8, owner: Option<u8>, revision: u64) -> Record {
+        let owners = owner.map_or_else(String::new, |owner| {
+            format!(r#","ownerReferences":[{{"apiVersion":"v1","kind":"X","name":"x","uid":"u{owner}"}}]"#)
+        });
+        let json = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"n{name}","namespace":"a","uid":"u{uid}","resourceVersion":"{revision}"{owners}}}}}"#
+        );
+        Judge::new(RuleSet::default(), Vec::new())
+            .record(json.as_bytes(), Timestamp::UNIX_EPOCH, false)
+            .unwrap()
+    }
+
+    proptest! {
+        /// However objects come and go, the indexes say what the records say.
+        #[test]
+        fn indexes_agree_with_records(steps in prop::collection::vec((0..6_u8, 0..12_u8, prop::option::of(0..12_u8), any::<bool>()), 1..60)) {
+            let mut graph = Graph::default();
+            for (revision, (name, uid, owner, put)) in steps.into_iter().enumerate() {
+                // A uid belongs to one name.
+                let uid = name + 6 * (uid % 2);
+                if put {
+                    graph.put(record(name, uid, owner, revision as u64 + 1), 1, 1);
+                } else {
+                    graph.remove(&ObjectId::new("", "ConfigMap", "a", format!("n{name}")));
+                }
+                prop_assert_eq!(graph.iter().count(), graph.len());
+                for known in graph.iter() {
+                    prop_assert_eq!(&graph.get(&known.id).unwrap().uid, &known.uid);
+                    prop_assert_eq!(&graph.by_uid(&known.uid).unwrap().id, &known.id);
+                    for owner in &known.owners {
+                        prop_assert!(graph.owned(&owner.uid).any(|owned| owned.id == known.id));
+                    }
+                }
+                let owned: usize = graph.owned.values().map(Vec::len).sum();
+                prop_assert_eq!(owned, graph.iter().map(|record| record.owners.len()).sum::<usize>());
+            }
+        }
+    }
+
+    #[test]
+    fn old_news_is_none() {
+        let mut graph = Graph::default();
+        assert!(matches!(graph.put(record(1, 1, None, 5), 1, 1), Put::New));
+        assert!(matches!(graph.put(record(1, 1, None, 4), 2, 1), Put::Stale));
+        assert!(matches!(graph.put(record(1, 1, None, 6), 2, 1), Put::Changed(_)));
+        // Another life may begin with any revision.
+        assert!(matches!(graph.put(record(1, 2, None, 3), 2, 1), Put::Changed(_)));
+        assert!(graph.by_uid("u1").is_none());
+        assert_eq!(graph.vanished(2, 2).len(), 1);
+        assert_eq!(graph.vanished(1, 2).len(), 0);
+    }
+}

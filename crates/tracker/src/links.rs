@@ -1,0 +1,83 @@
+//! Which kinds to look at when an object of a kind isn't done.
+
+use crate::record::Record;
+
+/// How to find what belongs to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// It carries the labels that the object selects.
+    Selector,
+    /// It carries this label, with the object's name.
+    Label(&'static str),
+    /// It is somewhere in the object's namespace.
+    Namespace,
+    /// It is an Event that something could not be made.
+    Refusal,
+}
+
+/// A kind that belongs to another.
+pub(crate) struct Child {
+    pub(crate) group: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) by: By,
+}
+
+const fn child(group: &'static str, kind: &'static str, by: By) -> Child {
+    Child { group, kind, by }
+}
+
+const POD: Child = child("", "Pod", By::Selector);
+const REFUSAL: Child = child("", "Event", By::Refusal);
+
+/// Kinds whose children are known.
+const KINDS: &[(&str, &str, &[Child])] = &[
+    ("apps", "Deployment", &[child("apps", "ReplicaSet", By::Selector), POD]),
+    ("apps", "ReplicaSet", &[POD]),
+    ("", "ReplicationController", &[child("", "Pod", By::Namespace)]),
+    ("apps", "StatefulSet", &[POD, REFUSAL]),
+    ("apps", "DaemonSet", &[POD, REFUSAL]),
+    ("batch", "Job", &[child("", "Pod", By::Label("batch.kubernetes.io/job-name")), REFUSAL]),
+    (
+        "",
+        "Service",
+        &[child("discovery.k8s.io", "EndpointSlice", By::Label("kubernetes.io/service-name")), POD],
+    ),
+    // Who uses the claim.
+    ("", "PersistentVolumeClaim", &[child("", "Pod", By::Namespace)]),
+];
+
+/// What a custom resource may be made of, besides other kinds of its group.
+const OF_CUSTOM: &[Child] = &[
+    child("apps", "Deployment", By::Namespace),
+    child("apps", "ReplicaSet", By::Namespace),
+    child("apps", "StatefulSet", By::Namespace),
+    child("apps", "DaemonSet", By::Namespace),
+    child("batch", "Job", By::Namespace),
+    child("", "Pod", By::Namespace),
+    child("", "PersistentVolumeClaim", By::Namespace),
+];
+
+/// The kinds that belong to an object. None where nothing does.
+pub(crate) fn children(record: &Record) -> &'static [Child] {
+    let known = KINDS.iter().find(|(group, kind, _)| record.id.is(group, kind));
+    match known {
+        Some((_, _, children)) => children,
+        // Kubernetes' own groups have no dots in them, or end so.
+        None if record.id.group.contains('.') && !record.id.group.ends_with(".k8s.io") => OF_CUSTOM,
+        None => &[],
+    }
+}
+
+/// The label selector that finds them.
+pub(crate) fn selector(record: &Record, by: By) -> Option<String> {
+    match by {
+        By::Selector => {
+            let labels = &record.facts.as_ref()?.selector;
+            let terms: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            (!terms.is_empty()).then(|| terms.join(","))
+        }
+        // A label's value has 63 characters at most; a longer name is not found so.
+        By::Label(label) => (record.id.name.len() <= 63).then(|| format!("{label}={}", record.id.name)),
+        By::Namespace | By::Refusal => None,
+    }
+}

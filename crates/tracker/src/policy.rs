@@ -1,0 +1,711 @@
+//! When a wait is over: a state machine over what is seen and the time. It has no clock, no I/O, and no idea of streams.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kstatus::{Basis, FailureClass, Status};
+
+use crate::condition::{For, Met};
+use crate::record::Record;
+use crate::report::{Counts, Outcome, State};
+
+/// How long trouble may be gone before it counts as over: a container that crashes again and again runs in between.
+const FORGET: Duration = Duration::from_secs(30);
+
+/// What to do about a target that doesn't exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// Wait for one that was never there; one that was deleted during the wait counts as failed after a grace.
+    #[default]
+    Auto,
+    /// Wait for it.
+    Wait,
+    /// It counts as failed.
+    Fail,
+    /// It counts as done.
+    Done,
+}
+
+/// When a wait ends, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The wait ends then at the latest. Zero: once all is seen. None: never.
+    pub timeout: Option<Duration>,
+    /// A target that isn't done by then counts as failed.
+    pub target_timeout: Option<Duration>,
+    /// For how long all targets must be what is waited for, without a break.
+    pub stable: Duration,
+    /// Which trouble ends the wait before its time. Empty: none, and the wait goes on for the others.
+    pub fail_fast: Vec<FailureClass>,
+    /// How long trouble of a class may last before it counts as failure.
+    pub grace: BTreeMap<FailureClass, Duration>,
+    /// What to do about targets that don't exist.
+    pub missing: Missing,
+    /// How long a target that was deleted during the wait may take to come back.
+    pub deleted_grace: Duration,
+    /// How long an object may say nothing where no object of its kind says anything, before that counts as done.
+    pub silent_grace: Duration,
+    /// How long a status that tells no generation may be from before the apply, if nobody writes to the object.
+    pub untouched_grace: Duration,
+    /// Whether trouble counts for conditions that somebody spelled out, too.
+    pub fail_fast_always: bool,
+}
+
+impl Default for Limits {
+    /// Five minutes; fail fast for all classes, each with its [`grace`].
+    fn default() -> Self {
+        Self {
+            timeout: Some(Duration::from_secs(300)),
+            target_timeout: None,
+            stable: Duration::ZERO,
+            fail_fast: FailureClass::ALL.to_vec(),
+            grace: BTreeMap::new(),
+            missing: Missing::Auto,
+            deleted_grace: Duration::from_secs(15),
+            silent_grace: Duration::from_secs(30),
+            untouched_grace: Duration::from_secs(10),
+            fail_fast_always: false,
+        }
+    }
+}
+
+/// How long trouble of a class may last before it counts as failure, unless somebody says otherwise. None: as long as the wait.
+///
+/// | class | grace | why |
+/// |---|---|---|
+/// | image | 30 s | two more pulls; registries hiccup |
+/// | crash | 60 s | three restarts; the first may come before a database is up |
+/// | configuration | 20 s | what it refers to may be applied next |
+/// | quota | 30 s | a surge ends when old Pods are gone |
+/// | scheduling | 5 min | an autoscaler adds a node within minutes |
+/// | storage | 2 min | volumes take their time to be made |
+/// | deadline, job | 0 s | the controller itself has given up |
+/// | probe, network, deletion | the whole wait | starting, getting an address and finalizing are slow, not broken |
+/// | other | 30 s | a controller that says Failed may be about to try again |
+#[must_use]
+pub fn grace(class: FailureClass) -> Option<Duration> {
+    let seconds = match class {
+        FailureClass::Image | FailureClass::Quota | FailureClass::Other => 30,
+        FailureClass::Crash => 60,
+        FailureClass::Configuration => 20,
+        FailureClass::Scheduling => 300,
+        FailureClass::Storage => 120,
+        FailureClass::Deadline | FailureClass::Job => 0,
+        FailureClass::Probe | FailureClass::Network | FailureClass::Deletion => return None,
+    };
+    Some(Duration::from_secs(seconds))
+}
+
+/// What a target must not be older than: what is known of it from when it was applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Floor {
+    /// Which life of it.
+    pub uid: Option<Box<str>>,
+    /// `metadata.generation` after it was applied.
+    pub generation: Option<i64>,
+    /// `metadata.resourceVersion` after it was applied.
+    pub revision: Option<u64>,
+    /// Its specification was changed by that: a status that does not say of which generation it is may be of the one before.
+    pub changed: bool,
+}
+
+/// The present moment: for how long the wait lasts, and the time of day by the server's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Since the wait began.
+    pub elapsed: Duration,
+    /// The time of day.
+    pub wall: Timestamp,
+}
+
+/// Trouble of a target, or of something that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What kind of trouble.
+    pub class: FailureClass,
+    /// Nothing but a change of the target can help.
+    pub terminal: bool,
+    /// Since when, by the object's own times.
+    pub since: Option<Timestamp>,
+}
+
+/// What is known of whether a kind has a status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evidence {
+    /// Nobody has looked yet.
+    #[default]
+    Unknown,
+    /// Its definition declares no status.
+    NoStatusDeclared,
+    /// Other objects of the kind have one.
+    OthersReport,
+    /// It is declared, or the definition can't be seen, and no other object has one.
+    NobodyReports,
+}
+
+/// What is seen of a target.
+#[derive(Clone, Copy, Debug)]
+pub enum Sight<'a> {
+    /// Not all was told yet.
+    NotYet,
+    /// The server does not have its kind.
+    NoKind,
+    /// It is not there; how it was when it was deleted, if that was seen.
+    Absent {
+        /// Whether absence is what is waited for, one condition after another.
+        met: &'a [Met],
+        /// How it was when it was deleted.
+        last: Option<&'a Record>,
+    },
+    /// It is there.
+    Present {
+        /// The object.
+        record: &'a Record,
+        /// The gravest trouble among what belongs to it.
+        trouble: Option<Trouble>,
+        /// Why nothing more will happen by itself, although it isn't Current: a claim that waits for its first consumer.
+        excuse: Option<&'static str>,
+        /// What is known of its kind.
+        evidence: Evidence,
+    },
+}
+
+/// What the wait has to add to a verdict.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Note {
+    #[default]
+    None,
+    Text(String),
+    Stable {
+        since: Duration,
+    },
+    FailsAt {
+        class: FailureClass,
+        at: Duration,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Target {
+    floor: Option<Floor>,
+    /// How many of the conditions were met, in their order.
+    passed: usize,
+    /// Since when the last one is.
+    met_since: Option<Duration>,
+    /// When the wait last saw it broken off.
+    trouble: Option<Running>,
+    /// Whether it was ever seen without trouble: then the object's own times may be of something else.
+    was_well: bool,
+    seen: Option<Box<str>>,
+    absent_since: Option<Duration>,
+    silent_since: Option<Duration>,
+    untouched_since: Option<Duration>,
+    state: Option<State>,
+    note: Note,
+    /// When to look again although nothing happens.
+    wake: Option<Duration>,
+}
+
+/// Trouble that lasts.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    class: FailureClass,
+    /// Since when, from the start of the wait; how long it had lasted before that.
+    since: Duration,
+    before: Duration,
+    last_seen: Duration,
+}
+
+/// A wait for a set of targets.
+#[derive(Debug)]
+pub struct Policy {
+    limits: Limits,
+    until: Vec<For>,
+    targets: Vec<Target>,
+    counts: Counts,
+    /// Targets are still to come: what selects them was not told yet.
+    open: bool,
+}
+
+/// How a target stands after it was looked at.
+struct Standing {
+    state: State,
+    note: Note,
+    wake: Option<Duration>,
+}
+
+impl Standing {
+    fn waiting(note: impl Into<String>) -> Self {
+        Self { state: State::Waiting, note: Note::Text(note.into()), wake: None }
+    }
+
+    fn failed(note: impl Into<String>) -> Self {
+        Self { state: State::Failed, note: Note::Text(note.into()), wake: None }
+    }
+}
+
+impl Policy {
+    /// A wait for nothing yet.
+    #[must_use]
+    pub fn new(limits: Limits, until: Vec<For>) -> Self {
+        Self { limits, until, targets: Vec::new(), counts: Counts::default(), open: true }
+    }
+
+    /// Adds a target; its number.
+    pub fn add(&mut self, floor: Option<Floor>) -> usize {
+        self.targets.push(Target { floor, state: Some(State::Waiting), ..Target::default() });
+        self.counts.total += 1;
+        self.counts.waiting += 1;
+        self.targets.len() - 1
+    }
+
+    /// A target is none any more: it is no longer selected.
+    pub fn drop_target(&mut self, number: usize) {
+        if let Some(state) = self.targets.get_mut(number).and_then(|target| target.state.take()) {
+            self.count(state, false);
+            self.counts.total -= 1;
+        }
+    }
+
+    /// Whether a target still is one.
+    #[must_use]
+    pub fn state(&self, number: usize) -> Option<State> {
+        self.targets.get(number)?.state
+    }
+
+    /// All targets are known: what selects them was told once.
+    pub fn close(&mut self) {
+        self.open = false;
+    }
+
+    /// Whether targets may still be unknown.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// How many targets are in which state.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What the wait has to add to the verdict on a target.
+    #[must_use]
+    pub fn note(&self, number: usize, now: Moment) -> Option<String> {
+        match &self.targets.get(number)?.note {
+            Note::None => None,
+            Note::Text(text) => Some(text.clone()),
+            Note::Stable { since } => {
+                let (lasted, wanted) = (now.elapsed.saturating_sub(*since), self.limits.stable);
+                Some(format!("stable for {} of {}", short(lasted.min(wanted)), short(wanted)))
+            }
+            Note::FailsAt { class, at } => {
+                let left = at.saturating_sub(now.elapsed);
+                Some(format!("{class} trouble counts as failed in {}", short(left)))
+            }
+        }
+    }
+
+    /// Looks at a target. Says whether its state is another than before.
+    pub fn observe(&mut self, number: usize, sight: Sight<'_>, now: Moment) -> bool {
+        let Some(mut target) = self.targets.get_mut(number).map(std::mem::take) else { return false };
+        let Some(before) = target.state else { return false };
+        let standing = self.stands(&mut target, sight, now);
+        target.note = standing.note;
+        target.wake = standing.wake;
+        if standing.state == State::Waiting
+            && let Some(limit) = self.limits.target_timeout
+        {
+            if now.elapsed >= limit {
+                target.state = Some(State::Failed);
+                target.note = Note::Text(format!("it had {}", short(limit)));
+            } else {
+                target.wake = Some(target.wake.map_or(limit, |wake| wake.min(limit)));
+                target.state = Some(State::Waiting);
+            }
+        } else {
+            target.state = Some(standing.state);
+        }
+        let after = target.state.unwrap_or(before);
+        if let Some(slot) = self.targets.get_mut(number) {
+            *slot = target;
+        }
+        self.count(before, false);
+        self.count(after, true);
+        before != after
+    }
+
+    fn count(&mut self, state: State, more: bool) {
+        let count = match state {
+            State::Failed => &mut self.counts.failed,
+            State::Waiting => &mut self.counts.waiting,
+            State::Done => &mut self.counts.done,
+            State::Skipped => &mut self.counts.skipped,
+        };
+        *count = if more { *count + 1 } else { count.saturating_sub(1) };
+    }
+
+    /// The earliest moment at which something changes although nothing happens, from the start of the wait.
+    #[must_use]
+    pub fn wake(&self) -> Option<Duration> {
+        let targets =
+            self.targets.iter().filter(|target| target.state.is_some()).filter_map(|target| target.wake);
+        targets.chain(self.limits.timeout.filter(|limit| !limit.is_zero())).min()
+    }
+
+    /// The targets that are to be looked at again by now.
+    #[must_use]
+    pub fn due(&self, now: Moment) -> Vec<usize> {
+        let due = |(_, target): &(usize, &Target)| target.wake.is_some_and(|wake| wake <= now.elapsed);
+        self.targets.iter().enumerate().filter(due).map(|(number, _)| number).collect()
+    }
+
+    /// Whether the wait is over, and how. `synced`: all that is there was seen once.
+    #[must_use]
+    pub fn outcome(&self, synced: bool, now: Moment) -> Option<Outcome> {
+        let Counts { total, done, waiting, failed, skipped } = self.counts;
+        let ends = |limit: Duration| if limit.is_zero() { synced } else { now.elapsed >= limit };
+        let late = self.limits.timeout.is_some_and(ends);
+        if failed > 0 && (!self.limits.fail_fast.is_empty() || waiting == 0 && synced || late) {
+            return Some(Outcome::Failed);
+        }
+        let absence = self.until.iter().any(For::waits_for_absence);
+        if synced
+            && !self.open
+            && waiting == 0
+            && failed == 0
+            && (total > 0 || absence)
+            && done + skipped == total
+        {
+            return Some(Outcome::Settled);
+        }
+        if synced && total == 0 && !self.open {
+            match self.limits.missing {
+                Missing::Fail => return Some(Outcome::Failed),
+                Missing::Done => return Some(Outcome::Settled),
+                Missing::Auto | Missing::Wait => {}
+            }
+        }
+        late.then_some(Outcome::TimedOut)
+    }
+
+    /// Which target waits for somebody to find out whether its kind has a status.
+    #[must_use]
+    pub fn is_silent(&self, number: usize) -> bool {
+        self.targets.get(number).is_some_and(|target| target.silent_since.is_some())
+    }
+
+    fn stands(&self, target: &mut Target, sight: Sight<'_>, now: Moment) -> Standing {
+        match sight {
+            Sight::NotYet => Standing { state: State::Waiting, note: Note::None, wake: None },
+            Sight::NoKind => {
+                target.met_since = None;
+                if self.limits.missing == Missing::Fail {
+                    return Standing::failed("the cluster does not have this kind");
+                }
+                Standing::waiting("the cluster does not have this kind yet")
+            }
+            Sight::Absent { met, last } => self.absent(target, met, last, now),
+            Sight::Present { record, trouble, excuse, evidence } => {
+                self.present(target, record, trouble, excuse, evidence, now)
+            }
+        }
+    }
+
+    /// Goes on through the conditions, each once and in their order. Says what the first unmet one lacks.
+    fn pass<'m>(&self, target: &mut Target, met: &'m [Met]) -> Option<&'m Met> {
+        // The last one must still hold when the wait ends; those before it only once.
+        let last = self.until.len().saturating_sub(1);
+        target.passed = target.passed.min(last);
+        loop {
+            match met.get(target.passed) {
+                Some(Met::Yes) if target.passed < last => target.passed += 1,
+                Some(Met::Yes) => return None,
+                unmet => return unmet,
+            }
+        }
+    }
+
+    fn absent(&self, target: &mut Target, met: &[Met], last: Option<&Record>, now: Moment) -> Standing {
+        target.silent_since = None;
+        let unmet = self.pass(target, met);
+        if unmet.is_none() && !met.is_empty() {
+            return self.met(target, now, Note::None);
+        }
+        target.met_since = None;
+        // What has an end and reached it was done, whoever cleaned up after it.
+        if let Some(last) = last
+            && let Some(ended) = ended(last)
+        {
+            return match ended {
+                Ok(()) => self.met(target, now, Note::Text("it was done when it was deleted".to_owned())),
+                Err(()) => Standing::failed("it had failed when it was deleted"),
+            };
+        }
+        let since = *target.absent_since.get_or_insert(now.elapsed);
+        match self.limits.missing {
+            Missing::Done => self.met(target, now, Note::Text("it does not exist".to_owned())),
+            Missing::Fail => Standing::failed("it does not exist"),
+            Missing::Auto if target.seen.is_some() && !self.limits.fail_fast.is_empty() => {
+                let at = since + self.limits.deleted_grace;
+                if now.elapsed >= at {
+                    return Standing::failed("it was deleted during the wait");
+                }
+                let note = "it was deleted; waiting for it to come back".to_owned();
+                Standing { state: State::Waiting, note: Note::Text(note), wake: Some(at) }
+            }
+            Missing::Auto | Missing::Wait => Standing::waiting("it does not exist yet"),
+        }
+    }
+
+    fn met(&self, target: &mut Target, now: Moment, note: Note) -> Standing {
+        target.trouble = None;
+        let since = *target.met_since.get_or_insert(now.elapsed);
+        let stable = since + self.limits.stable;
+        if now.elapsed >= stable {
+            return Standing { state: State::Done, note, wake: None };
+        }
+        Standing { state: State::Waiting, note: Note::Stable { since }, wake: Some(stable) }
+    }
+
+    fn present(
+        &self,
+        target: &mut Target,
+        record: &Record,
+        trouble: Option<Trouble>,
+        excuse: Option<&'static str>,
+        evidence: Evidence,
+        now: Moment,
+    ) -> Standing {
+        target.absent_since = None;
+        let deleting = self.until.get(target.passed).is_some_and(For::waits_for_absence);
+        // For a deletion, another life of the same name is another object; else it starts anew.
+        let first_life = target.floor.as_ref().and_then(|floor| floor.uid.clone());
+        let known = target.seen.get_or_insert_with(|| first_life.unwrap_or_else(|| record.uid.clone()));
+        if **known != *record.uid {
+            if deleting {
+                return self.met(target, now, Note::Text("another object has its name now".to_owned()));
+            }
+            *known = record.uid.clone();
+            target.passed = 0;
+            target.met_since = None;
+            target.trouble = None;
+            target.silent_since = None;
+            // What was applied is gone with it.
+            target.floor = None;
+        }
+        if let Some(note) = below(target.floor.as_ref(), record) {
+            target.met_since = None;
+            return Standing::waiting(note);
+        }
+        if untouched(target.floor.as_ref(), record) {
+            let at = *target.untouched_since.get_or_insert(now.elapsed) + self.limits.untouched_grace;
+            if now.elapsed < at {
+                target.met_since = None;
+                let note = format!(
+                    "its status may be from before the apply: it tells no generation; it counts after {} without a change",
+                    short(self.limits.untouched_grace)
+                );
+                return Standing { state: State::Waiting, note: Note::Text(note), wake: Some(at) };
+            }
+        }
+        if record.met.is_empty() {
+            // Only what belongs to others has told it so far.
+            return Standing { state: State::Waiting, note: Note::None, wake: None };
+        }
+        let unmet = self.pass(target, &record.met);
+        let ready = matches!(self.until.get(target.passed), Some(For::Ready));
+        if !record.verdict.blocking && ready {
+            let note = "an annotation asks not to wait for it".to_owned();
+            return Standing { state: State::Skipped, note: Note::Text(note), wake: None };
+        }
+        let Some(unmet) = unmet else {
+            target.silent_since = None;
+            target.was_well = true;
+            return self.met(target, now, Note::None);
+        };
+        if ready && let Some(excuse) = excuse {
+            return self.met(target, now, Note::Text(excuse.to_owned()));
+        }
+        if ready && record.verdict.status == Status::Unknown && record.verdict.reason == "NoSignal" {
+            return self.silent(target, evidence, now);
+        }
+        target.silent_since = None;
+        target.met_since = None;
+        let note = match (unmet, self.until.as_slice()) {
+            // The verdict says it already.
+            (_, [For::Ready | For::Current]) => Note::None,
+            (Met::No(why) | Met::Error(why), _) => Note::Text(why.clone()),
+            (Met::Yes, _) => Note::None,
+        };
+        if deleting {
+            return Standing { state: State::Waiting, note, wake: None };
+        }
+        match self.trouble(target, record, trouble, now) {
+            Some(standing) => standing,
+            None => Standing { state: State::Waiting, note, wake: None },
+        }
+    }
+
+    /// An object that says nothing: "not yet", or never?
+    fn silent(&self, target: &mut Target, evidence: Evidence, now: Moment) -> Standing {
+        let since = *target.silent_since.get_or_insert(now.elapsed);
+        match evidence {
+            Evidence::NoStatusDeclared => self.met(
+                target,
+                now,
+                Note::Text("its kind declares no status, so being stored is all there is".to_owned()),
+            ),
+            Evidence::OthersReport => {
+                target.met_since = None;
+                Standing::waiting("it says nothing yet; other objects of its kind do")
+            }
+            Evidence::Unknown | Evidence::NobodyReports => {
+                let at = since + self.limits.silent_grace;
+                if now.elapsed >= at && evidence == Evidence::NobodyReports {
+                    let note = format!(
+                        "no object of its kind says anything, and it did not within {}",
+                        short(self.limits.silent_grace)
+                    );
+                    return self.met(target, now, Note::Text(note));
+                }
+                target.met_since = None;
+                let note = format!(
+                    "it says nothing yet; that counts as done after {} if no object of its kind does",
+                    short(self.limits.silent_grace)
+                );
+                Standing { state: State::Waiting, note: Note::Text(note), wake: Some(at) }
+            }
+        }
+    }
+
+    /// Whether trouble ends the wait for this target, now or later.
+    fn trouble(
+        &self,
+        target: &mut Target,
+        record: &Record,
+        below: Option<Trouble>,
+        now: Moment,
+    ) -> Option<Standing> {
+        if !self.may_fail(target.passed) {
+            return None;
+        }
+        let own = (record.verdict.status == Status::Failed).then(|| Trouble {
+            class: record.verdict.failure.map_or(FailureClass::Other, |failure| failure.class),
+            terminal: record.verdict.failure.is_some_and(|failure| failure.terminal),
+            since: record.since(),
+        });
+        // Of an older generation nothing is to be said.
+        let below = below.filter(|_| record.verdict.basis != Basis::Generation);
+        if let Some(own) = own.filter(|own| own.terminal) {
+            return Some(Standing::failed(format!("only a change of it helps ({})", own.class)));
+        }
+        let Some(present) = own.or(below) else {
+            target.was_well = true;
+            if let Some(trouble) = target.trouble
+                && now.elapsed.saturating_sub(trouble.last_seen) >= FORGET
+            {
+                target.trouble = None;
+            }
+            return None;
+        };
+        let running = target.trouble.filter(|running| running.class == present.class).unwrap_or_else(|| {
+            // Trouble that was there before the wait has lasted as long as the object says.
+            let lasted = match present.since {
+                Some(since) if !target.was_well => now.wall.duration_since(since),
+                _ => SignedDuration::ZERO,
+            };
+            Running {
+                class: present.class,
+                since: now.elapsed,
+                before: Duration::try_from(lasted).unwrap_or_default(),
+                last_seen: now.elapsed,
+            }
+        });
+        target.trouble = Some(Running { last_seen: now.elapsed, ..running });
+        if !self.limits.fail_fast.contains(&present.class) {
+            return None;
+        }
+        let grace = self.limits.grace.get(&present.class).copied().or_else(|| grace(present.class))?;
+        let at = running.since + grace.saturating_sub(running.before);
+        if now.elapsed >= at {
+            let lasted = now.elapsed.saturating_sub(running.since) + running.before;
+            return Some(Standing::failed(match lasted.is_zero() {
+                true => format!("{} trouble", present.class),
+                false => format!("{} trouble for {}", present.class, short(lasted)),
+            }));
+        }
+        Some(Standing {
+            state: State::Waiting,
+            note: Note::FailsAt { class: present.class, at },
+            wake: Some(at),
+        })
+    }
+
+    /// Whether trouble means that what is waited for won't come: not if it is the trouble that is waited for.
+    fn may_fail(&self, passed: usize) -> bool {
+        match self.until.get(passed) {
+            Some(For::Ready | For::Current) => true,
+            Some(For::Condition { value, .. }) => {
+                value.eq_ignore_ascii_case("true") || self.limits.fail_fast_always
+            }
+            Some(For::JsonPath { .. } | For::Cel(_)) => self.limits.fail_fast_always,
+            Some(For::All(list)) => list.iter().all(|wanted| matches!(wanted, For::Ready | For::Current)),
+            Some(For::Any(_) | For::Failed | For::Delete | For::Create) | None => false,
+        }
+    }
+}
+
+/// Whether something that has an end has reached it: well, or not.
+fn ended(record: &Record) -> Option<Result<(), ()>> {
+    if !record.id.is("batch", "Job") && !record.id.is("", "Pod") {
+        return None;
+    }
+    match (record.verdict.status, &*record.verdict.reason) {
+        (Status::Current, "Complete" | "Succeeded") => Some(Ok(())),
+        (Status::Failed, _) if record.id.is("batch", "Job") => Some(Err(())),
+        _ => None,
+    }
+}
+
+/// Why an object as it is seen is older than what was applied.
+fn below(floor: Option<&Floor>, record: &Record) -> Option<String> {
+    let floor = floor?;
+    let old = |what: &str| Some(format!("what is seen of it is older than the apply ({what})"));
+    if floor.uid.as_ref().is_some_and(|uid| *uid != record.uid) {
+        return None;
+    }
+    if let (Some(floor), Some(generation)) = (floor.generation, record.generation)
+        && generation < floor
+    {
+        return old(&format!("generation {generation}, applied {floor}"));
+    }
+    if let Some(revision) = floor.revision
+        && (1..revision).contains(&record.revision)
+    {
+        return old(&format!("revision {}, applied {revision}", record.revision));
+    }
+    None
+}
+
+/// Whether the status may be from before the apply: it does not tell its generation, and nobody has written to the object since.
+fn untouched(floor: Option<&Floor>, record: &Record) -> bool {
+    let Some(Floor { changed: true, revision: Some(revision), uid, .. }) = floor else { return false };
+    uid.as_ref().is_none_or(|uid| *uid == record.uid)
+        && (1..=*revision).contains(&record.revision)
+        && !record.observes
+        && record.has_status
+}
+
+/// `4 s`, `1 min 30 s`.
+fn short(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 60, seconds % 60) {
+        (0, 0) if !duration.is_zero() => format!("{} ms", duration.as_millis()),
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, 0) => format!("{minutes} min"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
+}

@@ -1,0 +1,551 @@
+//! One stream of changes: a list and a watch, kept alive whatever happens to the connection.
+//!
+//! ```text
+//!            ┌──────────── 410: the revision is too old ───────────┐
+//!            v                                                     │
+//! start ─> sync ─ watch with the state first, or list in pages ─> watch ─ closed, silent, 429, 5xx ─> watch again
+//!            │                                                     │
+//!            └─ 403: Forbidden, whoever listens falls back to get  └─ 401: new credentials, then again
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use http_body_util::BodyExt as _;
+use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
+
+use crate::cluster::{Cluster, RequestError, Verb, encode, innermost, status_error};
+use crate::id::ObjectId;
+use crate::record::{Judge, Record};
+use crate::resources::Resource;
+use crate::wire::{self, Items, Kind, Lines};
+
+/// Servers send a bookmark each minute or so. Who says nothing for longer may be dead, however alive the connection looks.
+const SILENCE: Duration = Duration::from_secs(90);
+/// How many objects a page of a list has.
+const PAGE: usize = 500;
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const JSON: &str = "application/json";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const PARTIAL_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// Which objects a stream is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Spec {
+    pub(crate) resource: Arc<Resource>,
+    /// None is all namespaces, or a kind of the cluster.
+    pub(crate) namespace: Option<Box<str>>,
+    pub(crate) labels: Option<Box<str>>,
+    pub(crate) fields: Option<Box<str>>,
+    /// Its objects are waited for: each is asked whether it is what is wanted.
+    pub(crate) target: bool,
+    /// Metadata is enough.
+    pub(crate) metadata: bool,
+}
+
+impl Spec {
+    /// The objects of a kind, in a namespace or everywhere.
+    pub(crate) fn new(resource: &Arc<Resource>, namespace: Option<&str>) -> Self {
+        Self {
+            resource: Arc::clone(resource),
+            namespace: namespace.map(Into::into),
+            labels: None,
+            fields: None,
+            target: false,
+            metadata: false,
+        }
+    }
+
+    /// Only this one.
+    pub(crate) fn name(mut self, name: &str) -> Self {
+        self.fields = Some(format!("metadata.name={name}").into());
+        self
+    }
+
+    /// What it is about, for people: `pods in shop`.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = self.resource.qualified();
+        if let Some(namespace) = &self.namespace {
+            text.push_str(" in ");
+            text.push_str(namespace);
+        } else if self.resource.namespaced {
+            text.push_str(" in all namespaces");
+        }
+        text
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Update {
+    /// The whole state follows; what is not in it is gone.
+    Restart,
+    /// An object is there, or is another than before.
+    Put(Box<Record>),
+    /// An object is gone, or no longer selected; how it was at last, if that is known.
+    Gone(ObjectId, Option<Box<Record>>),
+    /// The whole state was told.
+    Synced,
+    /// The last request succeeded, after some that did not.
+    Up,
+    /// The last request failed; it is tried again.
+    Down(RequestError),
+    /// The user may not list, or not watch. The stream has ended.
+    Forbidden(Verb, RequestError),
+    /// The server does not have this kind (any more). It is tried again.
+    NoKind,
+}
+
+/// What happened on which stream, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) stream: u32,
+    pub(crate) updates: Vec<Update>,
+}
+
+/// How a try ended.
+enum End {
+    /// The watch ended as all watches do in the end.
+    Closed,
+    /// The revision is too old to go on from.
+    Expired,
+    /// The server can't begin a watch with the state.
+    NoWatchList,
+    /// Whoever listened is gone.
+    Unheard,
+}
+
+/// Follows the objects of `spec` until nobody listens.
+pub(crate) async fn follow(
+    cluster: Cluster,
+    spec: Spec,
+    judge: Arc<Judge>,
+    stream: u32,
+    out: Sender<Message>,
+) {
+    let follower = Follower {
+        cluster,
+        spec,
+        judge,
+        stream,
+        out,
+        updates: Vec::new(),
+        buffer: Vec::new(),
+        revision: None,
+        failures: 0,
+        watched: None,
+    };
+    follower.run().await;
+}
+
+struct Follower {
+    cluster: Cluster,
+    spec: Spec,
+    judge: Arc<Judge>,
+    stream: u32,
+    out: Sender<Message>,
+    updates: Vec<Update>,
+    buffer: Vec<u8>,
+    /// From where the next watch goes on; none if all is to be told anew.
+    revision: Option<String>,
+    /// How many tries in a row have failed.
+    failures: u32,
+    /// When the present watch began.
+    watched: Option<Instant>,
+}
+
+impl Follower {
+    async fn run(mut self) {
+        loop {
+            let tried = match self.revision.is_none() {
+                true if self.cluster.has_watch_list() && self.spec.resource.watch => self.watch(true).await,
+                true => self.list().await,
+                false if self.spec.resource.watch => self.watch(false).await,
+                false => {
+                    tokio::time::sleep(LONGEST_PAUSE / 2).await;
+                    self.revision = None;
+                    continue;
+                }
+            };
+            let pause = match tried {
+                Ok(End::Unheard) => return,
+                Ok(End::NoWatchList) => {
+                    self.cluster.without_watch_list();
+                    continue;
+                }
+                Ok(End::Expired) => {
+                    self.revision = None;
+                    // A server that is behind may say so again at once.
+                    self.failures += 1;
+                    self.pause(None)
+                }
+                Ok(End::Closed) => {
+                    let lasted = self.watched.map(|since| since.elapsed());
+                    // A server that closes at once should not be asked a thousand times a second.
+                    if lasted.is_some_and(|lasted| lasted < Duration::from_secs(1)) {
+                        self.failures += 1;
+                        self.pause(None)
+                    } else {
+                        Duration::ZERO
+                    }
+                }
+                Err(error) => {
+                    self.failures += 1;
+                    match error.code() {
+                        Some(403) => {
+                            let verb = if self.revision.is_some() { Verb::Watch } else { Verb::List };
+                            self.updates.push(Update::Forbidden(verb, error));
+                            self.flush().await;
+                            return;
+                        }
+                        Some(404) => {
+                            self.revision = None;
+                            self.updates.push(Update::NoKind);
+                            self.pause(None)
+                        }
+                        Some(410) => {
+                            self.revision = None;
+                            self.pause(None)
+                        }
+                        Some(401) if self.failures <= 2 && self.cluster.refresh().await => Duration::ZERO,
+                        _ => {
+                            let pause = self.pause(match &error {
+                                RequestError::Status { retry_after, .. } => *retry_after,
+                                _ => None,
+                            });
+                            self.updates.push(Update::Down(error));
+                            pause
+                        }
+                    }
+                }
+            };
+            if !self.flush().await {
+                return;
+            }
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+
+    /// How long to wait before the next try: longer each time, and not all streams at once.
+    fn pause(&self, asked: Option<Duration>) -> Duration {
+        let exponential =
+            Duration::from_millis(200 << self.failures.saturating_sub(1).min(6)).min(LONGEST_PAUSE);
+        let spread = Duration::from_millis(u64::from(self.stream.wrapping_mul(37) % 100));
+        asked.unwrap_or_default().max(exponential) + spread
+    }
+
+    fn path(&self, query: &str) -> String {
+        let mut path = self.spec.resource.path(self.spec.namespace.as_deref(), None);
+        path.push('?');
+        path.push_str(query);
+        if let Some(labels) = &self.spec.labels {
+            path.push_str("&labelSelector=");
+            path.push_str(&encode(labels));
+        }
+        if let Some(fields) = &self.spec.fields {
+            path.push_str("&fieldSelector=");
+            path.push_str(&encode(fields));
+        }
+        path
+    }
+
+    /// Hands over what has come. Says whether somebody takes it.
+    async fn flush(&mut self) -> bool {
+        if self.updates.is_empty() {
+            return !self.out.is_closed();
+        }
+        let updates = std::mem::take(&mut self.updates);
+        self.out.send(Message { stream: self.stream, updates }).await.is_ok()
+    }
+
+    /// A request succeeded.
+    fn succeeded(&mut self) {
+        if std::mem::take(&mut self.failures) > 0 {
+            self.updates.push(Update::Up);
+        }
+    }
+
+    fn put(&mut self, object: &[u8]) {
+        let resource = &self.spec.resource;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let object = if self.spec.metadata {
+            object
+        } else {
+            wire::typed(object, &resource.api_version(), &resource.kind, &mut buffer)
+        };
+        if let Some(record) = self.record(object) {
+            self.updates.push(Update::Put(Box::new(record)));
+        }
+        self.buffer = buffer;
+    }
+
+    fn record(&self, object: &[u8]) -> Option<Record> {
+        let mut record = self.judge.record(object, self.cluster.now(), self.spec.target)?;
+        if self.spec.metadata {
+            // The server says PartialObjectMetadata.
+            record.id.group = self.spec.resource.group.clone();
+            record.id.kind = self.spec.resource.kind.clone();
+        }
+        Some(record)
+    }
+
+    /// Tells the whole state by lists, page by page.
+    async fn list(&mut self) -> Result<End, RequestError> {
+        let mut token = String::new();
+        self.updates.push(Update::Restart);
+        loop {
+            let mut query = format!("limit={PAGE}");
+            if !token.is_empty() {
+                query.push_str("&continue=");
+                query.push_str(&encode(&token));
+            }
+            let path = self.path(&query);
+            let accept = if self.spec.metadata { PARTIAL_LIST } else { JSON };
+            let answer = self.cluster.send(Verb::List, Method::GET, &path, accept, None).await?;
+            let mut body = answer.into_body();
+            let mut items = Items::default();
+            while let Some(frame) = within(SILENCE, body.frame()).await? {
+                let frame = frame.map_err(|error| broken(&error))?;
+                let Some(data) = frame.data_ref() else { continue };
+                self.cluster.count_bytes(data.len());
+                items.push(data, |item| self.put(item)).map_err(answer_error)?;
+                if !self.flush().await {
+                    return Ok(End::Unheard);
+                }
+            }
+            let head = items.finish().map_err(answer_error)?;
+            let head: ListHead = serde_json::from_slice(&head)
+                .map_err(|error| RequestError::Answer(format!("{path} is no list: {error}")))?;
+            self.succeeded();
+            if head.metadata.continue_.is_empty() {
+                self.revision = Some(head.metadata.resource_version);
+                self.updates.push(Update::Synced);
+                return Ok(if self.flush().await { End::Closed } else { End::Unheard });
+            }
+            token = head.metadata.continue_;
+        }
+    }
+
+    /// Tells all changes since the revision; or, `from_state`, the whole state and then all changes.
+    async fn watch(&mut self, from_state: bool) -> Result<End, RequestError> {
+        // So that not all watches of a cluster end at once.
+        let seconds = 300 + self.stream.wrapping_mul(53) % 240;
+        let mut query = format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}");
+        match &self.revision {
+            Some(revision) => {
+                query.push_str("&resourceVersion=");
+                query.push_str(&encode(revision));
+            }
+            None => query.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+        }
+        let path = self.path(&query);
+        let accept = if self.spec.metadata { PARTIAL } else { JSON };
+        let answer = match self.cluster.send(Verb::Watch, Method::GET, &path, accept, None).await {
+            // Older servers don't know the parameters, and say so in one of these ways.
+            Err(RequestError::Status { code: 400 | 422, .. }) if from_state => return Ok(End::NoWatchList),
+            answer => answer?,
+        };
+        self.watched = Some(Instant::now());
+        let mut syncing = from_state;
+        if syncing {
+            self.updates.push(Update::Restart);
+        } else {
+            self.succeeded();
+            if !self.flush().await {
+                return Ok(End::Unheard);
+            }
+        }
+        let mut body = answer.into_body();
+        let mut lines = Lines::default();
+        loop {
+            let frame = tokio::select! {
+                frame = tokio::time::timeout(SILENCE, body.frame()) => frame,
+                () = self.out.closed() => return Ok(End::Unheard),
+            };
+            let data = match frame {
+                // Silent for too long. From the same revision, nothing is lost.
+                Err(_) if syncing => {
+                    return Err(RequestError::Transport("the state does not come".to_owned()));
+                }
+                Err(_) | Ok(None) => return Ok(End::Closed),
+                Ok(Some(Err(_)))
+                    if !syncing && self.watched.is_some_and(|w| w.elapsed() > Duration::from_secs(1)) =>
+                {
+                    return Ok(End::Closed);
+                }
+                Ok(Some(Err(error))) => return Err(broken(&error)),
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => data,
+                    Err(_) => continue,
+                },
+            };
+            self.cluster.count_bytes(data.len());
+            let mut end = None;
+            lines
+                .push(&data, |line| {
+                    if end.is_none() {
+                        end = self.line(line, &mut syncing);
+                    }
+                })
+                .map_err(answer_error)?;
+            if !self.flush().await {
+                return Ok(End::Unheard);
+            }
+            match end {
+                Some(Ok(end)) => return Ok(end),
+                Some(Err(error)) => return Err(error),
+                None => {}
+            }
+        }
+    }
+
+    /// One line of a watch. Says how the watch ends, if it does with this line.
+    fn line(&mut self, line: &[u8], syncing: &mut bool) -> Option<Result<End, RequestError>> {
+        if line.trim_ascii().is_empty() {
+            return None;
+        }
+        let Some((kind, object)) = wire::event(line) else {
+            return Some(Err(RequestError::Answer(format!(
+                "the watch of {} sent what is no event",
+                self.spec.describe()
+            ))));
+        };
+        match kind {
+            Kind::Added | Kind::Modified => {
+                self.put(object);
+                self.advance(object, *syncing);
+            }
+            Kind::Deleted => {
+                if let Some(record) = self.record(object) {
+                    self.updates.push(Update::Gone(record.id.clone(), Some(Box::new(record))));
+                }
+                self.advance(object, *syncing);
+            }
+            Kind::Bookmark => {
+                self.advance(object, false);
+                let ends = || {
+                    let bookmark = kstatus::Object::parse(object).ok()?;
+                    let annotations = bookmark.root().get("metadata")?.get("annotations")?;
+                    Some(annotations.get("k8s.io/initial-events-end")?.is("true"))
+                };
+                if *syncing && ends() == Some(true) {
+                    *syncing = false;
+                    self.succeeded();
+                    self.updates.push(Update::Synced);
+                }
+            }
+            Kind::Error => {
+                let code = kstatus::Object::parse(object).ok().and_then(|s| s.root().get("code")?.as_int());
+                let code = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+                return Some(if code == 410 {
+                    Ok(End::Expired)
+                } else {
+                    Err(status_error(code, None, object))
+                });
+            }
+        }
+        None
+    }
+
+    /// Notes from where to go on. While the state is told, there is no such place yet.
+    fn advance(&mut self, object: &[u8], syncing: bool) {
+        if syncing {
+            return;
+        }
+        // The record has it as a number, which not every server's is.
+        let revision = || {
+            let object = kstatus::Object::parse(object).ok()?;
+            let revision = object.root().get("metadata")?.get("resourceVersion")?.as_str()?;
+            Some(revision.into_owned())
+        };
+        if let Some(Update::Put(record)) = self.updates.last()
+            && record.revision > 0
+        {
+            self.revision = Some(record.revision.to_string());
+        } else if let Some(revision) = revision() {
+            self.revision = Some(revision);
+        }
+    }
+}
+
+/// Asks for single objects again and again: for whoever may get them, but not list or watch them.
+pub(crate) async fn poll(
+    cluster: Cluster,
+    spec: Spec,
+    names: Vec<Box<str>>,
+    judge: Arc<Judge>,
+    stream: u32,
+    out: Sender<Message>,
+) {
+    let mut pause = Duration::from_millis(500);
+    let mut revisions = vec![None; names.len()];
+    let mut first = true;
+    loop {
+        let mut updates = if first { vec![Update::Restart] } else { Vec::new() };
+        for (name, known) in names.iter().zip(&mut revisions) {
+            match cluster.object(&spec.resource, spec.namespace.as_deref(), name).await {
+                Ok(bytes) => {
+                    let Some(record) = judge.record(&bytes, cluster.now(), spec.target) else { continue };
+                    if known.replace(record.revision) != Some(record.revision) || record.revision == 0 {
+                        updates.push(Update::Put(Box::new(record)));
+                        pause = Duration::from_millis(500);
+                    }
+                }
+                Err(error) if error.is_not_found() => {
+                    if known.take().is_some() {
+                        let namespace = spec.namespace.as_deref().unwrap_or_default();
+                        let (group, kind) = (&*spec.resource.group, &*spec.resource.kind);
+                        updates.push(Update::Gone(ObjectId::new(group, kind, namespace, &**name), None));
+                    }
+                }
+                Err(error) if error.is_forbidden() => {
+                    updates.push(Update::Forbidden(Verb::Get, error));
+                    let _told = out.send(Message { stream, updates }).await;
+                    return;
+                }
+                Err(error) => updates.push(Update::Down(error)),
+            }
+        }
+        if std::mem::take(&mut first) {
+            updates.push(Update::Synced);
+        }
+        if out.is_closed() || !updates.is_empty() && out.send(Message { stream, updates }).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct ListHead {
+    metadata: ListMeta,
+}
+
+#[derive(serde::Deserialize)]
+struct ListMeta {
+    #[serde(default, rename = "continue")]
+    continue_: String,
+    #[serde(default, rename = "resourceVersion")]
+    resource_version: String,
+}
+
+async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, RequestError> {
+    tokio::time::timeout(limit, future)
+        .await
+        .map_err(|_| RequestError::Transport("the answer does not end".to_owned()))
+}
+
+fn broken(error: &(dyn std::error::Error + 'static)) -> RequestError {
+    RequestError::Transport(format!("the connection broke: {}", innermost(error)))
+}
+
+fn answer_error(error: wire::WireError) -> RequestError {
+    RequestError::Answer(error.to_string())
+}

@@ -1,0 +1,1406 @@
+//! The one who follows: starts streams, tells the graph and the policy what they say, and says what came of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kstatus::{FailureClass, Status, Verdict};
+use settled_rules::RuleSet;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::cluster::{Cluster, RequestError, Verb};
+use crate::condition::For;
+use crate::events::{Talker, Wanted, gather};
+use crate::explain;
+use crate::graph::{Graph, Put};
+use crate::id::ObjectId;
+use crate::links::{By, children, selector};
+use crate::policy::{Evidence, Floor, Limits, Moment, Policy, Sight};
+use crate::record::{Judge, Record, not_found};
+use crate::report::{
+    Branch, Counts, Event, Explanation, Notice, Outcome, Report, Snapshot, State, TargetReport,
+};
+use crate::resources::{Resource, Resources};
+use crate::stream::{Message, Spec, Update, follow, poll};
+use crate::target::{KindName, Selection, Target};
+
+/// So few objects of a kind are watched one by one without asking how many others there are.
+const FEW: usize = 3;
+/// Not more are watched one by one.
+const MOST_BY_NAME: usize = 100;
+/// More namespaces are watched as one.
+const MOST_NAMESPACES: usize = 8;
+/// More selectors of children in a namespace are watched as one.
+const MOST_SELECTORS: usize = 4;
+/// Not more objects that others refer to are watched.
+const MOST_REFERENCES: usize = 64;
+/// How long a cluster that never answered is tried.
+const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
+/// How long an interruption may be before the user is told.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+/// How long, at the end, is waited for what explains it.
+const LAST_LOOK: Duration = Duration::from_secs(2);
+
+/// What to follow, and how.
+#[derive(Debug)]
+pub struct Request {
+    /// The targets.
+    pub targets: Vec<Target>,
+    /// What is waited for; see [`For::parse_all`].
+    pub until: Vec<For>,
+    /// When the wait ends.
+    pub limits: Limits,
+    /// Rules by which verdicts are found.
+    pub rules: RuleSet,
+    /// Which evidence is fetched when a target isn't done.
+    pub wanted: Wanted,
+    /// The namespace of targets that name none; the client's if none.
+    pub namespace: Option<String>,
+    /// More about how verdicts are found.
+    pub judge: JudgeOptions,
+}
+
+/// How verdicts are found; as in [`kstatus::Options`].
+#[derive(Clone, Copy, Debug)]
+pub struct JudgeOptions {
+    /// Which reading of the evidence.
+    pub profile: kstatus::Profile,
+    /// Objects that say nothing are Current.
+    pub assume_current: bool,
+    /// Whether an Ingress or a Gateway needs an address.
+    pub require_address: bool,
+}
+
+impl Default for JudgeOptions {
+    fn default() -> Self {
+        Self { profile: kstatus::Profile::Settled, assume_current: false, require_address: true }
+    }
+}
+
+impl Request {
+    /// Waits for these to be ready, with the built-in rules and the default limits.
+    #[must_use]
+    pub fn new(targets: impl IntoIterator<Item = Target>) -> Self {
+        Self {
+            targets: targets.into_iter().collect(),
+            until: vec![For::Ready],
+            limits: Limits::default(),
+            rules: RuleSet::default(),
+            wanted: Wanted::default(),
+            namespace: None,
+            judge: JudgeOptions::default(),
+        }
+    }
+}
+
+/// Why nothing can be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The cluster can't be asked.
+    #[error("{0}")]
+    Cluster(RequestError),
+    /// It does not have a kind that was named, and no manifest says that there should be one.
+    #[error("the cluster does not have a kind {name:?}")]
+    NoKind {
+        /// As it was named.
+        name: String,
+        /// Names that look like it.
+        similar: Vec<String>,
+    },
+}
+
+/// Follows targets until the wait for them is over.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use settled_tracker::{Cluster, Event, Outcome, Request, Target, Tracker};
+/// # let server = settled_apiserver::Server::in_memory().await?;
+///
+/// let cluster = Cluster::new(server.client());
+/// let request = Request::new([Target::object("namespace", None, "default")]);
+/// let mut tracker = Tracker::start(cluster, request).await?;
+/// while let Some(event) = tracker.next().await {
+///     match event {
+///         Event::Target(target) => println!("{} {}", target.object, target.verdict),
+///         Event::Finished(report) => assert_eq!(report.outcome, Outcome::Settled),
+///         _ => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Tracker {
+    cluster: Cluster,
+    judge: Arc<Judge>,
+    resources: Resources,
+    graph: Graph,
+    policy: Policy,
+    limits: Limits,
+    wanted: Wanted,
+    started: Instant,
+    targets: Vec<Followed>,
+    /// Numbers of targets.
+    index: HashMap<ObjectId, usize>,
+    /// Targets whose state depends on who uses them.
+    claims: Vec<usize>,
+    streams: Vec<Stream>,
+    /// Kinds that the server does not have yet.
+    unknown: Vec<usize>,
+    rediscover: Option<(Instant, Duration)>,
+    messages: Receiver<Message>,
+    sender: Sender<Message>,
+    answers: Receiver<Answer>,
+    answer_to: Sender<Answer>,
+    batch: Vec<Message>,
+    dirty: BTreeSet<usize>,
+    /// What is watched for explanations.
+    covered: HashMap<(String, String), Covered>,
+    referred: HashSet<ObjectId>,
+    evidence: HashMap<(Box<str>, Box<str>), Option<Evidence>>,
+    events: VecDeque<Event>,
+    notices: Vec<Notice>,
+    told_synced: bool,
+    phase: Phase,
+}
+
+#[derive(Debug, PartialEq)]
+enum Phase {
+    Following,
+    /// It is over; what explains it is being looked at, until then.
+    Looking(Outcome, Instant),
+    /// Evidence is being fetched.
+    Gathering,
+    Over,
+}
+
+#[derive(Debug)]
+struct Followed {
+    id: ObjectId,
+    kind: Option<Arc<Resource>>,
+    name: KindName,
+    stream: Option<usize>,
+    /// It is a target only while it is selected.
+    selected: bool,
+    /// How it was when it was deleted.
+    last: Option<Box<Record>>,
+    /// What was told of it last.
+    told: Option<(State, Status, String, String)>,
+    /// What belongs to it is watched.
+    looked: Option<Box<str>>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    spec: Spec,
+    role: Role,
+    /// Which objects it is there for, where it may have to be asked one by one.
+    names: Vec<Box<str>>,
+    synced: bool,
+    epoch: u32,
+    down: Option<(Instant, RequestError)>,
+    told_down: bool,
+    ended: bool,
+    task: AbortHandle,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Named targets.
+    Targets,
+    /// Whatever it selects is a target.
+    Selection,
+    /// What explains targets.
+    Children,
+    /// Definitions of kinds, for targets whose kind isn't there yet.
+    Definitions,
+}
+
+#[derive(Debug, Default)]
+struct Covered {
+    whole: bool,
+    selectors: HashSet<String>,
+}
+
+/// What a question came to that was asked beside the streams.
+#[derive(Debug)]
+enum Answer {
+    Resources(Resources),
+    Evidence(Box<str>, Box<str>, Evidence),
+    Gathered(Outcome, Vec<(usize, Vec<Explanation>)>),
+}
+
+impl Drop for Tracker {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            stream.task.abort();
+        }
+    }
+}
+
+impl Tracker {
+    /// Starts to follow: asks which kinds there are, and opens what has to be watched.
+    ///
+    /// # Errors
+    /// The cluster can't be asked, or it does not have a kind that was named.
+    pub async fn start(cluster: Cluster, request: Request) -> Result<Self, StartError> {
+        let started = Instant::now();
+        let resources = loop {
+            match cluster.resources().await {
+                Ok(resources) => break resources,
+                Err(RequestError::Status { code: 401, .. })
+                    if cluster.refresh().await && started.elapsed() < LAST_LOOK => {}
+                // A server that is just starting is no reason to give up.
+                Err(RequestError::Transport(_) | RequestError::Status { code: 429 | 500..=599, .. })
+                    if started.elapsed() < UNREACHABLE_AFTER =>
+                {
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                }
+                Err(error) => return Err(StartError::Cluster(error)),
+            }
+        };
+        let Request { targets, until, limits, rules, wanted, namespace, judge } = request;
+        let judge = Judge::new(rules, until.clone())
+            .profile(judge.profile)
+            .assume_current(judge.assume_current)
+            .require_address(judge.require_address);
+        let (sender, messages) = mpsc::channel(256);
+        let (answer_to, answers) = mpsc::channel(16);
+        let mut tracker = Self {
+            judge: Arc::new(judge),
+            resources,
+            graph: Graph::default(),
+            policy: Policy::new(limits.clone(), until),
+            limits,
+            wanted,
+            started,
+            targets: Vec::new(),
+            index: HashMap::new(),
+            claims: Vec::new(),
+            streams: Vec::new(),
+            unknown: Vec::new(),
+            rediscover: None,
+            messages,
+            sender,
+            answers,
+            answer_to,
+            batch: Vec::new(),
+            dirty: BTreeSet::new(),
+            covered: HashMap::new(),
+            referred: HashSet::new(),
+            evidence: HashMap::new(),
+            events: VecDeque::new(),
+            notices: Vec::new(),
+            told_synced: false,
+            phase: Phase::Following,
+            cluster,
+        };
+        let default = namespace.unwrap_or_else(|| tracker.cluster.default_namespace());
+        let mut named = Vec::new();
+        for target in targets {
+            match target {
+                Target::Object { kind, namespace, name, floor } => {
+                    let namespace = namespace.unwrap_or_else(|| default.clone());
+                    named.extend(tracker.add_object(kind, &namespace, &name, floor)?);
+                }
+                Target::Select(selection) => tracker.add_selection(&selection, &default)?,
+            }
+        }
+        tracker.watch_objects(&named).await;
+        if !tracker.streams.iter().any(|stream| stream.role == Role::Selection) {
+            tracker.policy.close();
+        }
+        if !tracker.unknown.is_empty() {
+            tracker.await_kinds();
+        }
+        Ok(tracker)
+    }
+
+    /// Adds a named target; its number where it is new.
+    fn add_object(
+        &mut self,
+        kind: KindName,
+        namespace: &str,
+        name: &str,
+        floor: Option<Floor>,
+    ) -> Result<Option<usize>, StartError> {
+        let resource = kind.find(&self.resources).cloned();
+        let id = match (&resource, &kind) {
+            (Some(resource), _) => {
+                let namespace = if resource.namespaced { namespace } else { "" };
+                ObjectId::new(resource.group.clone(), resource.kind.clone(), namespace, name)
+            }
+            (None, KindName::Exact { group, kind, .. }) => ObjectId::new(&**group, &**kind, namespace, name),
+            (None, KindName::Spoken(spoken)) => {
+                let similar = self.resources.similar(spoken);
+                return Err(StartError::NoKind { name: spoken.clone(), similar });
+            }
+        };
+        if self.index.contains_key(&id) {
+            return Ok(None);
+        }
+        let number = self.add_target(id, resource, kind, floor, false);
+        Ok(Some(number))
+    }
+
+    fn add_target(
+        &mut self,
+        id: ObjectId,
+        kind: Option<Arc<Resource>>,
+        name: KindName,
+        floor: Option<Floor>,
+        selected: bool,
+    ) -> usize {
+        let number = self.policy.add(floor);
+        debug_assert_eq!(number, self.targets.len(), "numbers of targets are those of the policy");
+        if kind.is_none() {
+            self.unknown.push(number);
+        }
+        if id.is("", "PersistentVolumeClaim") {
+            self.claims.push(number);
+        }
+        self.index.insert(id.clone(), number);
+        self.targets.push(Followed {
+            id,
+            kind,
+            name,
+            stream: None,
+            selected,
+            last: None,
+            told: None,
+            looked: None,
+        });
+        self.dirty.insert(number);
+        number
+    }
+
+    fn add_selection(&mut self, selection: &Selection, default: &str) -> Result<(), StartError> {
+        let kinds = match (&selection.kind, selection.kind.find(&self.resources)) {
+            (_, Some(resource)) => vec![Arc::clone(resource)],
+            (KindName::Spoken(spoken), None) => {
+                let kinds = self.resources.category(spoken);
+                if kinds.is_empty() {
+                    let similar = self.resources.similar(spoken);
+                    return Err(StartError::NoKind { name: spoken.clone(), similar });
+                }
+                kinds
+            }
+            (KindName::Exact { kind, .. }, None) => {
+                return Err(StartError::NoKind { name: kind.clone(), similar: self.resources.similar(kind) });
+            }
+        };
+        for resource in kinds {
+            let namespace = selection.namespace.as_deref().unwrap_or(default);
+            let within = (resource.namespaced && !selection.everywhere).then_some(namespace);
+            let mut spec = Spec::new(&resource, within);
+            spec.labels = selection.labels.as_deref().map(Into::into);
+            spec.fields = selection.fields.as_deref().map(Into::into);
+            spec.target = true;
+            self.open(spec, Role::Selection, Vec::new());
+        }
+        Ok(())
+    }
+
+    /// Opens streams for named targets: one by one where that is cheaper, else one for a kind and namespace.
+    async fn watch_objects(&mut self, numbers: &[usize]) {
+        let mut groups: BTreeMap<(String, Box<str>), Vec<usize>> = BTreeMap::new();
+        let mut namespaces: HashMap<String, BTreeSet<Box<str>>> = HashMap::new();
+        for number in numbers {
+            let Some(target) = self.targets.get(*number) else { continue };
+            let Some(resource) = &target.kind else { continue };
+            let key = format!("{} {}", resource.api_version(), resource.plural);
+            namespaces.entry(key.clone()).or_default().insert(target.id.namespace.clone());
+            groups.entry((key, target.id.namespace.clone())).or_default().push(*number);
+        }
+        let mut wide: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        groups.retain(|(key, _), numbers| {
+            let many = namespaces.get(key).is_some_and(|namespaces| namespaces.len() > MOST_NAMESPACES);
+            if many {
+                wide.entry(key.clone()).or_default().append(numbers);
+            }
+            !many
+        });
+        let plans = groups.into_iter().map(|((_, namespace), numbers)| (Some(namespace), numbers));
+        let plans: Vec<_> = plans.chain(wide.into_values().map(|numbers| (None, numbers))).collect();
+        let specs = plans.into_iter().filter_map(|(namespace, numbers)| {
+            let resource = self.targets.get(*numbers.first()?)?.kind.clone()?;
+            let mut spec =
+                Spec::new(&resource, namespace.as_deref().filter(|namespace| !namespace.is_empty()));
+            spec.target = true;
+            Some((spec, numbers))
+        });
+        let specs: Vec<_> = specs.collect();
+        let cluster = self.cluster.clone();
+        let by_name = specs.iter().map(|(spec, numbers)| by_name(&cluster, spec, numbers.len()));
+        let by_name = futures::future::join_all(by_name).await;
+        for ((spec, numbers), by_name) in specs.into_iter().zip(by_name) {
+            if by_name {
+                self.open_each(&spec, &numbers);
+            } else {
+                let names =
+                    numbers.iter().filter_map(|n| Some(self.targets.get(*n)?.id.name.clone())).collect();
+                let stream = self.open(spec, Role::Targets, names);
+                for number in numbers {
+                    self.assign(number, stream);
+                }
+            }
+        }
+    }
+
+    fn open_each(&mut self, spec: &Spec, numbers: &[usize]) {
+        for number in numbers {
+            let Some(target) = self.targets.get(*number) else { continue };
+            let name = target.id.name.clone();
+            let mut spec = spec.clone();
+            // A stream for all namespaces may have to be split.
+            spec.namespace = Some(target.id.namespace.clone()).filter(|namespace| !namespace.is_empty());
+            let stream = self.open(spec.name(&name), Role::Targets, vec![name]);
+            self.assign(*number, stream);
+        }
+    }
+
+    fn assign(&mut self, number: usize, stream: usize) {
+        if let Some(target) = self.targets.get_mut(number) {
+            target.stream = Some(stream);
+        }
+    }
+
+    fn open(&mut self, spec: Spec, role: Role, names: Vec<Box<str>>) -> usize {
+        let number = self.streams.len();
+        let id = u32::try_from(number).unwrap_or(u32::MAX);
+        let task =
+            follow(self.cluster.clone(), spec.clone(), Arc::clone(&self.judge), id, self.sender.clone());
+        let task = tokio::spawn(task).abort_handle();
+        let stream = Stream {
+            spec,
+            role,
+            names,
+            synced: false,
+            epoch: 0,
+            down: None,
+            told_down: false,
+            ended: false,
+            task,
+        };
+        self.streams.push(stream);
+        number
+    }
+
+    /// The kinds of some targets aren't there: notices when they come.
+    fn await_kinds(&mut self) {
+        self.rediscover = Some((Instant::now() + Duration::from_secs(1), Duration::from_secs(1)));
+        if let Some(definitions) =
+            self.resources.of_kind("apiextensions.k8s.io", None, "CustomResourceDefinition")
+        {
+            let mut spec = Spec::new(&Arc::clone(definitions), None);
+            spec.metadata = true;
+            self.open(spec, Role::Definitions, Vec::new());
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment { elapsed: self.started.elapsed(), wall: self.cluster.now() }
+    }
+
+    /// What happens next; nothing after [`Event::Finished`]. May be dropped and called again: nothing is lost.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            match &self.phase {
+                Phase::Over => return None,
+                Phase::Looking(outcome, until) => {
+                    let outcome = *outcome;
+                    if self.all_synced() || Instant::now() >= *until {
+                        self.start_gathering(outcome);
+                    }
+                }
+                Phase::Following | Phase::Gathering => {}
+            }
+            self.step().await;
+        }
+    }
+
+    /// Goes on until everything that explains the targets was seen once, for a look at one moment.
+    pub async fn survey(&mut self) {
+        let until = Instant::now() + UNREACHABLE_AFTER;
+        let seen = |tracker: &Self| tracker.told_synced && tracker.all_synced() && tracker.dirty.is_empty();
+        while self.phase == Phase::Following && !seen(self) && Instant::now() < until {
+            let step = tokio::time::timeout_at(until, self.step());
+            if step.await.is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Waits for something to happen, and takes it in.
+    async fn step(&mut self) {
+        if self.dirty.is_empty() {
+            let wake = self.wake();
+            let sleep = async {
+                match wake {
+                    Some(wake) => tokio::time::sleep_until(wake).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let mut batch = std::mem::take(&mut self.batch);
+            tokio::select! {
+                biased;
+                count = self.messages.recv_many(&mut batch, 64) => {
+                    debug_assert!(count > 0, "a sender is kept");
+                }
+                Some(answer) = self.answers.recv() => self.answer(answer),
+                () = sleep => {}
+            }
+            for message in batch.drain(..) {
+                let stream = message.stream as usize;
+                for update in message.updates {
+                    self.update(stream, update);
+                }
+            }
+            self.batch = batch;
+        }
+        self.tick();
+    }
+
+    /// When something is to be done although nothing happens.
+    fn wake(&self) -> Option<Instant> {
+        let policy =
+            self.policy.wake().filter(|_| self.phase == Phase::Following).map(|wake| self.started + wake);
+        let looking = match &self.phase {
+            Phase::Looking(_, until) => Some(*until),
+            _ => None,
+        };
+        let kinds = self.rediscover.map(|(at, _)| at);
+        let down = self.streams.iter().filter(|stream| !stream.ended).filter_map(|stream| {
+            let (since, _) = stream.down.as_ref()?;
+            match (stream.synced, stream.told_down) {
+                (false, _) => Some(*since + UNREACHABLE_AFTER),
+                (true, false) => Some(*since + TELL_AFTER),
+                (true, true) => None,
+            }
+        });
+        policy.into_iter().chain(looking).chain(kinds).chain(down).min()
+    }
+
+    /// Does what is due, looks at targets again that something happened to, and ends the wait if it is over.
+    fn tick(&mut self) {
+        let now = self.now();
+        if let Some((at, pause)) = self.rediscover
+            && Instant::now() >= at
+        {
+            let pause = (pause * 2).min(UNREACHABLE_AFTER / 2);
+            self.rediscover = Some((Instant::now() + pause, pause));
+            self.discover();
+        }
+        self.check_connections();
+        self.dirty.extend(self.policy.due(now));
+        if self.policy.is_open() && self.selections_synced() {
+            self.policy.close();
+        }
+        let synced = self.synced();
+        let first_time = synced && !self.told_synced;
+        if first_time {
+            self.told_synced = true;
+            // What is still unseen by now is not there.
+            self.dirty.extend(0..self.targets.len());
+        }
+        let looked: Vec<Event> =
+            std::mem::take(&mut self.dirty).into_iter().filter_map(|number| self.look(number, now)).collect();
+        if first_time {
+            self.events.push_back(Event::Synced { counts: self.policy.counts() });
+        }
+        self.events.extend(looked);
+        if self.phase == Phase::Following
+            && let Some(outcome) = self.policy.outcome(synced, self.now())
+        {
+            self.finish(outcome);
+        }
+    }
+
+    /// Takes in what a stream says.
+    fn update(&mut self, number: usize, update: Update) {
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        let id = u32::try_from(number).unwrap_or(u32::MAX);
+        match update {
+            Update::Restart => stream.epoch += 1,
+            Update::Put(record) => {
+                let (epoch, role) = (stream.epoch, stream.role);
+                if role == Role::Definitions {
+                    // Some definition is another than before: perhaps a kind that is waited for.
+                    self.rediscover = self.rediscover.map(|(_, pause)| (Instant::now(), pause));
+                    return;
+                }
+                if role == Role::Selection && !self.index.contains_key(&record.id) {
+                    let resource = Arc::clone(&stream.spec.resource);
+                    let name = KindName::Spoken(resource.plural.to_string());
+                    let target = self.add_target(record.id.clone(), Some(resource), name, None, true);
+                    self.assign(target, number);
+                }
+                let (owners, kind) = (record.owners.clone(), record.id.clone());
+                match self.graph.put(*record, id, epoch) {
+                    Put::Stale => {}
+                    Put::New => self.touch(&kind, &owners),
+                    Put::Changed(old) => {
+                        self.touch(&kind, &owners);
+                        self.touch(&old.id, &old.owners);
+                    }
+                }
+            }
+            Update::Gone(gone, last) => self.gone(&gone, last),
+            Update::Synced => {
+                stream.synced = true;
+                stream.down = None;
+                let epoch = stream.epoch;
+                for gone in self.graph.vanished(id, epoch) {
+                    self.gone(&gone, None);
+                }
+                let of_stream =
+                    self.targets.iter().enumerate().filter(|(_, target)| target.stream == Some(number));
+                self.dirty.extend(of_stream.map(|(number, _)| number));
+            }
+            Update::Up => {
+                stream.down = None;
+                if std::mem::take(&mut stream.told_down) {
+                    let message = format!("the watch of {} goes on", stream.spec.describe());
+                    self.tell(message, None);
+                }
+            }
+            Update::Down(error) => {
+                let since = stream.down.take().map_or_else(Instant::now, |(since, _)| since);
+                let refused = error.code() == Some(401);
+                stream.down = Some((since, error));
+                if refused && stream.role != Role::Children {
+                    let message = "the server refuses the credentials".to_owned();
+                    self.give_up(message, "log in again, or check the user of the kubeconfig");
+                }
+            }
+            Update::Forbidden(verb, error) => self.forbidden(number, verb, &error),
+            Update::NoKind => {
+                if stream.role == Role::Children {
+                    stream.ended = true;
+                    stream.synced = true;
+                    stream.task.abort();
+                }
+                // The definition of the kind may have been deleted, and its objects with it.
+                stream.synced = true;
+                stream.epoch += 1;
+                let epoch = stream.epoch;
+                for gone in self.graph.vanished(id, epoch) {
+                    self.gone(&gone, None);
+                }
+            }
+        }
+    }
+
+    fn gone(&mut self, gone: &ObjectId, last: Option<Box<Record>>) {
+        let known = self.graph.remove(gone);
+        let owners =
+            known.as_ref().or(last.as_deref()).map(|record| record.owners.clone()).unwrap_or_default();
+        self.touch(gone, &owners);
+        let Some(number) = self.index.get(gone).copied() else { return };
+        let Some(target) = self.targets.get_mut(number) else { return };
+        if target.selected && !self.judge.until().iter().any(For::waits_for_absence) {
+            // It is no longer selected, so nobody waits for it. What has an end is done all the same.
+            self.index.remove(gone);
+            self.policy.drop_target(number);
+            return;
+        }
+        target.last = last.or_else(|| known.map(Box::new));
+    }
+
+    /// Something happened to an object: the targets above it are to be looked at again.
+    fn touch(&mut self, id: &ObjectId, owners: &[crate::record::Owner]) {
+        self.dirty.extend(self.index.get(id));
+        let mut todo: Vec<(Box<str>, usize)> = owners.iter().map(|owner| (owner.uid.clone(), 0)).collect();
+        while let Some((uid, depth)) = todo.pop() {
+            let Some(owner) = self.graph.by_uid(&uid) else { continue };
+            self.dirty.extend(self.index.get(&owner.id));
+            if depth < 8 {
+                todo.extend(owner.owners.iter().map(|owner| (owner.uid.clone(), depth + 1)));
+            }
+        }
+        if id.is("", "Pod") || id.is("storage.k8s.io", "StorageClass") {
+            self.dirty.extend(&self.claims);
+        }
+    }
+
+    /// Tells the policy how a target looks now. What there is to say about it, if that is another than before.
+    fn look(&mut self, number: usize, now: Moment) -> Option<Event> {
+        let target = self.targets.get(number)?;
+        self.policy.state(number)?;
+        let record = self.graph.get(&target.id);
+        let synced =
+            target.stream.and_then(|stream| self.streams.get(stream)).is_some_and(|stream| stream.synced);
+        let absent;
+        let sight = match record {
+            Some(record) => Sight::Present {
+                record,
+                trouble: explain::trouble(&self.graph, record),
+                excuse: explain::excuse(&self.graph, record),
+                evidence: self.evidence_on(&record.id),
+            },
+            None if target.kind.is_none() => Sight::NoKind,
+            None if !synced => Sight::NotYet,
+            None => {
+                absent = self.judge.absent(now.wall);
+                Sight::Absent { met: &absent, last: target.last.as_deref() }
+            }
+        };
+        let unseen = matches!(sight, Sight::NotYet);
+        self.policy.observe(number, sight, now);
+        if self.policy.is_silent(number) {
+            self.ask_for_evidence(number);
+        }
+        // Only what was wholly told is worth a second look.
+        if synced && self.policy.state(number) == Some(State::Waiting) {
+            self.look_below(number);
+        }
+        if unseen || !self.told_synced {
+            return None;
+        }
+        let state = self.policy.state(number)?;
+        let target = self.targets.get(number)?;
+        let verdict = self.verdict(target);
+        let told = (state, verdict.status, verdict.reason.to_string(), verdict.message.to_string());
+        if target.told.as_ref() == Some(&told) {
+            return None;
+        }
+        let report = self.report_on(number, now, state == State::Failed || state == State::Waiting)?;
+        self.targets.get_mut(number)?.told = Some(told);
+        Some(Event::Target(report))
+    }
+
+    fn verdict(&self, target: &Followed) -> Verdict {
+        self.graph.get(&target.id).map_or_else(not_found, |record| record.verdict.clone())
+    }
+
+    fn report_on(&self, number: usize, now: Moment, why: bool) -> Option<TargetReport> {
+        let target = self.targets.get(number)?;
+        let record = self.graph.get(&target.id);
+        Some(TargetReport {
+            object: target.id.clone(),
+            state: self.policy.state(number)?,
+            verdict: self.verdict(target),
+            since: record.and_then(Record::since),
+            note: self.policy.note(number, now),
+            causes: record
+                .filter(|_| why)
+                .map(|record| explain::causes(&self.graph, record))
+                .unwrap_or_default(),
+        })
+    }
+
+    /// Whether all that is there of the targets was seen once.
+    fn synced(&self) -> bool {
+        let targets =
+            |stream: &&Stream| matches!(stream.role, Role::Targets | Role::Selection) && !stream.ended;
+        self.streams.iter().filter(targets).all(|stream| stream.synced)
+    }
+
+    fn selections_synced(&self) -> bool {
+        self.streams.iter().filter(|stream| stream.role == Role::Selection).all(|stream| stream.synced)
+    }
+
+    /// Whether all that is there was seen once, also of what explains targets.
+    fn all_synced(&self) -> bool {
+        self.streams.iter().all(|stream| stream.synced || stream.ended || stream.role == Role::Definitions)
+    }
+
+    /// Watches what belongs to a target that isn't done.
+    fn look_below(&mut self, number: usize) {
+        let Some(target) = self.targets.get_mut(number) else { return };
+        let Some(record) = self.graph.get(&target.id) else { return };
+        let mut wanted = Vec::new();
+        if target.looked.as_ref() != Some(&record.uid) {
+            target.looked = Some(record.uid.clone());
+            for child in children(record) {
+                wanted.push((child.group, child.kind, child.by, selector(record, child.by)));
+            }
+            if !wanted.is_empty()
+                && record.id.group.contains('.')
+                && wanted.iter().all(|(_, _, by, _)| *by == By::Namespace)
+            {
+                let group = record.id.group.clone();
+                let namespace = record.id.namespace.clone();
+                let same = self
+                    .resources
+                    .preferred()
+                    .filter(|r| r.group == group && r.list && r.watch && r.namespaced);
+                let same: Vec<_> = same.filter(|r| r.kind != record.id.kind).cloned().collect();
+                for resource in same {
+                    self.cover(&resource, &namespace, None, None);
+                }
+            }
+        }
+        let Some(record) = self.targets.get(number).and_then(|target| self.graph.get(&target.id)) else {
+            return;
+        };
+        let (namespace, uid) = (record.id.namespace.clone(), record.uid.clone());
+        let mut references = referred(record);
+        let mut todo = vec![(uid, 0)];
+        while let Some((uid, depth)) = todo.pop() {
+            for child in self.graph.owned(&uid).filter(|child| child.verdict.status != Status::Current) {
+                references.extend(referred(child));
+                if depth < 4 && references.len() < MOST_REFERENCES {
+                    todo.push((child.uid.clone(), depth + 1));
+                }
+            }
+        }
+        // What is referred to may itself refer further: an Ingress to a Service, a claim to its class.
+        for id in references.clone() {
+            references.extend(
+                self.graph
+                    .get(&id)
+                    .filter(|other| other.verdict.status != Status::Current)
+                    .into_iter()
+                    .flat_map(referred),
+            );
+        }
+        for (group, kind, by, labels) in wanted {
+            let Some(resource) = self.resources.of_kind(group, None, kind).cloned() else { continue };
+            let fields = (by == By::Refusal).then_some("reason=FailedCreate");
+            self.cover(&resource, &namespace, labels, fields);
+        }
+        for id in references {
+            if self.referred.len() >= MOST_REFERENCES
+                || self.referred.contains(&id)
+                || self.index.contains_key(&id)
+            {
+                continue;
+            }
+            self.referred.insert(id.clone());
+            let Some(resource) = self.resources.of_kind(&id.group, None, &id.kind).filter(|r| r.watch) else {
+                continue;
+            };
+            let namespace = resource.namespaced.then_some(&*id.namespace);
+            let spec = Spec::new(resource, namespace).name(&id.name);
+            self.open(spec, Role::Children, vec![id.name.clone()]);
+        }
+    }
+
+    /// Watches a kind in a namespace for explanations: by selectors while there are few, then all of it.
+    fn cover(
+        &mut self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        labels: Option<String>,
+        fields: Option<&str>,
+    ) {
+        if !resource.watch || !resource.list {
+            return;
+        }
+        let key = format!("{} {}", resource.qualified(), fields.unwrap_or_default());
+        let covered = self.covered.entry((key, namespace.to_owned())).or_default();
+        if covered.whole {
+            return;
+        }
+        let labels = labels.filter(|_| covered.selectors.len() < MOST_SELECTORS);
+        match &labels {
+            Some(labels) => {
+                if !covered.selectors.insert(labels.clone()) {
+                    return;
+                }
+            }
+            None => covered.whole = true,
+        }
+        // The targets' own stream may tell it already.
+        let told = self.streams.iter().any(|stream| {
+            !stream.ended
+                && stream.spec.resource == *resource
+                && stream.spec.labels.is_none()
+                && stream.spec.fields.is_none()
+                && stream.spec.namespace.as_deref().is_none_or(|of| *of == *namespace)
+        });
+        if told && fields.is_none() {
+            return;
+        }
+        let mut spec = Spec::new(resource, resource.namespaced.then_some(namespace));
+        spec.labels = labels.map(Into::into);
+        spec.fields = fields.map(Into::into);
+        self.open(spec, Role::Children, Vec::new());
+    }
+
+    fn evidence_on(&self, id: &ObjectId) -> Evidence {
+        self.evidence.get(&(id.group.clone(), id.kind.clone())).copied().flatten().unwrap_or_default()
+    }
+
+    /// Finds out whether a kind has a status, once for each kind.
+    fn ask_for_evidence(&mut self, number: usize) {
+        let Some(target) = self.targets.get(number) else { return };
+        let Some(resource) = target.kind.clone() else { return };
+        let key = (target.id.group.clone(), target.id.kind.clone());
+        if self.evidence.contains_key(&key) {
+            return;
+        }
+        self.evidence.insert(key.clone(), None);
+        let (cluster, to, namespace) =
+            (self.cluster.clone(), self.answer_to.clone(), target.id.namespace.clone());
+        tokio::spawn(async move {
+            let evidence = evidence(&cluster, &resource, &namespace).await;
+            let _gone = to.send(Answer::Evidence(key.0, key.1, evidence)).await;
+        });
+    }
+
+    /// Asks again which kinds there are.
+    fn discover(&mut self) {
+        if self.unknown.is_empty() {
+            self.rediscover = None;
+            return;
+        }
+        let (cluster, to) = (self.cluster.clone(), self.answer_to.clone());
+        tokio::spawn(async move {
+            if let Ok(resources) = cluster.resources().await {
+                let _gone = to.send(Answer::Resources(resources)).await;
+            }
+        });
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        match answer {
+            Answer::Evidence(group, kind, evidence) => {
+                let of_kind =
+                    self.targets.iter().enumerate().filter(|(_, target)| target.id.is(&group, &kind));
+                self.dirty.extend(of_kind.map(|(number, _)| number));
+                self.evidence.insert((group, kind), Some(evidence));
+            }
+            Answer::Resources(resources) => {
+                self.resources = resources;
+                for number in std::mem::take(&mut self.unknown) {
+                    self.kind_appeared(number);
+                }
+                if self.unknown.is_empty() {
+                    self.rediscover = None;
+                }
+            }
+            Answer::Gathered(outcome, causes) => {
+                let report = self.report(outcome, causes);
+                self.events.push_back(Event::Finished(report));
+                self.phase = Phase::Over;
+            }
+        }
+    }
+
+    /// Looks whether the server has the kind of a target now, and watches the target if so.
+    fn kind_appeared(&mut self, number: usize) {
+        let Some(target) = self.targets.get_mut(number) else { return };
+        let Some(resource) = target.name.find(&self.resources).cloned() else {
+            self.unknown.push(number);
+            return;
+        };
+        if !resource.namespaced && !target.id.namespace.is_empty() {
+            self.index.remove(&target.id);
+            target.id.namespace = Box::default();
+            self.index.insert(target.id.clone(), number);
+        }
+        target.kind = Some(Arc::clone(&resource));
+        let namespace = Some(target.id.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let mut spec = Spec::new(&resource, namespace.as_deref());
+        spec.target = true;
+        self.open_each(&spec, &[number]);
+        self.dirty.insert(number);
+    }
+
+    /// The user may not do something: finds another way, or gives up.
+    fn forbidden(&mut self, number: usize, verb: Verb, error: &RequestError) {
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        let (spec, role, names) = (stream.spec.clone(), stream.role, std::mem::take(&mut stream.names));
+        let synced = stream.synced;
+        stream.ended = true;
+        let what = spec.describe();
+        let remedy = |verbs: &str| {
+            let group = if spec.resource.group.is_empty() { "\"\"" } else { &spec.resource.group };
+            format!("a role with {verbs} on {} (API group {group})", spec.resource.plural)
+        };
+        match role {
+            Role::Children | Role::Definitions => {
+                let message = format!(
+                    "can't see {what}, so causes among them are not told: {verb} is forbidden",
+                    verb = verb.as_str()
+                );
+                let remedy = remedy("list and watch");
+                self.tell(message, Some(remedy));
+            }
+            Role::Selection if verb == Verb::Watch => {
+                // It may be listed: then it is, again and again.
+                let mut spec = spec.clone();
+                let mut resource = (*spec.resource).clone();
+                resource.watch = false;
+                spec.resource = Arc::new(resource);
+                let message =
+                    format!("watch is forbidden for {what}: listing them every few seconds instead");
+                let remedy = remedy("list and watch");
+                self.tell(message, Some(remedy));
+                let new = self.open(spec, Role::Selection, Vec::new());
+                self.moved(number, new, synced);
+            }
+            Role::Targets if verb != Verb::Get => {
+                let numbers: Vec<usize> = self.of_stream(number);
+                if spec.fields.is_none() && numbers.len() <= MOST_BY_NAME {
+                    // Roles may name the objects: then each may be watched by its name.
+                    self.open_each(&spec, &numbers);
+                    return;
+                }
+                let message = format!(
+                    "{} is forbidden for {what}: asking for each object every few seconds instead",
+                    verb.as_str()
+                );
+                let remedy = remedy("get, list and watch");
+                self.tell(message, Some(remedy));
+                let new = self.streams.len();
+                let id = u32::try_from(new).unwrap_or(u32::MAX);
+                let task = poll(
+                    self.cluster.clone(),
+                    spec.clone(),
+                    names.clone(),
+                    Arc::clone(&self.judge),
+                    id,
+                    self.sender.clone(),
+                );
+                let task = tokio::spawn(task).abort_handle();
+                self.streams.push(Stream {
+                    spec,
+                    role,
+                    names,
+                    synced: false,
+                    epoch: 0,
+                    down: None,
+                    told_down: false,
+                    ended: false,
+                    task,
+                });
+                self.moved(number, new, synced);
+            }
+            Role::Targets | Role::Selection => {
+                let namespace = match &spec.namespace {
+                    Some(namespace) => format!("namespace {namespace}"),
+                    None => "all namespaces".to_owned(),
+                };
+                let message = format!(
+                    "{} {} in {namespace} is forbidden: {error}",
+                    verb.as_str(),
+                    spec.resource.qualified()
+                );
+                let remedy = remedy(if role == Role::Selection {
+                    "list and watch"
+                } else {
+                    "get, or better get, list and watch"
+                });
+                self.give_up(message, &remedy);
+            }
+        }
+    }
+
+    fn of_stream(&self, number: usize) -> Vec<usize> {
+        let of_stream = self.targets.iter().enumerate().filter(|(_, target)| target.stream == Some(number));
+        of_stream.map(|(number, _)| number).collect()
+    }
+
+    /// Another stream tells what one told before.
+    fn moved(&mut self, from: usize, to: usize, synced: bool) {
+        for number in self.of_stream(from) {
+            self.assign(number, to);
+        }
+        if let Some(stream) = self.streams.get_mut(to) {
+            // What was seen stays seen.
+            stream.synced = synced;
+        }
+    }
+
+    /// Tells of connections that are down for some time, and gives up on a cluster that never answered.
+    fn check_connections(&mut self) {
+        let mut dead = None;
+        let mut told = Vec::new();
+        for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
+            let Some((since, error)) = &stream.down else { continue };
+            if !stream.synced && stream.role != Role::Children && since.elapsed() >= UNREACHABLE_AFTER {
+                dead = Some(format!("can't see {}: {error}", stream.spec.describe()));
+            } else if stream.synced && !stream.told_down && since.elapsed() >= TELL_AFTER {
+                stream.told_down = true;
+                told.push(format!(
+                    "the watch of {} is interrupted ({error}); trying again",
+                    stream.spec.describe()
+                ));
+            }
+        }
+        for message in told {
+            self.tell(message, None);
+        }
+        if let Some(message) = dead {
+            self.give_up(message, "check the address in the kubeconfig, and that the API server runs");
+        }
+    }
+
+    fn tell(&mut self, message: String, remedy: Option<String>) {
+        let notice = Notice { message, remedy };
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice.clone());
+            self.events.push_back(Event::Notice(notice));
+        }
+    }
+
+    fn give_up(&mut self, message: String, remedy: &str) {
+        if self.phase != Phase::Following {
+            return;
+        }
+        self.tell(message, Some(remedy.to_owned()));
+        self.finish(Outcome::Unreachable);
+    }
+
+    /// Ends the wait: what explains it is looked at once more, unless all is well.
+    fn finish(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Settled | Outcome::Unreachable => {
+                let report = self.report(outcome, Vec::new());
+                self.events.push_back(Event::Finished(report));
+                self.phase = Phase::Over;
+            }
+            Outcome::Failed | Outcome::TimedOut | Outcome::Interrupted => {
+                self.phase = Phase::Looking(outcome, Instant::now() + LAST_LOOK);
+            }
+        }
+    }
+
+    /// The caller has had enough: what follows ends with a report on how things stand.
+    pub fn interrupt(&mut self) {
+        match self.phase {
+            Phase::Following => self.finish(Outcome::Interrupted),
+            // Twice: now.
+            Phase::Looking(outcome, _) => self.phase = Phase::Looking(outcome, Instant::now()),
+            Phase::Gathering | Phase::Over => {}
+        }
+    }
+
+    /// The causes of everything that isn't done, with events and logs.
+    pub async fn explain(&mut self) -> Vec<TargetReport> {
+        let now = self.now();
+        let mut reports: Vec<TargetReport> =
+            (0..self.targets.len()).filter_map(|number| self.report_on(number, now, true)).collect();
+        let mut causes: Vec<(Explanation, Vec<Talker>)> = Vec::new();
+        for report in &mut reports {
+            let settled = report.verdict.status == Status::Current;
+            for cause in std::mem::take(&mut report.causes) {
+                if !settled {
+                    let talkers = self.talkers(&cause);
+                    causes.push((cause, talkers));
+                }
+            }
+        }
+        gather(self.cluster.clone(), &mut causes, self.wanted).await;
+        for (cause, _) in causes {
+            let Some(first) = cause.chain.first() else { continue };
+            if let Some(report) = reports.iter_mut().find(|report| report.object == first.object) {
+                report.causes.push(cause);
+            }
+        }
+        reports
+    }
+
+    fn start_gathering(&mut self, outcome: Outcome) {
+        self.phase = Phase::Gathering;
+        let mut causes = Vec::new();
+        let mut numbers = Vec::new();
+        for (number, target) in self.targets.iter().enumerate() {
+            let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
+            let Some(record) = self.graph.get(&target.id).filter(|_| open) else { continue };
+            for cause in explain::causes(&self.graph, record) {
+                let talkers = self.talkers(&cause);
+                causes.push((cause, talkers));
+                numbers.push(number);
+            }
+        }
+        let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
+        tokio::spawn(async move {
+            gather(cluster, &mut causes, wanted).await;
+            let mut by_target: BTreeMap<usize, Vec<Explanation>> = BTreeMap::new();
+            for (number, (cause, _)) in numbers.into_iter().zip(causes) {
+                by_target.entry(number).or_default().push(cause);
+            }
+            let _gone = to.send(Answer::Gathered(outcome, by_target.into_iter().collect())).await;
+        });
+    }
+
+    /// The containers whose logs tell more about a cause.
+    fn talkers(&self, cause: &Explanation) -> Vec<Talker> {
+        let crashed = |step: &crate::report::Step| {
+            let pod = self.graph.get(&step.object).filter(|record| record.id.is("", "Pod"))?;
+            let told = matches!(
+                step.class,
+                Some(FailureClass::Crash | FailureClass::Job | FailureClass::Probe | FailureClass::Other)
+            );
+            let crash = pod.facts.as_ref()?.crashed.first().filter(|_| told)?;
+            Some(Talker { pod: pod.id.clone(), container: crash.container.clone(), previous: crash.previous })
+        };
+        cause.chain.iter().filter_map(crashed).collect()
+    }
+
+    fn report(&self, outcome: Outcome, causes: Vec<(usize, Vec<Explanation>)>) -> Report {
+        let now = self.now();
+        let mut causes: HashMap<usize, Vec<Explanation>> = causes.into_iter().collect();
+        let targets = (0..self.targets.len()).filter_map(|number| {
+            let mut report = self.report_on(number, now, false)?;
+            report.causes = causes.remove(&number).unwrap_or_default();
+            Some(report)
+        });
+        Report {
+            outcome,
+            elapsed: now.elapsed,
+            counts: self.policy.counts(),
+            targets: targets.collect(),
+            notices: self.notices.clone(),
+        }
+    }
+
+    /// How the wait stands, with at most `limit` targets: those that need attention first.
+    #[must_use]
+    pub fn snapshot(&self, limit: usize) -> Snapshot {
+        let now = self.now();
+        let mut order: Vec<(State, &ObjectId, usize)> = self
+            .targets
+            .iter()
+            .enumerate()
+            .filter_map(|(number, target)| Some((self.policy.state(number)?, &target.id, number)))
+            .collect();
+        order.sort_unstable();
+        order.truncate(limit);
+        let (targets, branches) = order
+            .into_iter()
+            .filter_map(|(state, _, number)| {
+                let open = matches!(state, State::Failed | State::Waiting);
+                let report = self.report_on(number, now, open)?;
+                let branch = self.branch(&report.object, false);
+                Some((report, branch))
+            })
+            .unzip();
+        Snapshot {
+            elapsed: now.elapsed,
+            timeout: self.limits.timeout,
+            synced: self.told_synced,
+            counts: self.policy.counts(),
+            targets,
+            branches,
+        }
+    }
+
+    /// The targets, each with what belongs to it. `all`: with what is Current.
+    #[must_use]
+    pub fn branches(&self, all: bool) -> Vec<Branch> {
+        let followed =
+            self.targets.iter().enumerate().filter(|(number, _)| self.policy.state(*number).is_some());
+        followed.map(|(_, target)| self.branch(&target.id, all)).collect()
+    }
+
+    fn branch(&self, id: &ObjectId, all: bool) -> Branch {
+        match self.graph.get(id) {
+            Some(record) => explain::branch(&self.graph, record, all),
+            None => Branch {
+                object: id.clone(),
+                link: "",
+                verdict: not_found(),
+                created: None,
+                children: Vec::new(),
+                hidden: 0,
+            },
+        }
+    }
+
+    /// How many targets are in which state.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.policy.counts()
+    }
+
+    /// What the user should know about the wait itself, so far.
+    #[must_use]
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// The cluster that is asked.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+/// What an object refers to, as ids.
+fn referred(record: &Record) -> Vec<ObjectId> {
+    let refs = record.facts.iter().flat_map(|facts| &facts.refs);
+    refs.map(|r| {
+        let cluster =
+            matches!(&*r.kind, "PersistentVolume" | "StorageClass" | "IngressClass" | "GatewayClass");
+        let namespace = if cluster { "" } else { r.namespace.as_deref().unwrap_or(&record.id.namespace) };
+        ObjectId::new(&*r.group, &*r.kind, namespace, &*r.name)
+    })
+    .collect()
+}
+
+/// Whether so many objects among all of their kind are cheaper to watch one by one.
+async fn by_name(cluster: &Cluster, spec: &Spec, count: usize) -> bool {
+    if count <= FEW {
+        return true;
+    }
+    if count > MOST_BY_NAME {
+        return false;
+    }
+    let path = format!("{}?limit=1", spec.resource.path(spec.namespace.as_deref(), None));
+    let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+    // If nobody may list them, each may be watched all the same.
+    let Ok(bytes) = cluster.fetch(Verb::List, http::Method::GET, &path, partial, None).await else {
+        return true;
+    };
+    let remaining = kstatus::Object::parse(&bytes)
+        .ok()
+        .and_then(|list| list.root().get("metadata")?.get("remainingItemCount")?.as_int())
+        .and_then(|count| usize::try_from(count).ok())
+        .unwrap_or(0);
+    remaining > 500 && remaining > 10 * count
+}
+
+/// Whether a kind has a status, as its definition and other objects of it tell.
+async fn evidence(cluster: &Cluster, resource: &Resource, namespace: &str) -> Evidence {
+    let path = format!(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
+        resource.plural, resource.group
+    );
+    if let Ok(definition) = cluster.get(Verb::Get, &path).await
+        && declares_status(&definition, &resource.version) == Some(false)
+    {
+        return Evidence::NoStatusDeclared;
+    }
+    let everywhere = format!("{}?limit=50", resource.path(None, None));
+    let here = format!("{}?limit=50", resource.path(Some(namespace), None));
+    for path in [everywhere, here] {
+        let Ok(list) = cluster.get(Verb::List, &path).await else { continue };
+        let mut reports = false;
+        let mut items = crate::wire::Items::default();
+        let each = |item: &[u8]| {
+            let status = kstatus::Object::parse(item)
+                .ok()
+                .and_then(|o| Some(o.root().get("status")?.members().next().is_some()));
+            reports |= status == Some(true);
+        };
+        if items.push(&list, each).is_ok() {
+            return if reports { Evidence::OthersReport } else { Evidence::NobodyReports };
+        }
+    }
+    Evidence::NobodyReports
+}
+
+/// Whether a definition declares a status for a version.
+fn declares_status(definition: &[u8], version: &str) -> Option<bool> {
+    let definition = kstatus::Object::parse(definition).ok()?;
+    let versions = definition.root().get("spec")?.get("versions")?;
+    let version = versions.elements().find(|v| v.get("name").is_some_and(|name| name.is(version)))?;
+    let subresource = version.get("subresources").and_then(|s| s.get("status")).is_some();
+    let schema = version.get("schema").and_then(|schema| schema.get("openAPIV3Schema"));
+    let properties = schema.and_then(|schema| schema.get("properties"));
+    // A schema that keeps what it does not know may hold a status, too.
+    let keeps =
+        schema.and_then(|s| s.get("x-kubernetes-preserve-unknown-fields")).and_then(kstatus::Node::as_bool);
+    Some(subresource || properties.is_some_and(|p| p.get("status").is_some()) || keeps == Some(true))
+}
