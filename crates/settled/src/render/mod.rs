@@ -3,6 +3,7 @@
 //! The workers write a row's body; the calling thread, which alone knows the row's place in its source, its head.
 
 mod envelope;
+pub(crate) mod explain;
 mod json;
 pub(crate) mod table;
 mod yaml;
