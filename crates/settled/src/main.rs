@@ -12,6 +12,7 @@ mod live;
 mod names;
 mod output;
 mod pipeline;
+mod progress;
 mod render;
 mod row;
 mod rules;

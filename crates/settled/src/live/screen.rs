@@ -95,14 +95,22 @@ impl<W: Write> Screen<W> {
         self.write(&frame)
     }
 
-    /// Takes the rows away. The cursor is where they began, and can be seen.
-    pub(crate) fn close(&mut self) -> io::Result<()> {
-        if !self.open {
-            return Ok(());
+    /// Takes the rows away, and prints lines where they began. The cursor is behind them, and can be seen.
+    pub(crate) fn close(&mut self, above: &[String]) -> io::Result<()> {
+        let mut end = String::new();
+        if self.open {
+            end = format!("\r{ERASE_TO_END_OF_SCREEN}");
+        }
+        for line in above {
+            end.push_str(line);
+            end.push_str("\r\n");
+        }
+        if self.open {
+            end.push_str(SHOW_CURSOR);
         }
         self.open = false;
         self.drawn.clear();
-        self.write(&format!("\r{ERASE_TO_END_OF_SCREEN}{SHOW_CURSOR}"))
+        if end.is_empty() { Ok(()) } else { self.write(&end) }
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
@@ -113,7 +121,7 @@ impl<W: Write> Screen<W> {
 
 impl<W: Write> Drop for Screen<W> {
     fn drop(&mut self) {
-        self.close().ok();
+        self.close(&[]).ok();
     }
 }
 
@@ -226,7 +234,7 @@ mod tests {
         assert_eq!(seen.draw(&[], &scenes::rollout(2)), 0);
         // Only the time has: the other rows are not written again.
         assert!(seen.draw(&[], &scenes::rollout(3)) < 150);
-        seen.screen.close().unwrap();
+        seen.screen.close(&[]).unwrap();
         seen.flush();
         assert!(!seen.terminal.screen().hide_cursor());
         assert_snapshot!(seen.contents(), @"

@@ -12,7 +12,7 @@ use settled_tracker::{Branch, Snapshot, State, TargetReport};
 use crate::duration;
 use crate::names::Names;
 use crate::render::explain;
-use crate::style;
+use crate::style::{self, Palette};
 use crate::text;
 
 /// Signs of life, one per frame.
@@ -289,8 +289,7 @@ fn fitted(mut parts: Vec<Part>, width: usize) -> Vec<Part> {
 }
 
 /// The line that stays when a target changes its state for good, or back.
-pub(crate) fn finished(target: &TargetReport, names: &Names, elapsed: Duration) -> String {
-    let palette = crate::style::Palette::stderr();
+pub(crate) fn finished(target: &TargetReport, names: &Names, elapsed: Duration, palette: Palette) -> String {
     let mark = palette.state(target.state, style::mark(target.state));
     let name = names.name(&target.object);
     let time = duration::elapsed(elapsed);

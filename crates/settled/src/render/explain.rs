@@ -12,7 +12,7 @@ use crate::style::{self, Palette};
 use crate::text;
 
 /// How many lines a message may take where the width is limited.
-const MESSAGE_LINES_MAX: usize = 4;
+const MESSAGE_LINES_MAX: usize = 8;
 /// How many lines an event may take there.
 const EVENT_LINES_MAX: usize = 2;
 /// How many causes of one object are told.
