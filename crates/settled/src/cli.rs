@@ -1,5 +1,7 @@
 //! The arguments.
 
+pub(crate) mod live;
+
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -124,6 +126,11 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Wait(live::WaitArgs),
+    Why(live::WhyArgs),
+    Tree(live::TreeArgs),
+    Events(live::EventsArgs),
+    Apply(live::ApplyArgs),
     Status(StatusArgs),
     Augment(AugmentArgs),
     Rules(RulesArgs),

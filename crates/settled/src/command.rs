@@ -39,6 +39,9 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
     };
     style::choose(cli.color);
     match &cli.command {
+        Command::Wait(_) | Command::Why(_) | Command::Tree(_) | Command::Events(_) | Command::Apply(_) => {
+            Err(CommandError::usage("not yet"))
+        }
         Command::Status(args) => status::run(args),
         Command::Augment(args) => augment::run(args),
         Command::Rules(args) => rules::run(args),

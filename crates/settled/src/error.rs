@@ -28,12 +28,15 @@ pub(crate) enum ErrorKind {
     Input,
     /// The output can't be written.
     Output,
+    /// The cluster can't be reached, or a permission is missing.
+    Cluster,
 }
 
 impl ErrorKind {
     fn exit_code(self) -> u8 {
         match self {
             Self::Usage | Self::Input | Self::Output => 2,
+            Self::Cluster => 4,
         }
     }
 }
@@ -62,8 +65,17 @@ impl CommandError {
         error
     }
 
+    pub(crate) fn cluster(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Cluster, message)
+    }
+
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None, details: Vec::new(), hints: Vec::new() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {

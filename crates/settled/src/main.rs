@@ -3,19 +3,26 @@
 mod augment;
 mod cli;
 mod command;
+mod duration;
 mod error;
 mod filter;
 mod generate;
 mod inputs;
+mod live;
+mod names;
 mod output;
 mod pipeline;
+mod progress;
 mod render;
 mod row;
 mod rules;
+#[cfg(test)]
+mod scenes;
 mod serve;
 mod sort;
 mod status;
 mod style;
+mod targets;
 mod text;
 
 use std::process::ExitCode;

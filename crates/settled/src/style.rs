@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use anstream::ColorChoice;
 use anstyle::{AnsiColor, Style};
 use kstatus::Status;
+use settled_tracker::State;
 
 use crate::cli::Color;
 
@@ -22,6 +23,12 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
+    /// Never any colours: for files.
+    pub(crate) const NONE: Self = Self { enabled: false };
+
+    #[cfg(test)]
+    pub(crate) const ALL: Self = Self { enabled: true };
+
     /// For standard output: colours on a terminal, unless `NO_COLOR` or `--color` says otherwise.
     pub(crate) fn stdout() -> Self {
         Self::new(anstream::AutoStream::choice(&std::io::stdout()))
@@ -57,6 +64,21 @@ impl Palette {
         self.paint(Style::new().bold(), text)
     }
 
+    /// What is of minor interest.
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.paint(DIM, text)
+    }
+
+    /// What could become a problem.
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.paint(AnsiColor::Yellow.on_default().bold(), text)
+    }
+
+    /// How a wait stands with an object.
+    pub(crate) fn state(self, state: State, text: &str) -> String {
+        self.paint(state_style(state), text)
+    }
+
     /// What is missing, in a comparison.
     pub(crate) fn removed(self, text: &str) -> String {
         self.paint(AnsiColor::Red.on_default(), text)
@@ -77,7 +99,28 @@ impl Palette {
     }
 }
 
-fn status_style(status: Status) -> Style {
+pub(crate) const DIM: Style = Style::new().effects(anstyle::Effects::DIMMED);
+
+/// The sign for how a wait stands with an object: it says the same as the colour.
+pub(crate) fn mark(state: State) -> &'static str {
+    match state {
+        State::Failed => "✗",
+        State::Waiting => "•",
+        State::Done => "✓",
+        State::Skipped => "-",
+    }
+}
+
+pub(crate) fn state_style(state: State) -> Style {
+    match state {
+        State::Failed => AnsiColor::Red.on_default().bold(),
+        State::Waiting => AnsiColor::Cyan.on_default(),
+        State::Done => AnsiColor::Green.on_default(),
+        State::Skipped => DIM,
+    }
+}
+
+pub(crate) fn status_style(status: Status) -> Style {
     match status {
         Status::Failed => AnsiColor::Red.on_default().bold(),
         Status::Unknown | Status::NotFound => AnsiColor::Magenta.on_default(),

@@ -3,16 +3,40 @@
 //! The workers write a row's body; the calling thread, which alone knows the row's place in its source, its head.
 
 mod envelope;
+pub(crate) mod explain;
+pub(crate) mod github;
 mod json;
+pub(crate) mod junit;
 pub(crate) mod table;
+pub(crate) mod timeline;
+pub(crate) mod tree;
 mod yaml;
 
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
 use kstatus::Verdict;
+use settled_tracker::{ObjectId, Report};
 
 pub(crate) use envelope::Envelope;
 pub(crate) use table::{Measure, Table};
 
+use crate::names::Names;
 use crate::row::Identity;
+
+pub(crate) use json::escape_controls;
+
+/// A wait that is over, for what is written at its end.
+#[derive(Debug)]
+pub(crate) struct Ending<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) names: Names,
+    /// When each of the targets that are done or failed became so, counted from the beginning of the wait.
+    pub(crate) times: &'a HashMap<ObjectId, Duration>,
+    /// The end.
+    pub(crate) now: Timestamp,
+}
 
 /// The forms that rows can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,577 @@
+//! The arguments of what looks at clusters: `wait`, `why`, `tree`, `events`, `apply`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use kstatus::FailureClass;
+
+use super::RuleArgs;
+use crate::duration;
+
+const WAIT_HELP_AFTER: &str = "\
+Examples:
+  settled wait -f k8s/                        all objects of a folder
+  kubectl apply -f k8s/ -o yaml | settled wait -f -
+                                              exactly what was just applied
+  settled wait deploy/web sts/db -n shop --stable 10s
+                                              by name, and still so after 10 s
+  settled wait pods -l app=web --for=condition=Ready --timeout=60s
+                                              as with kubectl wait
+  settled wait --release helm/shop --report junit=wait.xml
+                                              a release, with a file for CI
+
+What to wait for (--for, repeatable; all of them must be met):
+  ready                    done at its latest generation (the default)
+  current                  the same, by the object's own status alone
+  failed                   it has failed
+  create, delete           it exists, it is gone
+  condition=NAME[=VALUE]   a condition of its status
+  jsonpath=EXPR[=VALUE]    a value in it
+  cel=EXPR                 an expression over the object, `self`
+  any(A, B), all(A, B)     one of them, all of them
+
+Failure classes (--fail-fast, --grace):
+  image crash configuration quota scheduling probe deadline job storage network
+  deletion other
+
+Output formats:
+  text    a live view on a terminal, a line per change elsewhere, and at the end
+          why it isn't done; all of it on standard error. Objects that meet
+          kubectl's conditions are named on standard output, as kubectl does
+  name    only the names of objects that are done, on standard output
+  json    the result as one object, at the end
+  jsonl   a JSON object per event, as it happens
+  junit   a test case per object, at the end
+  github  annotations and a step summary for GitHub Actions, at the end
+
+Exit codes:
+  0    everything is as it was waited for
+  1    something has failed
+  2    wrong arguments, or unreadable input
+  3    the time is over
+  4    the cluster can't be reached, or a permission is missing
+  130  interrupted";
+
+const WHY_HELP_AFTER: &str = "\
+Examples:
+  settled why deploy/web                      the chain down to the root cause
+  settled why deploy -n shop                  all that is not done
+  settled why --release helm/shop -o json     for programs
+
+Exit codes:
+  0  all of it is done
+  1  something has failed
+  2  wrong arguments, or unreadable input
+  3  not settled yet
+  4  the cluster can't be reached, or a permission is missing";
+
+const TREE_HELP_AFTER: &str = "\
+Examples:
+  settled tree deploy/web                     what belongs to it, how it is
+  settled tree deploy/web --full              what is Current as well
+  settled tree -f k8s/ --watch                again at each change
+
+Exit codes:
+  0  all of it is done
+  1  something has failed
+  2  wrong arguments, or unreadable input
+  3  not settled yet
+  4  the cluster can't be reached, or a permission is missing";
+
+const EVENTS_HELP_AFTER: &str = "\
+Examples:
+  settled events deploy/web                   of it, its ReplicaSets, its Pods
+  settled events deploy/web --warnings        only what went wrong";
+
+const APPLY_HELP_AFTER: &str = "\
+Examples:
+  settled apply -f k8s/                       apply, and say what changed
+  settled apply -f k8s/ --wait --timeout 10m  apply, then wait until it is done
+  settled apply -f k8s/ --dry-run=server      what would change
+
+CustomResourceDefinitions and Namespaces are applied first, and awaited before
+the rest. Nothing is ever deleted.
+
+Exit codes:
+  0    applied; with --wait: everything is done
+  1    an object was refused; with --wait: something has failed
+  2    wrong arguments, or unreadable input
+  3    with --wait: the time is over
+  4    the cluster can't be reached, or a permission is missing
+  130  interrupted";
+
+/// Wait until objects of a cluster are done; stop as soon as they can't get done, and say why
+///
+/// Watches all of them at once, takes no status older than their latest generation for an answer, and ends the moment
+/// the last one is done.
+#[derive(Args, Debug)]
+#[command(after_help = WAIT_HELP_AFTER)]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
+
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+
+    #[command(flatten)]
+    pub(crate) evidence: EvidenceArgs,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    pub(crate) output: WaitOutput,
+
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// Explain why objects of a cluster aren't done: the chain down to the root cause, events, logs, what to check next
+#[derive(Args, Debug)]
+#[command(after_help = WHY_HELP_AFTER)]
+pub(crate) struct WhyArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
+
+    #[command(flatten)]
+    pub(crate) evidence: EvidenceArgs,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    pub(crate) output: TextOrJson,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// Show objects of a cluster and all that belongs to them, with the status of each
+#[derive(Args, Debug)]
+#[command(after_help = TREE_HELP_AFTER)]
+pub(crate) struct TreeArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
+
+    /// Show what is Current below something that is done, too
+    #[arg(long, help_heading = "Output")]
+    pub(crate) full: bool,
+
+    /// Show it again whenever it changes, until Ctrl-C
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) watch: bool,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    pub(crate) output: TextOrJson,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// Show the events of objects and of all that belongs to them, in the order of time
+#[derive(Args, Debug)]
+#[command(after_help = EVENTS_HELP_AFTER)]
+pub(crate) struct EventsArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
+
+    /// Only events of the type Warning
+    #[arg(long, help_heading = "Output")]
+    pub(crate) warnings: bool,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    pub(crate) output: TextOrJson,
+}
+
+/// Apply objects to a cluster (server-side), in the right order, and wait for them if asked to
+#[derive(Args, Debug)]
+#[command(after_help = APPLY_HELP_AFTER)]
+pub(crate) struct ApplyArgs {
+    /// Apply this file, all of this folder, or standard input if `-` (can be repeated)
+    #[arg(
+        short = 'f', long = "filename", value_name = "FILE|DIR|-", num_args = 1.., action = ArgAction::Append,
+        required = true, value_hint = ValueHint::AnyPath, help_heading = "Input"
+    )]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The namespace of objects that name none [default: the context's]
+    #[arg(short, long, value_name = "NAMESPACE", help_heading = "Input")]
+    pub(crate) namespace: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+
+    /// Wait for all of it afterwards, as `settled wait` does
+    #[arg(long, help_heading = "Apply")]
+    pub(crate) wait: bool,
+
+    /// Let the server check everything and store nothing
+    #[arg(long, value_name = "WHERE", default_value = "none", help_heading = "Apply")]
+    pub(crate) dry_run: DryRun,
+
+    /// Take over fields that others own
+    #[arg(long, help_heading = "Apply")]
+    pub(crate) force_conflicts: bool,
+
+    /// Who owns the fields that are applied
+    #[arg(long, value_name = "NAME", default_value = "settled", help_heading = "Apply")]
+    pub(crate) field_manager: String,
+
+    /// `no` is all that there is: nothing is deleted
+    #[arg(long, value_name = "no", default_value = "no", value_parser = ["no", "false"], help_heading = "Apply", hide = true)]
+    pub(crate) prune: String,
+
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+
+    #[command(flatten)]
+    pub(crate) evidence: EvidenceArgs,
+
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
+    pub(crate) output: WaitOutput,
+
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// Which objects: the same for every command that looks at a cluster.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Targets")]
+pub(crate) struct TargetArgs {
+    /// TYPE/NAME..., TYPE NAME..., or TYPE[,TYPE] with -l, --field-selector or --all
+    #[arg(value_name = "TYPE/NAME")]
+    pub(crate) names: Vec<String>,
+
+    /// The objects in this file, all of this folder, or standard input if `-` (can be repeated)
+    #[arg(
+        short = 'f', long = "filename", value_name = "FILE|DIR|-", num_args = 1.., action = ArgAction::Append,
+        value_hint = ValueHint::AnyPath
+    )]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The namespace [default: the context's]
+    #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    pub(crate) namespace: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+}
+
+/// Objects that are not named one by one.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Targets")]
+pub(crate) struct SelectArgs {
+    /// Objects with these labels, such as `app=web,tier!=cache`
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+
+    /// Objects with these fields, such as `metadata.name=web`
+    #[arg(long, value_name = "SELECTOR")]
+    pub(crate) field_selector: Option<String>,
+
+    /// All objects of the type
+    #[arg(long, conflicts_with_all = ["selector", "field_selector"])]
+    pub(crate) all: bool,
+
+    /// In all namespaces
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+
+    /// All objects of a release (can be repeated): `helm/NAME`, Flux' `kustomization/NAME` and `helmrelease/NAME`, Argo
+    /// CD's `application/NAME`, cli-utils' `inventory/NAME`, `applyset/NAME`
+    #[arg(long = "release", value_name = "TYPE/NAME")]
+    pub(crate) releases: Vec<Release>,
+}
+
+/// Which cluster, and who asks.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct ClusterArgs {
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+
+    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the Pod's own account]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Ask as this user, if that is allowed
+    #[arg(long = "as", value_name = "USER")]
+    pub(crate) as_user: Option<String>,
+
+    /// Ask as a member of this group (can be repeated)
+    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
+    pub(crate) as_groups: Vec<String>,
+}
+
+/// When a wait ends, and how.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Waiting")]
+pub(crate) struct PolicyArgs {
+    /// What to wait for; see below (can be repeated: all of them) [default: ready]
+    #[arg(long = "for", value_name = "CONDITION")]
+    pub(crate) conditions: Vec<String>,
+
+    /// When to give up; 0 checks once, a negative time is a week
+    #[arg(long, value_name = "DURATION", default_value = "5m", allow_hyphen_values = true,
+        value_parser = duration::parse_timeout)]
+    pub(crate) timeout: Duration,
+
+    /// When to give up on one object, counted from when it was first seen
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) target_timeout: Option<Duration>,
+
+    /// How long everything must stay done before it counts
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    pub(crate) stable: Duration,
+
+    /// End at the first failure of these classes, separated by commas; without any: of all [default: all]
+    #[arg(long, value_name = "CLASSES", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+        value_parser = Classes::from_str)]
+    pub(crate) fail_fast: Option<Classes>,
+
+    /// Wait for all others even if something has failed
+    #[arg(long, conflicts_with = "fail_fast")]
+    pub(crate) no_fail_fast: bool,
+
+    /// How long a failure of a class may last before it counts, such as `image=1m` (can be repeated)
+    #[arg(long = "grace", value_name = "CLASS=DURATION", value_delimiter = ',', value_parser = grace)]
+    pub(crate) graces: Vec<(FailureClass, Duration)>,
+
+    /// What an object is that doesn't exist, or is deleted meanwhile
+    #[arg(long, value_name = "WHAT", default_value = "wait")]
+    pub(crate) on_missing: OnMissing,
+}
+
+/// What is gathered for explanations.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Explanation")]
+pub(crate) struct EvidenceArgs {
+    /// How many of the last lines of crashed containers are shown
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) logs: u16,
+
+    /// Read no logs
+    #[arg(long, conflicts_with = "logs")]
+    pub(crate) no_logs: bool,
+}
+
+impl EvidenceArgs {
+    /// How many lines of logs are wanted.
+    pub(crate) fn log_lines(&self) -> usize {
+        if self.no_logs { 0 } else { usize::from(self.logs) }
+    }
+}
+
+/// How a wait is shown, besides its format.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ShowArgs {
+    /// Write another format to a file, too (can be repeated): `junit=FILE`, `github=FILE`, `jsonl=FILE`, `json=FILE`
+    #[arg(long = "report", value_name = "FORMAT=FILE")]
+    pub(crate) reports: Vec<ReportFile>,
+
+    /// Lines instead of the live view, on a terminal too
+    #[arg(long)]
+    pub(crate) plain: bool,
+
+    /// Print nothing but errors, for the exit code
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// Failure classes as they are listed in an argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Classes(pub(crate) Vec<FailureClass>);
+
+impl FromStr for Classes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(FailureClass::ALL.to_vec()));
+        }
+        let classes: Result<Vec<FailureClass>, _> = text.split(',').map(|name| name.trim().parse()).collect();
+        classes.map(Self).map_err(|error| error.to_string())
+    }
+}
+
+fn grace(text: &str) -> Result<(FailureClass, Duration), String> {
+    let (class, time) = text.split_once('=').ok_or("write CLASS=DURATION, such as image=1m")?;
+    Ok((class.parse().map_err(|error: kstatus::UnknownName| error.to_string())?, duration::parse(time)?))
+}
+
+/// A release: which tool keeps it, and its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub(crate) kind: ReleaseKind,
+    pub(crate) name: String,
+}
+
+/// What lists the objects of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReleaseKind {
+    /// The Secret that Helm keeps.
+    Helm,
+    /// The inventory in the status of Flux' Kustomization.
+    Kustomization,
+    /// The inventory in the status of Flux' HelmRelease.
+    HelmRelease,
+    /// The resources in the status of Argo CD's Application.
+    Application,
+    /// The ConfigMap of cli-utils, kpt and others.
+    Inventory,
+    /// An ApplySet of kubectl.
+    ApplySet,
+}
+
+const RELEASE_KINDS: [(&str, ReleaseKind); 8] = [
+    ("helm", ReleaseKind::Helm),
+    ("kustomization", ReleaseKind::Kustomization),
+    ("ks", ReleaseKind::Kustomization),
+    ("helmrelease", ReleaseKind::HelmRelease),
+    ("hr", ReleaseKind::HelmRelease),
+    ("application", ReleaseKind::Application),
+    ("inventory", ReleaseKind::Inventory),
+    ("applyset", ReleaseKind::ApplySet),
+];
+
+impl FromStr for Release {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = "helm/NAME, kustomization/NAME, helmrelease/NAME, application/NAME, inventory/NAME and applyset/NAME";
+        let wrong = || format!("known are {known}");
+        let (kind, name) = text.split_once('/').ok_or_else(wrong)?;
+        let (_, kind) =
+            RELEASE_KINDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(kind)).ok_or_else(wrong)?;
+        if name.is_empty() || name.contains('/') {
+            return Err(wrong());
+        }
+        Ok(Self { kind: *kind, name: name.to_owned() })
+    }
+}
+
+/// A format, and the file that gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReportFile {
+    pub(crate) format: ReportFormat,
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportFormat {
+    Junit,
+    Github,
+    Jsonl,
+    Json,
+}
+
+impl FromStr for ReportFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write junit=FILE, github=FILE, jsonl=FILE or json=FILE".to_owned();
+        let (format, path) = text.split_once('=').ok_or_else(wrong)?;
+        let format = match format {
+            "junit" => ReportFormat::Junit,
+            "github" => ReportFormat::Github,
+            "jsonl" => ReportFormat::Jsonl,
+            "json" => ReportFormat::Json,
+            _ => return Err(wrong()),
+        };
+        if path.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self { format, path: path.into() })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitOutput {
+    Text,
+    Name,
+    Json,
+    Jsonl,
+    Junit,
+    Github,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOrJson {
+    Text,
+    Json,
+}
+
+/// Whether something is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DryRun {
+    /// It is
+    None,
+    /// The server only checks
+    Server,
+}
+
+/// What an object is that isn't there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnMissing {
+    /// Not there yet
+    Wait,
+    /// Failed
+    Fail,
+    /// Done
+    Done,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_name_their_tool() {
+        let check = |text: &str, expected: Option<(ReleaseKind, &str)>| {
+            let release = text.parse::<Release>().ok();
+            assert_eq!(
+                release,
+                expected.map(|(kind, name)| Release { kind, name: name.to_owned() }),
+                "{text}"
+            );
+        };
+        check("helm/shop", Some((ReleaseKind::Helm, "shop")));
+        check("Kustomization/apps", Some((ReleaseKind::Kustomization, "apps")));
+        check("hr/apps", Some((ReleaseKind::HelmRelease, "apps")));
+        check("shop", None);
+        check("helm/", None);
+        check("helm/a/b", None);
+        check("nelm/shop", None);
+    }
+
+    #[test]
+    fn lists_of_classes_and_graces() {
+        assert_eq!("image, crash".parse(), Ok(Classes(vec![FailureClass::Image, FailureClass::Crash])));
+        assert_eq!("all".parse::<Classes>().unwrap().0.len(), FailureClass::ALL.len());
+        assert!("images".parse::<Classes>().unwrap_err().contains("known are image"));
+        assert_eq!(grace("image=1m"), Ok((FailureClass::Image, Duration::from_secs(60))));
+        assert!(grace("image").is_err());
+        assert!(grace("image=-1s").is_err());
+    }
+
+    #[test]
+    fn reports_name_a_format_and_a_file() {
+        let report = "junit=out/a=b.xml".parse::<ReportFile>().unwrap();
+        assert_eq!((report.format, report.path), (ReportFormat::Junit, "out/a=b.xml".into()));
+        for wrong in ["junit", "junit=", "xml=a", "=a"] {
+            assert!(wrong.parse::<ReportFile>().is_err(), "{wrong}");
+        }
+    }
+}

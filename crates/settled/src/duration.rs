@@ -1,0 +1,170 @@
+//! Durations as kubectl's options take them, and as people read them.
+
+use std::time::Duration;
+
+/// What a negative timeout means, as for `kubectl wait`: a week.
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The units of Go's `time.ParseDuration`, in nanoseconds.
+const UNITS: [(&str, u128); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Reads `30s`, `1m30s`, `1.5h`, `0`: what Go's `time.ParseDuration` reads, unless it is negative.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || "no duration such as 30s, 5m or 1h30m".to_owned();
+    match signed(text).ok_or_else(wrong)? {
+        (false, duration) => Ok(duration),
+        (true, duration) if duration.is_zero() => Ok(duration),
+        (true, _) => Err("a duration that is not negative is needed".to_owned()),
+    }
+}
+
+/// As [`parse`], where a negative duration is a week.
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let wrong = || "no duration such as 30s, 5m or 1h30m; 0 checks once, -1s waits a week".to_owned();
+    match signed(text).ok_or_else(wrong)? {
+        (true, duration) if !duration.is_zero() => Ok(WEEK),
+        (_, duration) => Ok(duration),
+    }
+}
+
+/// Whether it is negative, and how long it is.
+fn signed(text: &str) -> Option<(bool, Duration)> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some((negative, Duration::ZERO));
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut nanos: u128 = 0;
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(number_end);
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        let (_, size) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return None;
+        }
+        let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        nanos = nanos.checked_add(whole.checked_mul(*size)?)?;
+        // More digits than nanoseconds have say nothing.
+        let digits = fraction.get(..fraction.len().min(18))?;
+        if !digits.is_empty() {
+            let scale = 10_u128.pow(u32::try_from(digits.len()).ok()?);
+            nanos = nanos.checked_add(digits.parse::<u128>().ok()?.checked_mul(*size)? / scale)?;
+        }
+        rest = tail;
+    }
+    // As far as Go's go: 292 years.
+    let nanos = u64::try_from(nanos).ok().filter(|nanos| i64::try_from(*nanos).is_ok())?;
+    Some((negative, Duration::from_nanos(nanos)))
+}
+
+/// How long something has been so, in at most two units, as `kubectl get` prints ages: `45s`, `3m20s`, `2d`.
+pub(crate) fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    let two = |large: u64, unit: char, small: u64, small_unit: char| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit}{small}{small_unit}"),
+    };
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 => two(minutes, 'm', seconds % 60, 's'),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
+        _ => format!("{days}d"),
+    }
+}
+
+/// How long a wait has lasted: `12.3s`, and `2m05s` once it is long.
+pub(crate) fn elapsed(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}.{}s", duration.subsec_millis() / 100),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m{:02}s", seconds / 3600, seconds / 60 % 60, seconds % 60),
+    }
+}
+
+/// As [`elapsed`], in whole seconds: what changes once a second.
+pub(crate) fn clock(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        _ => elapsed(duration),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_gos() {
+        let check = |text: &str, expected: Option<u64>| {
+            assert_eq!(parse(text).ok(), expected.map(Duration::from_millis), "{text}");
+        };
+        check("0", Some(0));
+        check("-0", Some(0));
+        check("30s", Some(30_000));
+        check("1m30s", Some(90_000));
+        check("1.5h", Some(5_400_000));
+        check(".5s", Some(500));
+        check("1.s", Some(1_000));
+        check("+2ms", Some(2));
+        assert_eq!(parse("1500us"), Ok(Duration::from_micros(1500)));
+        for wrong in ["", "-", "5", "s", ".", ".s", "1x", "1..5s", "1 s", "-1s", "9999999999h", "1s ", "∞"]
+        {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_negative_timeout_is_a_week() {
+        assert_eq!(parse_timeout("-1s"), Ok(WEEK));
+        assert_eq!(parse_timeout("-0s"), Ok(Duration::ZERO));
+        assert_eq!(parse_timeout("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_timeout("90s"), Ok(Duration::from_secs(90)));
+        assert!(parse_timeout("never").is_err());
+    }
+
+    #[test]
+    fn ages_have_at_most_two_units() {
+        let check = |seconds: u64, expected: &str| assert_eq!(age(Duration::from_secs(seconds)), expected);
+        check(0, "0s");
+        check(119, "119s");
+        check(120, "2m");
+        check(200, "3m20s");
+        check(3599, "59m");
+        check(10_860, "3h1m");
+        check(86_400, "24h");
+        check(180_000, "2d2h");
+        check(1_000_000, "11d");
+    }
+
+    #[test]
+    fn elapsed_time_has_a_tenth_of_a_second_at_first() {
+        let check =
+            |millis: u64, expected: &str| assert_eq!(elapsed(Duration::from_millis(millis)), expected);
+        check(0, "0.0s");
+        check(12_399, "12.3s");
+        check(65_000, "1m05s");
+        check(3_661_000, "1h01m01s");
+    }
+}

@@ -1,0 +1,78 @@
+//! What objects are called.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use settled_tracker::ObjectId;
+
+use crate::text;
+
+/// Calls objects by kind and name, and by their namespace where there is more than one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// The first namespace that was seen; objects of the cluster have none and don't count.
+    only: Option<Box<str>>,
+    many: bool,
+}
+
+impl Names {
+    /// Of all these objects.
+    pub(crate) fn of<'a>(objects: impl IntoIterator<Item = &'a ObjectId>) -> Self {
+        let mut names = Self::default();
+        objects.into_iter().for_each(|object| names.see(object));
+        names
+    }
+
+    /// Takes one more object into account.
+    pub(crate) fn see(&mut self, object: &ObjectId) {
+        if object.namespace.is_empty() {
+            return;
+        }
+        match &self.only {
+            None => self.only = Some(object.namespace.clone()),
+            Some(only) => self.many |= *only != object.namespace,
+        }
+    }
+
+    /// The namespace that all have in common.
+    pub(crate) fn namespace(&self) -> Option<String> {
+        self.only.as_deref().filter(|_| !self.many).map(text::clean)
+    }
+
+    /// `Deployment/web`, or `Deployment/web in shop`.
+    pub(crate) fn name(&self, object: &ObjectId) -> String {
+        let known =
+            object.namespace.is_empty() || (!self.many && self.only.as_ref() == Some(&object.namespace));
+        let mut name = text::clean(&object.to_string());
+        if !known {
+            name.push_str(" in ");
+            text::push_clean(&mut name, &object.namespace);
+        }
+        name
+    }
+}
+
+/// How long ago that was; nothing is ever in the future.
+pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_that_all_share_goes_without_saying() {
+        let web = ObjectId::new("apps", "Deployment", "shop", "web");
+        let node = ObjectId::new("", "Node", "", "n1");
+        let other = ObjectId::new("", "Pod", "infra", "p\x1b[2J");
+        let mut names = Names::of([&web, &node]);
+        assert_eq!(names.name(&web), "Deployment/web");
+        assert_eq!(names.name(&node), "Node/n1");
+        assert_eq!(names.name(&other), r"Pod/p\u{1b}[2J in infra");
+        assert_eq!(names.namespace().as_deref(), Some("shop"));
+        names.see(&other);
+        assert_eq!(names.name(&web), "Deployment/web in shop");
+        assert_eq!(names.namespace(), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! A wait while it lasts: what happens goes to those who show it, and they are asked for a new picture when one is due.
+
+mod lines;
+mod live;
+mod signals;
+
+use std::collections::HashMap;
+use std::io;
+use std::time::Duration;
+
+use settled_tracker::{Event, ObjectId, Report, Snapshot, State};
+use tokio::time::{Instant, sleep_until};
+
+pub(crate) use lines::{JsonLines, PlainLines};
+pub(crate) use live::LiveView;
+pub(crate) use signals::{Signal, Signals};
+
+/// Where a wait happens.
+pub(crate) trait Source {
+    /// What happens next; nothing after [`Event::Finished`]. What it waits for is not lost when it is given up.
+    async fn next(&mut self) -> Option<Event>;
+
+    /// How it stands, with at most so many targets.
+    fn snapshot(&self, limit: usize) -> Snapshot;
+
+    /// Ends it: [`Event::Finished`] comes next.
+    fn interrupt(&mut self);
+}
+
+/// Shows a wait.
+pub(crate) trait Show {
+    /// Something has happened, so long after the beginning.
+    fn event(&mut self, elapsed: Duration, event: &Event) -> io::Result<()>;
+
+    /// When it wants to be asked for a new picture, counted from the beginning.
+    fn due(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Shows a new picture.
+    fn picture(&mut self, elapsed: Duration, snapshot: &dyn Fn(usize) -> Snapshot) -> io::Result<()> {
+        let _ = (elapsed, snapshot);
+        Ok(())
+    }
+
+    /// The terminal has another size, or was used by somebody else.
+    fn disturbed(&mut self) {}
+
+    /// The terminal is somebody else's for a while.
+    fn pause(&mut self) {}
+}
+
+/// How a wait ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// What it came to.
+    pub(crate) report: Report,
+    /// When each target that is done or failed became so, counted from the beginning.
+    pub(crate) times: HashMap<ObjectId, Duration>,
+}
+
+/// Why there is no end to tell of.
+#[derive(Debug)]
+pub(crate) enum Abandoned {
+    /// The user asked twice.
+    Impatient,
+    /// Nobody reads what is shown.
+    Unread(io::Error),
+}
+
+/// Follows a wait until it is over.
+pub(crate) async fn follow<S: Source>(
+    source: &mut S,
+    shows: &mut [Box<dyn Show>],
+    signals: &mut Signals,
+) -> Result<Ended, Abandoned> {
+    let start = Instant::now();
+    let mut times = HashMap::new();
+    let mut interrupted = false;
+    let mut exhausted = false;
+    loop {
+        let due = shows.iter().filter_map(|show| show.due()).min();
+        let picture = async {
+            match due {
+                Some(due) => sleep_until(start + due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = source.next(), if !exhausted => {
+                let Some(event) = event else {
+                    exhausted = true;
+                    continue;
+                };
+                let elapsed = start.elapsed();
+                if let Event::Target(target) = &event {
+                    match target.state {
+                        State::Done | State::Failed => times.insert(target.object.clone(), elapsed),
+                        State::Waiting | State::Skipped => times.remove(&target.object),
+                    };
+                }
+                for show in &mut *shows {
+                    show.event(elapsed, &event).map_err(Abandoned::Unread)?;
+                }
+                if let Event::Finished(report) = event {
+                    return Ok(Ended { report, times });
+                }
+            }
+            () = picture => {}
+            signal = signals.next() => match signal {
+                Signal::Interrupt if interrupted => return Err(Abandoned::Impatient),
+                Signal::Interrupt => {
+                    interrupted = true;
+                    source.interrupt();
+                }
+                Signal::Resize => shows.iter_mut().for_each(|show| show.disturbed()),
+                Signal::Stop => {
+                    shows.iter_mut().for_each(|show| show.pause());
+                    signals::stop();
+                    shows.iter_mut().for_each(|show| show.disturbed());
+                }
+            },
+        }
+        // Also when something happens all the time.
+        let elapsed = start.elapsed();
+        for show in &mut *shows {
+            if show.due().is_some_and(|due| due <= elapsed) {
+                show.picture(elapsed, &|limit| source.snapshot(limit)).map_err(Abandoned::Unread)?;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::scenes;
+
+    /// A wait that happens as it is written: with the seconds from its beginning.
+    pub(crate) struct Script {
+        events: std::vec::IntoIter<(f64, Event)>,
+        next: Option<(f64, Event)>,
+        start: Instant,
+        snapshot: fn(u64) -> Snapshot,
+        report: Report,
+        interrupted: bool,
+    }
+
+    impl Script {
+        pub(crate) fn new(events: Vec<(f64, Event)>, snapshot: fn(u64) -> Snapshot) -> Self {
+            let mut events = events.into_iter();
+            let next = events.next();
+            let report = scenes::failed_rollout();
+            Self { events, next, start: Instant::now(), snapshot, report, interrupted: false }
+        }
+    }
+
+    impl Source for Script {
+        async fn next(&mut self) -> Option<Event> {
+            if self.interrupted {
+                self.next = None;
+                return Some(Event::Finished(self.report.clone()));
+            }
+            let Some((at, _)) = &self.next else { std::future::pending().await };
+            sleep_until(self.start + Duration::from_secs_f64(*at)).await;
+            let next = self.events.next();
+            std::mem::replace(&mut self.next, next).map(|(_, event)| event)
+        }
+
+        fn snapshot(&self, limit: usize) -> Snapshot {
+            let mut snapshot = (self.snapshot)(self.start.elapsed().as_secs());
+            snapshot.targets.truncate(limit);
+            snapshot.branches.truncate(limit);
+            snapshot
+        }
+
+        fn interrupt(&mut self) {
+            self.interrupted = true;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn times_are_when_targets_became_what_they_are() {
+        let mut source = Script::new(scenes::failing(), scenes::rollout);
+        let ended = follow(&mut source, &mut [], &mut Signals::none()).await.unwrap();
+        let time = |kind, name| ended.times.get(&scenes::id(kind, name)).map(Duration::as_millis);
+        assert_eq!(time("Service", "web"), Some(12_300));
+        assert_eq!(time("Deployment", "web"), Some(95_000));
+        assert_eq!(time("StatefulSet", "db"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_interrupt_ends_it_and_a_second_one_at_once() {
+        let (sender, mut signals) = Signals::by_hand();
+        let mut source = Script::new(Vec::new(), scenes::rollout);
+        sender.send(Signal::Interrupt).unwrap();
+        let ended = follow(&mut source, &mut [], &mut signals).await.unwrap();
+        assert_eq!(ended.report.counts.total, 4);
+
+        /// Does not care for interrupts.
+        struct Deaf;
+        impl Source for Deaf {
+            async fn next(&mut self) -> Option<Event> {
+                std::future::pending().await
+            }
+            fn snapshot(&self, _: usize) -> Snapshot {
+                scenes::rollout(0)
+            }
+            fn interrupt(&mut self) {}
+        }
+        sender.send(Signal::Interrupt).unwrap();
+        sender.send(Signal::Interrupt).unwrap();
+        let ended = follow(&mut Deaf, &mut [], &mut signals).await;
+        assert!(matches!(ended, Err(Abandoned::Impatient)));
+    }
+}

@@ -1,0 +1,81 @@
+//! What the user and the terminal say while a wait lasts.
+
+use tokio::signal::unix::{self, SignalKind};
+#[cfg(test)]
+use tokio::sync::mpsc;
+
+/// What is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// End: Ctrl-C, or whoever runs the job has enough.
+    Interrupt,
+    /// The terminal has another size.
+    Resize,
+    /// Ctrl-Z.
+    Stop,
+}
+
+/// Where signals come from.
+#[derive(Debug)]
+pub(crate) enum Signals {
+    /// The operating system.
+    Process(Box<Process>),
+    /// Nowhere.
+    #[cfg(test)]
+    ByHand(Option<mpsc::UnboundedReceiver<Signal>>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    resize: unix::Signal,
+    stop: unix::Signal,
+}
+
+impl Signals {
+    /// Those of the process, from now on.
+    pub(crate) fn of_process() -> std::io::Result<Self> {
+        Ok(Self::Process(Box::new(Process {
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            terminate: unix::signal(SignalKind::terminate())?,
+            resize: unix::signal(SignalKind::window_change())?,
+            stop: unix::signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
+        })))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self::ByHand(None)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn by_hand() -> (mpsc::UnboundedSender<Signal>, Self) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (sender, Self::ByHand(Some(receiver)))
+    }
+
+    /// The next one. Never, if there is none.
+    pub(crate) async fn next(&mut self) -> Signal {
+        match self {
+            Self::Process(process) => tokio::select! {
+                _ = process.interrupt.recv() => Signal::Interrupt,
+                _ = process.terminate.recv() => Signal::Interrupt,
+                _ = process.resize.recv() => Signal::Resize,
+                _ = process.stop.recv() => Signal::Stop,
+            },
+            #[cfg(test)]
+            Self::ByHand(Some(receiver)) => match receiver.recv().await {
+                Some(signal) => signal,
+                None => std::future::pending().await,
+            },
+            #[cfg(test)]
+            Self::ByHand(None) => std::future::pending().await,
+        }
+    }
+}
+
+/// Stops the process until somebody lets it go on, as Ctrl-Z does to one that does not listen.
+pub(crate) fn stop() {
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP).ok();
+}
