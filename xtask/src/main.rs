@@ -12,6 +12,7 @@ mod bench_verdict;
 mod builtins;
 mod callgrind;
 mod clients;
+mod cluster;
 mod corpora;
 mod differential;
 mod faults;
