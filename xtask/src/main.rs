@@ -22,7 +22,9 @@ mod measure;
 mod oracle;
 mod parity;
 mod process;
+mod proxy;
 mod protobuf;
+mod reflector;
 mod server;
 mod wire;
 mod yaml_golden;
@@ -157,6 +159,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
             let [smoke] = flagged(flags, ["--smoke"])?;
             bench_status::run(smoke)
         }
+        [reflector::CHILD, rest @ ..] => reflector::child(rest),
         [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
         _ => Err(format!("no such task: {}\n\n{USAGE}", words.join(" ")).into()),
     }
