@@ -76,16 +76,26 @@ impl Place {
         Ok(Some(Self { folder, bin, kubeconfig }))
     }
 
+    /// Tells a command where the cluster and the programs are.
+    pub(crate) fn environment(&self, command: &mut Command) {
+        command.env("PATH", self.path()).env("HOME", &self.folder).env("KUBECONFIG", &self.kubeconfig);
+        command.env("LC_ALL", "C").env("TZ", "UTC").current_dir(&self.folder);
+    }
+
+    /// The programs before all others.
+    fn path(&self) -> String {
+        format!("{}:{}", self.bin.display(), std::env::var("PATH").unwrap_or_default())
+    }
+
     /// Output, errors and exit code of a shell command; 124 when it was ended because it took too long.
     pub(crate) fn command(&self, work: &Path, command: &str, within: u64) -> Outcome<(String, String, i32)> {
-        let path = std::env::var("PATH").unwrap_or_default();
         // Into files: what a command leaves running in the background holds no pipe open.
         let (output, errors) = (work.join(".output"), work.join(".errors"));
         let mut shell = Command::new("timeout");
         shell
             .args(["--kill-after=2", &within.to_string(), "sh", "-c", command])
             .current_dir(work)
-            .env("PATH", format!("{}:{path}", self.bin.display()))
+            .env("PATH", self.path())
             .env("HOME", work.join("home"))
             .env("KUBECONFIG", work.join("kubeconfig"))
             .env("ADMIN_KUBECONFIG", &self.kubeconfig)

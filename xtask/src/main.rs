@@ -9,6 +9,7 @@ mod bench_apiserver;
 mod bench_rules;
 mod bench_status;
 mod bench_verdict;
+mod bench_wait;
 mod builtins;
 mod callgrind;
 mod clients;
@@ -26,6 +27,7 @@ mod proxy;
 mod protobuf;
 mod reflector;
 mod server;
+mod waiters;
 mod wire;
 mod yaml_golden;
 
@@ -151,6 +153,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
             let [smoke] = flagged(flags, ["--smoke"])?;
             bench_apiserver::run(smoke)
         }
+        ["bench", "wait", words @ ..] => bench_wait::run(words),
         ["bench", "rules", flags @ ..] => {
             let [smoke] = flagged(flags, ["--smoke"])?;
             bench_rules::run(smoke)
