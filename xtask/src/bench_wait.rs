@@ -412,7 +412,7 @@ impl Bench {
             return Err(format!("{} takes a failure for success: {}", tool.name(), started.waiter.last_words()).into());
         }
         let said = started.waiter.said();
-        let timed_out = ["timed out", "deadline exceeded"].iter().any(|words| said.contains(words));
+        let timed_out = ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words));
         let timed_out = if tool == Tool::Settled { ended.code == Some(3) } else { timed_out };
         Ok((!timed_out).then(|| millis(ended.at - sent)))
     }
@@ -458,8 +458,11 @@ impl Bench {
         let proxy = Proxy::start(&self.runtime, &self.server.url, &self.server.ca, &self.place.folder)?;
         let straight = fs::read_to_string(&self.place.kubeconfig)?;
         println!("\n### What is asked of the server\n");
-        println!("from the start, through {} quiet seconds with all in progress, until all are done; bytes are those of bodies, as sent\n", plan.quiet.as_secs());
-        let mut table = Table::new(["objects", "tool", "discovery", "list", "watch", "get", "write", "lists after the first sync", "KB to it", "KB of lists", "KB of watches"]);
+        println!("from the start, through {} quiet seconds with all in progress, until all are done; bytes are those of bodies, as sent; a watch with list begins with all objects\n", plan.quiet.as_secs());
+        let mut table = Table::new([
+            "objects", "tool", "discovery", "get", "write", "list", "watch with list", "watch", "lists after the first sync",
+            "KB to it", "KB of lists", "KB of watches",
+        ]);
         let mut bars = Vec::new();
         for (kind, count) in [(Waited::Pods, plan.counted.0), (Waited::Deployments, plan.counted.1)] {
             for tool in self.flags.tools.clone() {
@@ -495,14 +498,15 @@ impl Bench {
                     format!("{count} {}", kind.resource()),
                     tool.name().to_owned(),
                     requests(&[Verb::Discovery]),
-                    requests(&lists),
-                    requests(&[Verb::Watch]),
                     requests(&[Verb::Get]),
                     requests(&[Verb::Write]),
+                    requests(&[Verb::List]),
+                    requests(&[Verb::WatchList]),
+                    requests(&[Verb::Watch]),
                     later.to_string(),
                     kilobytes(of(&after, &all).received),
-                    kilobytes(of(&after, &lists).received),
-                    kilobytes(of(&after, &[Verb::Watch]).received),
+                    kilobytes(of(&after, &[Verb::List]).received),
+                    kilobytes(of(&after, &[Verb::Watch, Verb::WatchList]).received),
                 ]);
                 if tool == Tool::Settled {
                     bars.push(Bar {
