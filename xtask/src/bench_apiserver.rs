@@ -4,7 +4,6 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::Outcome;
-use crate::load::{Address, Client};
+use crate::load::{Address, Client, Requests, namespace, requests};
 use crate::measure::{Rounds, Table, cores, figure};
 use crate::process::cpu_of;
 use crate::server::{self, Kind, Server};
@@ -472,51 +471,6 @@ fn watch_round(
     side.push("create to event, p99", percentile(&mut delays, 99))
 }
 
-/// What requests took: all of them, and each.
-struct Requests {
-    elapsed: Duration,
-    times: Vec<Duration>,
-}
-
-/// Clients with a connection each, which send one request after the other until there were so many.
-async fn requests<F>(
-    address: &Address,
-    clients: usize,
-    count: usize,
-    request: impl Fn(Client, usize) -> F + Clone + Send + 'static,
-) -> Outcome<Requests>
-where
-    F: Future<Output = Outcome<()>> + Send,
-{
-    let next = Arc::new(AtomicUsize::new(0));
-    let mut connected = Vec::new();
-    for _ in 0..clients {
-        connected.push(address.connect().await?);
-    }
-    let start = Instant::now();
-    let mut running = JoinSet::new();
-    for client in connected {
-        let (next, request) = (next.clone(), request.clone());
-        running.spawn(async move {
-            let mut times = Vec::new();
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
-                    return Outcome::Ok(times);
-                }
-                let start = Instant::now();
-                request(client.clone(), number).await?;
-                times.push(start.elapsed());
-            }
-        });
-    }
-    let mut times = Vec::with_capacity(count);
-    while let Some(done) = running.join_next().await {
-        times.append(&mut done??);
-    }
-    Ok(Requests { elapsed: start.elapsed(), times })
-}
-
 async fn creates(address: &Address, namespace: &str, clients: usize, count: usize) -> Outcome<Requests> {
     let path: Arc<str> = format!("/api/v1/namespaces/{namespace}/configmaps").into();
     let create = move |client: Client, number: usize| {
@@ -524,11 +478,6 @@ async fn creates(address: &Address, namespace: &str, clients: usize, count: usiz
         async move { client.expect(201, Method::POST, &path, config_map(number)).await.map(drop) }
     };
     requests(address, clients, count, create).await
-}
-
-async fn namespace(client: &Client, name: &str) -> Outcome<()> {
-    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    client.expect(201, Method::POST, "/api/v1/namespaces", body.to_string().into()).await.map(drop)
 }
 
 fn object_name(number: usize) -> String {

@@ -5,21 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
-use settled_conformance::IDENTITIES;
 
+use crate::cluster::{ALL_PROGRAMS, Beside, Components, Place, kubeconfig_text};
 use crate::measure::Table;
-use crate::oracle::{self, Oracle, Program};
 use crate::server::{self, Kind, Server};
-use crate::{Outcome, corpora, process};
+use crate::{Outcome, corpora};
 
 /// The suites in the order of a whole run, the server each gets, and which of the real controllers run beside it.
 const SUITES: [(&str, Kind, Beside); 4] = [
@@ -29,18 +26,6 @@ const SUITES: [(&str, Kind, Beside); 4] = [
     ("restart", Kind::OursOnDisk, Beside::All),
 ];
 
-/// Which of the real controllers run beside a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beside {
-    /// Those that ours has built in, beside the real server only.
-    BuiltIn,
-    /// All of kube-controller-manager's, the scheduler, and kwok for kubelets.
-    All,
-}
-
-/// What ours does by itself, as kube-controller-manager calls it.
-const BUILT_IN: &str = "--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,\
-    root-ca-certificate-publisher-controller,resourcequota-controller,clusterrole-aggregation-controller";
 /// How long a step may take unless it says otherwise, in seconds.
 const PATIENCE: u64 = 60;
 /// How many lines that differ are shown of a command, and how much of each.
@@ -48,21 +33,6 @@ const MOST: usize = 40;
 const LONGEST: usize = 400;
 /// How many lines of each component's log are shown after a failure.
 const SHOWN: usize = 15;
-/// The module of kwok, in whose folder its stages lie.
-const KWOK: oracle::Module = oracle::Module {
-    path: "sigs.k8s.io/kwok",
-    version: "v0.8.0",
-    sum: "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=",
-};
-/// What a fake kubelet does: nodes and their leases, and pods that run at once and complete if they are a Job's.
-const STAGES: [&str; 5] = [
-    "node/fast/node-initialize",
-    "node/heartbeat-with-lease/node-heartbeat-with-lease",
-    "pod/fast/pod-ready",
-    "pod/fast/pod-complete",
-    "pod/fast/pod-delete",
-];
-
 /// A script as its file has it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -202,10 +172,10 @@ fn run_suite(
     flags: &Flags<'_>,
 ) -> Outcome<bool> {
     let Some(mut server) = server::start(kind)? else { return Ok(true) };
-    let Some(place) = Place::new(&server)? else { return Ok(true) };
+    let Some(place) = Place::new(&server, &ALL_PROGRAMS)? else { return Ok(true) };
     let mut components = match beside {
         Beside::BuiltIn if kind != Kind::Real => Components::default(),
-        beside => Components::start(&place, &server, beside)?,
+        beside => Components::start(&place, &server, beside, &[])?,
     };
     println!("{suite}: {kind:?} was ready after {:.0} ms", server.took.as_secs_f64() * 1000.0);
 
@@ -217,7 +187,7 @@ fn run_suite(
     let mut equal = true;
     for (name, script) in scripts {
         let start = Instant::now();
-        let said = place.script(name, script, kind, &mut server, &normaliser)?;
+        let said = run_script(&place, name, script, kind, &mut server, &normaliser)?;
         let file = folder(suite).join(format!("{name}.txt"));
         let took = start.elapsed().as_secs_f64();
         if flags.record {
@@ -245,7 +215,7 @@ fn run_suite(
         }
         equal &= outcome.wrong.is_empty();
     }
-    components.report(suite, flags.record, !equal, &normaliser)?;
+    report(&mut components, suite, flags.record, !equal, &normaliser)?;
     Ok(equal)
 }
 
@@ -353,256 +323,108 @@ fn from_text(text: &str) -> Vec<Said> {
     all
 }
 
-/// Where commands run: programs by name, a kubeconfig, a home of their own.
-struct Place {
-    folder: PathBuf,
-    bin: PathBuf,
-    kubeconfig: PathBuf,
-}
-
-impl Place {
-    /// Nothing, and a line that says so, when a program can't be had here.
-    fn new(server: &Server) -> Outcome<Option<Self>> {
-        let folder = server.folder.join("clients");
-        let bin = folder.join("bin");
-        fs::create_dir_all(&bin)?;
-        for (name, program) in [
-            ("kubectl", Program::Kubectl),
-            ("helm", Program::Helm),
-            ("kube-controller-manager", Program::KubeControllerManager),
-            ("kube-scheduler", Program::KubeScheduler),
-            ("kwok", Program::Kwok),
-        ] {
-            match oracle::program(program)? {
-                Oracle::Ready(path) => symlink(path, bin.join(name))?,
-                Oracle::Skipped(why) => {
-                    println!("SKIPPED: {why}");
-                    return Ok(None);
+fn run_script(
+    place: &Place,
+    name: &str,
+    script: &Script,
+    kind: Kind,
+    server: &mut Server,
+    normaliser: &Normaliser,
+) -> Outcome<Vec<Said>> {
+    let work = place.folder.join(name);
+    fs::create_dir_all(work.join("home"))?;
+    fs::write(work.join("kubeconfig"), kubeconfig_text(&server.url, &server.ca, name))?;
+    for (file, content) in &script.files {
+        let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+        fs::write(work.join(file), text)?;
+    }
+    let namespace =
+        serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    fs::write(work.join(".namespace"), namespace.to_string())?;
+    // What the controllers make of it is there before a script looks.
+    let make = "kubectl create -f .namespace && \
+        kubectl wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=30s";
+    let made = place.command(&work, make, PATIENCE)?;
+    if made.2 != 0 {
+        return Err(format!("{name}: the namespace can't be made: {}", made.1).into());
+    }
+    let mut said = Vec::new();
+    for step in &script.steps {
+        let (command, within, recorded) = match step {
+            Step::Run(command) => (command, PATIENCE, Recorded::All),
+            Step::Special(special) => {
+                if special.restart && kind == Kind::OursOnDisk {
+                    server.restart()?;
                 }
+                let Some(command) = &special.run else { continue };
+                (command, special.within.unwrap_or(PATIENCE), special.record)
             }
-        }
-        let kubeconfig = folder.join("kubeconfig");
-        fs::write(&kubeconfig, kubeconfig_text(server, "default"))?;
-        Ok(Some(Self { folder, bin, kubeconfig }))
-    }
-
-    fn script(
-        &self,
-        name: &str,
-        script: &Script,
-        kind: Kind,
-        server: &mut Server,
-        normaliser: &Normaliser,
-    ) -> Outcome<Vec<Said>> {
-        let work = self.folder.join(name);
-        fs::create_dir_all(work.join("home"))?;
-        fs::write(work.join("kubeconfig"), kubeconfig_text(server, name))?;
-        for (file, content) in &script.files {
-            let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
-            fs::write(work.join(file), text)?;
-        }
-        let namespace =
-            serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        fs::write(work.join(".namespace"), namespace.to_string())?;
-        // What the controllers make of it is there before a script looks.
-        let make = "kubectl create -f .namespace && \
-            kubectl wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=30s";
-        let made = self.command(&work, make, PATIENCE)?;
-        if made.2 != 0 {
-            return Err(format!("{name}: the namespace can't be made: {}", made.1).into());
-        }
-        let mut said = Vec::new();
-        for step in &script.steps {
-            let (command, within, recorded) = match step {
-                Step::Run(command) => (command, PATIENCE, Recorded::All),
-                Step::Special(special) => {
-                    if special.restart && kind == Kind::OursOnDisk {
-                        server.restart()?;
-                    }
-                    let Some(command) = &special.run else { continue };
-                    (command, special.within.unwrap_or(PATIENCE), special.record)
-                }
-            };
-            let (output, errors, code) = self.command(&work, command, within)?;
-            let mut lines = Vec::new();
-            if recorded != Recorded::Exit {
-                let marked = |mark: &str, text: &str| -> Vec<String> {
-                    let lines = normaliser.apply(text);
-                    lines.lines().map(|line| format!("{mark} {line}").trim_end().to_owned()).collect()
-                };
-                lines.extend(marked(" ", &output));
-                if recorded == Recorded::Sorted {
-                    lines.sort();
-                }
-                lines.extend(marked("!", &errors));
-            }
-            if code != 0 {
-                lines.push(format!("= {code}"));
-            }
-            said.push(Said { command: command.trim_end().to_owned(), lines });
-        }
-        Ok(said)
-    }
-
-    /// Output, errors and exit code of a shell command; 124 when it was ended because it took too long.
-    fn command(&self, work: &Path, command: &str, within: u64) -> Outcome<(String, String, i32)> {
-        let path = std::env::var("PATH").unwrap_or_default();
-        // Into files: what a command leaves running in the background holds no pipe open.
-        let (output, errors) = (work.join(".output"), work.join(".errors"));
-        let mut shell = Command::new("timeout");
-        shell
-            .args(["--kill-after=2", &within.to_string(), "sh", "-c", command])
-            .current_dir(work)
-            .env("PATH", format!("{}:{path}", self.bin.display()))
-            .env("HOME", work.join("home"))
-            .env("KUBECONFIG", work.join("kubeconfig"))
-            .env("ADMIN_KUBECONFIG", &self.kubeconfig)
-            .env("CHART", corpora::root().join("conformance/clients/chart"))
-            .env("LC_ALL", "C")
-            .env("TZ", "UTC")
-            .stdin(Stdio::null())
-            .stdout(File::create(&output)?)
-            .stderr(File::create(&errors)?);
-        let status = process::started(shell.status(), &shell)?;
-        let read = |file: &Path| fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        Ok((read(&output)?, read(&errors)?, status.code().unwrap_or(-1)))
-    }
-}
-
-/// All identities as users; the administrator is the current one.
-fn kubeconfig_text(server: &Server, namespace: &str) -> String {
-    let users: Vec<Value> = IDENTITIES
-        .iter()
-        .map(|one| serde_json::json!({"name": one.name, "user": {"token": one.token}}))
-        .collect();
-    serde_json::json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "it", "cluster": {"server": server.url, "certificate-authority": server.ca}}],
-        "users": users,
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin", "namespace": namespace}}],
-        "current-context": "it",
-    })
-    .to_string()
-}
-
-/// The real controllers, pointed at a server. They end with this.
-#[derive(Default)]
-struct Components {
-    running: Vec<(String, Child, PathBuf)>,
-}
-
-impl Drop for Components {
-    fn drop(&mut self) {
-        for (_, child, _) in &mut self.running {
-            drop(child.kill());
-            drop(child.wait());
-        }
-    }
-}
-
-impl Components {
-    fn start(place: &Place, server: &Server, beside: Beside) -> Outcome<Self> {
-        let key = server.folder.join("sa.key");
-        if !key.is_file() {
-            server::service_account_keys(&server.folder)?;
-        }
-        let kubeconfig = format!("--kubeconfig={}", place.kubeconfig.display());
-        let mut components = Self::default();
-        let manager = [
-            if beside == Beside::All { "--controllers=*" } else { BUILT_IN }.to_owned(),
-            format!("--service-account-private-key-file={}", key.display()),
-            format!("--root-ca-file={}", server.ca.display()),
-        ];
-        let alone = || [kubeconfig.clone()].into_iter().chain(ALONE.map(str::to_owned));
-        components.add(place, "kube-controller-manager", alone().chain(manager))?;
-        if beside == Beside::BuiltIn {
-            return Ok(components);
-        }
-        components.add(place, "kube-scheduler", alone())?;
-        let stages = match oracle::download(&KWOK)? {
-            Oracle::Ready(folder) => folder.join("kustomize/stage"),
-            Oracle::Skipped(why) => return Err(why.into()),
         };
-        let mut text = String::new();
-        for stage in STAGES {
-            let file = stages.join(format!("{stage}.yaml"));
-            text.push_str(&fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?);
-            text.push_str("\n---\n");
+        let (output, errors, code) = place.command(&work, command, within)?;
+        let mut lines = Vec::new();
+        if recorded != Recorded::Exit {
+            let marked = |mark: &str, text: &str| -> Vec<String> {
+                let lines = normaliser.apply(text);
+                lines.lines().map(|line| format!("{mark} {line}").trim_end().to_owned()).collect()
+            };
+            lines.extend(marked(" ", &output));
+            if recorded == Recorded::Sorted {
+                lines.sort();
+            }
+            lines.extend(marked("!", &errors));
         }
-        let config = place.folder.join("stages.yaml");
-        fs::write(&config, text)?;
-        let kwok = [
-            kubeconfig.clone(),
-            "--manage-all-nodes=true".to_owned(),
-            "--node-lease-duration-seconds=40".to_owned(),
-            format!("--config={}", config.display()),
-        ];
-        components.add(place, "kwok", kwok.into_iter())?;
-        Ok(components)
-    }
-
-    fn add(&mut self, place: &Place, name: &str, flags: impl Iterator<Item = String>) -> Outcome<()> {
-        let log = place.folder.join(format!("{name}.log"));
-        let mut command = Command::new(place.bin.join(name));
-        command
-            .args(flags)
-            .env("HOME", &place.folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log)?);
-        let child = process::started(command.spawn(), &command)?;
-        self.running.push((name.to_owned(), child, log));
-        Ok(())
-    }
-
-    /// What the components complained of that they don't on the real server; the ends of their logs too after a failure.
-    fn report(&mut self, suite: &str, record: bool, failed: bool, normaliser: &Normaliser) -> Outcome<()> {
-        let file = folder(suite).join("complaints.txt");
-        let known = fs::read_to_string(&file).unwrap_or_default();
-        let mut known: BTreeSet<String> = known.lines().map(str::to_owned).collect();
-        for (name, child, log) in &mut self.running {
-            if let Some(status) = child.try_wait()? {
-                println!("  {name} ended by itself: {status}");
-            }
-            let text = fs::read_to_string(&log)?;
-            let mut complaints: BTreeMap<String, usize> = BTreeMap::new();
-            for line in text.lines() {
-                if let Some(complaint) = normaliser.complaint(line) {
-                    *complaints.entry(format!("{name}: {complaint}")).or_default() += 1;
-                }
-            }
-            if record {
-                known.extend(complaints.into_keys());
-                continue;
-            }
-            for (complaint, times) in complaints.iter().filter(|(complaint, _)| !known.contains(*complaint)) {
-                println!("  {times} times, and never on the real server: {complaint}");
-            }
-            if failed {
-                println!("  the end of {name}'s log:");
-                let lines: Vec<&str> =
-                    text.lines().filter(|line| !line.contains(r#""level":"INFO""#)).collect();
-                for line in &lines[lines.len().saturating_sub(SHOWN)..] {
-                    println!("    {}", line.chars().take(LONGEST).collect::<String>());
-                }
-            }
+        if code != 0 {
+            lines.push(format!("= {code}"));
         }
-        if record && !known.is_empty() {
-            let lines: Vec<String> = known.into_iter().collect();
-            fs::write(&file, lines.join("\n") + "\n")?;
-        }
-        Ok(())
+        said.push(Said { command: command.trim_end().to_owned(), lines });
     }
+    Ok(said)
 }
 
-/// No election, and no server of their own.
-const ALONE: [&str; 4] = [
-    "--leader-elect=false",
-    "--secure-port=0",
-    "--kube-api-content-type=application/json",
-    "--kube-api-qps=1000",
-];
+/// What the components complained of that they don't on the real server; the ends of their logs too after a failure.
+fn report(
+    components: &mut Components,
+    suite: &str,
+    record: bool,
+    failed: bool,
+    normaliser: &Normaliser,
+) -> Outcome<()> {
+    let file = folder(suite).join("complaints.txt");
+    let known = fs::read_to_string(&file).unwrap_or_default();
+    let mut known: BTreeSet<String> = known.lines().map(str::to_owned).collect();
+    for (name, child, log) in &mut components.running {
+        if let Some(status) = child.try_wait()? {
+            println!("  {name} ended by itself: {status}");
+        }
+        let text = fs::read_to_string(&log)?;
+        let mut complaints: BTreeMap<String, usize> = BTreeMap::new();
+        for line in text.lines() {
+            if let Some(complaint) = normaliser.complaint(line) {
+                *complaints.entry(format!("{name}: {complaint}")).or_default() += 1;
+            }
+        }
+        if record {
+            known.extend(complaints.into_keys());
+            continue;
+        }
+        for (complaint, times) in complaints.iter().filter(|(complaint, _)| !known.contains(*complaint)) {
+            println!("  {times} times, and never on the real server: {complaint}");
+        }
+        if failed {
+            println!("  the end of {name}'s log:");
+            let lines: Vec<&str> =
+                text.lines().filter(|line| !line.contains(r#""level":"INFO""#)).collect();
+            for line in &lines[lines.len().saturating_sub(SHOWN)..] {
+                println!("    {}", line.chars().take(LONGEST).collect::<String>());
+            }
+        }
+    }
+    if record && !known.is_empty() {
+        let lines: Vec<String> = known.into_iter().collect();
+        fs::write(&file, lines.join("\n") + "\n")?;
+    }
+    Ok(())
+}
 
 /// Replaces what differs from run to run.
 struct Normaliser {

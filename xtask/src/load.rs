@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,7 +14,9 @@ use http::{Method, Request};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 use crate::{Outcome, server};
@@ -98,7 +101,7 @@ impl Client {
         body: Bytes,
     ) -> Outcome<http::Response<h2::RecvStream>> {
         let request = Request::builder()
-            .method(method)
+            .method(&method)
             .uri(format!("https://{}{path}", self.address.socket))
             .header("authorization", &*self.address.authorization)
             .header("accept", "application/json")
@@ -106,7 +109,8 @@ impl Client {
         let request = if body.is_empty() {
             request
         } else {
-            request.header("content-type", "application/json").header("content-length", body.len())
+            let form = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+            request.header("content-type", form).header("content-length", body.len())
         };
         let mut sender = self.sender.clone().ready().await?;
         let (answer, mut stream) = sender.send_request(request.body(())?, body.is_empty())?;
@@ -159,6 +163,57 @@ impl Client {
             other => Err(format!("GET {path}: {other}").into()),
         }
     }
+}
+
+/// What requests took: all of them, and each.
+pub(crate) struct Requests {
+    pub(crate) elapsed: Duration,
+    pub(crate) times: Vec<Duration>,
+}
+
+/// Clients with a connection each, which send one request after the other until there were so many.
+pub(crate) async fn requests<F>(
+    address: &Address,
+    clients: usize,
+    count: usize,
+    request: impl Fn(Client, usize) -> F + Clone + Send + 'static,
+) -> Outcome<Requests>
+where
+    F: Future<Output = Outcome<()>> + Send,
+{
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut connected = Vec::new();
+    for _ in 0..clients {
+        connected.push(address.connect().await?);
+    }
+    let start = Instant::now();
+    let mut running = JoinSet::new();
+    for client in connected {
+        let (next, request) = (next.clone(), request.clone());
+        running.spawn(async move {
+            let mut times = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return Outcome::Ok(times);
+                }
+                let start = Instant::now();
+                request(client.clone(), number).await?;
+                times.push(start.elapsed());
+            }
+        });
+    }
+    let mut times = Vec::with_capacity(count);
+    while let Some(done) = running.join_next().await {
+        times.append(&mut done??);
+    }
+    Ok(Requests { elapsed: start.elapsed(), times })
+}
+
+/// Makes a namespace.
+pub(crate) async fn namespace(client: &Client, name: &str) -> Outcome<()> {
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    client.expect(201, Method::POST, "/api/v1/namespaces", body.to_string().into()).await.map(drop)
 }
 
 /// A running watch.

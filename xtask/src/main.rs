@@ -9,9 +9,11 @@ mod bench_apiserver;
 mod bench_rules;
 mod bench_status;
 mod bench_verdict;
+mod bench_wait;
 mod builtins;
 mod callgrind;
 mod clients;
+mod cluster;
 mod corpora;
 mod differential;
 mod faults;
@@ -21,8 +23,11 @@ mod measure;
 mod oracle;
 mod parity;
 mod process;
+mod proxy;
 mod protobuf;
+mod reflector;
 mod server;
+mod waiters;
 mod wire;
 mod yaml_golden;
 
@@ -148,6 +153,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
             let [smoke] = flagged(flags, ["--smoke"])?;
             bench_apiserver::run(smoke)
         }
+        ["bench", "wait", words @ ..] => bench_wait::run(words),
         ["bench", "rules", flags @ ..] => {
             let [smoke] = flagged(flags, ["--smoke"])?;
             bench_rules::run(smoke)
@@ -156,6 +162,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
             let [smoke] = flagged(flags, ["--smoke"])?;
             bench_status::run(smoke)
         }
+        [reflector::CHILD, rest @ ..] => reflector::child(rest),
         [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
         _ => Err(format!("no such task: {}\n\n{USAGE}", words.join(" ")).into()),
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ pub(crate) fn run_measured(command: &mut Command) -> Outcome<Usage> {
     let mut peak_bytes = 0;
     let status = loop {
         // The kernel keeps the high-water mark, so only what is gained in the last poll's interval can be missed.
-        peak_bytes = peak_bytes.max(high_water_mark(&child).unwrap_or(0));
+        peak_bytes = peak_bytes.max(high_water_mark(child.id()).unwrap_or(0));
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -55,8 +55,9 @@ pub(crate) fn run_measured(command: &mut Command) -> Outcome<Usage> {
     Ok(Usage { wall, cpu: children_cpu()?.saturating_sub(cpu_before), peak_bytes, exit_code: status.code() })
 }
 
-fn high_water_mark(child: &Child) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+/// The most memory of a running process that was resident at once, in bytes. Nothing once it has ended.
+pub(crate) fn high_water_mark(id: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)

@@ -1,0 +1,893 @@
+//! `settled wait` beside kubectl, Helm 4 and a polling loop on the same server: how soon each notices that all is done or that it
+//! can't be, what memory that takes beside client-go's informer and kube-rs' reflector, and what is asked of the server.
+//!
+//! No controller runs: the benchmark writes each status itself, so it knows when the last one was written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::Outcome;
+use crate::cluster::{Place, kubeconfig_text};
+use crate::load::{Address, Client, namespace, requests};
+use crate::measure::{Rounds, Table, cores, figure};
+use crate::oracle::{self, Oracle, Program};
+use crate::proxy::{Count, Proxy, Verb};
+use crate::server::{self, Kind, Server};
+use crate::waiters::{Ended, Tool, Wait, Waited, Waiter, command};
+
+/// The bars. At every size: the median at most this part of the best rival's.
+const PART_OF_THE_BEST: f64 = 1.0 / 3.0;
+/// For the largest number of objects, in ms.
+const P99_BELOW: f64 = 10.0;
+/// For 50 Pods among the most, and for all of the tracked ones, in MB.
+const MEMORY_BELOW: f64 = 40.0;
+
+/// How much is measured.
+struct Plan {
+    rounds: usize,
+    pods: &'static [usize],
+    deployments: &'static [usize],
+    /// How long a tool that doesn't notice a failure is let wait.
+    failure_limit: Duration,
+    /// How many Pods are in the namespace, of how many bytes, where 50 are tracked.
+    among: &'static [usize],
+    /// How many are all tracked.
+    all: usize,
+    /// How many Pods, and how many Deployments, while requests are counted; and how long nothing happens before.
+    counted: (usize, usize),
+    quiet: Duration,
+}
+
+const FULL: Plan = Plan {
+    rounds: 10,
+    pods: &[1, 20, 200, 2000],
+    deployments: &[1, 20],
+    failure_limit: Duration::from_secs(15),
+    among: &[1000, 10_000, 100_000],
+    all: 15_000,
+    counted: (200, 20),
+    quiet: Duration::from_secs(10),
+};
+
+const SMOKE: Plan = Plan {
+    rounds: 2,
+    pods: &[1, 20],
+    deployments: &[1],
+    failure_limit: Duration::from_secs(3),
+    among: &[1000],
+    all: 1000,
+    counted: (20, 2),
+    quiet: Duration::from_secs(1),
+};
+
+/// How many are tracked among others.
+const TRACKED: usize = 50;
+/// The sizes of Pods, among others and where all are tracked.
+const BYTES: [usize; 2] = [10_000, 12_500];
+/// How long a tool may take until all is done.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The parts, in the order of a whole run.
+const PARTS: [&str; 4] = ["detect", "fail", "memory", "requests"];
+
+struct Flags {
+    smoke: bool,
+    kind: Kind,
+    parts: Vec<&'static str>,
+    tools: Vec<Tool>,
+}
+
+impl Flags {
+    fn parse(words: &[&str]) -> Outcome<Self> {
+        let mut flags = Self { smoke: false, kind: Kind::OursAlone, parts: vec![], tools: Tool::ALL.to_vec() };
+        let mut words = words.iter().copied();
+        while let Some(word) = words.next() {
+            match word {
+                "--smoke" => flags.smoke = true,
+                "--rivals" => flags.tools.retain(|tool| *tool != Tool::Settled),
+                "--server" => {
+                    flags.kind = match words.next() {
+                        Some("settled") => Kind::OursAlone,
+                        Some("kube-apiserver") => Kind::RealOnDisk,
+                        _ => return Err("--server settled or --server kube-apiserver".into()),
+                    }
+                }
+                other => match PARTS.into_iter().find(|part| *part == other) {
+                    Some(part) => flags.parts.push(part),
+                    None => return Err(format!("no such part or flag: {other}; parts: {}", PARTS.join(", ")).into()),
+                },
+            }
+        }
+        Ok(flags)
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
+/// A bar, and whether it is met.
+struct Bar {
+    what: String,
+    wanted: String,
+    is: String,
+    met: bool,
+    /// It does not depend on how fast the machine is: a short run must meet it too.
+    always: bool,
+}
+
+/// Runs `bench wait [PART…] [--smoke] [--rivals] [--server settled|kube-apiserver]`; false when a bar is missed.
+pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
+    let flags = Flags::parse(words)?;
+    let plan = if flags.smoke { &SMOKE } else { &FULL };
+    let Some(server) = server::start(flags.kind)? else { return Ok(true) };
+    let programs = [("kubectl", Program::Kubectl), ("helm", Program::Helm)];
+    let Some(place) = Place::new(&server, &programs)? else { return Ok(true) };
+    let informer = if flags.wants("memory") {
+        match oracle::build("informer")? {
+            Oracle::Ready(program) => Some(program),
+            Oracle::Skipped(why) => {
+                println!("SKIPPED: client-go's informer: {why}");
+                None
+            }
+        }
+    } else {
+        None
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let address = Address::new(&server.url, &server.ca)?;
+    let client = runtime.block_on(address.connect())?;
+    let mut bench = Bench { plan, flags, server, place, informer, runtime, address, client, namespaces: 0 };
+    println!(
+        "{:?}; {} cores; load {}",
+        bench.flags.kind,
+        cores(),
+        fs::read_to_string("/proc/loadavg")?.trim()
+    );
+    let mut bars = Vec::new();
+    for (part, measure) in [
+        ("detect", Bench::detect as fn(&mut Bench) -> Outcome<Vec<Bar>>),
+        ("fail", Bench::fail),
+        ("requests", Bench::requests),
+        ("memory", Bench::memory),
+    ] {
+        if bench.flags.wants(part) {
+            bars.extend(measure(&mut bench)?);
+        }
+    }
+    if !bench.flags.tools.contains(&Tool::Settled) {
+        return Ok(true);
+    }
+    let smoke = bench.flags.smoke;
+    println!("\n### Bars\n");
+    let mut table = Table::new(["bar", "wanted", "is", "met"]);
+    let mut met = true;
+    for bar in bars.into_iter().filter(|bar| bar.always || !smoke) {
+        met &= bar.met;
+        table.row([bar.what, bar.wanted, bar.is, if bar.met { "yes" } else { "NO" }.to_owned()]);
+    }
+    table.print();
+    Ok(met)
+}
+
+struct Bench {
+    plan: &'static Plan,
+    flags: Flags,
+    server: Server,
+    place: Place,
+    informer: Option<PathBuf>,
+    runtime: Runtime,
+    address: Address,
+    client: Client,
+    namespaces: usize,
+}
+
+impl Bench {
+    /// A namespace of its own for each round.
+    fn namespace(&mut self) -> Outcome<String> {
+        self.namespaces += 1;
+        let name = format!("round-{}", self.namespaces);
+        self.runtime.block_on(namespace(&self.client, &name))?;
+        Ok(name)
+    }
+
+    fn create(&self, path: &str, objects: Vec<Bytes>) -> Outcome<()> {
+        let (path, objects) = (Arc::<str>::from(path), Arc::new(objects));
+        let count = objects.len();
+        let create = move |client: Client, number: usize| {
+            let (path, body) = (path.clone(), objects[number].clone());
+            async move { client.expect(201, Method::POST, &path, body).await.map(drop) }
+        };
+        self.runtime.block_on(requests(&self.address, 16, count, create)).map(drop)
+    }
+
+    /// Writes the statuses of these objects, the last one when all others have been; gives when that one was sent.
+    fn write(&self, path: &str, names: &[String], status: &Value) -> Outcome<Instant> {
+        let (last, others) = names.split_last().ok_or("there is nothing to write")?;
+        let body = Bytes::from(json!({"status": status}).to_string());
+        let (base, all) = (Arc::<str>::from(path), Arc::<[String]>::from(others));
+        let patch = body.clone();
+        let write = move |client: Client, number: usize| {
+            let (path, body) = (format!("{base}/{}/status", all[number]), patch.clone());
+            async move { client.expect(200, Method::PATCH, &path, body).await.map(drop) }
+        };
+        self.runtime.block_on(requests(&self.address, 16.min(others.len()), others.len(), write))?;
+        let sent = Instant::now();
+        let path = format!("{path}/{last}/status");
+        self.runtime.block_on(self.client.expect(200, Method::PATCH, &path, body))?;
+        Ok(sent)
+    }
+
+    /// A chart of these objects.
+    fn chart(&self, objects: &[Bytes]) -> Outcome<PathBuf> {
+        let folder = self.place.folder.join(format!("chart-{}", self.namespaces));
+        fs::create_dir_all(folder.join("templates"))?;
+        fs::write(folder.join("Chart.yaml"), "apiVersion: v2\nname: waited\nversion: 0.1.0\n")?;
+        let text: Vec<String> = objects.iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect();
+        fs::write(folder.join("templates/all.yaml"), text.join("\n---\n"))?;
+        Ok(folder)
+    }
+
+    /// Starts a tool on objects that aren't done; when this returns they are there, and the tool has had time to look at them all.
+    fn start(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<Started> {
+        let namespace = match setting.namespace {
+            Some(name) => name.to_owned(),
+            None => self.namespace()?,
+        };
+        let Setting { kind, count, limit, memory, label, more, .. } = *setting;
+        let names: Vec<String> = (0..count).map(|at| format!("{}-{at:06}", setting.prefix)).collect();
+        let objects: Vec<Bytes> = names.iter().map(|name| object(kind, name, label, setting.bytes)).collect();
+        let path = kind.path(&namespace);
+        let chart = self.chart(&objects)?;
+        let wait = Wait { kind, namespace: &namespace, label, count, limit, chart: &chart, more };
+        let command = command(tool, &self.place, &wait)?;
+        let log = self.place.folder.join(format!("{namespace}-{}.log", setting.prefix));
+        let waiter = if tool == Tool::Helm {
+            let selector = label.map_or_else(String::new, |label| format!("&labelSelector={label}"));
+            let watched = format!("{path}?watch=true{selector}");
+            let events = self.runtime.block_on(self.client.watch(&watched))?;
+            let waiter = Waiter::start(command, log, memory)?;
+            // A refused install would be waited for in vain.
+            let made = async { tokio::time::timeout(Duration::from_secs(300), events.count(count)).await };
+            self.runtime
+                .block_on(made)
+                .map_err(|_| format!("{}: not all objects were made: {}", tool.name(), waiter.last_words()))??;
+            waiter
+        } else {
+            self.create(&path, objects)?;
+            Waiter::start(command, log, memory)?
+        };
+        let mut started = Started { namespace, path, names, waiter };
+        // Long enough to see all objects, and another part of a second each round, for those who look once a second.
+        let pause = Duration::from_millis(1000 + count as u64 + self.namespaces as u64 * 137 % 1000);
+        started.still_waits(tool, pause)?;
+        Ok(started)
+    }
+
+    /// From the last status that makes all done to the end of each tool.
+    fn detect(&mut self) -> Outcome<Vec<Bar>> {
+        let plan = self.plan;
+        let sizes: Vec<(Waited, usize)> = (plan.pods.iter().map(|count| (Waited::Pods, *count)))
+            .chain(plan.deployments.iter().map(|count| (Waited::Deployments, *count)))
+            .collect();
+        let tools = self.flags.tools.clone();
+        let mut measured: Vec<Vec<Rounds>> = vec![vec![Rounds::default(); tools.len()]; sizes.len()];
+        for (row, (kind, count)) in sizes.iter().copied().enumerate() {
+            progress(&format!("{count} {}", kind.resource()));
+            for round in 0..plan.rounds {
+                for (at, tool) in tools.iter().copied().enumerate() {
+                    if tool.knows(kind) && round < rounds_of(tool, count, plan.rounds) {
+                        let setting = Setting { kind, count, ..Setting::default() };
+                        let took = self.detect_once(tool, &setting)?;
+                        measured[row][at].push(took);
+                    }
+                }
+            }
+        }
+        println!("\n### From the last status to the exit, ms\n");
+        println!("{} rounds, the tools taking turns; median (p99); in brackets the rounds where they are fewer\n", plan.rounds);
+        let mut table = Table::new(["objects", "settled wait", "kubectl wait", "rollout status", "helm --wait", "polling", "best rival"]);
+        let mut bars = Vec::new();
+        for ((kind, count), rounds) in sizes.iter().zip(&measured) {
+            let of = |tool: Tool| tools.iter().position(|one| *one == tool).map(|at| &rounds[at]);
+            let cell = |tool: Tool| {
+                of(tool).filter(|rounds| rounds.len() > 0).map_or_else(
+                    || "-".to_owned(),
+                    |rounds| {
+                        let fewer = if rounds.len() < plan.rounds { format!(" [{}]", rounds.len()) } else { String::new() };
+                        format!("{} ({}){fewer}", figure(rounds.median()), figure(rounds.percentile(99)))
+                    },
+                )
+            };
+            let best = Tool::ALL.iter().filter(|tool| **tool != Tool::Settled).filter_map(|tool| of(*tool));
+            let best = best.map(Rounds::median).fold(f64::NAN, f64::min);
+            let ours = of(Tool::Settled).map_or(f64::NAN, Rounds::median);
+            let what = format!("{count} {}", kind.resource());
+            table.row([
+                what.clone(),
+                cell(Tool::Settled),
+                cell(Tool::KubectlWait),
+                cell(Tool::RolloutStatus),
+                cell(Tool::Helm),
+                cell(Tool::Polling),
+                if ours.is_finite() { format!("{:.1}x", best / ours) } else { figure(best) },
+            ]);
+            bars.push(Bar {
+                what: format!("{what}: median beside the best rival's"),
+                wanted: "at most a third".to_owned(),
+                is: format!("{} of {} ms", figure(ours), figure(best)),
+                met: ours <= best * PART_OF_THE_BEST,
+                always: false,
+            });
+            if *count == 2000 {
+                let worst = of(Tool::Settled).map_or(f64::NAN, |rounds| rounds.percentile(99));
+                bars.push(Bar {
+                    what: format!("{what}: p99"),
+                    wanted: format!("under {P99_BELOW} ms"),
+                    is: format!("{} ms", figure(worst)),
+                    met: worst < P99_BELOW,
+                    always: false,
+                });
+            }
+        }
+        table.print();
+        Ok(bars)
+    }
+
+    /// Milliseconds from the last status to the exit.
+    fn detect_once(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<f64> {
+        let mut started = self.start(tool, setting)?;
+        let sent = self.write(&started.path, &started.names, &done(setting.kind))?;
+        let ended = started.ends(tool, 0)?;
+        if ended.at < sent {
+            return Err(format!("{} ended before the last status was written", tool.name()).into());
+        }
+        Ok(millis(ended.at - sent))
+    }
+
+    /// From a failure to an exit that says so.
+    fn fail(&mut self) -> Outcome<Vec<Bar>> {
+        let plan = self.plan;
+        println!("\n### From a failure to an exit other than 0, ms\n");
+        println!("{} rounds; median (p99); a tool that runs into its timeout of {} s has one round\n", plan.rounds, plan.failure_limit.as_secs());
+        let mut table = Table::new(["failure", "settled wait", "without grace", "kubectl wait", "rollout status", "helm --wait"]);
+        for failure in Failure::ALL {
+            progress(failure.name());
+            let kind = failure.kind();
+            let mut cells = Vec::new();
+            for (tool, more) in [
+                (Tool::Settled, &[][..]),
+                (Tool::Settled, failure.without_grace()),
+                (Tool::KubectlWait, &[]),
+                (Tool::RolloutStatus, &[]),
+                (Tool::Helm, &[]),
+            ] {
+                if !self.flags.tools.contains(&tool) || !tool.knows(kind) {
+                    cells.push("-".to_owned());
+                    continue;
+                }
+                let mut rounds = Rounds::default();
+                for _ in 0..plan.rounds {
+                    let limit = plan.failure_limit;
+                    let setting = Setting { kind, count: 1, limit, more, ..Setting::default() };
+                    match self.fail_once(tool, failure, &setting)? {
+                        Some(took) => rounds.push(took),
+                        None => break,
+                    }
+                }
+                cells.push(match rounds.len() {
+                    0 => "runs into its timeout".to_owned(),
+                    _ => format!("{} ({})", figure(rounds.median()), figure(rounds.percentile(99))),
+                });
+            }
+            let [a, b, c, d, e] = <[String; 5]>::try_from(cells).unwrap_or_default();
+            table.row([failure.name().to_owned(), a, b, c, d, e]);
+        }
+        println!();
+        table.print();
+        Ok(vec![])
+    }
+
+    /// Milliseconds from the failure to the exit; nothing if the tool runs into its timeout.
+    fn fail_once(&mut self, tool: Tool, failure: Failure, setting: &Setting<'_>) -> Outcome<Option<f64>> {
+        let mut started = self.start(tool, setting)?;
+        let (path, names) = if failure == Failure::PodOfADeployment {
+            self.generated(&started)?
+        } else {
+            (started.path.clone(), started.names.clone())
+        };
+        let sent = self.write(&path, &names, &failure.status())?;
+        let ended = started.waiter.ended(setting.limit + Duration::from_secs(10));
+        let ended = ended.ok_or_else(|| format!("{} does not end", tool.name()))?;
+        if ended.code == Some(0) {
+            return Err(format!("{} takes a failure for success: {}", tool.name(), started.waiter.last_words()).into());
+        }
+        let said = started.waiter.said();
+        let timed_out = ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words));
+        let timed_out = if tool == Tool::Settled { ended.code == Some(3) } else { timed_out };
+        Ok((!timed_out).then(|| millis(ended.at - sent)))
+    }
+
+    /// What a Deployment's controllers would make of it: a ReplicaSet, and a Pod, which is named.
+    fn generated(&self, started: &Started) -> Outcome<(String, Vec<String>)> {
+        let name = started.names.first().ok_or("there is no Deployment")?;
+        let uid = |path: String| -> Outcome<String> {
+            let answer = self.runtime.block_on(self.client.expect(200, Method::GET, &path, Bytes::new()))?;
+            let object: Value = serde_json::from_slice(&answer.body)?;
+            Ok(object.pointer("/metadata/uid").and_then(Value::as_str).ok_or("no uid")?.to_owned())
+        };
+        let owned = |api: &str, kind: &str, uid: &str| {
+            json!([{"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": true, "blockOwnerDeletion": true}])
+        };
+        let owner = owned("apps/v1", "Deployment", &uid(format!("{}/{name}", started.path))?);
+        let mut set: Value = serde_json::from_slice(&object(Waited::Deployments, name, None, 0))?;
+        set["kind"] = json!("ReplicaSet");
+        set["metadata"]["ownerReferences"] = owner;
+        set["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "1"});
+        let sets = format!("/apis/apps/v1/namespaces/{}/replicasets", started.namespace);
+        self.create(&sets, vec![set.to_string().into()])?;
+        let owner = owned("apps/v1", "ReplicaSet", &uid(format!("{sets}/{name}"))?);
+        let mut pod: Value = serde_json::from_slice(&object(Waited::Pods, name, None, 0))?;
+        pod["metadata"]["ownerReferences"] = owner;
+        let pods = Waited::Pods.path(&started.namespace);
+        self.create(&pods, vec![pod.to_string().into()])?;
+        let waiting = json!({
+            "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "unavailableReplicas": 1,
+            "conditions": [
+                {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable"},
+                {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"},
+            ],
+        });
+        self.write(&started.path, &started.names, &waiting)?;
+        self.write(&sets, &started.names, &json!({"observedGeneration": 1, "replicas": 1, "fullyLabeledReplicas": 1}))?;
+        Ok((pods, started.names.clone()))
+    }
+
+    /// What each tool asks of the server, through a proxy.
+    fn requests(&mut self) -> Outcome<Vec<Bar>> {
+        let plan = self.plan;
+        let proxy = Proxy::start(&self.runtime, &self.server.url, &self.server.ca, &self.place.folder)?;
+        let straight = fs::read_to_string(&self.place.kubeconfig)?;
+        println!("\n### What is asked of the server\n");
+        println!("from the start, through {} quiet seconds with all in progress, until all are done; bytes are those of bodies, as sent; a watch with list begins with all objects\n", plan.quiet.as_secs());
+        let mut table = Table::new([
+            "objects", "tool", "discovery", "get", "write", "list", "watch with list", "watch", "lists after the first sync",
+            "KB to it", "KB of lists", "KB of watches",
+        ]);
+        let mut bars = Vec::new();
+        for (kind, count) in [(Waited::Pods, plan.counted.0), (Waited::Deployments, plan.counted.1)] {
+            for tool in self.flags.tools.clone() {
+                if !tool.knows(kind) {
+                    continue;
+                }
+                fs::write(&self.place.kubeconfig, kubeconfig_text(&proxy.url, &proxy.ca, "default"))?;
+                proxy.reset();
+                let setting = Setting { kind, count, ..Setting::default() };
+                let counted = self.start(tool, &setting).and_then(|mut started| {
+                    started.still_waits(tool, plan.quiet)?;
+                    let before = proxy.counts();
+                    self.write(&started.path, &started.names, &done(kind))?;
+                    started.ends(tool, 0)?;
+                    Ok((before, proxy.counts()))
+                });
+                fs::write(&self.place.kubeconfig, &straight)?;
+                let (before, after) = counted?;
+                let of = |counts: &BTreeMap<Verb, Count>, verbs: &[Verb]| {
+                    verbs.iter().filter_map(|verb| counts.get(verb)).fold(Count::default(), |sum, one| Count {
+                        requests: sum.requests + one.requests,
+                        sent: sum.sent + one.sent,
+                        received: sum.received + one.received,
+                    })
+                };
+                let all: Vec<Verb> = after.keys().copied().collect();
+                // A watch that begins with all objects is a list by another name.
+                let lists = [Verb::List, Verb::WatchList];
+                let later = of(&after, &lists).requests - of(&before, &lists).requests;
+                let kilobytes = |count: u64| figure(count as f64 / 1e3);
+                let requests = |verbs: &[Verb]| of(&after, verbs).requests.to_string();
+                table.row([
+                    format!("{count} {}", kind.resource()),
+                    tool.name().to_owned(),
+                    requests(&[Verb::Discovery]),
+                    requests(&[Verb::Get]),
+                    requests(&[Verb::Write]),
+                    requests(&[Verb::List]),
+                    requests(&[Verb::WatchList]),
+                    requests(&[Verb::Watch]),
+                    later.to_string(),
+                    kilobytes(of(&after, &all).received),
+                    kilobytes(of(&after, &[Verb::List]).received),
+                    kilobytes(of(&after, &[Verb::Watch, Verb::WatchList]).received),
+                ]);
+                if tool == Tool::Settled {
+                    bars.push(Bar {
+                        what: format!("{count} {}: lists after the first sync", kind.resource()),
+                        wanted: "0".to_owned(),
+                        is: later.to_string(),
+                        met: later == 0,
+                        always: true,
+                    });
+                }
+            }
+        }
+        table.print();
+        Ok(bars)
+    }
+
+    /// The most memory while some or all of a namespace's Pods are tracked.
+    fn memory(&mut self) -> Outcome<Vec<Bar>> {
+        let plan = self.plan;
+        let holders = [
+            Holder::Tool(Tool::Settled),
+            Holder::Tool(Tool::Helm),
+            Holder::Tool(Tool::KubectlWait),
+            Holder::Informer,
+            Holder::Reflector,
+        ];
+        let mut table = Table::new(["tracked", "in the namespace", "settled wait", "helm --wait", "kubectl wait", "client-go informer", "kube-rs reflector"]);
+        let mut bars = Vec::new();
+        for among in plan.among {
+            progress(&format!("{TRACKED} among {among}"));
+            let namespace = self.namespace()?;
+            let [bytes, _] = BYTES;
+            self.fill(&namespace, "other", *among - TRACKED, bytes)?;
+            let mut cells = Vec::new();
+            for (at, holder) in holders.iter().enumerate() {
+                let prefix = format!("tracked{at}");
+                let label = format!("tracked={prefix}");
+                let setting = Setting {
+                    namespace: Some(&namespace),
+                    count: TRACKED,
+                    prefix: &prefix,
+                    label: Some(&label),
+                    bytes,
+                    memory: true,
+                    ..Setting::default()
+                };
+                cells.push(self.hold(*holder, &setting)?);
+            }
+            if *among == 100_000 {
+                bars.push(memory_bar(format!("{TRACKED} of {among} Pods"), cells[0]));
+            }
+            table.row(memory_row(TRACKED.to_string(), *among, &cells));
+            self.empty(&namespace)?;
+        }
+        let all = plan.all;
+        progress(&format!("all of {all}"));
+        let mut cells = Vec::new();
+        for holder in holders {
+            // Both would take longer than anybody waits: one by one, and made one by one.
+            if matches!(holder, Holder::Tool(Tool::Helm | Tool::KubectlWait)) {
+                cells.push(None);
+                continue;
+            }
+            let [_, bytes] = BYTES;
+            let setting = Setting { count: all, bytes, memory: true, ..Setting::default() };
+            cells.push(self.hold(holder, &setting)?);
+            let namespace = format!("round-{}", self.namespaces);
+            self.empty(&namespace)?;
+        }
+        bars.push(memory_bar(format!("all of {all} Pods"), cells[0]));
+        table.row(memory_row(all.to_string(), all, &cells));
+        println!("\n### The most memory, MB\n");
+        println!("Pods of {} bytes where some are tracked, of {} where all are; in brackets the seconds until the store was full\n", BYTES[0], BYTES[1]);
+        table.print();
+        Ok(bars)
+    }
+
+    /// The peak in MB of one holder from its start until all that are tracked are done, and for stores how long the first sync took.
+    fn hold(&mut self, holder: Holder, setting: &Setting<'_>) -> Outcome<Option<(f64, Option<f64>)>> {
+        let (mut command, name) = match holder {
+            Holder::Tool(tool) => {
+                if !self.flags.tools.contains(&tool) {
+                    return Ok(None);
+                }
+                let mut started = self.start(tool, setting)?;
+                self.write(&started.path, &started.names, &done(setting.kind))?;
+                started.ends(tool, 0)?;
+                return Ok(Some((started.waiter.peak() as f64 / 1e6, None)));
+            }
+            Holder::Informer => match &self.informer {
+                Some(program) => (Command::new(program), "informer"),
+                None => return Ok(None),
+            },
+            Holder::Reflector => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.arg(crate::reflector::CHILD);
+                (command, "reflector")
+            }
+        };
+        let namespace = match setting.namespace {
+            Some(name) => name.to_owned(),
+            None => self.namespace()?,
+        };
+        let names: Vec<String> = (0..setting.count).map(|at| format!("{}-{at:06}", setting.prefix)).collect();
+        let path = setting.kind.path(&namespace);
+        let objects = names.iter().map(|name| object(setting.kind, name, setting.label, setting.bytes)).collect();
+        self.create(&path, objects)?;
+        command.arg(&namespace);
+        self.place.environment(&mut command);
+        let start = Instant::now();
+        let log = self.place.folder.join(format!("{namespace}-{name}.log"));
+        let mut waiter = Waiter::start(command, log, true)?;
+        let synced = loop {
+            if waiter.said().contains("synced ") {
+                break start.elapsed();
+            }
+            if waiter.ended(Duration::from_millis(10)).is_some() || start.elapsed() > LIMIT {
+                return Err(format!("{name} does not sync: {}", waiter.last_words()).into());
+            }
+        };
+        self.write(&path, &names, &done(setting.kind))?;
+        // It says nothing of what it has seen.
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(Some((waiter.peak() as f64 / 1e6, Some(synced.as_secs_f64()))))
+    }
+
+    fn fill(&self, namespace: &str, prefix: &str, count: usize, bytes: usize) -> Outcome<()> {
+        let path: Arc<str> = Waited::Pods.path(namespace).into();
+        let prefix: Arc<str> = prefix.into();
+        let create = move |client: Client, number: usize| {
+            let (path, body) = (path.clone(), object(Waited::Pods, &format!("{prefix}-{number:06}"), None, bytes));
+            async move { client.expect(201, Method::POST, &path, body).await.map(drop) }
+        };
+        self.runtime.block_on(requests(&self.address, 16, count, create)).map(drop)
+    }
+
+    /// Deletes all Pods of a namespace: what is no longer needed costs the server memory.
+    fn empty(&self, namespace: &str) -> Outcome<()> {
+        let path = format!("{}?gracePeriodSeconds=0", Waited::Pods.path(namespace));
+        self.runtime.block_on(self.client.expect(200, Method::DELETE, &path, Bytes::new())).map(drop)
+    }
+}
+
+/// Who keeps objects in memory.
+#[derive(Clone, Copy)]
+enum Holder {
+    Tool(Tool),
+    Informer,
+    Reflector,
+}
+
+fn memory_bar(what: String, is: Option<(f64, Option<f64>)>) -> Bar {
+    let megabytes = is.map_or(f64::NAN, |(megabytes, _)| megabytes);
+    Bar {
+        what: format!("memory, {what}"),
+        wanted: format!("under {MEMORY_BELOW} MB"),
+        is: format!("{} MB", figure(megabytes)),
+        met: megabytes < MEMORY_BELOW,
+        always: false,
+    }
+}
+
+fn memory_row(tracked: String, among: usize, cells: &[Option<(f64, Option<f64>)>]) -> [String; 7] {
+    let mut row = vec![tracked, figure(among as f64)];
+    row.extend(cells.iter().map(|cell| match cell {
+        Some((megabytes, Some(synced))) => format!("{} [{synced:.1}]", figure(*megabytes)),
+        Some((megabytes, None)) => figure(*megabytes),
+        None => "-".to_owned(),
+    }));
+    <[String; 7]>::try_from(row).unwrap_or_default()
+}
+
+/// What a tool is set before.
+struct Setting<'s> {
+    kind: Waited,
+    count: usize,
+    /// How long the tool waits.
+    limit: Duration,
+    /// One that is there already, instead of a new one.
+    namespace: Option<&'s str>,
+    prefix: &'s str,
+    label: Option<&'s str>,
+    /// How large objects are; as small as can be if 0.
+    bytes: usize,
+    memory: bool,
+    more: &'s [&'s str],
+}
+
+impl Default for Setting<'_> {
+    fn default() -> Self {
+        Self {
+            kind: Waited::Pods,
+            count: 1,
+            limit: LIMIT,
+            namespace: None,
+            prefix: "waited",
+            label: None,
+            bytes: 0,
+            memory: false,
+            more: &[],
+        }
+    }
+}
+
+/// A tool that waits for objects.
+struct Started {
+    namespace: String,
+    path: String,
+    names: Vec<String>,
+    waiter: Waiter,
+}
+
+impl Started {
+    /// Lets time pass, in which the tool may not end: nothing is done yet.
+    fn still_waits(&mut self, tool: Tool, time: Duration) -> Outcome<()> {
+        match self.waiter.ended(time) {
+            None => Ok(()),
+            Some(Ended { code, .. }) => {
+                let said = self.waiter.last_words();
+                Err(format!("{} ended with {code:?} before anything was done: {said}", tool.name()).into())
+            }
+        }
+    }
+
+    /// The end of the tool, with this exit code.
+    fn ends(&mut self, tool: Tool, code: i32) -> Outcome<Ended> {
+        let ended = self.waiter.ended(LIMIT + Duration::from_secs(10));
+        match ended {
+            Some(ended) if ended.code == Some(code) => Ok(ended),
+            other => {
+                let said = self.waiter.last_words();
+                Err(format!("{} ended with {other:?} instead of {code}: {said}", tool.name()).into())
+            }
+        }
+    }
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    Image,
+    Crash,
+    PodOfADeployment,
+    Deadline,
+}
+
+impl Failure {
+    const ALL: [Self; 4] = [Self::Image, Self::Crash, Self::PodOfADeployment, Self::Deadline];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Image => "Pod: ImagePullBackOff",
+            Self::Crash => "Pod: CrashLoopBackOff",
+            Self::PodOfADeployment => "Deployment: its Pod's ImagePullBackOff",
+            Self::Deadline => "Deployment: ProgressDeadlineExceeded",
+        }
+    }
+
+    fn kind(self) -> Waited {
+        match self {
+            Self::Image | Self::Crash => Waited::Pods,
+            Self::PodOfADeployment | Self::Deadline => Waited::Deployments,
+        }
+    }
+
+    /// For ours: nothing is tolerated for a while.
+    fn without_grace(self) -> &'static [&'static str] {
+        match self {
+            Self::Image | Self::PodOfADeployment => &["--grace", "image-pull=0s"],
+            Self::Crash => &["--grace", "crash=0s"],
+            Self::Deadline => &[],
+        }
+    }
+
+    fn status(self) -> Value {
+        let waiting = |phase: &str, reason: &str, message: &str, restarts: u32| {
+            let mut container = json!({
+                "name": "app", "image": "registry.example/app:1", "imageID": "", "ready": false, "started": false,
+                "restartCount": restarts, "state": {"waiting": {"reason": reason, "message": message}},
+            });
+            if restarts > 0 {
+                container["lastState"] = json!({"terminated": {
+                    "exitCode": 1, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z",
+                }});
+            }
+            json!({
+                "phase": phase,
+                "conditions": [
+                    {"type": "PodScheduled", "status": "True"},
+                    {"type": "Initialized", "status": "True"},
+                    {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]"},
+                    {"type": "ContainersReady", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]"},
+                ],
+                "containerStatuses": [container],
+            })
+        };
+        match self {
+            Self::Image | Self::PodOfADeployment => waiting(
+                "Pending",
+                "ImagePullBackOff",
+                "Back-off pulling image \"registry.example/app:1\": ErrImagePull: manifest unknown",
+                0,
+            ),
+            Self::Crash => {
+                waiting("Running", "CrashLoopBackOff", "back-off 5m0s restarting failed container=app", 6)
+            }
+            Self::Deadline => json!({
+                "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "unavailableReplicas": 1,
+                "conditions": [
+                    {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable"},
+                    {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "ReplicaSet \"web\" has timed out progressing."},
+                ],
+            }),
+        }
+    }
+}
+
+/// The status that makes an object done.
+fn done(kind: Waited) -> Value {
+    match kind {
+        Waited::Pods => json!({
+            "phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}],
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Initialized", "status": "True"},
+                {"type": "ContainersReady", "status": "True"},
+                {"type": "Ready", "status": "True"},
+            ],
+            "containerStatuses": [{
+                "name": "app", "image": "registry.example/app:1", "imageID": "registry.example/app@sha256:0", "ready": true,
+                "started": true, "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            }],
+        }),
+        Waited::Deployments => json!({
+            "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+            "conditions": [
+                {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
+                {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+            ],
+        }),
+    }
+}
+
+/// An object that isn't done, with the label if one is wanted, of about so many bytes when the server has it.
+fn object(kind: Waited, name: &str, label: Option<&str>, bytes: usize) -> Bytes {
+    let mut labels = json!({"app": "waited"});
+    if let Some((key, value)) = label.and_then(|label| label.split_once('=')) {
+        labels[key] = json!(value);
+    }
+    // What the server adds, its own account of the fields included, is about 2 KB.
+    let variables: Vec<Value> = (0..bytes.saturating_sub(2000) / 100)
+        .map(|at| json!({"name": format!("VARIABLE_{at:04}"), "value": format!("{name}-{at:04}-{}", "x".repeat(40))}))
+        .collect();
+    let spec = json!({"containers": [{"name": "app", "image": "registry.example/app:1", "env": variables}]});
+    let metadata = json!({"name": name, "labels": labels});
+    let object = match kind {
+        Waited::Pods => json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}),
+        Waited::Deployments => json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+            "spec": {
+                "replicas": 1, "selector": {"matchLabels": {"app": "waited", "of": name}},
+                "template": {"metadata": {"labels": {"app": "waited", "of": name}}, "spec": spec},
+            },
+        }),
+    };
+    object.to_string().into()
+}
+
+/// Fewer for who takes longer than anybody would wait: kubectl goes one by one, ten a second.
+fn rounds_of(tool: Tool, count: usize, rounds: usize) -> usize {
+    match (tool, count) {
+        (Tool::KubectlWait, 2000..) => 1,
+        (Tool::KubectlWait, 200..) => rounds.min(3),
+        _ => rounds,
+    }
+}
+
+fn progress(what: &str) {
+    println!("… {what}");
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,210 @@
+//! What makes a cluster of a server: the real controllers, the scheduler and kwok for kubelets beside it; and the place where
+//! commands of clients run against it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use settled_conformance::IDENTITIES;
+
+use crate::oracle::{self, Oracle, Program};
+use crate::server::{self, Server};
+use crate::{Outcome, corpora, process};
+
+/// Which of the real controllers run beside a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// Those that ours has built in, beside the real server only.
+    BuiltIn,
+    /// All of kube-controller-manager's, the scheduler, and kwok for kubelets.
+    All,
+}
+
+/// What ours does by itself, as kube-controller-manager calls it.
+const BUILT_IN: &str = "--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,\
+    root-ca-certificate-publisher-controller,resourcequota-controller,clusterrole-aggregation-controller";
+/// The module of kwok, in whose folder its stages lie.
+const KWOK: oracle::Module = oracle::Module {
+    path: "sigs.k8s.io/kwok",
+    version: "v0.8.0",
+    sum: "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=",
+};
+/// What a fake kubelet does: nodes and their leases, and pods that run at once and complete if they are a Job's.
+const STAGES: [&str; 5] = [
+    "node/fast/node-initialize",
+    "node/heartbeat-with-lease/node-heartbeat-with-lease",
+    "pod/fast/pod-ready",
+    "pod/fast/pod-complete",
+    "pod/fast/pod-delete",
+];
+
+/// Clients, and all that makes a cluster of a server, by the names that commands call them.
+pub(crate) const ALL_PROGRAMS: [(&str, Program); 5] = [
+    ("kubectl", Program::Kubectl),
+    ("helm", Program::Helm),
+    ("kube-controller-manager", Program::KubeControllerManager),
+    ("kube-scheduler", Program::KubeScheduler),
+    ("kwok", Program::Kwok),
+];
+
+/// Where commands run: programs by name, a kubeconfig, a home of their own.
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) bin: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
+}
+
+impl Place {
+    /// A place with these programs. Nothing, and a line that says so, when one can't be had here.
+    pub(crate) fn new(server: &Server, programs: &[(&str, Program)]) -> Outcome<Option<Self>> {
+        let folder = server.folder.join("clients");
+        let bin = folder.join("bin");
+        fs::create_dir_all(&bin)?;
+        for (name, program) in programs.iter().copied() {
+            match oracle::program(program)? {
+                Oracle::Ready(path) => symlink(path, bin.join(name))?,
+                Oracle::Skipped(why) => {
+                    println!("SKIPPED: {why}");
+                    return Ok(None);
+                }
+            }
+        }
+        let kubeconfig = folder.join("kubeconfig");
+        fs::write(&kubeconfig, kubeconfig_text(&server.url, &server.ca, "default"))?;
+        Ok(Some(Self { folder, bin, kubeconfig }))
+    }
+
+    /// Tells a command where the cluster and the programs are.
+    pub(crate) fn environment(&self, command: &mut Command) {
+        command.env("PATH", self.path()).env("HOME", &self.folder).env("KUBECONFIG", &self.kubeconfig);
+        command.env("LC_ALL", "C").env("TZ", "UTC").current_dir(&self.folder);
+    }
+
+    /// The programs before all others.
+    fn path(&self) -> String {
+        format!("{}:{}", self.bin.display(), std::env::var("PATH").unwrap_or_default())
+    }
+
+    /// Output, errors and exit code of a shell command; 124 when it was ended because it took too long.
+    pub(crate) fn command(&self, work: &Path, command: &str, within: u64) -> Outcome<(String, String, i32)> {
+        // Into files: what a command leaves running in the background holds no pipe open.
+        let (output, errors) = (work.join(".output"), work.join(".errors"));
+        let mut shell = Command::new("timeout");
+        shell
+            .args(["--kill-after=2", &within.to_string(), "sh", "-c", command])
+            .current_dir(work)
+            .env("PATH", self.path())
+            .env("HOME", work.join("home"))
+            .env("KUBECONFIG", work.join("kubeconfig"))
+            .env("ADMIN_KUBECONFIG", &self.kubeconfig)
+            .env("CHART", corpora::root().join("conformance/clients/chart"))
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null())
+            .stdout(File::create(&output)?)
+            .stderr(File::create(&errors)?);
+        let status = process::started(shell.status(), &shell)?;
+        let read = |file: &Path| fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok((read(&output)?, read(&errors)?, status.code().unwrap_or(-1)))
+    }
+}
+
+/// All identities as users; the administrator is the current one.
+pub(crate) fn kubeconfig_text(url: &str, ca: &Path, namespace: &str) -> String {
+    let users: Vec<Value> = IDENTITIES
+        .iter()
+        .map(|one| serde_json::json!({"name": one.name, "user": {"token": one.token}}))
+        .collect();
+    serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "it", "cluster": {"server": url, "certificate-authority": ca}}],
+        "users": users,
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin", "namespace": namespace}}],
+        "current-context": "it",
+    })
+    .to_string()
+}
+
+/// The real controllers, pointed at a server. They end with this.
+#[derive(Default)]
+pub(crate) struct Components {
+    pub(crate) running: Vec<(String, Child, PathBuf)>,
+}
+
+impl Drop for Components {
+    fn drop(&mut self) {
+        for (_, child, _) in &mut self.running {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+impl Components {
+    /// Starts them. What kwok does to objects is in the stages of its own module, and in these files.
+    pub(crate) fn start(place: &Place, server: &Server, beside: Beside, more_stages: &[PathBuf]) -> Outcome<Self> {
+        let key = server.folder.join("sa.key");
+        if !key.is_file() {
+            server::service_account_keys(&server.folder)?;
+        }
+        let kubeconfig = format!("--kubeconfig={}", place.kubeconfig.display());
+        let mut components = Self::default();
+        let manager = [
+            if beside == Beside::All { "--controllers=*" } else { BUILT_IN }.to_owned(),
+            format!("--service-account-private-key-file={}", key.display()),
+            format!("--root-ca-file={}", server.ca.display()),
+        ];
+        let alone = || [kubeconfig.clone()].into_iter().chain(ALONE.map(str::to_owned));
+        components.add(place, "kube-controller-manager", alone().chain(manager))?;
+        if beside == Beside::BuiltIn {
+            return Ok(components);
+        }
+        components.add(place, "kube-scheduler", alone())?;
+        let stages = match oracle::download(&KWOK)? {
+            Oracle::Ready(folder) => folder.join("kustomize/stage"),
+            Oracle::Skipped(why) => return Err(why.into()),
+        };
+        let mut text = String::new();
+        let own = STAGES.iter().map(|stage| stages.join(format!("{stage}.yaml")));
+        for file in own.chain(more_stages.iter().cloned()) {
+            text.push_str(&fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?);
+            text.push_str("\n---\n");
+        }
+        let config = place.folder.join("stages.yaml");
+        fs::write(&config, text)?;
+        let kwok = [
+            kubeconfig.clone(),
+            "--manage-all-nodes=true".to_owned(),
+            "--node-lease-duration-seconds=40".to_owned(),
+            format!("--config={}", config.display()),
+        ];
+        components.add(place, "kwok", kwok.into_iter())?;
+        Ok(components)
+    }
+
+    fn add(&mut self, place: &Place, name: &str, flags: impl Iterator<Item = String>) -> Outcome<()> {
+        let log = place.folder.join(format!("{name}.log"));
+        let mut command = Command::new(place.bin.join(name));
+        command
+            .args(flags)
+            .env("HOME", &place.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log)?);
+        let child = process::started(command.spawn(), &command)?;
+        self.running.push((name.to_owned(), child, log));
+        Ok(())
+    }
+}
+
+/// No election, and no server of their own.
+const ALONE: [&str; 4] = [
+    "--leader-elect=false",
+    "--secure-port=0",
+    "--kube-api-content-type=application/json",
+    "--kube-api-qps=1000",
+];
+

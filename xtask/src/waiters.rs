@@ -1,0 +1,228 @@
+//! Who waits: ours and the rivals, each with the command line that its users would write for the same objects.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cluster::Place;
+use crate::{Outcome, process, server};
+
+/// A program that waits, and how it is asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tool {
+    /// `settled wait`.
+    Settled,
+    /// `kubectl wait --for=condition=…`.
+    KubectlWait,
+    /// `kubectl rollout status`, which knows three kinds.
+    RolloutStatus,
+    /// `helm install --wait` of Helm 4.
+    Helm,
+    /// `kubectl get` each second.
+    Polling,
+}
+
+impl Tool {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Settled, Self::KubectlWait, Self::RolloutStatus, Self::Helm, Self::Polling];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Settled => "settled wait",
+            Self::KubectlWait => "kubectl wait",
+            Self::RolloutStatus => "kubectl rollout status",
+            Self::Helm => "helm install --wait",
+            Self::Polling => "kubectl get, each second",
+        }
+    }
+
+    /// Whether it can wait for objects of this kind.
+    pub(crate) fn knows(self, kind: Waited) -> bool {
+        self != Self::RolloutStatus || kind == Waited::Deployments
+    }
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    Pods,
+    Deployments,
+}
+
+impl Waited {
+    pub(crate) fn resource(self) -> &'static str {
+        match self {
+            Self::Pods => "pods",
+            Self::Deployments => "deployments",
+        }
+    }
+
+    /// The condition that says it is done.
+    pub(crate) fn condition(self) -> &'static str {
+        match self {
+            Self::Pods => "Ready",
+            Self::Deployments => "Available",
+        }
+    }
+
+    /// Where objects of the kind are.
+    pub(crate) fn path(self, namespace: &str) -> String {
+        match self {
+            Self::Pods => format!("/api/v1/namespaces/{namespace}/pods"),
+            Self::Deployments => format!("/apis/apps/v1/namespaces/{namespace}/deployments"),
+        }
+    }
+}
+
+/// A wait to be done.
+pub(crate) struct Wait<'w> {
+    pub(crate) kind: Waited,
+    pub(crate) namespace: &'w str,
+    /// The label that the objects have, if they aren't all of their namespace.
+    pub(crate) label: Option<&'w str>,
+    /// How many objects there are.
+    pub(crate) count: usize,
+    /// How long the tool itself waits.
+    pub(crate) limit: Duration,
+    /// What Helm installs.
+    pub(crate) chart: &'w Path,
+    /// More words for ours.
+    pub(crate) more: &'w [&'w str],
+}
+
+/// The command line of a tool. Ours and the rivals find the cluster by the place's kubeconfig unless told another.
+pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Command> {
+    let Wait { kind, namespace, label, count, limit, chart, more } = *wait;
+    let limit = format!("{}s", limit.as_secs());
+    let which = label.map_or_else(|| vec!["--all".to_owned()], |label| vec!["-l".to_owned(), label.to_owned()]);
+    let mut command = match tool {
+        Tool::Settled => Command::new(server::binary()?),
+        Tool::KubectlWait | Tool::RolloutStatus => Command::new(place.bin.join("kubectl")),
+        Tool::Helm => Command::new(place.bin.join("helm")),
+        // The loop has no limit of its own.
+        Tool::Polling => Command::new("timeout"),
+    };
+    match tool {
+        Tool::Settled => {
+            command.args(["wait", kind.resource(), "-n", namespace, "--timeout", &limit]).args(which).args(more)
+        }
+        Tool::KubectlWait => command
+            .args(["wait", kind.resource(), "-n", namespace, "--timeout", &limit])
+            .arg(format!("--for=condition={}", kind.condition()))
+            .args(which),
+        Tool::RolloutStatus => command
+            .args(["rollout", "status", kind.resource(), "-n", namespace, "--timeout", &limit])
+            .args(["-l", label.unwrap_or("app=waited")]),
+        Tool::Helm => command
+            .args(["install", "release", "-n", namespace, "--wait", "--timeout", &limit])
+            .arg(chart),
+        Tool::Polling => {
+            let path = format!(r#"{{.items[*].status.conditions[?(@.type=="{}")].status}}"#, kind.condition());
+            let kubectl = place.bin.join("kubectl");
+            let list = format!("{} get {} -n {namespace}", kubectl.display(), kind.resource());
+            let which = label.map_or_else(String::new, |label| format!(" -l {label}"));
+            let script = format!(
+                "until test $({list}{which} -o jsonpath='{path}' | tr ' ' '\\n' | grep -c True) -ge {count}; do sleep 1; done"
+            );
+            command.args([&limit, "sh", "-c", &script])
+        }
+    };
+    place.environment(&mut command);
+    Ok(command)
+}
+
+/// A tool that runs. It is killed when this is dropped.
+pub(crate) struct Waiter {
+    id: u32,
+    ended: Receiver<Ended>,
+    peak: Option<thread::JoinHandle<u64>>,
+    log: PathBuf,
+    gone: bool,
+}
+
+/// How a tool ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) at: Instant,
+    /// Nothing when it was killed.
+    pub(crate) code: Option<i32>,
+}
+
+impl Waiter {
+    /// Starts a tool; what it says goes into a file. Its memory is looked at only when asked for: that costs time.
+    pub(crate) fn start(mut command: Command, log: PathBuf, memory: bool) -> Outcome<Self> {
+        let out = File::create(&log)?;
+        command.stdin(Stdio::piped()).stdout(out.try_clone()?).stderr(out);
+        let mut child: Child = process::started(command.spawn(), &command)?;
+        let id = child.id();
+        let (sender, ended) = channel();
+        thread::spawn(move || {
+            // Held until it ends: some take the end of their input for theirs.
+            let input = child.stdin.take();
+            let code = child.wait().ok().and_then(|status| status.code());
+            let _nobody_waits = sender.send(Ended { at: Instant::now(), code });
+            drop(input);
+        });
+        let peak = memory.then(|| {
+            thread::spawn(move || {
+                let mut peak = 0;
+                // The kernel keeps the most there was, so only the last interval can be missed.
+                while let Some(bytes) = process::high_water_mark(id) {
+                    peak = bytes.max(peak);
+                    thread::sleep(Duration::from_millis(2));
+                }
+                peak
+            })
+        });
+        Ok(Self { id, ended, peak, log, gone: false })
+    }
+
+    /// How it ended, if it does so within this time.
+    pub(crate) fn ended(&mut self, within: Duration) -> Option<Ended> {
+        match self.ended.recv_timeout(within) {
+            Ok(ended) => {
+                self.gone = true;
+                Some(ended)
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// The most memory it had, in bytes, once it has ended; it is killed if it has not.
+    pub(crate) fn peak(&mut self) -> u64 {
+        self.kill();
+        self.peak.take().and_then(|peak| peak.join().ok()).unwrap_or(0)
+    }
+
+    /// What it has said.
+    pub(crate) fn said(&self) -> String {
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The end of what it has said.
+    pub(crate) fn last_words(&self) -> String {
+        let said = self.said();
+        let lines: Vec<&str> = said.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    fn kill(&mut self) {
+        if !self.gone {
+            // Its thread alone may reap it, so this can't be another process by now.
+            let killed = Command::new("kill").args(["-9", &self.id.to_string()]).status();
+            if killed.is_ok() {
+                self.gone = self.ended.recv_timeout(Duration::from_secs(10)).is_ok();
+            }
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
