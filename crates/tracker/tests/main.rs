@@ -1,1 +1,4 @@
 //! The tests, in one binary.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod condition;
