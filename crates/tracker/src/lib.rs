@@ -2,10 +2,16 @@
 
 mod condition;
 mod id;
+mod inventory;
+mod order;
 mod report;
 
 pub use condition::{For, ForError, Met};
 pub use id::ObjectId;
+pub use inventory::{
+    ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName, Member, newest_revision,
+};
+pub use order::{Wave, apply_rank, waves};
 pub use report::{
     Branch, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot, State, Step,
     TargetReport,
