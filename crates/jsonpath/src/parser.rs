@@ -101,7 +101,12 @@ impl<'a> Parser<'a> {
                         word => Node::Word(word.to_owned()),
                     });
                 }
-                Some(c) => return Err(syntax(format!("unrecognized character in action: {c:?}"))),
+                Some(c) => {
+                    return Err(syntax(format!(
+                        "unrecognized character in action: U+{:04X} '{c}'",
+                        u32::from(c)
+                    )));
+                }
             }
         }
     }

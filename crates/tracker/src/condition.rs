@@ -108,15 +108,15 @@ impl Met {
 pub struct ForError {
     /// What is wrong, and what to write instead.
     pub message: String,
-    /// At which byte of the text it begins.
-    pub at: usize,
+    /// At which character of the text it begins, counted from 1.
+    pub column: usize,
 }
 
 impl fmt::Display for ForError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        if self.at > 0 {
-            write!(f, " (at byte {})", self.at)?;
+        if self.column > 1 {
+            write!(f, " (at character {})", self.column)?;
         }
         Ok(())
     }
@@ -124,8 +124,14 @@ impl fmt::Display for ForError {
 
 impl std::error::Error for ForError {}
 
-fn wrong<T>(at: usize, message: impl Into<String>) -> Result<T, ForError> {
-    Err(ForError { message: message.into(), at })
+/// The same, with the byte of the whole text at which it begins.
+struct Wrong {
+    message: String,
+    at: usize,
+}
+
+fn wrong<T>(at: usize, message: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong { message: message.into(), at })
 }
 
 impl FromStr for For {
@@ -134,9 +140,13 @@ impl FromStr for For {
     /// Reads one `--for`.
     fn from_str(text: &str) -> Result<Self, ForError> {
         if text.len() > MAX_LENGTH {
-            return wrong(0, format!("the condition is longer than {MAX_LENGTH} bytes"));
+            let message = format!("the condition is longer than {MAX_LENGTH} bytes");
+            return Err(ForError { message, column: 1 });
         }
-        parse(text, 0, 0)
+        parse(text, 0, 0).map_err(|Wrong { message, at }| {
+            let before = text.char_indices().take_while(|(index, _)| *index < at).count();
+            ForError { message, column: before + 1 }
+        })
     }
 }
 
@@ -206,7 +216,7 @@ impl For {
                 return match seen.object {
                     None => Met::Yes,
                     Some(_) if seen.verdict.status == Status::Terminating => {
-                        Met::No(format!("it is being deleted: {}", seen.verdict.message))
+                        Met::No(seen.verdict.message.to_string())
                     }
                     Some(_) => Met::No("it is still there".to_owned()),
                 };
@@ -263,7 +273,7 @@ impl fmt::Display for For {
 // Reading.
 
 /// `at` is the byte of the whole text at which this one begins.
-fn parse(text: &str, at: usize, depth: usize) -> Result<For, ForError> {
+fn parse(text: &str, at: usize, depth: usize) -> Result<For, Wrong> {
     const WORDS: [(&str, For); 5] = [
         ("ready", For::Ready),
         ("current", For::Current),
@@ -300,7 +310,9 @@ fn parse(text: &str, at: usize, depth: usize) -> Result<For, ForError> {
         }
     }
     let quoted = settled_go_text::quote(text);
-    let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_name = !text.is_empty()
+        && !["condition", "jsonpath", "cel"].contains(&text)
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let hint = if is_name {
         format!("for the condition of this name write condition={text}")
     } else {
@@ -312,7 +324,7 @@ fn parse(text: &str, at: usize, depth: usize) -> Result<For, ForError> {
 }
 
 /// The conditions of a list up to its closing parenthesis, which must be the last character.
-fn parse_list(text: &str, at: usize, depth: usize) -> Result<Vec<For>, ForError> {
+fn parse_list(text: &str, at: usize, depth: usize) -> Result<Vec<For>, Wrong> {
     let mut list = Vec::new();
     // Brackets and quotes belong to the inner text.
     let mut open: Vec<(char, usize)> = Vec::new();
@@ -324,17 +336,14 @@ fn parse_list(text: &str, at: usize, depth: usize) -> Result<Vec<For>, ForError>
             ('\\', _) => {
                 chars.next();
             }
-            (_, Some((end, _))) => {
-                if char == end {
-                    quote = None;
-                }
-            }
+            (_, Some((end, _))) if char == end => quote = None,
+            (_, Some(_)) => {}
             ('"' | '\'', None) => quote = Some((char, index)),
             ('(' | '[' | '{', None) => open.push((char, index)),
             (')', None) if open.is_empty() => {
                 parse_element(text, start, index, at, depth, &mut list)?;
                 let rest = index + 1;
-                if rest < text.len() {
+                if text.get(rest..).is_some_and(|rest| !rest.trim().is_empty()) {
                     return wrong(at + rest, "nothing may follow the closing parenthesis");
                 }
                 return Ok(list);
@@ -370,7 +379,7 @@ fn parse_element(
     at: usize,
     depth: usize,
     list: &mut Vec<For>,
-) -> Result<(), ForError> {
+) -> Result<(), Wrong> {
     let whole = text.get(start..end).unwrap_or_default();
     let element = whole.trim_start();
     let begins = at + start + (whole.len() - element.len());
@@ -383,7 +392,7 @@ fn parse_element(
 }
 
 /// `PATH` or `PATH=VALUE`, as upstream splits, relaxes and unquotes them, with its texts for what is wrong.
-fn parse_json_path(text: &str, at: usize) -> Result<For, ForError> {
+fn parse_json_path(text: &str, at: usize) -> Result<For, Wrong> {
     let parts = split(text);
     let (path, value) = match parts.as_slice() {
         [path] => (path, None),
@@ -395,6 +404,18 @@ fn parse_json_path(text: &str, at: usize) -> Result<For, ForError> {
                  --for=jsonpath='{.status.readyReplicas}'; an `=` of the value or of a key can't be written",
             );
         }
+    };
+    let value = match value {
+        None => None,
+        Some(value) => match value.trim_matches(['\'', '"']) {
+            "" => {
+                return wrong(
+                    at + path.len() + 1,
+                    "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3",
+                );
+            }
+            value => Some(Arc::from(value)),
+        },
     };
     if path.is_empty() {
         return wrong(at, "jsonpath expression cannot be empty; write jsonpath={.status.phase}=Running");
@@ -410,18 +431,6 @@ fn parse_json_path(text: &str, at: usize) -> Result<For, ForError> {
         );
     }
     let parsed = JsonPath::relaxed(path).or_else(|error| wrong(at, error.to_string()))?;
-    let value = match value {
-        None => None,
-        Some(value) => match value.trim_matches(['\'', '"']) {
-            "" => {
-                return wrong(
-                    at + path.len() + 1,
-                    "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3",
-                );
-            }
-            value => Some(Arc::from(value)),
-        },
-    };
     let text = if inner.starts_with('.') { inner.to_owned() } else { format!(".{inner}") };
     Ok(For::JsonPath { path: Arc::new(parsed), text: text.into(), value })
 }

@@ -8,7 +8,9 @@ mod explain;
 mod facts;
 mod graph;
 mod id;
+mod inventory;
 mod links;
+mod order;
 mod policy;
 mod record;
 mod report;
@@ -26,6 +28,11 @@ pub use explain::{branch, causes, excuse, own_trouble, trouble};
 pub use facts::{Crash, Facts, Ref};
 pub use graph::{Graph, Put};
 pub use id::ObjectId;
+pub use inventory::{
+    ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName as ListedKind, Member,
+    newest_revision,
+};
+pub use order::{Wave, apply_rank, waves};
 pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, Trouble, grace};
 pub use record::{Judge, Owner, Record, not_found};
 pub use report::{
