@@ -38,6 +38,8 @@ pub enum RequestError {
         message: String,
         /// When to try again, if the server says so.
         retry_after: Option<Duration>,
+        /// The whole of it, for details.
+        body: Bytes,
     },
     /// The server can't be reached, or its answer broke off.
     #[error("{0}")]
@@ -73,6 +75,9 @@ impl RequestError {
 /// Makes another client when the credentials of the one before are refused.
 type Reconnect = dyn Fn() -> BoxFuture<'static, Option<Client>> + Send + Sync;
 
+/// Tells the time of day.
+type Clock = dyn Fn() -> Timestamp + Send + Sync;
+
 /// A cluster, seen through a client. Copies are the same one.
 ///
 /// ```
@@ -93,6 +98,7 @@ pub struct Cluster {
 
 struct Inner {
     client: Mutex<Client>,
+    clock: Option<Box<Clock>>,
     reconnect: Option<Box<Reconnect>>,
     /// How far the server's clock is ahead of ours, in milliseconds.
     ahead: Mutex<SignedDuration>,
@@ -152,12 +158,19 @@ impl Cluster {
     /// A cluster behind a client of one's own.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self::with(client, None)
+        Self::with(client, None, None)
     }
 
-    pub(crate) fn with(client: Client, reconnect: Option<Box<Reconnect>>) -> Self {
+    /// The same with another clock than the machine's: for tests whose time does not pass by itself.
+    #[must_use]
+    pub fn with_clock(client: Client, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self::with(client, None, Some(Box::new(clock)))
+    }
+
+    pub(crate) fn with(client: Client, reconnect: Option<Box<Reconnect>>, clock: Option<Box<Clock>>) -> Self {
         let inner = Inner {
             client: Mutex::new(client),
+            clock,
             reconnect,
             ahead: Mutex::default(),
             requests: Default::default(),
@@ -205,6 +218,9 @@ impl Cluster {
     /// The present time, by the server's clock as far as it is known: objects carry its times.
     #[must_use]
     pub fn now(&self) -> Timestamp {
+        if let Some(clock) = &self.inner.clock {
+            return clock();
+        }
         let ahead = *self.inner.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Timestamp::now();
         now.checked_add(ahead).unwrap_or(now)
@@ -412,5 +428,6 @@ pub(crate) fn status_error(code: u16, retry_after: Option<u64>, body: &[u8]) -> 
         reason: status.reason,
         message,
         retry_after: seconds.map(|seconds| Duration::from_secs(seconds.min(60))),
+        body: Bytes::copy_from_slice(body),
     }
 }

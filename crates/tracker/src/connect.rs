@@ -93,7 +93,7 @@ impl Access {
             let anew = async move { client_of(&again).await };
             Box::pin(anew) as futures::future::BoxFuture<'static, Option<Client>>
         };
-        Ok(Cluster::with(client, Some(Box::new(reconnect))))
+        Ok(Cluster::with(client, Some(Box::new(reconnect)), None))
     }
 }
 

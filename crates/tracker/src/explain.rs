@@ -235,21 +235,22 @@ fn step(link: &'static str, record: &Record) -> Step {
     }
 }
 
+/// Kinds that have a template of Pods.
+const TEMPLATES: &[&str] =
+    &["Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job", "ReplicaSet", "ReplicationController"];
+
 /// What to look at or do next.
 fn advice(graph: &Graph, way: &Way<'_>) -> Vec<String> {
     let Some((_, last)) = way.last() else { return Vec::new() };
     let (id, verdict) = (&last.id, &last.verdict);
     let namespace = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
-    let describe = format!("kubectl describe {} {}{namespace}", id.kind.to_lowercase(), id.name);
+    let describe = || format!("kubectl describe {} {}{namespace}", id.kind.to_lowercase(), id.name);
     let mut next = Vec::new();
     if id.is("", "PersistentVolumeClaim") {
         next.extend(claim_advice(graph, last));
     }
-    let owner = way
-        .iter()
-        .rev()
-        .map(|(_, record)| record)
-        .find(|record| !record.id.is("", "Pod") && record.id != *id);
+    // Who has the template to change: the one that nobody else generated.
+    let owner = way.iter().map(|(_, record)| record).find(|record| TEMPLATES.contains(&&*record.id.kind));
     let owner = owner.map_or_else(|| id.to_string(), |record| record.id.to_string());
     match verdict.failure.map(|failure| failure.class) {
         Some(FailureClass::Image) => {
@@ -266,20 +267,17 @@ fn advice(graph: &Graph, way: &Way<'_>) -> Vec<String> {
         Some(FailureClass::Configuration) if id.is("", "Event") => {
             next.push(format!("change {owner} so that it is admitted, or what refuses it"));
         }
-        Some(FailureClass::Configuration) => next.push(describe.clone()),
+        Some(FailureClass::Configuration) => next.push(describe()),
         Some(FailureClass::Quota) => next.push(format!("kubectl describe quota{namespace}")),
         Some(FailureClass::Scheduling) => {
             next.push(format!("kubectl get nodes; compare what they have with requests, selectors and tolerations of {owner}"));
         }
         Some(FailureClass::Probe) => {
-            let on = if id.is("", "Pod") {
-                format!("kubectl logs {}{namespace}", id.name)
-            } else {
-                describe.clone()
-            };
+            let on =
+                if id.is("", "Pod") { format!("kubectl logs {}{namespace}", id.name) } else { describe() };
             next.push(format!("{on}: it runs, and its probe or readiness gate does not pass"));
         }
-        Some(FailureClass::Storage) if next.is_empty() => next.push(describe.clone()),
+        Some(FailureClass::Storage) if next.is_empty() => next.push(describe()),
         Some(FailureClass::Deletion) => next.extend(deletion_advice(last)),
         Some(FailureClass::Job) => next.push(format!("kubectl logs job/{}{namespace}", id.name)),
         Some(FailureClass::Network) if id.is("", "Service") => {
@@ -300,7 +298,7 @@ fn advice(graph: &Graph, way: &Way<'_>) -> Vec<String> {
         ));
     }
     if next.is_empty() && !id.is("", "Event") {
-        next.push(describe);
+        next.push(describe());
     }
     next
 }

@@ -1,5 +1,6 @@
 //! Follows Kubernetes objects live: waits until they are done, stops as soon as they can't get done, and says why.
 
+mod apply;
 mod cluster;
 mod condition;
 mod connect;
@@ -13,6 +14,7 @@ mod links;
 mod order;
 mod policy;
 mod record;
+mod release;
 mod report;
 mod resources;
 mod stream;
@@ -20,6 +22,7 @@ mod target;
 mod tracker;
 mod wire;
 
+pub use apply::{Applied, ApplyEvent, ApplyOptions, ApplyReport, Conflict, apply};
 pub use cluster::{Cluster, RequestError, Traffic, Verb};
 pub use condition::{For, ForError, Met};
 pub use connect::{Access, ConnectError, client};
@@ -35,6 +38,7 @@ pub use inventory::{
 pub use order::{Wave, apply_rank, waves};
 pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, Trouble, grace};
 pub use record::{Judge, Owner, Record, not_found};
+pub use release::{Keeper, Release, ReleaseError, ReleaseTargets};
 pub use report::{
     Branch, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot, State, Step,
     TargetReport,

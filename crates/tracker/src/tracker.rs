@@ -188,7 +188,7 @@ struct Followed {
     /// How it was when it was deleted.
     last: Option<Box<Record>>,
     /// What was told of it last.
-    told: Option<(State, Status, String, String)>,
+    told: Option<(State, Status, String, String, Option<FailureClass>)>,
     /// What belongs to it is watched.
     looked: Option<Box<str>>,
 }
@@ -752,6 +752,10 @@ impl Tracker {
             }
         };
         let unseen = matches!(sight, Sight::NotYet);
+        let trouble = match sight {
+            Sight::Present { trouble, .. } => trouble.map(|trouble| trouble.class),
+            _ => None,
+        };
         self.policy.observe(number, sight, now);
         if self.policy.is_silent(number) {
             self.ask_for_evidence(number);
@@ -766,7 +770,7 @@ impl Tracker {
         let state = self.policy.state(number)?;
         let target = self.targets.get(number)?;
         let verdict = self.verdict(target);
-        let told = (state, verdict.status, verdict.reason.to_string(), verdict.message.to_string());
+        let told = (state, verdict.status, verdict.reason.to_string(), verdict.message.to_string(), trouble);
         if target.told.as_ref() == Some(&told) {
             return None;
         }

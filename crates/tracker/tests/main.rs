@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod condition;
+mod faulty;
 mod inventory;
 mod order;
+mod scenario;
 mod smoke;

@@ -1,0 +1,257 @@
+//! From the name of a release to its objects: asks the cluster for what keeps the list, and reads it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::Method;
+
+use crate::cluster::{Cluster, RequestError, Verb, encode};
+use crate::inventory::{
+    Contents, HelmStorage, Inventory, InventoryError, KindName as Listed, newest_revision,
+};
+use crate::resources::Resources;
+use crate::target::{KindName, Selection, Target};
+use crate::wire::Items;
+
+/// Metadata is enough to choose a revision; the contents may be large.
+const PARTIAL_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// Who keeps the list of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// Helm, in a Secret or a ConfigMap.
+    Helm,
+    /// Flux, in the status of a Kustomization.
+    Kustomization,
+    /// Flux, in the status of a HelmRelease, or Helm for it.
+    HelmRelease,
+    /// Argo CD, in the status of an Application.
+    Application,
+    /// cli-utils (kpt, Config Sync), in a ConfigMap.
+    Inventory,
+    /// kubectl's ApplySet, as labels of its members; the parent is a Secret or a ConfigMap.
+    ApplySet,
+}
+
+impl Keeper {
+    const ALL: &[(&str, Self)] = &[
+        ("helm", Self::Helm),
+        ("kustomization", Self::Kustomization),
+        ("helmrelease", Self::HelmRelease),
+        ("application", Self::Application),
+        ("inventory", Self::Inventory),
+        ("applyset", Self::ApplySet),
+    ];
+}
+
+/// A release, an application, an inventory: a set of objects that has a name.
+///
+/// ```
+/// use settled_tracker::Release;
+/// let release: Release = "helm/shop".parse().unwrap();
+/// assert_eq!(release.to_string(), "helm/shop");
+/// assert!("shop".parse::<Release>().unwrap_err().contains("helm/NAME"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Who keeps the list of its objects.
+    pub keeper: Keeper,
+    /// Its name.
+    pub name: String,
+}
+
+impl FromStr for Release {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || {
+            let names: Vec<String> = Keeper::ALL.iter().map(|(word, _)| format!("{word}/NAME")).collect();
+            format!("{text:?} names no release; write one of {}", names.join(", "))
+        };
+        let (word, name) = text.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(known)?;
+        let keeper =
+            Keeper::ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).ok_or_else(known)?.1;
+        Ok(Self { keeper, name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Keeper::ALL.iter().find(|(_, keeper)| *keeper == self.keeper).map_or("", |(word, _)| word);
+        write!(f, "{word}/{}", self.name)
+    }
+}
+
+/// What a release consists of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReleaseTargets {
+    /// What it is called: `release shop, revision 3`.
+    pub title: String,
+    /// Its objects.
+    pub targets: Vec<Target>,
+    /// What a user should know: a newer revision failed, an object can't be found by the list.
+    pub notes: Vec<String>,
+}
+
+/// Why the objects of a release can't be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReleaseError {
+    /// What keeps the list can't be had.
+    #[error("{release}: {source}")]
+    Request {
+        /// The release.
+        release: String,
+        /// What the server says.
+        source: RequestError,
+    },
+    /// The list can't be read, or is not what was asked for.
+    #[error(transparent)]
+    Inventory(#[from] InventoryError),
+    /// There is no such release.
+    #[error("{0}")]
+    Missing(String),
+}
+
+impl Release {
+    /// The objects of this release. `namespace` is where the list is kept.
+    ///
+    /// # Errors
+    /// The list can't be had or read.
+    pub async fn targets(
+        &self,
+        cluster: &Cluster,
+        resources: &Resources,
+        namespace: &str,
+    ) -> Result<ReleaseTargets, ReleaseError> {
+        if self.keeper == Keeper::Helm {
+            let storage =
+                HelmStorage { namespace: namespace.to_owned(), release: self.name.clone(), revision: None };
+            return self.helm(cluster, &storage).await;
+        }
+        match self.contents(cluster, resources, namespace).await? {
+            Contents::Objects(inventory) => Ok(objects(inventory)),
+            Contents::Helm(storage) => self.helm(cluster, &storage).await,
+            Contents::ApplySet(set) => {
+                let mut found = ReleaseTargets { title: set.title, ..ReleaseTargets::default() };
+                for kind in set.kinds {
+                    let kind = match kind {
+                        Listed::Kind { group, kind } => {
+                            KindName::Exact { group: group.into(), version: None, kind: kind.into() }
+                        }
+                        Listed::Resource { group, resource } if group.is_empty() => {
+                            KindName::Spoken(resource.into())
+                        }
+                        Listed::Resource { group, resource } => {
+                            KindName::Spoken(format!("{resource}.{group}"))
+                        }
+                    };
+                    let namespaced = kind.find(resources).is_none_or(|resource| resource.namespaced);
+                    let namespaces = if namespaced { set.namespaces.clone() } else { vec![String::new()] };
+                    found.targets.extend(namespaces.into_iter().map(|namespace| {
+                        Target::Select(Selection {
+                            kind: kind.clone(),
+                            namespace: Some(namespace),
+                            everywhere: false,
+                            labels: Some(set.selector.clone()),
+                            fields: None,
+                        })
+                    }));
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    fn request_error(&self, source: RequestError) -> ReleaseError {
+        ReleaseError::Request { release: self.to_string(), source }
+    }
+
+    /// Gets the object that keeps the list.
+    async fn contents(
+        &self,
+        cluster: &Cluster,
+        resources: &Resources,
+        namespace: &str,
+    ) -> Result<Contents, ReleaseError> {
+        let kinds: &[(&str, &str)] = match self.keeper {
+            Keeper::Kustomization => &[("kustomize.toolkit.fluxcd.io", "Kustomization")],
+            Keeper::HelmRelease => &[("helm.toolkit.fluxcd.io", "HelmRelease")],
+            Keeper::Application => &[("argoproj.io", "Application")],
+            Keeper::Inventory => &[("", "ConfigMap")],
+            Keeper::ApplySet | Keeper::Helm => &[("", "Secret"), ("", "ConfigMap")],
+        };
+        for (group, kind) in kinds {
+            let Some(resource) = resources.of_kind(group, None, kind) else { continue };
+            let found = match cluster.object(resource, Some(namespace), &self.name).await {
+                Ok(found) => found,
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(self.request_error(error)),
+            };
+            if let Some(contents) = Contents::of(&found)? {
+                return Ok(contents);
+            }
+        }
+        let kinds: Vec<&str> = kinds.iter().map(|(_, kind)| *kind).collect();
+        Err(ReleaseError::Missing(format!(
+            "{self}: namespace {namespace} has no {} {} that keeps a list of objects; check the name and -n",
+            kinds.join(" or "),
+            self.name
+        )))
+    }
+
+    async fn helm(&self, cluster: &Cluster, storage: &HelmStorage) -> Result<ReleaseTargets, ReleaseError> {
+        let HelmStorage { namespace, release, .. } = storage;
+        let (core, mut errors) = (format!("/api/v1/namespaces/{namespace}"), Vec::new());
+        for plural in ["secrets", "configmaps"] {
+            let path = format!("{core}/{plural}?labelSelector={}", encode(&storage.selector()));
+            let list = match cluster.fetch(Verb::List, Method::GET, &path, PARTIAL_LIST, None).await {
+                Ok(list) => list,
+                Err(error) => {
+                    errors.push(error);
+                    continue;
+                }
+            };
+            let (mut items, mut stored) = (Items::default(), Vec::new());
+            items
+                .push(&list, |item| stored.push(item.to_vec()))
+                .map_err(|error| self.request_error(RequestError::Answer(error.to_string())))?;
+            if stored.is_empty() {
+                continue;
+            }
+            let heads: Vec<&[u8]> = stored.iter().map(Vec::as_slice).collect();
+            let (chosen, note) = newest_revision(release, &heads)?;
+            let name = stored.get(chosen).and_then(|json| {
+                let object = kstatus::Object::parse(json).ok()?;
+                object.name().map(std::borrow::Cow::into_owned)
+            });
+            let path = format!("{core}/{plural}/{}", encode(&name.unwrap_or_default()));
+            let secret = cluster.get(Verb::Get, &path).await.map_err(|error| self.request_error(error))?;
+            if let Some(Contents::Objects(inventory)) = Contents::of(&secret)? {
+                let mut found = objects(inventory);
+                found.notes.extend(note);
+                return Ok(found);
+            }
+        }
+        match errors.pop() {
+            Some(error) => Err(self.request_error(error)),
+            None => Err(ReleaseError::Missing(format!(
+                "helm/{release}: namespace {namespace} has no such release; `helm list -A` shows where releases are"
+            ))),
+        }
+    }
+}
+
+fn objects(inventory: Inventory) -> ReleaseTargets {
+    let targets = inventory.members.into_iter().map(|member| Target::Object {
+        kind: KindName::Exact {
+            group: member.id.group.into(),
+            version: member.version.map(Into::into),
+            kind: member.id.kind.into(),
+        },
+        namespace: Some(member.id.namespace.into()),
+        name: member.id.name.into(),
+        floor: None,
+    });
+    ReleaseTargets { title: inventory.title, targets: targets.collect(), notes: inventory.left_out }
+}

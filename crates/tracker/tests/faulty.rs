@@ -1,0 +1,173 @@
+//! A client to a server in the process, with faults between them that a test switches on.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use kube_client::Client;
+use kube_client::client::Body;
+use tokio::sync::watch;
+
+/// What may happen to the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// All watches break off.
+    Cut,
+    /// All watches end as they do when their time is over.
+    Close,
+    /// All watches stay open, and nothing comes any more.
+    Silence,
+    /// All watches say that their revision is too old.
+    Expire,
+}
+
+/// What is answered instead of asking the server.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals {
+    /// So many requests more get 429.
+    pub too_many: usize,
+    /// So many requests more get 401.
+    pub unauthorized: usize,
+    /// So many requests more don't get through.
+    pub unreachable: usize,
+    /// The server is one that can't begin a watch with the state.
+    pub no_watch_list: bool,
+}
+
+/// The faults between a client and a server.
+#[derive(Clone)]
+pub struct Faults {
+    fault: Arc<watch::Sender<(u64, Option<Fault>)>>,
+    refusals: Arc<Mutex<Refusals>>,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Faults {
+    pub fn new() -> Self {
+        let (fault, _) = watch::channel((0, None));
+        Self { fault: Arc::new(fault), refusals: Arc::default(), log: Arc::default() }
+    }
+
+    /// Lets this happen to all watches that are open.
+    pub fn strike(&self, fault: Fault) {
+        self.fault.send_modify(|(count, last)| (*count, *last) = (*count + 1, Some(fault)));
+    }
+
+    pub fn refuse(&self, change: impl FnOnce(&mut Refusals)) {
+        change(&mut self.refusals.lock().unwrap());
+    }
+
+    /// What was asked: `LIST pods`, `WATCH pods from 5`.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// The client with these faults.
+    pub fn client(&self, inner: Client) -> Client {
+        let faults = self.clone();
+        let namespace = inner.default_namespace().to_owned();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (faults, inner) = (faults.clone(), inner.clone());
+            async move { faults.send(inner, request).await }
+        });
+        Client::new(service, namespace)
+    }
+
+    async fn send(
+        &self,
+        inner: Client,
+        request: Request<Body>,
+    ) -> Result<Response<UnsyncBoxBody<Bytes, std::io::Error>>, kube_client::Error> {
+        let uri = request.uri().to_string();
+        self.log.lock().unwrap().push(format!("{} {uri}", request.method()));
+        let refused = {
+            let mut refusals = self.refusals.lock().unwrap();
+            let take = |count: &mut usize| {
+                let some = *count > 0;
+                *count = count.saturating_sub(1);
+                some
+            };
+            let old = refusals.no_watch_list && uri.contains("sendInitialEvents=true");
+            if take(&mut refusals.unreachable) {
+                let error = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
+                return Err(kube_client::Error::Service(error.into()));
+            } else if take(&mut refusals.unauthorized) {
+                Some((StatusCode::UNAUTHORIZED, "Unauthorized"))
+            } else if take(&mut refusals.too_many) {
+                Some((StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"))
+            } else {
+                old.then_some((StatusCode::UNPROCESSABLE_ENTITY, "Invalid"))
+            }
+        };
+        if let Some((status, reason)) = refused {
+            let code = status.as_u16();
+            let body =
+                format!(r#"{{"kind":"Status","reason":"{reason}","message":"{reason}","code":{code}}}"#);
+            return Ok(Response::builder()
+                .status(status)
+                .body(boxed(Body::from(body.into_bytes())))
+                .unwrap());
+        }
+        let response = inner.send(request).await?;
+        if !uri.contains("watch=true") {
+            return Ok(response.map(boxed));
+        }
+        let mut seen = self.fault.subscribe();
+        seen.mark_unchanged();
+        let changed = Box::pin(async move {
+            let _open = seen.changed().await;
+            let fault = seen.borrow().1;
+            fault
+        });
+        Ok(response
+            .map(|body| Struck { body, changed: Some(changed), struck: None, told: false }.boxed_unsync()))
+    }
+}
+
+fn boxed(body: Body) -> UnsyncBoxBody<Bytes, std::io::Error> {
+    body.map_err(std::io::Error::other).boxed_unsync()
+}
+
+/// The body of a watch, until a fault strikes it.
+struct Struck {
+    body: Body,
+    changed: Option<Pin<Box<dyn Future<Output = Option<Fault>> + Send>>>,
+    struck: Option<Fault>,
+    told: bool,
+}
+
+impl http_body::Body for Struck {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        if let Some(changed) = &mut self.changed
+            && let Poll::Ready(fault) = changed.as_mut().poll(context)
+        {
+            self.changed = None;
+            self.struck = fault;
+        }
+        match self.struck {
+            None => Pin::new(&mut self.body)
+                .poll_frame(context)
+                .map(|frame| frame.map(|frame| frame.map_err(std::io::Error::other))),
+            Some(Fault::Cut) => Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into()))),
+            Some(Fault::Close) => Poll::Ready(None),
+            Some(Fault::Silence) => Poll::Pending,
+            Some(Fault::Expire) if self.told => Poll::Ready(None),
+            Some(Fault::Expire) => {
+                self.told = true;
+                let line: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"message\":\"too old resource version\",\"code\":410}}\n";
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(line)))))
+            }
+        }
+    }
+}
