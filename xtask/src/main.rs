@@ -18,13 +18,14 @@ mod corpora;
 mod differential;
 mod faults;
 mod generate;
+mod live;
 mod load;
 mod measure;
 mod oracle;
 mod parity;
 mod process;
-mod proxy;
 mod protobuf;
+mod proxy;
 mod reflector;
 mod server;
 mod waiters;
@@ -130,6 +131,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
         ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
+        ["conformance", "live", words @ ..] => live::run(words),
         ["conformance", "protobuf", "--record"] => protobuf::record(),
         ["conformance", suite, flags @ ..] => {
             let suite = differential::find(suite).ok_or_else(|| format!("no such suite: {suite}"))?;
