@@ -88,7 +88,8 @@ struct Flags {
 
 impl Flags {
     fn parse(words: &[&str]) -> Outcome<Self> {
-        let mut flags = Self { smoke: false, kind: Kind::OursAlone, parts: vec![], tools: Tool::ALL.to_vec() };
+        let mut flags =
+            Self { smoke: false, kind: Kind::OursAlone, parts: vec![], tools: Tool::ALL.to_vec() };
         let mut words = words.iter().copied();
         while let Some(word) = words.next() {
             match word {
@@ -103,7 +104,11 @@ impl Flags {
                 }
                 other => match PARTS.into_iter().find(|part| *part == other) {
                     Some(part) => flags.parts.push(part),
-                    None => return Err(format!("no such part or flag: {other}; parts: {}", PARTS.join(", ")).into()),
+                    None => {
+                        return Err(
+                            format!("no such part or flag: {other}; parts: {}", PARTS.join(", ")).into()
+                        );
+                    }
                 },
             }
         }
@@ -258,9 +263,9 @@ impl Bench {
             let waiter = Waiter::start(command, log, memory)?;
             // A refused install would be waited for in vain.
             let made = async { tokio::time::timeout(Duration::from_secs(300), events.count(count)).await };
-            self.runtime
-                .block_on(made)
-                .map_err(|_| format!("{}: not all objects were made: {}", tool.name(), waiter.last_words()))??;
+            self.runtime.block_on(made).map_err(|_| {
+                format!("{}: not all objects were made: {}", tool.name(), waiter.last_words())
+            })??;
             waiter
         } else {
             self.create(&path, objects)?;
@@ -294,8 +299,19 @@ impl Bench {
             }
         }
         println!("\n### From the last status to the exit, ms\n");
-        println!("{} rounds, the tools taking turns; median (p99); in brackets the rounds where they are fewer\n", plan.rounds);
-        let mut table = Table::new(["objects", "settled wait", "kubectl wait", "rollout status", "helm --wait", "polling", "best rival"]);
+        println!(
+            "{} rounds, the tools taking turns; median (p99); in brackets the rounds where they are fewer\n",
+            plan.rounds
+        );
+        let mut table = Table::new([
+            "objects",
+            "settled wait",
+            "kubectl wait",
+            "rollout status",
+            "helm --wait",
+            "polling",
+            "best rival",
+        ]);
         let mut bars = Vec::new();
         for ((kind, count), rounds) in sizes.iter().zip(&measured) {
             let of = |tool: Tool| tools.iter().position(|one| *one == tool).map(|at| &rounds[at]);
@@ -303,7 +319,11 @@ impl Bench {
                 of(tool).filter(|rounds| rounds.len() > 0).map_or_else(
                     || "-".to_owned(),
                     |rounds| {
-                        let fewer = if rounds.len() < plan.rounds { format!(" [{}]", rounds.len()) } else { String::new() };
+                        let fewer = if rounds.len() < plan.rounds {
+                            format!(" [{}]", rounds.len())
+                        } else {
+                            String::new()
+                        };
                         format!("{} ({}){fewer}", figure(rounds.median()), figure(rounds.percentile(99)))
                     },
                 )
@@ -358,8 +378,19 @@ impl Bench {
     fn fail(&mut self) -> Outcome<Vec<Bar>> {
         let plan = self.plan;
         println!("\n### From a failure to an exit other than 0, ms\n");
-        println!("{} rounds; median (p99); a tool that runs into its timeout of {} s has one round\n", plan.rounds, plan.failure_limit.as_secs());
-        let mut table = Table::new(["failure", "settled wait", "without grace", "kubectl wait", "rollout status", "helm --wait"]);
+        println!(
+            "{} rounds; median (p99); a tool that runs into its timeout of {} s has one round\n",
+            plan.rounds,
+            plan.failure_limit.as_secs()
+        );
+        let mut table = Table::new([
+            "failure",
+            "settled wait",
+            "without grace",
+            "kubectl wait",
+            "rollout status",
+            "helm --wait",
+        ]);
         for failure in Failure::ALL {
             progress(failure.name());
             let kind = failure.kind();
@@ -409,10 +440,16 @@ impl Bench {
         let ended = started.waiter.ended(setting.limit + Duration::from_secs(10));
         let ended = ended.ok_or_else(|| format!("{} does not end", tool.name()))?;
         if ended.code == Some(0) {
-            return Err(format!("{} takes a failure for success: {}", tool.name(), started.waiter.last_words()).into());
+            return Err(format!(
+                "{} takes a failure for success: {}",
+                tool.name(),
+                started.waiter.last_words()
+            )
+            .into());
         }
         let said = started.waiter.said();
-        let timed_out = ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words));
+        let timed_out =
+            ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words));
         let timed_out = if tool == Tool::Settled { ended.code == Some(3) } else { timed_out };
         Ok((!timed_out).then(|| millis(ended.at - sent)))
     }
@@ -425,9 +462,7 @@ impl Bench {
             let object: Value = serde_json::from_slice(&answer.body)?;
             Ok(object.pointer("/metadata/uid").and_then(Value::as_str).ok_or("no uid")?.to_owned())
         };
-        let owned = |api: &str, kind: &str, uid: &str| {
-            json!([{"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": true, "blockOwnerDeletion": true}])
-        };
+        let owned = |api: &str, kind: &str, uid: &str| json!([{"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
         let owner = owned("apps/v1", "Deployment", &uid(format!("{}/{name}", started.path))?);
         let mut set: Value = serde_json::from_slice(&object(Waited::Deployments, name, None, 0))?;
         set["kind"] = json!("ReplicaSet");
@@ -448,7 +483,11 @@ impl Bench {
             ],
         });
         self.write(&started.path, &started.names, &waiting)?;
-        self.write(&sets, &started.names, &json!({"observedGeneration": 1, "replicas": 1, "fullyLabeledReplicas": 1}))?;
+        self.write(
+            &sets,
+            &started.names,
+            &json!({"observedGeneration": 1, "replicas": 1, "fullyLabeledReplicas": 1}),
+        )?;
         Ok((pods, started.names.clone()))
     }
 
@@ -458,10 +497,23 @@ impl Bench {
         let proxy = Proxy::start(&self.runtime, &self.server.url, &self.server.ca, &self.place.folder)?;
         let straight = fs::read_to_string(&self.place.kubeconfig)?;
         println!("\n### What is asked of the server\n");
-        println!("from the start, through {} quiet seconds with all in progress, until all are done; bytes are those of bodies, as sent; a watch with list begins with all objects\n", plan.quiet.as_secs());
+        println!(
+            "from the start, through {} quiet seconds with all in progress, until all are done; bytes are those of bodies, as sent; a watch with list begins with all objects\n",
+            plan.quiet.as_secs()
+        );
         let mut table = Table::new([
-            "objects", "tool", "discovery", "get", "write", "list", "watch with list", "watch", "lists after the first sync",
-            "KB to it", "KB of lists", "KB of watches",
+            "objects",
+            "tool",
+            "discovery",
+            "get",
+            "write",
+            "list",
+            "watch with list",
+            "watch",
+            "lists after the first sync",
+            "KB to it",
+            "KB of lists",
+            "KB of watches",
         ]);
         let mut bars = Vec::new();
         for (kind, count) in [(Waited::Pods, plan.counted.0), (Waited::Deployments, plan.counted.1)] {
@@ -482,10 +534,12 @@ impl Bench {
                 fs::write(&self.place.kubeconfig, &straight)?;
                 let (before, after) = counted?;
                 let of = |counts: &BTreeMap<Verb, Count>, verbs: &[Verb]| {
-                    verbs.iter().filter_map(|verb| counts.get(verb)).fold(Count::default(), |sum, one| Count {
-                        requests: sum.requests + one.requests,
-                        sent: sum.sent + one.sent,
-                        received: sum.received + one.received,
+                    verbs.iter().filter_map(|verb| counts.get(verb)).fold(Count::default(), |sum, one| {
+                        Count {
+                            requests: sum.requests + one.requests,
+                            sent: sum.sent + one.sent,
+                            received: sum.received + one.received,
+                        }
                     })
                 };
                 let all: Vec<Verb> = after.keys().copied().collect();
@@ -533,7 +587,15 @@ impl Bench {
             Holder::Informer,
             Holder::Reflector,
         ];
-        let mut table = Table::new(["tracked", "in the namespace", "settled wait", "helm --wait", "kubectl wait", "client-go informer", "kube-rs reflector"]);
+        let mut table = Table::new([
+            "tracked",
+            "in the namespace",
+            "settled wait",
+            "helm --wait",
+            "kubectl wait",
+            "client-go informer",
+            "kube-rs reflector",
+        ]);
         let mut bars = Vec::new();
         for among in plan.among {
             progress(&format!("{TRACKED} among {among}"));
@@ -579,7 +641,10 @@ impl Bench {
         bars.push(memory_bar(format!("all of {all} Pods"), cells[0]));
         table.row(memory_row(all.to_string(), all, &cells));
         println!("\n### The most memory, MB\n");
-        println!("Pods of {} bytes where some are tracked, of {} where all are; in brackets the seconds until the store was full\n", BYTES[0], BYTES[1]);
+        println!(
+            "Pods of {} bytes where some are tracked, of {} where all are; in brackets the seconds until the store was full\n",
+            BYTES[0], BYTES[1]
+        );
         table.print();
         Ok(bars)
     }
@@ -612,7 +677,8 @@ impl Bench {
         };
         let names: Vec<String> = (0..setting.count).map(|at| format!("{}-{at:06}", setting.prefix)).collect();
         let path = setting.kind.path(&namespace);
-        let objects = names.iter().map(|name| object(setting.kind, name, setting.label, setting.bytes)).collect();
+        let objects =
+            names.iter().map(|name| object(setting.kind, name, setting.label, setting.bytes)).collect();
         self.create(&path, objects)?;
         command.arg(&namespace);
         self.place.environment(&mut command);
@@ -637,7 +703,8 @@ impl Bench {
         let path: Arc<str> = Waited::Pods.path(namespace).into();
         let prefix: Arc<str> = prefix.into();
         let create = move |client: Client, number: usize| {
-            let (path, body) = (path.clone(), object(Waited::Pods, &format!("{prefix}-{number:06}"), None, bytes));
+            let (path, body) =
+                (path.clone(), object(Waited::Pods, &format!("{prefix}-{number:06}"), None, bytes));
             async move { client.expect(201, Method::POST, &path, body).await.map(drop) }
         };
         self.runtime.block_on(requests(&self.address, 16, count, create)).map(drop)
@@ -775,7 +842,7 @@ impl Failure {
     /// For ours: nothing is tolerated for a while.
     fn without_grace(self) -> &'static [&'static str] {
         match self {
-            Self::Image | Self::PodOfADeployment => &["--grace", "image-pull=0s"],
+            Self::Image | Self::PodOfADeployment => &["--grace", "image=0s"],
             Self::Crash => &["--grace", "crash=0s"],
             Self::Deadline => &[],
         }

@@ -338,13 +338,12 @@ fn run_script(
         let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
         fs::write(work.join(file), text)?;
     }
-    let namespace =
-        serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     fs::write(work.join(".namespace"), namespace.to_string())?;
     // What the controllers make of it is there before a script looks.
     let make = "kubectl create -f .namespace && \
         kubectl wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=30s";
-    let made = place.command(&work, make, PATIENCE)?;
+    let made = place.command(&work, "make", make, PATIENCE)?;
     if made.2 != 0 {
         return Err(format!("{name}: the namespace can't be made: {}", made.1).into());
     }
@@ -360,7 +359,7 @@ fn run_script(
                 (command, special.within.unwrap_or(PATIENCE), special.record)
             }
         };
-        let (output, errors, code) = place.command(&work, command, within)?;
+        let (output, errors, code) = place.command(&work, "step", command, within)?;
         let mut lines = Vec::new();
         if recorded != Recorded::Exit {
             let marked = |mark: &str, text: &str| -> Vec<String> {
@@ -412,8 +411,7 @@ fn report(
         }
         if failed {
             println!("  the end of {name}'s log:");
-            let lines: Vec<&str> =
-                text.lines().filter(|line| !line.contains(r#""level":"INFO""#)).collect();
+            let lines: Vec<&str> = text.lines().filter(|line| !line.contains(r#""level":"INFO""#)).collect();
             for line in &lines[lines.len().saturating_sub(SHOWN)..] {
                 println!("    {}", line.chars().take(LONGEST).collect::<String>());
             }

@@ -87,10 +87,17 @@ impl Place {
         format!("{}:{}", self.bin.display(), std::env::var("PATH").unwrap_or_default())
     }
 
-    /// Output, errors and exit code of a shell command; 124 when it was ended because it took too long.
-    pub(crate) fn command(&self, work: &Path, command: &str, within: u64) -> Outcome<(String, String, i32)> {
+    /// Output, errors and exit code of a shell command; 124 when it was ended because it took too long. Commands that run at once in the
+    /// same folder have different names.
+    pub(crate) fn command(
+        &self,
+        work: &Path,
+        name: &str,
+        command: &str,
+        within: u64,
+    ) -> Outcome<(String, String, i32)> {
         // Into files: what a command leaves running in the background holds no pipe open.
-        let (output, errors) = (work.join(".output"), work.join(".errors"));
+        let (output, errors) = (work.join(format!(".{name}.output")), work.join(format!(".{name}.errors")));
         let mut shell = Command::new("timeout");
         shell
             .args(["--kill-after=2", &within.to_string(), "sh", "-c", command])
@@ -145,7 +152,12 @@ impl Drop for Components {
 
 impl Components {
     /// Starts them. What kwok does to objects is in the stages of its own module, and in these files.
-    pub(crate) fn start(place: &Place, server: &Server, beside: Beside, more_stages: &[PathBuf]) -> Outcome<Self> {
+    pub(crate) fn start(
+        place: &Place,
+        server: &Server,
+        beside: Beside,
+        more_stages: &[PathBuf],
+    ) -> Outcome<Self> {
         let key = server.folder.join("sa.key");
         if !key.is_file() {
             server::service_account_keys(&server.folder)?;
@@ -207,4 +219,3 @@ const ALONE: [&str; 4] = [
     "--kube-api-content-type=application/json",
     "--kube-api-qps=1000",
 ];
-

@@ -109,7 +109,8 @@ impl Client {
         let request = if body.is_empty() {
             request
         } else {
-            let form = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+            let form =
+                if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
             request.header("content-type", form).header("content-length", body.len())
         };
         let mut sender = self.sender.clone().ready().await?;

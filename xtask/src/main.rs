@@ -18,13 +18,14 @@ mod corpora;
 mod differential;
 mod faults;
 mod generate;
+mod live;
 mod load;
 mod measure;
 mod oracle;
 mod parity;
 mod process;
-mod proxy;
 mod protobuf;
+mod proxy;
 mod reflector;
 mod server;
 mod waiters;
@@ -68,6 +69,13 @@ tasks
                                   only the random walk of that seed (20,000 operations)
       --server URL --token TOKEN --ca FILE
                                   compare a server that runs already instead of starting ours
+    live [SCENARIO…] [FLAG…]    what `settled wait`, kubectl and Helm come to, on a real control plane and with its controllers on ours
+      --quick                     on ours only, without slow scenarios
+      --server settled|kube-apiserver
+                                  on that one only
+      --rivals                    without ours
+      --show                      what each of them says, too
+      --write-docs                run nothing; write the table of differences into docs/wait.md
   clients [SUITE[/SCRIPT]…]   real clients' scripts on ours, against what they said on the real kube-apiserver:
                               kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
     --record                    run them on the real one only, and write their recordings anew
@@ -94,6 +102,15 @@ tasks
     --callgrind                 also count instructions, where valgrind is installed
   bench apiserver             `settled serve` beside kube-apiserver on an etcd that syncs
     --smoke                     seconds of everything, ours alone; nothing fails
+  bench wait [PART…]          `settled wait` beside kubectl, Helm 4, a polling loop, an informer and a reflector; all parts unless named:
+    detect                      from the last status to the exit
+    fail                        from a failure to the exit
+    requests                    what is asked of the server, by verb
+    memory                      with some or all of many Pods tracked
+    --server settled|kube-apiserver
+                                on which server (settled)
+    --rivals                    without ours
+    --smoke                     few, small rounds; what comes out is checked, how fast is not
   bench status                `settled status` on dumps of 1 GB
     --smoke                     dumps of 50 MB; nothing fails
 
@@ -130,6 +147,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
         ["conformance", "yaml"] => yaml_golden::run(),
         ["conformance", "argo"] => argo::run(),
         ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
+        ["conformance", "live", words @ ..] => live::run(words),
         ["conformance", "protobuf", "--record"] => protobuf::record(),
         ["conformance", suite, flags @ ..] => {
             let suite = differential::find(suite).ok_or_else(|| format!("no such suite: {suite}"))?;

@@ -97,7 +97,8 @@ pub(crate) struct Wait<'w> {
 pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Command> {
     let Wait { kind, namespace, label, count, limit, chart, more } = *wait;
     let limit = format!("{}s", limit.as_secs());
-    let which = label.map_or_else(|| vec!["--all".to_owned()], |label| vec!["-l".to_owned(), label.to_owned()]);
+    let which =
+        label.map_or_else(|| vec!["--all".to_owned()], |label| vec!["-l".to_owned(), label.to_owned()]);
     let mut command = match tool {
         Tool::Settled => Command::new(server::binary()?),
         Tool::KubectlWait | Tool::RolloutStatus => Command::new(place.bin.join("kubectl")),
@@ -106,9 +107,10 @@ pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Com
         Tool::Polling => Command::new("timeout"),
     };
     match tool {
-        Tool::Settled => {
-            command.args(["wait", kind.resource(), "-n", namespace, "--timeout", &limit]).args(which).args(more)
-        }
+        Tool::Settled => command
+            .args(["wait", kind.resource(), "-n", namespace, "--timeout", &limit])
+            .args(which)
+            .args(more),
         Tool::KubectlWait => command
             .args(["wait", kind.resource(), "-n", namespace, "--timeout", &limit])
             .arg(format!("--for=condition={}", kind.condition()))
@@ -116,11 +118,12 @@ pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Com
         Tool::RolloutStatus => command
             .args(["rollout", "status", kind.resource(), "-n", namespace, "--timeout", &limit])
             .args(["-l", label.unwrap_or("app=waited")]),
-        Tool::Helm => command
-            .args(["install", "release", "-n", namespace, "--wait", "--timeout", &limit])
-            .arg(chart),
+        Tool::Helm => {
+            command.args(["install", "release", "-n", namespace, "--wait", "--timeout", &limit]).arg(chart)
+        }
         Tool::Polling => {
-            let path = format!(r#"{{.items[*].status.conditions[?(@.type=="{}")].status}}"#, kind.condition());
+            let path =
+                format!(r#"{{.items[*].status.conditions[?(@.type=="{}")].status}}"#, kind.condition());
             let kubectl = place.bin.join("kubectl");
             let list = format!("{} get {} -n {namespace}", kubectl.display(), kind.resource());
             let which = label.map_or_else(String::new, |label| format!(" -l {label}"));
