@@ -284,7 +284,7 @@ fn objects(manifest: &str, namespace: &str, left_out: &mut Vec<String>) -> Vec<R
             let namespace = if default_namespace { namespace } else { &metadata.namespace };
             found.push(Ok(Member {
                 id: ObjectId::new(group, kind, namespace, metadata.name),
-                version: Some(version.into()).filter(|version: &Box<str>| !version.is_empty()),
+                version: Some(version).filter(|version| !version.is_empty()).map(Into::into),
                 default_namespace,
             }));
         });
