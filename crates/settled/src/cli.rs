@@ -130,7 +130,6 @@ pub(crate) enum Command {
     Why(live::WhyArgs),
     Tree(live::TreeArgs),
     Events(live::EventsArgs),
-    Apply(live::ApplyArgs),
     Status(StatusArgs),
     Augment(AugmentArgs),
     Rules(RulesArgs),

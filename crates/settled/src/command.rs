@@ -14,7 +14,7 @@ use crate::cli::{Cli, Command, InputArgs, RuleArgs, VerdictArgs};
 use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::row::Verdicts;
-use crate::{augment, generate, output, rules, serve, status, style};
+use crate::{augment, generate, look, output, rules, serve, status, style, wait};
 
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
 const THREADS_MAX: usize = 16;
@@ -39,9 +39,10 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
     };
     style::choose(cli.color);
     match &cli.command {
-        Command::Wait(_) | Command::Why(_) | Command::Tree(_) | Command::Events(_) | Command::Apply(_) => {
-            Err(CommandError::usage("not yet"))
-        }
+        Command::Wait(args) => wait::run(args),
+        Command::Why(args) => look::why(args),
+        Command::Tree(args) => look::tree(args),
+        Command::Events(args) => look::events(args),
         Command::Status(args) => status::run(args),
         Command::Augment(args) => augment::run(args),
         Command::Rules(args) => rules::run(args),

@@ -50,7 +50,12 @@ impl Inputs {
                 error.hint(format!("to read standard input, pass -f -: settled {command} -f -"))
             });
         }
-        Ok(Self { levels: vec![args.files.clone().into_iter()], seen: HashSet::new() })
+        Ok(Self::of(&args.files))
+    }
+
+    /// These files and folders; `-` is standard input.
+    pub(crate) fn of(files: &[PathBuf]) -> Self {
+        Self { levels: vec![files.to_vec().into_iter()], seen: HashSet::new() }
     }
 
     /// The paths of a folder that are to be read or gone into, sorted.

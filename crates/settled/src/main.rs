@@ -2,6 +2,7 @@
 
 mod augment;
 mod cli;
+mod cluster;
 mod command;
 mod duration;
 mod error;
@@ -9,6 +10,7 @@ mod filter;
 mod generate;
 mod inputs;
 mod live;
+mod look;
 mod names;
 mod output;
 mod pipeline;
@@ -24,6 +26,7 @@ mod status;
 mod style;
 mod targets;
 mod text;
+mod wait;
 
 use std::process::ExitCode;
 

@@ -126,6 +126,9 @@ pub(crate) struct WaitArgs {
     pub(crate) show: ShowArgs,
 
     #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+
+    #[command(flatten)]
     pub(crate) rules: RuleArgs,
 }
 
@@ -142,6 +145,9 @@ pub(crate) struct WhyArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
     pub(crate) output: TextOrJson,
+
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -165,6 +171,9 @@ pub(crate) struct TreeArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
     pub(crate) output: TextOrJson,
+
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -238,6 +247,9 @@ pub(crate) struct ApplyArgs {
     pub(crate) show: ShowArgs,
 
     #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+
+    #[command(flatten)]
     pub(crate) rules: RuleArgs,
 }
 
@@ -305,6 +317,18 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) kubeconfig: Option<PathBuf>,
 
+    /// The cluster in the kubeconfig, instead of the context's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+
+    /// The user in the kubeconfig, instead of the context's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+
+    /// The server's URL, instead of the kubeconfig's
+    #[arg(short, long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+
     /// Ask as this user, if that is allowed
     #[arg(long = "as", value_name = "USER")]
     pub(crate) as_user: Option<String>,
@@ -349,8 +373,21 @@ pub(crate) struct PolicyArgs {
     pub(crate) graces: Vec<(FailureClass, Duration)>,
 
     /// What an object is that doesn't exist, or is deleted meanwhile
-    #[arg(long, value_name = "WHAT", default_value = "wait")]
+    #[arg(long, value_name = "WHAT", default_value = "auto")]
     pub(crate) on_missing: OnMissing,
+}
+
+/// How verdicts are found.
+#[derive(Args, Clone, Copy, Debug, Default)]
+#[command(next_help_heading = "Verdict")]
+pub(crate) struct JudgeArgs {
+    /// Call an object that says nothing about its state Current instead of Unknown
+    #[arg(long)]
+    pub(crate) assume_current: bool,
+
+    /// Call an Ingress or a Gateway Current without an address: some controllers never set one
+    #[arg(long)]
+    pub(crate) address_optional: bool,
 }
 
 /// What is gathered for explanations.
@@ -368,8 +405,8 @@ pub(crate) struct EvidenceArgs {
 
 impl EvidenceArgs {
     /// How many lines of logs are wanted.
-    pub(crate) fn log_lines(&self) -> usize {
-        if self.no_logs { 0 } else { usize::from(self.logs) }
+    pub(crate) fn log_lines(&self) -> u32 {
+        if self.no_logs { 0 } else { u32::from(self.logs) }
     }
 }
 
@@ -525,6 +562,8 @@ pub(crate) enum DryRun {
 /// What an object is that isn't there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnMissing {
+    /// Not there yet; failed if it was deleted during the wait and doesn't come back
+    Auto,
     /// Not there yet
     Wait,
     /// Failed

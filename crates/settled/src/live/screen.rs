@@ -46,8 +46,8 @@ impl<W: Write> Screen<W> {
         &mut self.out
     }
 
-    /// Prints lines above the rows, which stay there, and draws the rows anew, in one write. The view is as high as it says,
-    /// and leaves the last column free: what stands there breaks lines on some terminals.
+    /// Prints lines above the view, which stay there, and draws the view anew. It is as high as it says, and leaves the last
+    /// column free: what stands there breaks lines on some terminals.
     pub(crate) fn draw<V>(&mut self, above: &[String], view: V, height: u16, size: Size) -> io::Result<()>
     where
         V: Widget,
@@ -55,7 +55,12 @@ impl<W: Write> Screen<W> {
         let area = Rect::new(0, 0, size.columns.saturating_sub(1).max(1), height.min(size.rows.max(1)));
         let mut buffer = Buffer::empty(area);
         view.render(area, &mut buffer);
-        let rows: Vec<String> = (0..area.height).map(|y| row(&buffer, y, self.color)).collect();
+        let rows = (0..area.height).map(|y| row(&buffer, y, self.color)).collect();
+        self.draw_rows(above, rows, size)
+    }
+
+    /// As [`Screen::draw`], with rows that are painted already and not too wide. All of it is one write.
+    pub(crate) fn draw_rows(&mut self, above: &[String], rows: Vec<String>, size: Size) -> io::Result<()> {
         let resized = size != self.size;
         if self.open && !resized && above.is_empty() && rows == self.drawn {
             return Ok(());

@@ -12,6 +12,7 @@ use settled_tracker::{Branch, Snapshot, State, TargetReport};
 use crate::duration;
 use crate::names::Names;
 use crate::render::explain;
+use crate::render::junit::root_cause;
 use crate::style::{self, Palette};
 use crate::text;
 
@@ -293,8 +294,10 @@ pub(crate) fn finished(target: &TargetReport, names: &Names, elapsed: Duration, 
     let mark = palette.state(target.state, style::mark(target.state));
     let name = names.name(&target.object);
     let time = duration::elapsed(elapsed);
-    let verdict = &target.verdict;
-    let why = || format!("{}: {}", text::clean(&verdict.reason), text::clean(&verdict.message));
+    let why = || {
+        let (reason, message) = root_cause(target);
+        format!("{}: {}", text::clean(&reason), text::clean(&message))
+    };
     match target.state {
         State::Done => format!("{mark} {name}  {}", palette.dim(&time)),
         State::Skipped => format!("{mark} {name}  not waited for"),

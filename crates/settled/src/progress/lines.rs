@@ -10,6 +10,7 @@ use settled_tracker::{Event, Snapshot, State, TargetReport};
 use super::Show;
 use crate::duration;
 use crate::names::Names;
+use crate::render::junit::root_cause;
 use crate::render::{escape_controls, explain};
 use crate::style::{self, Palette};
 use crate::text;
@@ -47,9 +48,13 @@ impl<W: Write> PlainLines<W> {
         let status = self.palette.status(verdict.status, &format!("{:<11}", verdict.status.as_str()));
         let name = self.palette.heading(&self.names.name(&target.object));
         let mut line = format!("{mark} {status} {name}");
-        // What is done has no more to say.
+        // What is done has no more to say; what has failed has its cause.
         if state != State::Done {
-            for text in [&*verdict.reason, &*verdict.message] {
+            let (reason, message) = match state {
+                State::Failed => root_cause(target),
+                _ => (verdict.reason.to_string(), verdict.message.to_string()),
+            };
+            for text in [&*reason, &*message].into_iter().filter(|text| *text != verdict.status.as_str()) {
                 line.push_str("  ");
                 text::push_clean(&mut line, text);
             }
@@ -188,7 +193,7 @@ mod tests {
     async fn a_line_per_change_and_a_heartbeat() {
         let out = Shared::default();
         followed(PlainLines::new(out.clone(), Palette::NONE)).await;
-        assert_snapshot!(out.text(), @"
+        assert_snapshot!(out.text(), @r#"
          0.2s  • InProgress  Deployment/web  LessReady  Ready: 0/3
          0.2s  ✓ Current     ConfigMap/web
          0.2s    all seen: 1 failed, 1 not done, 2 of 4 done
@@ -199,8 +204,8 @@ mod tests {
         30.0s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
         1m00s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
         1m30s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
-        1m35s  ✗ InProgress  Deployment/web  LessReady  Ready: 1/3  (counts as failed: image, for more than 1m0s)
-        ");
+        1m35s  ✗ InProgress  Deployment/web  ImagePullBackOff  container app: ImagePullBackOff: Back-off pulling image "registry.example.com/shop/web:1.9.0": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image: manifest unknown  (counts as failed: image, for more than 1m0s)
+        "#);
     }
 
     #[tokio::test(start_paused = true)]

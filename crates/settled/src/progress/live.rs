@@ -184,13 +184,13 @@ mod tests {
         follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none()).await.unwrap();
         let seen = terminal.0.borrow();
         assert!(!seen.parser.screen().hide_cursor());
-        assert_snapshot!(seen.parser.screen().contents(), @"
+        assert_snapshot!(seen.parser.screen().contents(), @r#"
         ✓ ConfigMap/web  0.2s
         warning: events can't be listed in namespace shop
         hint: allow `list` on `events`
         ✓ Service/web  12.3s
-        ✗ Deployment/web  failed after 1m35s  LessReady: Ready: 1/3
-        ");
+        ✗ Deployment/web  failed after 1m35s  ImagePullBackOff: container app: ImagePullBackOff: Back-off pulling image "registry.example.com/shop/web:1.9.0": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image: manifest unknown
+        "#);
         // One frame a second for 95 seconds, and at most one for each of the events.
         assert!((95..=95 + 8).contains(&seen.writes), "{}", seen.writes);
     }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub(crate) use lines::{JsonLines, PlainLines};
 pub(crate) use live::LiveView;
-pub(crate) use signals::{Signal, Signals};
+pub(crate) use signals::{Signal, Signals, stop};
 
 /// Where a wait happens.
 pub(crate) trait Source {
@@ -116,7 +116,7 @@ pub(crate) async fn follow<S: Source>(
                 Signal::Resize => shows.iter_mut().for_each(|show| show.disturbed()),
                 Signal::Stop => {
                     shows.iter_mut().for_each(|show| show.pause());
-                    signals::stop();
+                    stop();
                     shows.iter_mut().for_each(|show| show.disturbed());
                 }
             },

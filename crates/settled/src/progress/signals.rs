@@ -55,6 +55,17 @@ impl Signals {
         (sender, Self::ByHand(Some(receiver)))
     }
 
+    /// Once the user wants to end, before there is anything to show.
+    pub(crate) async fn interrupted(&mut self) {
+        loop {
+            match self.next().await {
+                Signal::Interrupt => return,
+                Signal::Resize => {}
+                Signal::Stop => stop(),
+            }
+        }
+    }
+
     /// The next one. Never, if there is none.
     pub(crate) async fn next(&mut self) -> Signal {
         match self {

@@ -109,7 +109,7 @@ impl Explain<'_> {
     }
 
     /// `✗ Deployment/web  InProgress  LessReady  for 2m10s`
-    fn headline(&self, target: &TargetReport) -> String {
+    pub(crate) fn headline(&self, target: &TargetReport) -> String {
         let verdict = &target.verdict;
         let mark = self.palette.state(target.state, style::mark(target.state));
         let name = self.palette.heading(&self.names.name(&target.object));

@@ -1,0 +1,222 @@
+//! From the arguments to a cluster, and to what is to be followed in it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kstatus::FailureClass;
+use settled_manifest::{Batch, Splitter};
+use settled_rules::RuleSet;
+use settled_tracker::{
+    Access, Cluster, For, JudgeOptions, KindName, Limits, Missing, Request, RequestError, Selection,
+    StartError, Target, TargetError, Tracker, Wanted,
+};
+use tokio::runtime::Runtime;
+
+use crate::cli::live::{ClusterArgs, JudgeArgs, OnMissing, PolicyArgs, SelectArgs, TargetArgs};
+use crate::error::CommandError;
+use crate::inputs::Inputs;
+use crate::output;
+use crate::row::Reader;
+use crate::targets::{self, BareType, Which};
+
+/// Where everything that talks to clusters runs: it waits most of the time, and one thread is enough for that.
+pub(crate) fn runtime() -> Result<Runtime, CommandError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::input_error("the runtime can't be started", error))
+}
+
+/// A client for the cluster that is meant. Nothing is sent yet.
+pub(crate) async fn connect(args: &ClusterArgs) -> Result<Cluster, CommandError> {
+    let access = Access {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        cluster: args.cluster.clone(),
+        user: args.user.clone(),
+        impersonate: args.as_user.clone(),
+        impersonate_groups: args.as_groups.clone(),
+        server: args.server.clone(),
+    };
+    access.connect().await.map_err(|error| {
+        CommandError::cluster(error.to_string())
+            .hint("--kubeconfig FILE and --context NAME say which one is meant")
+    })
+}
+
+/// The targets that the arguments name.
+pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, CommandError> {
+    let mut all = named(&args.names, &args.select, bare)?;
+    all.extend(manifests(&args.files)?);
+    if all.is_empty() {
+        return Err(CommandError::usage("which objects?").hint(
+            "name them (deploy/web), select them (pods -l app=web), or pass their manifests (-f FILE, -f -)",
+        ));
+    }
+    Ok(all)
+}
+
+/// The targets that the positional arguments name.
+pub(crate) fn named(
+    names: &[String],
+    select: &SelectArgs,
+    bare: BareType,
+) -> Result<Vec<Target>, CommandError> {
+    let parsed = targets::parse(names, select, bare)?;
+    let everywhere = select.all_namespaces;
+    if everywhere && parsed.iter().any(|target| matches!(target.which, Which::Named(_))) {
+        return Err(CommandError::usage(
+            "an object has one namespace: --all-namespaces needs a selector or --all",
+        ));
+    }
+    let targets = parsed.into_iter().map(|targets::Target { resource, which }| match which {
+        Which::Named(name) => Target::object(resource, None, name),
+        Which::Selected { labels, fields } => Target::Select(Selection {
+            kind: KindName::Spoken(resource),
+            namespace: None,
+            everywhere,
+            labels,
+            fields,
+        }),
+    });
+    Ok(targets.collect())
+}
+
+/// The objects in files, folders and standard input.
+fn manifests(files: &[PathBuf]) -> Result<Vec<Target>, CommandError> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut targets = Vec::new();
+    let mut reader = Reader::default();
+    for input in Inputs::of(files) {
+        let source = input.source;
+        let unreadable = |error| CommandError::input_error(format!("cannot read {source}"), error);
+        let mut splitter = Splitter::new(input.reader.map_err(unreadable)?);
+        let mut number = 0;
+        let mut wrong = Vec::new();
+        while let Some(batch) = splitter.next_batch(Batch::default()).map_err(unreadable)? {
+            reader.objects(&batch, |found| {
+                let target = match found {
+                    Ok((_, json)) => Target::manifest(json),
+                    Err(malformed) => Err(TargetError::Malformed(malformed.to_string())),
+                };
+                match target {
+                    Ok(target) => targets.push(target),
+                    Err(error) => wrong.push(format!("{source}, object {number}: {error}")),
+                }
+                number += 1;
+            });
+        }
+        // Part of what was meant must not pass for all of it.
+        if !wrong.is_empty() {
+            let error = CommandError::input("not everything that is to be waited for can be read");
+            return Err(wrong.into_iter().take(10).fold(error, CommandError::detail));
+        }
+    }
+    if targets.is_empty() {
+        return Err(CommandError::input("there are no objects in the files")
+            .hint("of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read"));
+    }
+    Ok(targets)
+}
+
+/// What is to be followed, for a look at how things stand: it is over once all is seen.
+pub(crate) fn look(
+    targets: Vec<Target>,
+    namespace: Option<&str>,
+    rules: RuleSet,
+    judge: JudgeArgs,
+) -> Request {
+    let mut request = Request::new(targets);
+    request.rules = rules;
+    request.namespace = namespace.map(str::to_owned);
+    request.judge = JudgeOptions {
+        assume_current: judge.assume_current,
+        require_address: !judge.address_optional,
+        ..JudgeOptions::default()
+    };
+    request.limits.timeout = Some(Duration::ZERO);
+    request.limits.fail_fast = Vec::new();
+    request.wanted = Wanted { events: false, log_lines: 0 };
+    request
+}
+
+/// What is waited for, and when that is over.
+pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<For>, Limits), CommandError> {
+    let until = For::parse_all(&args.conditions).map_err(|error| {
+        CommandError::usage(format!("--for: {error}")).hint("settled wait --help lists what there is")
+    })?;
+    let limits = Limits {
+        timeout: Some(args.timeout),
+        target_timeout: args.target_timeout,
+        stable: args.stable,
+        fail_fast: match &args.fail_fast {
+            _ if args.no_fail_fast => Vec::new(),
+            Some(classes) => classes.0.clone(),
+            None => FailureClass::ALL.to_vec(),
+        },
+        grace: args.graces.iter().copied().collect(),
+        missing: match args.on_missing {
+            OnMissing::Auto => Missing::Auto,
+            OnMissing::Wait => Missing::Wait,
+            OnMissing::Fail => Missing::Fail,
+            OnMissing::Done => Missing::Done,
+        },
+        // Whoever asks for it means it.
+        fail_fast_always: args.fail_fast.is_some(),
+        ..Limits::default()
+    };
+    Ok((until, limits))
+}
+
+/// Starts to follow.
+pub(crate) async fn start(cluster: Cluster, request: Request) -> Result<Tracker, CommandError> {
+    Tracker::start(cluster, request).await.map_err(|error| match error {
+        StartError::Cluster(error) => unreachable(&error),
+        StartError::NoKind { name, similar } => {
+            let error = CommandError::usage(format!("the cluster has no kind `{name}`"));
+            if similar.is_empty() {
+                return error.hint("settled wait -f FILE waits for kinds that don't exist yet, too");
+            }
+            error.hint(format!("similar ones are {}", similar.join(", ")))
+        }
+    })
+}
+
+/// The error of a cluster that doesn't answer as it should.
+pub(crate) fn unreachable(error: &RequestError) -> CommandError {
+    let failed = CommandError::cluster(format!("the cluster can't be asked: {error}"));
+    match error.code() {
+        Some(401) => failed.hint("the credentials are refused: log in again, or choose another --context"),
+        Some(403) => failed.hint("the message names the permission that is missing"),
+        Some(_) => failed,
+        None => failed.hint("is the server of this context running, and can it be reached from here?"),
+    }
+}
+
+/// Runs something that a Ctrl-C ends, before there is anything to tell of.
+pub(crate) fn run<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<Option<T>, CommandError> {
+    let runtime = runtime()?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = work => result.map(Some),
+            interrupted = tokio::signal::ctrl_c() => match interrupted {
+                Ok(()) => Ok(None),
+                Err(error) => Err(CommandError::input_error("signals can't be received", error)),
+            },
+        }
+    });
+    // Nothing that still waits keeps the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// Warns of what the user should know.
+pub(crate) fn warn(notices: &[settled_tracker::Notice]) {
+    for notice in notices {
+        for line in crate::render::explain::notice(notice, crate::style::Palette::stderr()) {
+            output::diagnose(&line);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! `settled why`, `settled tree`, `settled events`: how things stand in a cluster.
+
+use std::io::{self, IsTerminal as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use settled_tracker::{Branch, Cluster, EventNote, ObjectId, RequestError, Tracker, events_of};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::cli::live::{EventsArgs, TextOrJson, TreeArgs, WhyArgs};
+use crate::cluster;
+use crate::command;
+use crate::error::CommandError;
+use crate::live::screen::Screen;
+use crate::live::terminal;
+use crate::names::Names;
+use crate::output;
+use crate::progress::{self, Signal, Signals};
+use crate::render::escape_controls;
+use crate::render::explain::{self, Explain};
+use crate::render::timeline::Timeline;
+use crate::render::tree::Tree;
+use crate::style::Palette;
+use crate::targets::BareType;
+use crate::wait;
+
+/// Of so many objects events are asked for.
+const MOST_OBJECTS: usize = 200;
+/// So many questions at a time.
+const AT_ONCE: usize = 16;
+/// The least time between two pictures of a tree.
+const PICTURE: Duration = Duration::from_millis(250);
+const INTERRUPTED: u8 = 130;
+
+/// The terminal's width on standard output, if it is one.
+fn width() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(io::stdout()).filter(|_| io::stdout().is_terminal())?;
+    Some(usize::from(width.0).max(20))
+}
+
+pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
+    let targets = cluster::targets(&args.targets, BareType::All)?;
+    let namespace = args.targets.namespace.as_deref();
+    let request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
+    let request = wait::request_of_look(request, args.evidence.log_lines());
+    let report = cluster::run(async {
+        let cluster = cluster::connect(&args.targets.cluster).await?;
+        let mut tracker = cluster::start(cluster, request).await?;
+        Ok(wait::look(&mut tracker).await)
+    })?;
+    let Some(report) = report else { return Ok(ExitCode::from(INTERRUPTED)) };
+    cluster::warn(&report.notices);
+    if args.output == TextOrJson::Json {
+        output::print(&wait::json(&report))?;
+    } else {
+        let names = Names::of(report.targets.iter().map(|target| &target.object));
+        let explain =
+            Explain { palette: Palette::stdout(), width: width(), names: &names, now: Timestamp::now() };
+        let mut text = String::new();
+        for target in report.targets.iter().filter(|target| !explain::is_open(target)) {
+            text.push_str(&explain.headline(target));
+            text.push('\n');
+        }
+        let open = explain.open(&report.targets);
+        if !text.is_empty() && !open.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&open);
+        output::print(text.as_bytes())?;
+    }
+    Ok(ExitCode::from(wait::exit_code(report.outcome)))
+}
+
+pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
+    let targets = cluster::targets(&args.targets, BareType::All)?;
+    let namespace = args.targets.namespace.as_deref();
+    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
+    // Nothing ends it: the tree of what is done is of interest, too.
+    request.limits.timeout = None;
+    request.limits.stable = Duration::MAX;
+    if args.watch {
+        return cluster::run(watch(args, request)).map(|code| code.unwrap_or(ExitCode::from(INTERRUPTED)));
+    }
+    let seen = cluster::run(async {
+        let cluster = cluster::connect(&args.targets.cluster).await?;
+        let mut tracker = cluster::start(cluster, request).await?;
+        tracker.survey().await;
+        Ok((tracker.branches(args.full), tracker.notices().to_vec()))
+    })?;
+    let Some((branches, notices)) = seen else { return Ok(ExitCode::from(INTERRUPTED)) };
+    cluster::warn(&notices);
+    if args.output == TextOrJson::Json {
+        output::print(&json(&branches))?;
+    } else {
+        output::print(drawn(&branches, width()).as_bytes())?;
+    }
+    Ok(ExitCode::from(exit_code(&branches)))
+}
+
+fn drawn(branches: &[Branch], width: Option<usize>) -> String {
+    let names = Names::of(branches.iter().map(|branch| &branch.object));
+    Tree { palette: Palette::stdout(), width, names: &names, now: Timestamp::now() }.text(branches)
+}
+
+/// What the roots of trees come to.
+fn exit_code(branches: &[Branch]) -> u8 {
+    use kstatus::Status;
+    let has = |wanted: &dyn Fn(Status) -> bool| {
+        branches.iter().any(|branch| branch.verdict.blocking && wanted(branch.verdict.status))
+    };
+    if has(&|status| status == Status::Failed) {
+        1
+    } else if has(&|status| status != Status::Current) {
+        3
+    } else {
+        0
+    }
+}
+
+/// The tree again at each change: in its place on a terminal, below the last one elsewhere.
+async fn watch(args: &TreeArgs, request: settled_tracker::Request) -> Result<ExitCode, CommandError> {
+    let mut signals = Signals::of_process()
+        .map_err(|error| CommandError::input_error("signals can't be received", error))?;
+    let cluster = cluster::connect(&args.targets.cluster).await?;
+    let mut tracker = cluster::start(cluster, request).await?;
+    tracker.survey().await;
+    cluster::warn(tracker.notices());
+    let mut screen = terminal::size()
+        .filter(|_| io::stdout().is_terminal() && args.output == TextOrJson::Text)
+        .map(|size| Screen::new(io::stdout(), size, Palette::stdout().is_enabled()));
+    let mut last: Vec<u8> = Vec::new();
+    loop {
+        let branches = tracker.branches(args.full);
+        match (&mut screen, args.output) {
+            (Some(screen), _) => picture(screen, &branches)?,
+            (None, output) => {
+                let text = match output {
+                    TextOrJson::Json => json(&branches),
+                    TextOrJson::Text => drawn(&branches, None).into_bytes(),
+                };
+                // Ages change all the time: in a log they are no news.
+                let news = json(&branches);
+                if news != last {
+                    output::print(&text)?;
+                    if output == TextOrJson::Text {
+                        output::print(b"\n")?;
+                    }
+                    last = news;
+                }
+            }
+        }
+        match step(&mut tracker, &mut signals, Instant::now() + PICTURE).await {
+            Some(Signal::Interrupt) => return Ok(ExitCode::from(INTERRUPTED)),
+            Some(Signal::Stop) => {
+                if let Some(screen) = &mut screen {
+                    screen.close(&[]).ok();
+                }
+                progress::stop();
+            }
+            Some(Signal::Resize) | None => {}
+        }
+    }
+}
+
+/// Follows until there is something new to show, and for a while beyond; or until a signal comes.
+async fn step(tracker: &mut Tracker, signals: &mut Signals, not_before: Instant) -> Option<Signal> {
+    // On a terminal ages move on.
+    let at_last = not_before + Duration::from_secs(1);
+    let mut news = false;
+    loop {
+        let until = if news { not_before } else { at_last };
+        tokio::select! {
+            Some(_) = tracker.next() => news = true,
+            signal = signals.next() => return Some(signal),
+            () = tokio::time::sleep_until(until) => return None,
+        }
+    }
+}
+
+fn picture(screen: &mut Screen<io::Stdout>, branches: &[Branch]) -> Result<(), CommandError> {
+    let Some(size) = terminal::size() else { return Ok(()) };
+    let text = drawn(branches, Some(usize::from(size.columns).saturating_sub(1).max(20)));
+    let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
+    let most = usize::from(size.rows).saturating_sub(1).max(1);
+    if rows.len() > most {
+        let more = rows.len() - most + 1;
+        rows.truncate(most - 1);
+        rows.push(format!("… and {more} more"));
+    }
+    screen.draw_rows(&[], rows, size).map_err(|error| CommandError::output("cannot write the output", error))
+}
+
+pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
+    let targets = cluster::targets(&args.targets, BareType::All)?;
+    let namespace = args.targets.namespace.as_deref();
+    let mut request = cluster::look(
+        targets,
+        namespace,
+        settled_rules::RuleSet::default(),
+        crate::cli::live::JudgeArgs::default(),
+    );
+    request.limits.timeout = None;
+    request.limits.stable = Duration::MAX;
+    let found = cluster::run(async {
+        let cluster = cluster::connect(&args.targets.cluster).await?;
+        let mut tracker = cluster::start(cluster.clone(), request).await?;
+        tracker.survey().await;
+        let mut objects = Vec::new();
+        tracker.branches(true).iter().for_each(|branch| collect(branch, &mut objects));
+        let missing = objects.len().saturating_sub(MOST_OBJECTS);
+        objects.truncate(MOST_OBJECTS);
+        let events = gather(&cluster, objects).await.map_err(|error| cluster::unreachable(&error))?;
+        Ok((events, missing, tracker.notices().to_vec()))
+    })?;
+    let Some((mut events, missing, notices)) = found else { return Ok(ExitCode::from(INTERRUPTED)) };
+    cluster::warn(&notices);
+    if missing > 0 {
+        let label = Palette::stderr().warning("warning:");
+        output::diagnose(&format!("{label} of {missing} more objects no events were asked for"));
+    }
+    if args.warnings {
+        events.retain(|event| event.type_ != "Normal");
+    }
+    if args.output == TextOrJson::Json {
+        output::print(&json(&events))?;
+    } else if events.is_empty() {
+        output::diagnose("no events");
+    } else {
+        let names = Names::of(events.iter().map(|event| &event.object));
+        let timeline =
+            Timeline { palette: Palette::stdout(), width: width(), names: &names, now: Timestamp::now() };
+        output::print(timeline.text(&events).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn collect(branch: &Branch, objects: &mut Vec<ObjectId>) {
+    objects.push(branch.object.clone());
+    branch.children.iter().for_each(|child| collect(child, objects));
+}
+
+/// The events of all of them, in the order of time.
+async fn gather(cluster: &Cluster, objects: Vec<ObjectId>) -> Result<Vec<EventNote>, RequestError> {
+    let mut events = Vec::new();
+    let mut objects = objects.into_iter();
+    let mut asked = JoinSet::new();
+    loop {
+        while asked.len() < AT_ONCE {
+            let Some(object) = objects.next() else { break };
+            let cluster = cluster.clone();
+            asked.spawn(async move { events_of(&cluster, &object, None).await });
+        }
+        match asked.join_next().await {
+            None => break,
+            Some(Ok(found)) => events.extend(found?),
+            // It has panicked, or was given up: neither is for us to hide.
+            Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+    events.sort_by(|a, b| (a.last.or(a.first), &a.object).cmp(&(b.last.or(b.first), &b.object)));
+    Ok(events)
+}
+
+fn json<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Neither memory nor these values can fail here.
+    serde_json::to_writer(&mut out, value).ok();
+    escape_controls(&mut out, 0);
+    out.push(b'\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use kstatus::Status;
+
+    use super::*;
+    use crate::scenes;
+
+    #[test]
+    fn roots_decide_the_exit_code() {
+        let with = |status| scenes::branch("Deployment", "web", status, "", "");
+        let mut optional = with(Status::Failed);
+        optional.verdict.blocking = false;
+        assert_eq!(exit_code(&[with(Status::Current), optional]), 0);
+        assert_eq!(exit_code(&[with(Status::Current), with(Status::NotFound)]), 3);
+        assert_eq!(exit_code(&[with(Status::InProgress), with(Status::Failed)]), 1);
+        let mut parent = with(Status::Current);
+        parent.children = vec![with(Status::Failed)];
+        assert_eq!(exit_code(&[parent]), 0);
+    }
+}

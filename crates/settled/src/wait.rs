@@ -1,0 +1,267 @@
+//! `settled wait`: until objects of a cluster are done.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use settled_tracker::{Event, For, ObjectId, Outcome, Report, Request, Snapshot, State, Tracker, Wanted};
+
+use crate::cli::live::{PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};
+use crate::cluster;
+use crate::command;
+use crate::error::CommandError;
+use crate::live::terminal;
+use crate::names::Names;
+use crate::output;
+use crate::progress::{self, Abandoned, Ended, JsonLines, LiveView, PlainLines, Show, Signals, Source};
+use crate::render::explain::Explain;
+use crate::render::{Ending, escape_controls, github, junit};
+use crate::style::Palette;
+use crate::targets::BareType;
+
+/// What a process that was interrupted ends with.
+const INTERRUPTED: u8 = 130;
+
+pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
+    let (until, limits) = cluster::policy(&args.policy)?;
+    let targets = cluster::targets(&args.targets, BareType::Mistake)?;
+    let namespace = args.targets.namespace.as_deref();
+    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
+    request.until = until;
+    request.limits = limits;
+    request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
+    let output = Output::new(args.output, &args.show, &args.policy)?;
+    let runtime = cluster::runtime()?;
+    let code = runtime.block_on(async {
+        let mut signals = Signals::of_process()
+            .map_err(|error| CommandError::input_error("signals can't be received", error))?;
+        let connecting = async {
+            let cluster = cluster::connect(&args.targets.cluster).await?;
+            cluster::start(cluster, request).await
+        };
+        let mut tracker = tokio::select! {
+            tracker = connecting => tracker?,
+            () = signals.interrupted() => return Ok(ExitCode::from(INTERRUPTED)),
+        };
+        follow(&mut tracker, output, &mut signals).await
+    });
+    // Nothing that still waits keeps the process.
+    runtime.shutdown_background();
+    code
+}
+
+/// Follows to the end, and says how it was.
+async fn follow<S: Source>(
+    source: &mut S,
+    output: Output,
+    signals: &mut Signals,
+) -> Result<ExitCode, CommandError> {
+    let (mut shows, end) = output.shows();
+    match progress::follow(source, &mut shows, signals).await {
+        Ok(ended) => {
+            drop(shows);
+            end.write(&ended)?;
+            Ok(ExitCode::from(exit_code(ended.report.outcome)))
+        }
+        Err(Abandoned::Impatient) => Ok(ExitCode::from(INTERRUPTED)),
+        Err(Abandoned::Unread(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        Err(Abandoned::Unread(error)) => Err(CommandError::output("cannot write the output", error)),
+    }
+}
+
+pub(crate) fn exit_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Settled => 0,
+        Outcome::Failed => 1,
+        Outcome::TimedOut => 3,
+        Outcome::Unreachable => 4,
+        Outcome::Interrupted => INTERRUPTED,
+    }
+}
+
+impl Source for Tracker {
+    async fn next(&mut self) -> Option<Event> {
+        Self::next(self).await
+    }
+
+    fn snapshot(&self, limit: usize) -> Snapshot {
+        Self::snapshot(self, limit)
+    }
+
+    fn interrupt(&mut self) {
+        Self::interrupt(self);
+    }
+}
+
+/// Where everything goes.
+struct Output {
+    format: WaitOutput,
+    quiet: bool,
+    plain: bool,
+    /// Files that are open already: a wait should not fail at its end for the want of a folder.
+    files: Vec<(ReportFormat, String, File)>,
+    /// What is waited for is what kubectl knows, too: then its lines are printed.
+    kubectl: bool,
+}
+
+/// What is written at the end.
+struct End {
+    format: WaitOutput,
+    quiet: bool,
+    files: Vec<(ReportFormat, String, File)>,
+    kubectl: bool,
+}
+
+impl Output {
+    fn new(format: WaitOutput, args: &ShowArgs, policy: &PolicyArgs) -> Result<Self, CommandError> {
+        let open = |report: &ReportFile| {
+            let path: &Path = &report.path;
+            let file = File::create(path)
+                .map_err(|error| CommandError::output(format!("cannot write {}", path.display()), error))?;
+            Ok((report.format, path.display().to_string(), file))
+        };
+        let known = |condition: &String| {
+            let wanted = condition.parse::<For>();
+            matches!(wanted, Ok(For::Create | For::Delete | For::Condition { .. } | For::JsonPath { .. }))
+        };
+        Ok(Self {
+            format,
+            quiet: args.quiet,
+            plain: args.plain,
+            files: args.reports.iter().map(open).collect::<Result<_, CommandError>>()?,
+            kubectl: !policy.conditions.is_empty() && policy.conditions.iter().all(known),
+        })
+    }
+
+    /// Who shows it as it happens, and what comes at the end.
+    fn shows(self) -> (Vec<Box<dyn Show>>, End) {
+        let Self { format, quiet, plain, files, kubectl } = self;
+        let mut shows: Vec<Box<dyn Show>> = Vec::new();
+        let lines = format == WaitOutput::Jsonl;
+        if !quiet {
+            let both_on_terminal = lines && io::stdout().is_terminal();
+            if !plain && !both_on_terminal && terminal::can_show_live_view() {
+                shows.push(Box::new(LiveView::new(io::stderr(), terminal::size, Palette::stderr()).quiet()));
+            } else if !lines {
+                shows.push(Box::new(PlainLines::new(io::stderr(), Palette::stderr())));
+            }
+            if lines {
+                shows.push(Box::new(JsonLines::new(output::stdout())));
+            }
+        }
+        let mut rest = Vec::new();
+        for (format, path, file) in files {
+            match format {
+                ReportFormat::Jsonl => shows.push(Box::new(JsonLines::new(BufWriter::new(file)))),
+                ReportFormat::Junit | ReportFormat::Github | ReportFormat::Json => {
+                    rest.push((format, path, file))
+                }
+            }
+        }
+        (shows, End { format, quiet, files: rest, kubectl })
+    }
+}
+
+impl End {
+    fn write(self, ended: &Ended) -> Result<(), CommandError> {
+        let report = &ended.report;
+        let names = Names::of(report.targets.iter().map(|target| &target.object));
+        let ending = Ending { report, names, times: &ended.times, now: Timestamp::now() };
+        for (format, path, mut file) in self.files {
+            let text = match format {
+                ReportFormat::Junit => junit::document(&ending).into_bytes(),
+                ReportFormat::Github => github::summary(&ending).into_bytes(),
+                ReportFormat::Json | ReportFormat::Jsonl => json(report),
+            };
+            file.write_all(&text)
+                .map_err(|error| CommandError::output(format!("cannot write {path}"), error))?;
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        if !matches!(self.format, WaitOutput::Jsonl | WaitOutput::Github) {
+            explain(&ending);
+        }
+        match self.format {
+            WaitOutput::Text if self.kubectl => {
+                output::print(kubectl_lines(report, " condition met").as_bytes())
+            }
+            WaitOutput::Text | WaitOutput::Jsonl => Ok(()),
+            WaitOutput::Name => output::print(kubectl_lines(report, "").as_bytes()),
+            WaitOutput::Json => output::print(&json(report)),
+            WaitOutput::Junit => output::print(junit::document(&ending).as_bytes()),
+            WaitOutput::Github => {
+                output::print(github::commands(&ending).as_bytes())?;
+                step_summary(&ending)
+            }
+        }
+    }
+}
+
+/// Why it isn't done, and how it ended, on standard error.
+fn explain(ending: &Ending<'_>) {
+    let palette = Palette::stderr();
+    let width = terminal::size().map(|size| usize::from(size.columns).max(20));
+    let width = width.filter(|_| io::stderr().is_terminal());
+    let explain = Explain { palette, width, names: &ending.names, now: ending.now };
+    let text = explain.report(ending.report);
+    if text.lines().count() > 1 {
+        output::diagnose("");
+    }
+    output::diagnose(text.trim_end());
+}
+
+/// Adds the step summary to the file that GitHub names, if it does.
+fn step_summary(ending: &Ending<'_>) -> Result<(), CommandError> {
+    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else {
+        return Ok(());
+    };
+    let mut file = File::options().create(true).append(true).open(&path);
+    let written = file.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()));
+    written
+        .and_then(|file| file.write_all(github::summary(ending).as_bytes()))
+        .map_err(|error| CommandError::output(format!("cannot write {}", Path::new(&path).display()), error))
+}
+
+/// The objects that are done, each as kubectl names it.
+fn kubectl_lines(report: &Report, tail: &str) -> String {
+    let done = report.targets.iter().filter(|target| target.state == State::Done);
+    done.map(|target| format!("{}{tail}\n", kubectl_name(&target.object))).collect()
+}
+
+/// `deployment.apps/web`
+fn kubectl_name(object: &ObjectId) -> String {
+    let dot = if object.group.is_empty() { "" } else { "." };
+    let name = format!("{}{dot}{}/{}", object.kind.to_lowercase(), object.group, object.name);
+    crate::text::clean(&name)
+}
+
+/// The report as one line of JSON.
+pub(crate) fn json(report: &Report) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Neither memory nor a report can fail here.
+    serde_json::to_writer(&mut out, report).ok();
+    escape_controls(&mut out, 0);
+    out.push(b'\n');
+    out
+}
+
+/// A look at how things stand: all that happens until all was seen, and no more.
+pub(crate) async fn look(tracker: &mut Tracker) -> Report {
+    loop {
+        match tracker.next().await {
+            Some(Event::Finished(report)) => return report,
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// As `settled wait` asks for it, on a cluster that is known already.
+pub(crate) fn request_of_look(request: Request, log_lines: u32) -> Request {
+    Request { wanted: Wanted { events: true, log_lines }, ..request }
+}
