@@ -126,7 +126,15 @@ fn below<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static str, &'g Rec
         // Kinds of the cluster have no namespace; which they are, the reference does not say.
         at(namespace).or_else(|| at("")).map(|other| (r.link, other))
     });
-    let mut all: Vec<_> = owned.chain(referred).collect();
+    let left = graph.iter().filter(|other| {
+        // What a namespace that is being deleted still holds.
+        record.id.is("", "Namespace")
+            && record.deleted.is_some()
+            && other.id.namespace == record.id.name
+            && other.deleted.is_some()
+    });
+    let left = left.map(|other| ("holds", other));
+    let mut all: Vec<_> = owned.chain(referred).chain(left).collect();
     all.sort_by(|(_, a), (_, b)| (&a.id.kind, &a.id.name).cmp(&(&b.id.kind, &b.id.name)));
     all.dedup_by(|(_, a), (_, b)| a.id == b.id);
     all

@@ -45,4 +45,4 @@ pub use report::{
 };
 pub use resources::{Document, Resource, Resources, read_document, read_resource_list};
 pub use target::{KindName, Selection, Target, TargetError};
-pub use tracker::{JudgeOptions, Request, StartError, Tracker};
+pub use tracker::{JudgeOptions, Request, StartError, Tracker, wait};

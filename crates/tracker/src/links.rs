@@ -81,3 +81,32 @@ pub(crate) fn selector(record: &Record, by: By) -> Option<String> {
         By::Namespace | By::Refusal => None,
     }
 }
+
+/// The resources that keep a namespace from being gone, as the namespace controller counts them: `certificates.cert-manager.io has 1
+/// resource instances`.
+pub(crate) fn remaining(message: &str) -> Vec<&str> {
+    let before = message.split(" has ").zip(message.split(" has ").skip(1));
+    let counted = before.filter(|(_, after)| after.contains("resource instances"));
+    let mut names: Vec<&str> = counted
+        .filter_map(|(before, _)| before.rsplit([' ', ':', ',']).next())
+        // `pods.` is of the core group.
+        .map(|name| name.trim_end_matches('.'))
+        .filter(|name| !name.is_empty())
+        .collect();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_remains_is_read_off_the_condition() {
+        let message = "being deleted for 19h: Some content in the namespace has finalizers remaining: example.com/x in 1 resource \
+                       instances; Some resources are remaining: certificates.cert-manager.io has 1 resource instances, pods. has 2 \
+                       resource instances";
+        assert_eq!(remaining(message), ["certificates.cert-manager.io", "pods"]);
+        assert!(remaining("nothing").is_empty());
+    }
+}

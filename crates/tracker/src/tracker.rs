@@ -16,7 +16,7 @@ use crate::events::{Talker, Wanted, gather};
 use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::ObjectId;
-use crate::links::{By, children, selector};
+use crate::links::{By, children, remaining, selector};
 use crate::policy::{Evidence, Floor, Limits, Moment, Policy, Sight};
 use crate::record::{Judge, Record, not_found};
 use crate::report::{
@@ -28,8 +28,9 @@ use crate::target::{KindName, Selection, Target};
 
 /// So few objects of a kind are watched one by one without asking how many others there are.
 const FEW: usize = 3;
-/// Not more are watched one by one.
+/// Not more are watched one by one: of a kind in a namespace, and in all. Servers limit the streams of a connection, some to 200.
 const MOST_BY_NAME: usize = 100;
+const MOST_NAMED: usize = 150;
 /// More namespaces are watched as one.
 const MOST_NAMESPACES: usize = 8;
 /// More selectors of children in a namespace are watched as one.
@@ -437,7 +438,7 @@ impl Tracker {
         let by_name = specs.iter().map(|(spec, numbers)| by_name(&cluster, spec, numbers.len()));
         let by_name = futures::future::join_all(by_name).await;
         for ((spec, numbers), by_name) in specs.into_iter().zip(by_name) {
-            if by_name {
+            if by_name && (numbers.len() <= FEW || self.streams.len() + numbers.len() <= MOST_NAMED) {
                 self.open_each(&spec, &numbers);
             } else {
                 let names =
@@ -845,6 +846,18 @@ impl Tracker {
             return;
         };
         let (namespace, uid) = (record.id.namespace.clone(), record.uid.clone());
+        if record.id.is("", "Namespace") && record.deleted.is_some() {
+            let holder = record.id.name.clone();
+            let left: Vec<_> = remaining(&record.verdict.message)
+                .into_iter()
+                .filter_map(|name| self.resources.named(name))
+                .cloned()
+                .collect();
+            for resource in left {
+                self.cover(&resource, &holder, None, None);
+            }
+            return;
+        }
         let mut references = referred(record);
         let mut todo = vec![(uid, 0)];
         while let Some((uid, depth)) = todo.pop() {
@@ -1329,6 +1342,36 @@ impl Tracker {
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
+}
+
+/// Waits for targets to be ready, and says what came of it: the shortest way. [`Tracker`] has all others.
+///
+/// # Errors
+/// The cluster can't be asked, or it does not have a kind that was named.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use settled_tracker::{Cluster, Outcome, Target, wait};
+/// # let server = settled_apiserver::Server::in_memory().await?;
+/// let cluster = Cluster::new(server.client());
+/// let report = wait(&cluster, [Target::object("namespace", None, "default")]).await?;
+/// assert_eq!(report.outcome, Outcome::Settled);
+/// # Ok(())
+/// # }
+/// ```
+pub async fn wait(
+    cluster: &Cluster,
+    targets: impl IntoIterator<Item = Target>,
+) -> Result<Report, StartError> {
+    let mut tracker = Tracker::start(cluster.clone(), Request::new(targets)).await?;
+    while let Some(event) = tracker.next().await {
+        if let Event::Finished(report) = event {
+            return Ok(report);
+        }
+    }
+    // The last event is always that one.
+    Ok(tracker.report(Outcome::Interrupted, Vec::new()))
 }
 
 /// What an object refers to, as ids.
