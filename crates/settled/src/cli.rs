@@ -126,10 +126,11 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Wait(live::WaitArgs),
+    Wait(Box<live::WaitArgs>),
     Why(live::WhyArgs),
     Tree(live::TreeArgs),
     Events(live::EventsArgs),
+    Apply(Box<live::ApplyArgs>),
     Status(StatusArgs),
     Augment(AugmentArgs),
     Rules(RulesArgs),

@@ -7,8 +7,8 @@ use kstatus::FailureClass;
 use settled_manifest::{Batch, Splitter};
 use settled_rules::RuleSet;
 use settled_tracker::{
-    Access, Cluster, For, JudgeOptions, KindName, Limits, Missing, Request, RequestError, Selection,
-    StartError, Target, TargetError, Tracker, Wanted,
+    Access, Cluster, For, JudgeOptions, KindName, Limits, Missing, Notice, Release, ReleaseError, Request,
+    RequestError, Selection, StartError, Target, TargetError, Tracker, Wanted,
 };
 use tokio::runtime::Runtime;
 
@@ -44,16 +44,51 @@ pub(crate) async fn connect(args: &ClusterArgs) -> Result<Cluster, CommandError>
     })
 }
 
-/// The targets that the arguments name.
+/// The targets that the arguments name, but for releases, which only the cluster knows.
 pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, CommandError> {
     let mut all = named(&args.names, &args.select, bare)?;
-    all.extend(manifests(&args.files)?);
-    if all.is_empty() {
+    if !args.files.is_empty() {
+        let manifests = objects(&args.files)?;
+        // They were read as objects already.
+        all.extend(manifests.iter().filter_map(|json| Target::manifest(json).ok()));
+    }
+    if all.is_empty() && args.select.releases.is_empty() {
         return Err(CommandError::usage("which objects?").hint(
             "name them (deploy/web), select them (pods -l app=web), or pass their manifests (-f FILE, -f -)",
         ));
     }
     Ok(all)
+}
+
+/// The objects of releases, whose lists the cluster has.
+pub(crate) async fn releases(
+    cluster: &Cluster,
+    releases: &[Release],
+    namespace: Option<&str>,
+) -> Result<Vec<Target>, CommandError> {
+    if releases.is_empty() {
+        return Ok(Vec::new());
+    }
+    let resources = cluster.resources().await.map_err(|error| unreachable(&error))?;
+    let default = cluster.default_namespace();
+    let namespace = namespace.unwrap_or(&default);
+    let mut targets = Vec::new();
+    for release in releases {
+        let found = release.targets(cluster, &resources, namespace).await.map_err(|error| match error {
+            ReleaseError::Request { source, .. } => unreachable(&source),
+            error @ (ReleaseError::Inventory(_) | ReleaseError::Missing(_)) => {
+                CommandError::input(error.to_string())
+            }
+        })?;
+        for note in found.notes {
+            warn(&[Notice { message: format!("{}: {note}", found.title), remedy: None }]);
+        }
+        if found.targets.is_empty() {
+            return Err(CommandError::input(format!("{} has no objects", found.title)));
+        }
+        targets.extend(found.targets);
+    }
+    Ok(targets)
 }
 
 /// The targets that the positional arguments name.
@@ -82,43 +117,42 @@ pub(crate) fn named(
     Ok(targets.collect())
 }
 
-/// The objects in files, folders and standard input.
-fn manifests(files: &[PathBuf]) -> Result<Vec<Target>, CommandError> {
-    if files.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut targets = Vec::new();
+/// The objects in files, folders and standard input, as JSON. Part of what is meant must not pass for all of it: if one of them is no
+/// object, there are none.
+pub(crate) fn objects(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
+    let mut objects = Vec::new();
+    let mut wrong = Vec::new();
     let mut reader = Reader::default();
     for input in Inputs::of(files) {
         let source = input.source;
         let unreadable = |error| CommandError::input_error(format!("cannot read {source}"), error);
         let mut splitter = Splitter::new(input.reader.map_err(unreadable)?);
         let mut number = 0;
-        let mut wrong = Vec::new();
         while let Some(batch) = splitter.next_batch(Batch::default()).map_err(unreadable)? {
             reader.objects(&batch, |found| {
-                let target = match found {
-                    Ok((_, json)) => Target::manifest(json),
+                let object = match found {
+                    Ok((_, json)) => Target::manifest(json).map(|_| json.to_vec()),
                     Err(malformed) => Err(TargetError::Malformed(malformed.to_string())),
                 };
-                match target {
-                    Ok(target) => targets.push(target),
+                match object {
+                    Ok(object) => objects.push(object),
                     Err(error) => wrong.push(format!("{source}, object {number}: {error}")),
                 }
                 number += 1;
             });
         }
-        // Part of what was meant must not pass for all of it.
-        if !wrong.is_empty() {
-            let error = CommandError::input("not everything that is to be waited for can be read");
-            return Err(wrong.into_iter().take(10).fold(error, CommandError::detail));
-        }
     }
-    if targets.is_empty() {
+    if !wrong.is_empty() {
+        let more = wrong.len().saturating_sub(10);
+        let error = CommandError::input("not all of the input is objects");
+        let error = wrong.into_iter().take(10).fold(error, CommandError::detail);
+        return Err(if more > 0 { error.detail(format!("… and {more} more")) } else { error });
+    }
+    if objects.is_empty() {
         return Err(CommandError::input("there are no objects in the files")
             .hint("of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read"));
     }
-    Ok(targets)
+    Ok(objects)
 }
 
 /// What is to be followed, for a look at how things stand: it is over once all is seen.
@@ -170,6 +204,14 @@ pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<For>, Limits), CommandErr
     Ok((until, limits))
 }
 
+/// Starts to follow what the arguments name, releases included.
+pub(crate) async fn follow(args: &TargetArgs, mut request: Request) -> Result<Tracker, CommandError> {
+    let cluster = connect(&args.cluster).await?;
+    let releases = releases(&cluster, &args.select.releases, args.namespace.as_deref()).await?;
+    request.targets.extend(releases);
+    start(cluster, request).await
+}
+
 /// Starts to follow.
 pub(crate) async fn start(cluster: Cluster, request: Request) -> Result<Tracker, CommandError> {
     Tracker::start(cluster, request).await.map_err(|error| match error {
@@ -213,7 +255,7 @@ pub(crate) fn run<T>(work: impl Future<Output = Result<T, CommandError>>) -> Res
 }
 
 /// Warns of what the user should know.
-pub(crate) fn warn(notices: &[settled_tracker::Notice]) {
+pub(crate) fn warn(notices: &[Notice]) {
     for notice in notices {
         for line in crate::render::explain::notice(notice, crate::style::Palette::stderr()) {
             output::diagnose(&line);

@@ -14,7 +14,7 @@ use crate::cli::{Cli, Command, InputArgs, RuleArgs, VerdictArgs};
 use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::row::Verdicts;
-use crate::{augment, generate, look, output, rules, serve, status, style, wait};
+use crate::{apply, augment, generate, look, output, rules, serve, status, style, wait};
 
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
 const THREADS_MAX: usize = 16;
@@ -43,6 +43,7 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Why(args) => look::why(args),
         Command::Tree(args) => look::tree(args),
         Command::Events(args) => look::events(args),
+        Command::Apply(args) => apply::run(args),
         Command::Status(args) => status::run(args),
         Command::Augment(args) => augment::run(args),
         Command::Rules(args) => rules::run(args),

@@ -55,7 +55,8 @@ impl Inputs {
 
     /// These files and folders; `-` is standard input.
     pub(crate) fn of(files: &[PathBuf]) -> Self {
-        Self { levels: vec![files.to_vec().into_iter()], seen: HashSet::new() }
+        let files: Vec<PathBuf> = files.to_vec();
+        Self { levels: vec![files.into_iter()], seen: HashSet::new() }
     }
 
     /// The paths of a folder that are to be read or gone into, sorted.

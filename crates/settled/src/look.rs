@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Serialize;
-use settled_tracker::{Branch, Cluster, EventNote, ObjectId, RequestError, Tracker, events_of};
+use settled_tracker::{
+    Branch, Cluster, EventNote, ObjectId, Request, RequestError, Tracker, Wanted, events_of,
+};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -19,13 +20,13 @@ use crate::live::terminal;
 use crate::names::Names;
 use crate::output;
 use crate::progress::{self, Signal, Signals};
-use crate::render::escape_controls;
 use crate::render::explain::{self, Explain};
+use crate::render::json_line as json;
 use crate::render::timeline::Timeline;
 use crate::render::tree::Tree;
 use crate::style::Palette;
 use crate::targets::BareType;
-use crate::wait;
+use crate::wait::{self, INTERRUPTED};
 
 /// Of so many objects events are asked for.
 const MOST_OBJECTS: usize = 200;
@@ -33,7 +34,6 @@ const MOST_OBJECTS: usize = 200;
 const AT_ONCE: usize = 16;
 /// The least time between two pictures of a tree.
 const PICTURE: Duration = Duration::from_millis(250);
-const INTERRUPTED: u8 = 130;
 
 /// The terminal's width on standard output, if it is one.
 fn width() -> Option<usize> {
@@ -44,17 +44,16 @@ fn width() -> Option<usize> {
 pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
     let targets = cluster::targets(&args.targets, BareType::All)?;
     let namespace = args.targets.namespace.as_deref();
-    let request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
-    let request = wait::request_of_look(request, args.evidence.log_lines());
+    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
+    request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
     let report = cluster::run(async {
-        let cluster = cluster::connect(&args.targets.cluster).await?;
-        let mut tracker = cluster::start(cluster, request).await?;
+        let mut tracker = cluster::follow(&args.targets, request).await?;
         Ok(wait::look(&mut tracker).await)
     })?;
     let Some(report) = report else { return Ok(ExitCode::from(INTERRUPTED)) };
     cluster::warn(&report.notices);
     if args.output == TextOrJson::Json {
-        output::print(&wait::json(&report))?;
+        output::print(&json(&report))?;
     } else {
         let names = Names::of(report.targets.iter().map(|target| &target.object));
         let explain =
@@ -82,11 +81,10 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
     request.limits.timeout = None;
     request.limits.stable = Duration::MAX;
     if args.watch {
-        return cluster::run(watch(args, request)).map(|code| code.unwrap_or(ExitCode::from(INTERRUPTED)));
+        return wait::interruptible(async |signals| watch(args, request, signals).await);
     }
     let seen = cluster::run(async {
-        let cluster = cluster::connect(&args.targets.cluster).await?;
-        let mut tracker = cluster::start(cluster, request).await?;
+        let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;
         Ok((tracker.branches(args.full), tracker.notices().to_vec()))
     })?;
@@ -121,12 +119,16 @@ fn exit_code(branches: &[Branch]) -> u8 {
 }
 
 /// The tree again at each change: in its place on a terminal, below the last one elsewhere.
-async fn watch(args: &TreeArgs, request: settled_tracker::Request) -> Result<ExitCode, CommandError> {
-    let mut signals = Signals::of_process()
-        .map_err(|error| CommandError::input_error("signals can't be received", error))?;
-    let cluster = cluster::connect(&args.targets.cluster).await?;
-    let mut tracker = cluster::start(cluster, request).await?;
-    tracker.survey().await;
+async fn watch(args: &TreeArgs, request: Request, signals: &mut Signals) -> Result<ExitCode, CommandError> {
+    let looking = async {
+        let mut tracker = cluster::follow(&args.targets, request).await?;
+        tracker.survey().await;
+        Ok(tracker)
+    };
+    let mut tracker = tokio::select! {
+        tracker = looking => tracker?,
+        () = signals.interrupted() => return Ok(ExitCode::from(INTERRUPTED)),
+    };
     cluster::warn(tracker.notices());
     let mut screen = terminal::size()
         .filter(|_| io::stdout().is_terminal() && args.output == TextOrJson::Text)
@@ -152,7 +154,7 @@ async fn watch(args: &TreeArgs, request: settled_tracker::Request) -> Result<Exi
                 }
             }
         }
-        match step(&mut tracker, &mut signals, Instant::now() + PICTURE).await {
+        match step(&mut tracker, signals, Instant::now() + PICTURE).await {
             Some(Signal::Interrupt) => return Ok(ExitCode::from(INTERRUPTED)),
             Some(Signal::Stop) => {
                 if let Some(screen) = &mut screen {
@@ -205,14 +207,14 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
     request.limits.timeout = None;
     request.limits.stable = Duration::MAX;
     let found = cluster::run(async {
-        let cluster = cluster::connect(&args.targets.cluster).await?;
-        let mut tracker = cluster::start(cluster.clone(), request).await?;
+        let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;
         let mut objects = Vec::new();
         tracker.branches(true).iter().for_each(|branch| collect(branch, &mut objects));
         let missing = objects.len().saturating_sub(MOST_OBJECTS);
         objects.truncate(MOST_OBJECTS);
-        let events = gather(&cluster, objects).await.map_err(|error| cluster::unreachable(&error))?;
+        let events =
+            gather(tracker.cluster(), objects).await.map_err(|error| cluster::unreachable(&error))?;
         Ok((events, missing, tracker.notices().to_vec()))
     })?;
     let Some((mut events, missing, notices)) = found else { return Ok(ExitCode::from(INTERRUPTED)) };
@@ -262,15 +264,6 @@ async fn gather(cluster: &Cluster, objects: Vec<ObjectId>) -> Result<Vec<EventNo
     }
     events.sort_by(|a, b| (a.last.or(a.first), &a.object).cmp(&(b.last.or(b.first), &b.object)));
     Ok(events)
-}
-
-fn json<T: Serialize>(value: &T) -> Vec<u8> {
-    let mut out = Vec::new();
-    // Neither memory nor these values can fail here.
-    serde_json::to_writer(&mut out, value).ok();
-    escape_controls(&mut out, 0);
-    out.push(b'\n');
-    out
 }
 
 #[cfg(test)]

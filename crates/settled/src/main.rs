@@ -1,5 +1,6 @@
 //! The binary `settled`: arguments in, verdicts out. It decides nothing itself; `kstatus` does.
 
+mod apply;
 mod augment;
 mod cli;
 mod cluster;

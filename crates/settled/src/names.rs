@@ -41,14 +41,16 @@ impl Names {
 
     /// `Deployment/web`, or `Deployment/web in shop`.
     pub(crate) fn name(&self, object: &ObjectId) -> String {
-        let known =
-            object.namespace.is_empty() || (!self.many && self.only.as_ref() == Some(&object.namespace));
-        let mut name = text::clean(&object.to_string());
-        if !known {
-            name.push_str(" in ");
-            text::push_clean(&mut name, &object.namespace);
+        text::clean(&object.to_string()) + &self.place(object)
+    }
+
+    /// ` in shop`, or nothing where that goes without saying.
+    pub(crate) fn place(&self, object: &ObjectId) -> String {
+        let only = !self.many && self.only.as_ref() == Some(&object.namespace);
+        if object.namespace.is_empty() || only {
+            return String::new();
         }
-        name
+        format!(" in {}", text::clean(&object.namespace))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use settled_tracker::{Event, For, ObjectId, Outcome, Report, Request, Snapshot, State, Tracker, Wanted};
+use settled_tracker::{Event, For, ObjectId, Outcome, Report, Snapshot, State, Tracker, Wanted};
 
 use crate::cli::live::{PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};
 use crate::cluster;
@@ -17,12 +17,12 @@ use crate::names::Names;
 use crate::output;
 use crate::progress::{self, Abandoned, Ended, JsonLines, LiveView, PlainLines, Show, Signals, Source};
 use crate::render::explain::Explain;
-use crate::render::{Ending, escape_controls, github, junit};
+use crate::render::{Ending, github, json_line, junit};
 use crate::style::Palette;
 use crate::targets::BareType;
 
 /// What a process that was interrupted ends with.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
     let (until, limits) = cluster::policy(&args.policy)?;
@@ -33,19 +33,24 @@ pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
     request.limits = limits;
     request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
     let output = Output::new(args.output, &args.show, &args.policy)?;
+    interruptible(async |signals| {
+        let tracker = tokio::select! {
+            tracker = cluster::follow(&args.targets, request) => tracker?,
+            () = signals.interrupted() => return Ok(ExitCode::from(INTERRUPTED)),
+        };
+        follow(tracker, output, signals).await
+    })
+}
+
+/// Runs something that takes care of signals itself.
+pub(crate) fn interruptible(
+    work: impl AsyncFnOnce(&mut Signals) -> Result<ExitCode, CommandError>,
+) -> Result<ExitCode, CommandError> {
     let runtime = cluster::runtime()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::of_process()
             .map_err(|error| CommandError::input_error("signals can't be received", error))?;
-        let connecting = async {
-            let cluster = cluster::connect(&args.targets.cluster).await?;
-            cluster::start(cluster, request).await
-        };
-        let mut tracker = tokio::select! {
-            tracker = connecting => tracker?,
-            () = signals.interrupted() => return Ok(ExitCode::from(INTERRUPTED)),
-        };
-        follow(&mut tracker, output, &mut signals).await
+        work(&mut signals).await
     });
     // Nothing that still waits keeps the process.
     runtime.shutdown_background();
@@ -53,13 +58,13 @@ pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
 }
 
 /// Follows to the end, and says how it was.
-async fn follow<S: Source>(
-    source: &mut S,
+pub(crate) async fn follow<S: Source>(
+    mut source: S,
     output: Output,
     signals: &mut Signals,
 ) -> Result<ExitCode, CommandError> {
     let (mut shows, end) = output.shows();
-    match progress::follow(source, &mut shows, signals).await {
+    match progress::follow(&mut source, &mut shows, signals).await {
         Ok(ended) => {
             drop(shows);
             end.write(&ended)?;
@@ -98,7 +103,7 @@ impl Source for Tracker {
 }
 
 /// Where everything goes.
-struct Output {
+pub(crate) struct Output {
     format: WaitOutput,
     quiet: bool,
     plain: bool,
@@ -117,7 +122,11 @@ struct End {
 }
 
 impl Output {
-    fn new(format: WaitOutput, args: &ShowArgs, policy: &PolicyArgs) -> Result<Self, CommandError> {
+    pub(crate) fn new(
+        format: WaitOutput,
+        args: &ShowArgs,
+        policy: &PolicyArgs,
+    ) -> Result<Self, CommandError> {
         let open = |report: &ReportFile| {
             let path: &Path = &report.path;
             let file = File::create(path)
@@ -175,7 +184,7 @@ impl End {
             let text = match format {
                 ReportFormat::Junit => junit::document(&ending).into_bytes(),
                 ReportFormat::Github => github::summary(&ending).into_bytes(),
-                ReportFormat::Json | ReportFormat::Jsonl => json(report),
+                ReportFormat::Json | ReportFormat::Jsonl => json_line(report),
             };
             file.write_all(&text)
                 .map_err(|error| CommandError::output(format!("cannot write {path}"), error))?;
@@ -192,7 +201,7 @@ impl End {
             }
             WaitOutput::Text | WaitOutput::Jsonl => Ok(()),
             WaitOutput::Name => output::print(kubectl_lines(report, "").as_bytes()),
-            WaitOutput::Json => output::print(&json(report)),
+            WaitOutput::Json => output::print(&json_line(report)),
             WaitOutput::Junit => output::print(junit::document(&ending).as_bytes()),
             WaitOutput::Github => {
                 output::print(github::commands(&ending).as_bytes())?;
@@ -234,20 +243,10 @@ fn kubectl_lines(report: &Report, tail: &str) -> String {
 }
 
 /// `deployment.apps/web`
-fn kubectl_name(object: &ObjectId) -> String {
+pub(crate) fn kubectl_name(object: &ObjectId) -> String {
     let dot = if object.group.is_empty() { "" } else { "." };
     let name = format!("{}{dot}{}/{}", object.kind.to_lowercase(), object.group, object.name);
     crate::text::clean(&name)
-}
-
-/// The report as one line of JSON.
-pub(crate) fn json(report: &Report) -> Vec<u8> {
-    let mut out = Vec::new();
-    // Neither memory nor a report can fail here.
-    serde_json::to_writer(&mut out, report).ok();
-    escape_controls(&mut out, 0);
-    out.push(b'\n');
-    out
 }
 
 /// A look at how things stand: all that happens until all was seen, and no more.
@@ -259,9 +258,4 @@ pub(crate) async fn look(tracker: &mut Tracker) -> Report {
             None => std::future::pending().await,
         }
     }
-}
-
-/// As `settled wait` asks for it, on a cluster that is known already.
-pub(crate) fn request_of_look(request: Request, log_lines: u32) -> Request {
-    Request { wanted: Wanted { events: true, log_lines }, ..request }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use kstatus::FailureClass;
+use settled_tracker::Release;
 
 use super::RuleArgs;
 use crate::duration;
@@ -229,10 +230,6 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_name = "NAME", default_value = "settled", help_heading = "Apply")]
     pub(crate) field_manager: String,
 
-    /// `no` is all that there is: nothing is deleted
-    #[arg(long, value_name = "no", default_value = "no", value_parser = ["no", "false"], help_heading = "Apply", hide = true)]
-    pub(crate) prune: String,
-
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
 
@@ -299,8 +296,11 @@ pub(crate) struct SelectArgs {
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
 
-    /// All objects of a release (can be repeated): `helm/NAME`, Flux' `kustomization/NAME` and `helmrelease/NAME`, Argo
-    /// CD's `application/NAME`, cli-utils' `inventory/NAME`, `applyset/NAME`
+    /// All objects of a release (can be repeated): helm/NAME, kustomization/NAME, helmrelease/NAME, application/NAME,
+    /// inventory/NAME, applyset/NAME
+    ///
+    /// The list of objects is taken from Helm's Secret, the status of Flux' or Argo CD's object, the ConfigMap of cli-utils
+    /// (kpt, Config Sync), or the parent of an ApplySet, in the namespace of `-n`.
     #[arg(long = "release", value_name = "TYPE/NAME")]
     pub(crate) releases: Vec<Release>,
 }
@@ -448,57 +448,6 @@ fn grace(text: &str) -> Result<(FailureClass, Duration), String> {
     Ok((class.parse().map_err(|error: kstatus::UnknownName| error.to_string())?, duration::parse(time)?))
 }
 
-/// A release: which tool keeps it, and its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Release {
-    pub(crate) kind: ReleaseKind,
-    pub(crate) name: String,
-}
-
-/// What lists the objects of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReleaseKind {
-    /// The Secret that Helm keeps.
-    Helm,
-    /// The inventory in the status of Flux' Kustomization.
-    Kustomization,
-    /// The inventory in the status of Flux' HelmRelease.
-    HelmRelease,
-    /// The resources in the status of Argo CD's Application.
-    Application,
-    /// The ConfigMap of cli-utils, kpt and others.
-    Inventory,
-    /// An ApplySet of kubectl.
-    ApplySet,
-}
-
-const RELEASE_KINDS: [(&str, ReleaseKind); 8] = [
-    ("helm", ReleaseKind::Helm),
-    ("kustomization", ReleaseKind::Kustomization),
-    ("ks", ReleaseKind::Kustomization),
-    ("helmrelease", ReleaseKind::HelmRelease),
-    ("hr", ReleaseKind::HelmRelease),
-    ("application", ReleaseKind::Application),
-    ("inventory", ReleaseKind::Inventory),
-    ("applyset", ReleaseKind::ApplySet),
-];
-
-impl FromStr for Release {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = "helm/NAME, kustomization/NAME, helmrelease/NAME, application/NAME, inventory/NAME and applyset/NAME";
-        let wrong = || format!("known are {known}");
-        let (kind, name) = text.split_once('/').ok_or_else(wrong)?;
-        let (_, kind) =
-            RELEASE_KINDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(kind)).ok_or_else(wrong)?;
-        if name.is_empty() || name.contains('/') {
-            return Err(wrong());
-        }
-        Ok(Self { kind: *kind, name: name.to_owned() })
-    }
-}
-
 /// A format, and the file that gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportFile {
@@ -575,25 +524,6 @@ pub(crate) enum OnMissing {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn releases_name_their_tool() {
-        let check = |text: &str, expected: Option<(ReleaseKind, &str)>| {
-            let release = text.parse::<Release>().ok();
-            assert_eq!(
-                release,
-                expected.map(|(kind, name)| Release { kind, name: name.to_owned() }),
-                "{text}"
-            );
-        };
-        check("helm/shop", Some((ReleaseKind::Helm, "shop")));
-        check("Kustomization/apps", Some((ReleaseKind::Kustomization, "apps")));
-        check("hr/apps", Some((ReleaseKind::HelmRelease, "apps")));
-        check("shop", None);
-        check("helm/", None);
-        check("helm/a/b", None);
-        check("nelm/shop", None);
-    }
 
     #[test]
     fn lists_of_classes_and_graces() {

@@ -11,7 +11,7 @@ use super::Show;
 use crate::duration;
 use crate::names::Names;
 use crate::render::junit::root_cause;
-use crate::render::{escape_controls, explain};
+use crate::render::{explain, json_line};
 use crate::style::{self, Palette};
 use crate::text;
 
@@ -122,32 +122,30 @@ impl<W: Write> Show for PlainLines<W> {
 pub(crate) struct JsonLines<W> {
     out: W,
     now: fn() -> Timestamp,
-    line: Vec<u8>,
 }
 
 /// An event, and when it was.
 #[derive(Serialize)]
-struct Timed<'a> {
+struct Timed<'a, T> {
     time: Timestamp,
     #[serde(flatten)]
-    event: &'a Event,
+    event: &'a T,
+}
+
+/// An event as a line of JSON, with the time. Milliseconds are what a reader can make use of.
+pub(crate) fn timed_line<T: Serialize>(event: &T, now: Timestamp) -> Vec<u8> {
+    json_line(&Timed { time: now.round(jiff::Unit::Millisecond).unwrap_or(now), event })
 }
 
 impl<W: Write> JsonLines<W> {
     pub(crate) fn new(out: W) -> Self {
-        Self { out, now: Timestamp::now, line: Vec::new() }
+        Self { out, now: Timestamp::now }
     }
 }
 
 impl<W: Write> Show for JsonLines<W> {
     fn event(&mut self, _elapsed: Duration, event: &Event) -> io::Result<()> {
-        self.line.clear();
-        // Milliseconds are what a reader can make use of.
-        let time = (self.now)().round(jiff::Unit::Millisecond).unwrap_or_default();
-        serde_json::to_writer(&mut self.line, &Timed { time, event })?;
-        escape_controls(&mut self.line, 0);
-        self.line.push(b'\n');
-        self.out.write_all(&self.line)?;
+        self.out.write_all(&timed_line(event, (self.now)()))?;
         // Whoever reads it wants it as it happens.
         self.out.flush()
     }

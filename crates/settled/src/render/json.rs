@@ -44,6 +44,15 @@ fn push<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     serde_json::to_writer(&mut *out, value).ok();
 }
 
+/// Anything as one line of JSON.
+pub(crate) fn json_line<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    let mut out = Vec::new();
+    push(value, &mut out);
+    escape_controls(&mut out, 0);
+    out.push(b'\n');
+    out
+}
+
 /// Spells out the control characters that JSON leaves alone: DEL, and U+0080 to U+009F, of which some terminals take
 /// U+009B for the beginning of a command. They can only be in strings.
 pub(crate) fn escape_controls(out: &mut Vec<u8>, start: usize) {

@@ -25,7 +25,7 @@ pub(crate) use table::{Measure, Table};
 use crate::names::Names;
 use crate::row::Identity;
 
-pub(crate) use json::escape_controls;
+pub(crate) use json::json_line;
 
 /// A wait that is over, for what is written at its end.
 #[derive(Debug)]
