@@ -22,7 +22,7 @@ use crate::measure::{Rounds, Table, cores, figure};
 use crate::oracle::{self, Oracle, Program};
 use crate::proxy::{Count, Proxy, Verb};
 use crate::server::{self, Kind, Server};
-use crate::waiters::{Ended, Tool, Wait, Waited, Waiter, command};
+use crate::waiters::{By, Ended, OBJECTS, Tool, Wait, Waited, Waiter, command};
 
 /// The bars. At every size: the median at most this part of the best rival's.
 const PART_OF_THE_BEST: f64 = 1.0 / 3.0;
@@ -238,7 +238,7 @@ impl Bench {
         fs::create_dir_all(folder.join("templates"))?;
         fs::write(folder.join("Chart.yaml"), "apiVersion: v2\nname: waited\nversion: 0.1.0\n")?;
         let text: Vec<String> = objects.iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect();
-        fs::write(folder.join("templates/all.yaml"), text.join("\n---\n"))?;
+        fs::write(folder.join(OBJECTS), text.join("\n---\n"))?;
         Ok(folder)
     }
 
@@ -248,12 +248,12 @@ impl Bench {
             Some(name) => name.to_owned(),
             None => self.namespace()?,
         };
-        let Setting { kind, count, limit, memory, label, more, .. } = *setting;
+        let Setting { kind, count, limit, memory, label, by, more, .. } = *setting;
         let names: Vec<String> = (0..count).map(|at| format!("{}-{at:06}", setting.prefix)).collect();
         let objects: Vec<Bytes> = names.iter().map(|name| object(kind, name, label, setting.bytes)).collect();
         let path = kind.path(&namespace);
         let chart = self.chart(&objects)?;
-        let wait = Wait { kind, namespace: &namespace, label, count, limit, chart: &chart, more };
+        let wait = Wait { kind, namespace: &namespace, by, count, limit, chart: &chart, more };
         let command = command(tool, &self.place, &wait)?;
         let log = self.place.folder.join(format!("{namespace}-{}.log", setting.prefix));
         let waiter = if tool == Tool::Helm {
@@ -273,7 +273,7 @@ impl Bench {
         };
         let mut started = Started { namespace, path, names, waiter };
         // Long enough to see all objects, and another part of a second each round, for those who look once a second.
-        let pause = Duration::from_millis(1000 + count as u64 + self.namespaces as u64 * 137 % 1000);
+        let pause = Duration::from_millis(1000 + count.min(7000) as u64 + self.namespaces as u64 * 137 % 1000);
         started.still_waits(tool, pause)?;
         Ok(started)
     }
@@ -581,27 +581,31 @@ impl Bench {
     fn memory(&mut self) -> Outcome<Vec<Bar>> {
         let plan = self.plan;
         let holders = [
-            Holder::Tool(Tool::Settled),
-            Holder::Tool(Tool::Helm),
-            Holder::Tool(Tool::KubectlWait),
+            Holder::Tool(Tool::Settled, true),
+            Holder::Tool(Tool::Settled, false),
+            Holder::Tool(Tool::Helm, true),
+            Holder::Tool(Tool::KubectlWait, true),
             Holder::Informer,
             Holder::Reflector,
         ];
         let mut table = Table::new([
             "tracked",
             "in the namespace",
-            "settled wait",
+            "settled wait -f",
+            "settled wait -l",
             "helm --wait",
-            "kubectl wait",
+            "kubectl wait -f",
             "client-go informer",
             "kube-rs reflector",
         ]);
         let mut bars = Vec::new();
+        let mut sizes = [0; 2];
         for among in plan.among {
             progress(&format!("{TRACKED} among {among}"));
             let namespace = self.namespace()?;
             let [bytes, _] = BYTES;
             self.fill(&namespace, "other", *among - TRACKED, bytes)?;
+            sizes[0] = self.size(&format!("{}/other-000000", Waited::Pods.path(&namespace)))?;
             let mut cells = Vec::new();
             for (at, holder) in holders.iter().enumerate() {
                 let prefix = format!("tracked{at}");
@@ -611,6 +615,7 @@ impl Bench {
                     count: TRACKED,
                     prefix: &prefix,
                     label: Some(&label),
+                    by: if let Holder::Tool(_, true) = holder { By::File } else { By::Label(&label) },
                     bytes,
                     memory: true,
                     ..Setting::default()
@@ -618,7 +623,9 @@ impl Bench {
                 cells.push(self.hold(*holder, &setting)?);
             }
             if *among == 100_000 {
-                bars.push(memory_bar(format!("{TRACKED} of {among} Pods"), cells[0]));
+                for (cell, how) in cells.iter().zip(["-f", "-l"]) {
+                    bars.push(memory_bar(format!("{how}, {TRACKED} of {among} Pods"), *cell));
+                }
             }
             table.row(memory_row(TRACKED.to_string(), *among, &cells));
             self.empty(&namespace)?;
@@ -627,23 +634,31 @@ impl Bench {
         progress(&format!("all of {all}"));
         let mut cells = Vec::new();
         for holder in holders {
-            // Both would take longer than anybody waits: one by one, and made one by one.
-            if matches!(holder, Holder::Tool(Tool::Helm | Tool::KubectlWait)) {
+            // Both would take longer than anybody waits: made one by one, and asked one by one.
+            if matches!(holder, Holder::Tool(Tool::Helm | Tool::KubectlWait, _)) {
                 cells.push(None);
                 continue;
             }
             let [_, bytes] = BYTES;
-            let setting = Setting { count: all, bytes, memory: true, ..Setting::default() };
-            cells.push(self.hold(holder, &setting)?);
-            let namespace = format!("round-{}", self.namespaces);
-            self.empty(&namespace)?;
+            let label = "app=waited";
+            let by = if let Holder::Tool(_, true) = holder { By::File } else { By::Label(label) };
+            let setting = Setting { count: all, by, bytes, memory: true, ..Setting::default() };
+            let cell = self.hold(holder, &setting)?;
+            cells.push(cell);
+            if cell.is_some() {
+                let namespace = format!("round-{}", self.namespaces);
+                sizes[1] = self.size(&format!("{}/waited-000000", Waited::Pods.path(&namespace)))?;
+                self.empty(&namespace)?;
+            }
         }
-        bars.push(memory_bar(format!("all of {all} Pods"), cells[0]));
+        for (cell, how) in cells.iter().zip(["-f", "-l"]) {
+            bars.push(memory_bar(format!("{how}, all of {all} Pods"), *cell));
+        }
         table.row(memory_row(all.to_string(), all, &cells));
         println!("\n### The most memory, MB\n");
         println!(
             "Pods of {} bytes where some are tracked, of {} where all are; in brackets the seconds until the store was full\n",
-            BYTES[0], BYTES[1]
+            sizes[0], sizes[1]
         );
         table.print();
         Ok(bars)
@@ -652,7 +667,7 @@ impl Bench {
     /// The peak in MB of one holder from its start until all that are tracked are done, and for stores how long the first sync took.
     fn hold(&mut self, holder: Holder, setting: &Setting<'_>) -> Outcome<Option<(f64, Option<f64>)>> {
         let (mut command, name) = match holder {
-            Holder::Tool(tool) => {
+            Holder::Tool(tool, _) => {
                 if !self.flags.tools.contains(&tool) {
                     return Ok(None);
                 }
@@ -699,6 +714,11 @@ impl Bench {
         Ok(Some((waiter.peak() as f64 / 1e6, Some(synced.as_secs_f64()))))
     }
 
+    /// The bytes of an object as the server gives it.
+    fn size(&self, path: &str) -> Outcome<usize> {
+        Ok(self.runtime.block_on(self.client.expect(200, Method::GET, path, Bytes::new()))?.bytes)
+    }
+
     fn fill(&self, namespace: &str, prefix: &str, count: usize, bytes: usize) -> Outcome<()> {
         let path: Arc<str> = Waited::Pods.path(namespace).into();
         let prefix: Arc<str> = prefix.into();
@@ -720,8 +740,11 @@ impl Bench {
 /// Who keeps objects in memory.
 #[derive(Clone, Copy)]
 enum Holder {
-    Tool(Tool),
+    /// A tool, and whether it is given the objects' file, not their label.
+    Tool(Tool, bool),
+    /// client-go's.
     Informer,
+    /// kube-rs'.
     Reflector,
 }
 
@@ -736,14 +759,14 @@ fn memory_bar(what: String, is: Option<(f64, Option<f64>)>) -> Bar {
     }
 }
 
-fn memory_row(tracked: String, among: usize, cells: &[Option<(f64, Option<f64>)>]) -> [String; 7] {
+fn memory_row(tracked: String, among: usize, cells: &[Option<(f64, Option<f64>)>]) -> [String; 8] {
     let mut row = vec![tracked, figure(among as f64)];
     row.extend(cells.iter().map(|cell| match cell {
         Some((megabytes, Some(synced))) => format!("{} [{synced:.1}]", figure(*megabytes)),
         Some((megabytes, None)) => figure(*megabytes),
         None => "-".to_owned(),
     }));
-    <[String; 7]>::try_from(row).unwrap_or_default()
+    <[String; 8]>::try_from(row).unwrap_or_default()
 }
 
 /// What a tool is set before.
@@ -756,6 +779,7 @@ struct Setting<'s> {
     namespace: Option<&'s str>,
     prefix: &'s str,
     label: Option<&'s str>,
+    by: By<'s>,
     /// How large objects are; as small as can be if 0.
     bytes: usize,
     memory: bool,
@@ -771,6 +795,7 @@ impl Default for Setting<'_> {
             namespace: None,
             prefix: "waited",
             label: None,
+            by: By::All,
             bytes: 0,
             memory: false,
             more: &[],
@@ -923,8 +948,8 @@ fn object(kind: Waited, name: &str, label: Option<&str>, bytes: usize) -> Bytes 
     if let Some((key, value)) = label.and_then(|label| label.split_once('=')) {
         labels[key] = json!(value);
     }
-    // What the server adds, its own account of the fields included, is about 2 KB.
-    let variables: Vec<Value> = (0..bytes.saturating_sub(2000) / 100)
+    // With what the server adds, its account of the fields included, a variable is 157 bytes, and all the rest 1,900.
+    let variables: Vec<Value> = (0..bytes.saturating_sub(1900) / 157)
         .map(|at| json!({"name": format!("VARIABLE_{at:04}"), "value": format!("{name}-{at:04}-{}", "x".repeat(40))}))
         .collect();
     let spec = json!({"containers": [{"name": "app", "image": "registry.example/app:1", "env": variables}]});

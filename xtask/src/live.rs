@@ -484,7 +484,11 @@ fn in_namespace(
             .map(|tool| {
                 scope.spawn(|| {
                     let ask = scenario.ask(*tool).ok_or("it is not asked")?;
-                    let run = ask.run.as_deref().or(tool.usual()).ok_or("it is not said what it is asked")?;
+                    let run = ask
+                        .run
+                        .as_deref()
+                        .or_else(|| tool.usual())
+                        .ok_or("it is not said what it is asked")?;
                     let command =
                         format!("{} --timeout={}s", run.replace(NAMESPACE, namespace), scenario.seconds);
                     let (output, errors, code) =

@@ -77,12 +77,25 @@ impl Waited {
     }
 }
 
+/// Where a chart has its objects.
+pub(crate) const OBJECTS: &str = "templates/all.yaml";
+
+/// How a tool is told which objects to wait for, if it can choose. Helm waits for those of its chart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By<'w> {
+    /// All there are in the namespace.
+    All,
+    /// Those with this label.
+    Label(&'w str),
+    /// Those in the chart's file.
+    File,
+}
+
 /// A wait to be done.
 pub(crate) struct Wait<'w> {
     pub(crate) kind: Waited,
     pub(crate) namespace: &'w str,
-    /// The label that the objects have, if they aren't all of their namespace.
-    pub(crate) label: Option<&'w str>,
+    pub(crate) by: By<'w>,
     /// How many objects there are.
     pub(crate) count: usize,
     /// How long the tool itself waits.
@@ -95,10 +108,14 @@ pub(crate) struct Wait<'w> {
 
 /// The command line of a tool. Ours and the rivals find the cluster by the place's kubeconfig unless told another.
 pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Command> {
-    let Wait { kind, namespace, label, count, limit, chart, more } = *wait;
+    let Wait { kind, namespace, by, count, limit, chart, more } = *wait;
     let limit = format!("{}s", limit.as_secs());
-    let which =
-        label.map_or_else(|| vec!["--all".to_owned()], |label| vec!["-l".to_owned(), label.to_owned()]);
+    let resource = kind.resource().to_owned();
+    let which = match by {
+        By::All => vec![resource, "--all".to_owned()],
+        By::Label(label) => vec![resource, "-l".to_owned(), label.to_owned()],
+        By::File => vec!["-f".to_owned(), chart.join(OBJECTS).display().to_string()],
+    };
     let mut command = match tool {
         Tool::Settled => Command::new(server::binary()?),
         Tool::KubectlWait | Tool::RolloutStatus => Command::new(place.bin.join("kubectl")),
@@ -107,17 +124,14 @@ pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Com
         Tool::Polling => Command::new("timeout"),
     };
     match tool {
-        Tool::Settled => command
-            .args(["wait", kind.resource(), "-n", namespace, "--timeout", &limit])
-            .args(which)
-            .args(more),
+        Tool::Settled => command.args(["wait", "-n", namespace, "--timeout", &limit]).args(which).args(more),
         Tool::KubectlWait => command
-            .args(["wait", kind.resource(), "-n", namespace, "--timeout", &limit])
+            .args(["wait", "-n", namespace, "--timeout", &limit])
             .arg(format!("--for=condition={}", kind.condition()))
             .args(which),
         Tool::RolloutStatus => command
             .args(["rollout", "status", kind.resource(), "-n", namespace, "--timeout", &limit])
-            .args(["-l", label.unwrap_or("app=waited")]),
+            .args(["-l", "app=waited"]),
         Tool::Helm => {
             command.args(["install", "release", "-n", namespace, "--wait", "--timeout", &limit]).arg(chart)
         }
@@ -126,7 +140,7 @@ pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Com
                 format!(r#"{{.items[*].status.conditions[?(@.type=="{}")].status}}"#, kind.condition());
             let kubectl = place.bin.join("kubectl");
             let list = format!("{} get {} -n {namespace}", kubectl.display(), kind.resource());
-            let which = label.map_or_else(String::new, |label| format!(" -l {label}"));
+            let which = if let By::Label(label) = by { format!(" -l {label}") } else { String::new() };
             let script = format!(
                 "until test $({list}{which} -o jsonpath='{path}' | tr ' ' '\\n' | grep -c True) -ge {count}; do sleep 1; done"
             );
