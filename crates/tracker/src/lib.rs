@@ -1,4 +1,4 @@
-//! Follows Kubernetes objects live: waits until they are done, stops as soon as they can't get done, and says why.
+#![doc = include_str!("../README.md")]
 
 mod apply;
 mod cluster;

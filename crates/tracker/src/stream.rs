@@ -8,6 +8,7 @@
 //!            └─ 403: Forbidden, whoever listens falls back to get  └─ 401: new credentials, then again
 //! ```
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ const PARTIAL_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Which objects a stream is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) resource: Arc<Resource>,
     /// None is all namespaces, or a kind of the cluster.
@@ -45,6 +46,8 @@ pub(crate) struct Spec {
     pub(crate) target: bool,
     /// Metadata is enough.
     pub(crate) metadata: bool,
+    /// All others are passed over.
+    pub(crate) only: Option<Arc<HashSet<Box<str>>>>,
 }
 
 impl Spec {
@@ -57,6 +60,7 @@ impl Spec {
             fields: None,
             target: false,
             metadata: false,
+            only: None,
         }
     }
 
@@ -271,7 +275,8 @@ impl Follower {
         }
     }
 
-    fn put(&mut self, object: &[u8]) {
+    /// Notes an object; its revision, if that is a number.
+    fn put(&mut self, object: &[u8]) -> Option<u64> {
         let resource = &self.spec.resource;
         let mut buffer = std::mem::take(&mut self.buffer);
         let object = if self.spec.metadata {
@@ -279,13 +284,20 @@ impl Follower {
         } else {
             wire::typed(object, &resource.api_version(), &resource.kind, &mut buffer)
         };
-        if let Some(record) = self.record(object) {
-            self.updates.push(Update::Put(Box::new(record)));
-        }
+        let record = self.record(object);
         self.buffer = buffer;
+        let record = record?;
+        let revision = record.revision;
+        self.updates.push(Update::Put(Box::new(record)));
+        Some(revision).filter(|revision| *revision > 0)
     }
 
     fn record(&self, object: &[u8]) -> Option<Record> {
+        if let Some(only) = &self.spec.only
+            && !only.contains(&*kstatus::Object::parse(object).ok()?.name()?)
+        {
+            return None;
+        }
         let mut record = self.judge.record(object, self.cluster.now(), self.spec.target)?;
         if self.spec.metadata {
             // The server says PartialObjectMetadata.
@@ -314,7 +326,10 @@ impl Follower {
                 let frame = frame.map_err(|error| broken(&error))?;
                 let Some(data) = frame.data_ref() else { continue };
                 self.cluster.count_bytes(data.len());
-                items.push(data, |item| self.put(item)).map_err(answer_error)?;
+                let each = |item: &[u8]| {
+                    self.put(item);
+                };
+                items.push(data, each).map_err(answer_error)?;
                 if !self.flush().await {
                     return Ok(End::Unheard);
                 }
@@ -418,17 +433,17 @@ impl Follower {
         };
         match kind {
             Kind::Added | Kind::Modified => {
-                self.put(object);
-                self.advance(object, *syncing);
+                let revision = self.put(object);
+                self.advance(object, revision, *syncing);
             }
             Kind::Deleted => {
                 if let Some(record) = self.record(object) {
                     self.updates.push(Update::Gone(record.id.clone(), Some(Box::new(record))));
                 }
-                self.advance(object, *syncing);
+                self.advance(object, None, *syncing);
             }
             Kind::Bookmark => {
-                self.advance(object, false);
+                self.advance(object, None, false);
                 let ends = || {
                     let bookmark = kstatus::Object::parse(object).ok()?;
                     let annotations = bookmark.root().get("metadata")?.get("annotations")?;
@@ -454,21 +469,17 @@ impl Follower {
     }
 
     /// Notes from where to go on. While the state is told, there is no such place yet.
-    fn advance(&mut self, object: &[u8], syncing: bool) {
+    fn advance(&mut self, object: &[u8], revision: Option<u64>, syncing: bool) {
         if syncing {
             return;
         }
-        // The record has it as a number, which not every server's is.
-        let revision = || {
+        // Not every server's revisions are numbers.
+        let read = || {
             let object = kstatus::Object::parse(object).ok()?;
             let revision = object.root().get("metadata")?.get("resourceVersion")?.as_str()?;
             Some(revision.into_owned())
         };
-        if let Some(Update::Put(record)) = self.updates.last()
-            && record.revision > 0
-        {
-            self.revision = Some(record.revision.to_string());
-        } else if let Some(revision) = revision() {
+        if let Some(revision) = revision.map(|revision| revision.to_string()).or_else(read) {
             self.revision = Some(revision);
         }
     }

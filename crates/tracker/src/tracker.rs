@@ -441,8 +441,10 @@ impl Tracker {
             if by_name && (numbers.len() <= FEW || self.streams.len() + numbers.len() <= MOST_NAMED) {
                 self.open_each(&spec, &numbers);
             } else {
-                let names =
-                    numbers.iter().filter_map(|n| Some(self.targets.get(*n)?.id.name.clone())).collect();
+                let of = |number: &usize| Some(self.targets.get(*number)?.id.name.clone());
+                let names: Vec<Box<str>> = numbers.iter().filter_map(of).collect();
+                let mut spec = spec;
+                spec.only = Some(Arc::new(names.iter().cloned().collect()));
                 let stream = self.open(spec, Role::Targets, names);
                 for number in numbers {
                     self.assign(number, stream);
@@ -456,6 +458,7 @@ impl Tracker {
             let Some(target) = self.targets.get(*number) else { continue };
             let name = target.id.name.clone();
             let mut spec = spec.clone();
+            spec.only = None;
             // A stream for all namespaces may have to be split.
             spec.namespace = Some(target.id.namespace.clone()).filter(|namespace| !namespace.is_empty());
             let stream = self.open(spec.name(&name), Role::Targets, vec![name]);
@@ -634,6 +637,10 @@ impl Tracker {
                 if role == Role::Definitions {
                     // Some definition is another than before: perhaps a kind that is waited for.
                     self.rediscover = self.rediscover.map(|(_, pause)| (Instant::now(), pause));
+                    return;
+                }
+                if role == Role::Targets && !self.index.contains_key(&record.id) {
+                    // Of the same name in another namespace.
                     return;
                 }
                 if role == Role::Selection && !self.index.contains_key(&record.id) {
@@ -931,6 +938,7 @@ impl Tracker {
                 && stream.spec.resource == *resource
                 && stream.spec.labels.is_none()
                 && stream.spec.fields.is_none()
+                && stream.spec.only.is_none()
                 && stream.spec.namespace.as_deref().is_none_or(|of| *of == *namespace)
         });
         if told && fields.is_none() {
