@@ -121,7 +121,7 @@ func (q *question) path() answer {
 	path.AllowMissingKeys(true)
 	results, err := path.FindResults(object)
 	if err != nil {
-		return answer{Error: "mismatch"}
+		return answer{Error: "mismatch: " + err.Error()}
 	}
 	if len(results) == 0 {
 		return answer{}

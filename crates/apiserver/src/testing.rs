@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use settled_jsonpath::JsonPath;
+use settled_jsonpath::{JsonPath, PathError};
 
 use crate::negotiate::{self, Endpoint};
 use crate::partial::MetaVersion;
@@ -56,7 +56,10 @@ pub fn field_selector_matches(text: &str, group: &str, kind: &str, object: &Valu
 /// What a JSON path finds, or the error.
 pub fn json_path(path: &str, object: &Value) -> Result<Vec<Value>, String> {
     let path = JsonPath::parse(path).map_err(|error| error.to_string())?;
-    let results = path.find(object).map_err(|error| error.to_string())?;
+    let results = path.find(object).map_err(|error| match error {
+        PathError::Mismatch(text) => format!("mismatch: {text}"),
+        error => error.to_string(),
+    })?;
     Ok(results.into_iter().map(std::borrow::Cow::into_owned).collect())
 }
 

@@ -87,7 +87,10 @@ fn walk<'a>(input: Found<'a>, node: &Node, budget: &mut usize) -> Result<Found<'
                     }
                     Cow::Borrowed(Value::Null) => {}
                     value => {
-                        return Err(mismatch(format!("{} is not array or slice", go::type_name(&value))));
+                        // A literal is read by another decoder than an object.
+                        let is_literal = matches!(&value, Cow::Owned(value) if value.is_i64());
+                        let type_name = if is_literal { "int" } else { go::type_name(&value) };
+                        return Err(mismatch(format!("{type_name} is not array or slice")));
                     }
                 }
             }
