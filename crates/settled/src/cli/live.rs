@@ -260,7 +260,7 @@ pub(crate) struct TargetArgs {
 
     /// The objects in this file, all of this folder, or standard input if `-` (can be repeated)
     #[arg(
-        short = 'f', long = "filename", value_name = "FILE|DIR|-", num_args = 1.., action = ArgAction::Append,
+        short = 'f', long = "filename", value_name = "FILE|DIR|-", action = ArgAction::Append,
         value_hint = ValueHint::AnyPath
     )]
     pub(crate) files: Vec<PathBuf>,
