@@ -1,5 +1,7 @@
 //! Why something isn't done, as text: the chain down to the root cause, and the evidence for it.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use kstatus::Status;
 use settled_tracker::{
@@ -25,6 +27,35 @@ const NAMES_MAX: usize = 5;
 const EXPLAINED_MAX: usize = 10;
 /// How many of the others.
 const LISTED_MAX: usize = 100;
+
+/// Puts objects together that aren't done for the same reason.
+fn group<'r>(open: &[&'r TargetReport]) -> Vec<Vec<&'r TargetReport>> {
+    // What is told of each object, without the names that differ.
+    let key = |target: &TargetReport| {
+        let mut key = format!("{:?} {} {}", target.state, target.object.group, target.object.kind);
+        for cause in &target.causes {
+            for step in &cause.chain {
+                key.push_str(&format!(" {} {} {}", step.object.kind, step.status, step.reason));
+            }
+        }
+        format!(
+            "{key} {} {} {}",
+            target.verdict.status,
+            target.verdict.reason,
+            target.note.as_deref().unwrap_or_default()
+        )
+    };
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut groups: Vec<Vec<&TargetReport>> = Vec::new();
+    for target in open {
+        let place = *places.entry(key(target)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(target),
+            None => groups.push(vec![target]),
+        }
+    }
+    groups
+}
 
 /// Takes a column where a label will be: no space, at which lines break, and for private use.
 const STAND_IN: char = '\u{e000}';
@@ -57,23 +88,42 @@ impl Explain<'_> {
         let mut out = String::new();
         let mut open: Vec<&TargetReport> = targets.iter().filter(|target| is_open(target)).collect();
         open.sort_by_key(|target| target.state);
-        for (at, target) in open.iter().enumerate().take(EXPLAINED_MAX) {
+        let groups = group(&open);
+        for (at, alike) in groups.iter().enumerate().take(EXPLAINED_MAX) {
+            let Some((target, others)) = alike.split_first() else { continue };
             if at > 0 {
                 out.push('\n');
             }
             out.push_str(&self.target(target));
+            if !others.is_empty() {
+                self.alike(&mut out, target, others);
+            }
         }
-        if open.len() > EXPLAINED_MAX {
+        let rest: Vec<&TargetReport> = groups.iter().skip(EXPLAINED_MAX).flatten().copied().collect();
+        if !rest.is_empty() {
             out.push('\n');
         }
-        for target in open.iter().skip(EXPLAINED_MAX).take(LISTED_MAX) {
+        for target in rest.iter().take(LISTED_MAX) {
             let line = format!("{}  {}", self.headline(target), text::clean(&target.verdict.message));
             self.line(&mut out, &line);
         }
-        if let Some(more) = open.len().checked_sub(EXPLAINED_MAX + LISTED_MAX).filter(|more| *more > 0) {
+        if let Some(more) = rest.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
             out.push_str(&format!("… and {more} more\n"));
         }
         out
+    }
+
+    /// `so are 11 others: Pod/p2, Pod/p3, …`
+    fn alike(&self, out: &mut String, first: &TargetReport, others: &[&TargetReport]) {
+        let names: Vec<String> =
+            others.iter().take(NAMES_MAX).map(|other| self.names.name(&other.object)).collect();
+        let more = match others.len().saturating_sub(names.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let line =
+            format!("the same for {} other {}s: {}{more}", others.len(), first.object.kind, names.join(", "));
+        self.paragraph(out, 2, "", &line);
     }
 
     /// One object, its causes and their evidence.
