@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use insta::assert_snapshot;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-use crate::live::Cluster;
+use crate::live::{AVAILABLE, Cluster, timeless};
 
 /// How long something may take that does not depend on us.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,16 +87,6 @@ impl Drop for Terminal {
     }
 }
 
-/// Times are what they are.
-fn timeless(text: &str) -> String {
-    let words = text.split(' ').map(|word| {
-        let number = word.trim_end_matches([':', '\n']).strip_suffix('s').unwrap_or_default();
-        let is_time = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.');
-        if is_time { word.replace(&format!("{number}s"), "[T]") } else { word.to_owned() }
-    });
-    words.collect::<Vec<_>>().join(" ")
-}
-
 #[test]
 fn a_wait_from_its_first_frame_to_its_end() {
     let cluster = Cluster::with_objects();
@@ -112,14 +102,14 @@ fn a_wait_from_its_first_frame_to_its_end() {
             screen.contents().matches(" of 5m").count() == 1 && screen.contents().contains("Deploy")
         });
     }
-    cluster.report_status(crate::live::AVAILABLE);
+    cluster.report_status(AVAILABLE);
     assert_eq!(terminal.end(), 0, "{}", terminal.contents());
     assert!(!terminal.screen.screen().hide_cursor());
     let contents = terminal.contents();
     assert!(!contents.contains("of 5m"), "the view is gone: {contents}");
     let last: Vec<&str> = contents.lines().rev().take(2).collect();
     assert_snapshot!(timeless(&format!("{}\n{}", last[1], last[0])), @"
-    ✓ Deployment/web  0.1s
+    ✓ Deployment/web  [T]
     ✓ settled after [T] in shop: 2 of 2 done
     ");
 }
@@ -146,7 +136,7 @@ fn a_tree_is_watched_until_ctrl_c() {
     let cluster = Cluster::with_objects();
     let mut terminal = Terminal::run(&cluster, "tree deploy/web cm/web -n shop --watch", (12, 90));
     terminal.until_text("NotObserved");
-    cluster.report_status(crate::live::AVAILABLE);
+    cluster.report_status(AVAILABLE);
     terminal.until("news", |screen| !screen.contents().contains("NotObserved"));
     assert_eq!(terminal.contents().matches("Deployment/web").count(), 1, "{}", terminal.contents());
     terminal.master.take_writer().unwrap().write_all(b"\x03").unwrap();
