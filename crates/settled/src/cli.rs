@@ -29,6 +29,7 @@ Examples:
   settled status -f dump/ -o jsonl | jq -r .reason
                                               for programs: JSON lines
   settled status -f dump/ -q || echo not yet  only the exit code
+  settled status deploy,sts -n shop           objects of a cluster
 
 Output formats:
   table  worst first, fitted to the terminal; a whole line each in a pipe
@@ -46,7 +47,8 @@ Exit codes:
   1  something is Failed
   2  wrong arguments, unreadable input, or no objects to judge
   3  not settled yet: InProgress, Terminating, Unknown or NotFound
-  When several apply: 2, then 1, then 3. What filters leave out is not counted.";
+  4  the cluster can't be reached, or a permission is missing
+  When several apply: 2, 4, 1, then 3. What filters leave out is not counted.";
 
 const AUGMENT_HELP_AFTER: &str = "\
 Examples:
@@ -236,15 +238,22 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Show the status of objects in files and dumps
+/// Show the status of objects, in files and dumps or in a cluster
 ///
-/// Reads YAML and JSON: many documents in a file, JSON lines, `List` objects, whole folders of them. Memory stays flat
-/// however large the input is.
+/// Objects of a cluster are named as for `settled wait`. Of files, it reads YAML and JSON: many documents in a file, JSON
+/// lines, `List` objects, whole folders of them. Memory stays flat however large the input is.
 #[derive(Args, Debug)]
 #[command(after_help = STATUS_HELP_AFTER)]
+#[command(mut_arg("targets", |arg| arg.hide(false).help("Objects of a cluster: TYPE/NAME..., TYPE NAME..., or TYPE")))]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
+
+    #[command(flatten)]
+    pub(crate) select: live::SelectArgs,
+
+    #[command(flatten)]
+    pub(crate) cluster: live::ClusterArgs,
 
     #[command(flatten)]
     pub(crate) verdict: VerdictArgs,
@@ -407,7 +416,7 @@ pub(crate) struct ManArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputArgs {
-    // Reserved for the objects of live clusters.
+    // For the objects of clusters, where a command looks at them.
     #[arg(value_name = "TYPE/NAME", hide = true)]
     pub(crate) targets: Vec<String>,
 

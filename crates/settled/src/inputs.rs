@@ -33,7 +33,9 @@ impl Inputs {
     /// Checks the arguments.
     pub(crate) fn new(args: &InputArgs, command: &str) -> Result<Self, CommandError> {
         if let Some(target) = args.targets.first() {
-            let error = CommandError::usage(format!("live targets such as `{target}` are not available yet"));
+            let error = CommandError::usage(format!(
+                "`{target}`: settled {command} reads files, and looks at no cluster"
+            ));
             return Err(if Path::new(target).exists() {
                 error.hint(format!("to read files, pass them with -f: settled {command} -f {target}"))
             } else {

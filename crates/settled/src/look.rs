@@ -32,6 +32,8 @@ use crate::wait::{self, INTERRUPTED};
 const MOST_OBJECTS: usize = 200;
 /// So many questions at a time.
 const AT_ONCE: usize = 16;
+/// Nothing is done before the user says so.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// The least time between two pictures of a tree.
 const PICTURE: Duration = Duration::from_millis(250);
 
@@ -79,7 +81,7 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
     let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
     // Nothing ends it: the tree of what is done is of interest, too.
     request.limits.timeout = None;
-    request.limits.stable = Duration::MAX;
+    request.limits.stable = FOREVER;
     if args.watch {
         return wait::interruptible(async |signals| watch(args, request, signals).await);
     }
@@ -205,7 +207,7 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
         crate::cli::live::JudgeArgs::default(),
     );
     request.limits.timeout = None;
-    request.limits.stable = Duration::MAX;
+    request.limits.stable = FOREVER;
     let found = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;

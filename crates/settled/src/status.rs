@@ -1,25 +1,32 @@
 //! `settled status`: a verdict on every object of the input.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
-use kstatus::Status;
+use kstatus::{Profile, Status, Verdict};
 use settled_manifest::Batch;
+use settled_tracker::{Outcome, Selection, Target};
 
+use crate::cli::live::{JudgeArgs, TargetArgs};
 use crate::cli::{Sort, StatusArgs, StatusOutput};
+use crate::cluster;
 use crate::command;
 use crate::error::CommandError;
 use crate::filter::Filter;
 use crate::inputs::{self, Inputs};
 use crate::output::{self, Stdout, Stopped};
-use crate::pipeline::{self, Event, InputId, Work};
+use crate::pipeline::{self, Event, InputId, Syntax, Work};
 use crate::render::{Envelope, Form, Measure, Table};
-use crate::row::{self, Reader, Verdicts};
+use crate::row::{self, Identity, Reader, Verdicts};
 use crate::sort::Sorter;
 use crate::style::Palette;
+use crate::targets::BareType;
 use crate::text::{self, plural};
+use crate::wait;
 
 pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     let started = Instant::now();
@@ -37,6 +44,9 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
         sort,
         reader: Reader::default(),
     };
+    if !args.input.targets.is_empty() || !args.select.releases.is_empty() {
+        return live(args, judge, started);
+    }
     let inputs = Inputs::new(&args.input, "status")?;
     let mut report = Report::default();
     let mut writer = Writer::new(args, form, sort);
@@ -65,6 +75,96 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
         report.hints(shortened);
     }
     Ok(ExitCode::from(report.exit_code()))
+}
+
+/// The status of objects of a cluster: as soon as all of them were seen once.
+fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, CommandError> {
+    if !args.input.files.is_empty() {
+        return Err(CommandError::usage("objects of a cluster and files are two questions")
+            .hint("to look at the objects of files in a cluster: settled wait -f FILE --timeout 0"));
+    }
+    if judge.how.options.profile == Profile::Kstatus {
+        return Err(CommandError::usage("--profile kstatus is for files only")
+            .hint("kubectl get TYPE -o yaml | settled status --profile kstatus -f -"));
+    }
+    if args.verdict.now.is_some() {
+        return Err(CommandError::usage("--now is for files only: a cluster has the time of its own"));
+    }
+    let targets = cluster::named(&args.input.targets, &args.select, BareType::All)?;
+    // What is watched is limited to one namespace where only one is asked about.
+    let (namespace, targets) = match &*args.filter.namespace {
+        [] => (None, targets),
+        [one] => (Some(one.clone()), targets),
+        many => {
+            (None, many.iter().flat_map(|one| targets.iter().map(|target| within(target, one))).collect())
+        }
+    };
+    let rules = command::rule_set(&args.verdict.rules)?;
+    let how = JudgeArgs {
+        assume_current: args.verdict.assume_current,
+        address_optional: args.verdict.address_optional,
+    };
+    let request = cluster::look(targets, namespace.as_deref(), rules, how);
+    let names = TargetArgs {
+        namespace,
+        select: args.select.clone(),
+        cluster: args.cluster.clone(),
+        ..TargetArgs::default()
+    };
+    let seen = cluster::run(async {
+        let mut tracker = cluster::follow(&names, request).await?;
+        // It may be another version than that of the manifest: the one the server prefers.
+        let resources = tracker.cluster().resources().await.map_err(|error| cluster::unreachable(&error))?;
+        Ok((wait::look(&mut tracker).await, resources))
+    })?;
+    let Some((found, resources)) = seen else { return Ok(ExitCode::from(wait::INTERRUPTED)) };
+    cluster::warn(&found.notices);
+    let mut rows = Rows::default();
+    let source: Arc<str> = args.cluster.context.as_deref().unwrap_or("cluster").into();
+    for target in &found.targets {
+        let object = &target.object;
+        let version = resources.of_kind(&object.group, None, &object.kind);
+        let part =
+            |text: &'_ str| Some(text.to_owned().into()).filter(|text: &Cow<'_, str>| !text.is_empty());
+        let identity = Identity {
+            api_version: version.map(|resource| resource.api_version().into()),
+            kind: part(&object.kind),
+            namespace: part(&object.namespace),
+            name: part(&object.name),
+        };
+        judge.row(&identity, || target.verdict.clone(), &source, &mut rows);
+    }
+    let mut report = Report::default();
+    let mut writer = Writer::new(args, judge.form, judge.sort);
+    let input = InputId { source, ordinal: 0, first_syntax: Syntax::Json };
+    let measure = rows.measure.clone();
+    let written = writer.rows(&input, &rows, &mut report).and_then(|()| writer.finish());
+    let shortened = matches!(written, Ok(true));
+    Stopped::forgive(written.map(|_| ()))?;
+    if found.outcome == Outcome::Unreachable {
+        return Ok(ExitCode::from(wait::exit_code(found.outcome)));
+    }
+    if report.nothing_to_judge() {
+        return Err(
+            CommandError::input("there are no such objects").hint("-n NAMESPACE or -A says where to look")
+        );
+    }
+    if !args.quiet {
+        report.summary(measure.only_namespace(), started);
+        report.hints(shortened);
+    }
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+/// The same target in a namespace.
+fn within(target: &Target, namespace: &str) -> Target {
+    let mut target = target.clone();
+    match &mut target {
+        Target::Object { namespace: place, .. } | Target::Select(Selection { namespace: place, .. }) => {
+            *place = Some(namespace.to_owned());
+        }
+    }
+    target
 }
 
 /// Gives verdicts, on any thread.
@@ -118,27 +218,35 @@ impl Work for Judge {
     }
 
     fn work(&mut self, input: &InputId, batch: &Batch, rows: &mut Rows) {
-        let Self { how, filter, form, sort, reader } = self;
-        let Rows { bytes, marks, measure } = rows;
-        bytes.clear();
-        marks.clear();
-        measure.clear();
-        row::verdicts(reader, batch, how, |identity, verdict| {
-            if !filter.selects(identity) {
-                return marks.push(Mark::Passed);
-            }
-            let verdict = verdict();
-            if !filter.shows(&verdict) {
-                return marks.push(Mark::Hidden);
-            }
-            identity.push_key(*sort, verdict.status, &input.source, bytes);
-            let key_end = bytes.len();
-            form.push_body(identity, &verdict, measure, bytes);
-            // For a hint only.
-            let silent = verdict.reason == "NoSignal";
-            let (status, blocking) = (verdict.status, verdict.blocking);
-            marks.push(Mark::Shown { status, silent, blocking, key_end, end: bytes.len() });
+        rows.bytes.clear();
+        rows.marks.clear();
+        rows.measure.clear();
+        let mut reader = std::mem::take(&mut self.reader);
+        row::verdicts(&mut reader, batch, &self.how, |identity, verdict| {
+            self.row(identity, verdict, &input.source, rows);
         });
+        self.reader = reader;
+    }
+}
+
+impl Judge {
+    /// Adds an object, or why it isn't shown.
+    fn row(&self, identity: &Identity<'_>, verdict: impl Fn() -> Verdict, source: &str, rows: &mut Rows) {
+        let Rows { bytes, marks, measure } = rows;
+        if !self.filter.selects(identity) {
+            return marks.push(Mark::Passed);
+        }
+        let verdict = verdict();
+        if !self.filter.shows(&verdict) {
+            return marks.push(Mark::Hidden);
+        }
+        identity.push_key(self.sort, verdict.status, source, bytes);
+        let key_end = bytes.len();
+        self.form.push_body(identity, &verdict, measure, bytes);
+        // For a hint only.
+        let silent = verdict.reason == "NoSignal";
+        let (status, blocking) = (verdict.status, verdict.blocking);
+        marks.push(Mark::Shown { status, silent, blocking, key_end, end: bytes.len() });
     }
 }
 
@@ -321,7 +429,10 @@ impl Report {
                 separator = ", ";
             }
         }
-        let _ = write!(line, " ({}, ", plural(self.inputs, "file"));
+        let _ = match self.inputs {
+            0 => write!(line, " ("),
+            files => write!(line, " ({}, ", plural(files, "file")),
+        };
         if self.read > self.shown() {
             let _ = write!(line, "{} not shown, ", self.read - self.shown());
         }

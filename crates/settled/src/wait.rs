@@ -202,6 +202,12 @@ impl End {
             WaitOutput::Text | WaitOutput::Jsonl => Ok(()),
             WaitOutput::Name => output::print(kubectl_lines(report, "").as_bytes()),
             WaitOutput::Json => output::print(&json_line(report)),
+            WaitOutput::Yaml => {
+                let mut yaml = Vec::new();
+                // Our own JSON is JSON.
+                settled_manifest::write_yaml(&json_line(report), &mut yaml).ok();
+                output::print(&yaml)
+            }
             WaitOutput::Junit => output::print(junit::document(&ending).as_bytes()),
             WaitOutput::Github => {
                 output::print(github::commands(&ending).as_bytes())?;

@@ -8,18 +8,17 @@ use insta::assert_snapshot;
 use crate::support::{Folder, config_map, failed_pod, settled, status};
 
 #[test]
-fn live_targets_are_reserved() {
+fn files_and_clusters_are_two_questions() {
     assert_snapshot!(status("deploy/web").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: live targets such as `deploy/web` are not available yet
-    hint: pass files with -f, or a pipe: kubectl get deploy/web -o yaml | settled status -f -
+    error: --now is for files only: a cluster has the time of its own
     ");
-    assert_snapshot!(status("examples").transcript(), @"
+    assert_snapshot!(settled("augment deploy/web").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: live targets such as `examples` are not available yet
-    hint: to read files, pass them with -f: settled status -f examples
+    error: `deploy/web`: settled augment reads files, and looks at no cluster
+    hint: pass files with -f, or a pipe: kubectl get deploy/web -o yaml | settled augment -f -
     ");
 }
 
@@ -93,7 +92,7 @@ fn wrong_values_name_the_right_ones() {
     --- stderr ---
     error: the argument '--status <STATUS>' cannot be used with '--not-current'
 
-    Usage: settled status --now <TIMESTAMP> --filename <FILE|DIR|->... --status <STATUS>
+    Usage: settled status --now <TIMESTAMP> --filename <FILE|DIR|->... --status <STATUS> [TYPE/NAME]...
 
     For more information, try '--help'.
     ");

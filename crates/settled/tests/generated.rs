@@ -24,8 +24,10 @@ fn manual_pages_are_there_for_all_commands() {
         .collect();
     names.sort();
     assert_snapshot!(names.join("\n"), @"
+    settled-apply.1
     settled-augment.1
     settled-completions.1
+    settled-events.1
     settled-man.1
     settled-rules-explain.1
     settled-rules-import.1
@@ -35,6 +37,9 @@ fn manual_pages_are_there_for_all_commands() {
     settled-rules.1
     settled-serve.1
     settled-status.1
+    settled-tree.1
+    settled-wait.1
+    settled-why.1
     settled.1
     ");
     let page = fs::read_to_string(folder.path().join("man/deep/settled-status.1")).unwrap();

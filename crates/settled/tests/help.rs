@@ -8,6 +8,12 @@ use crate::support::settled;
 fn help() {
     for (name, arguments) in [
         ("settled", "--help"),
+        ("settled-wait", "wait --help"),
+        ("settled-wait-short", "wait -h"),
+        ("settled-why", "why -h"),
+        ("settled-tree", "tree -h"),
+        ("settled-events", "events -h"),
+        ("settled-apply", "apply -h"),
         ("settled-status", "status --help"),
         ("settled-status-short", "status -h"),
         ("settled-augment", "augment --help"),

@@ -13,10 +13,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use crate::support::settled;
 
 /// A server that runs; killed when dropped.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     address: String,
-    kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
     banner: String,
 }
 
@@ -36,7 +36,7 @@ fn command(arguments: &[&str]) -> Command {
 
 impl Served {
     /// Starts one and reads what it prints until it says how to use it.
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::spawn(command(arguments))
     }
 
@@ -61,7 +61,12 @@ impl Served {
     }
 
     /// The answer to a request of the administrator, whole.
-    fn request(&self, head: &str, body: &str) -> String {
+    pub(crate) fn request(&self, head: &str, body: &str) -> String {
+        self.request_of_type("application/json", head, body)
+    }
+
+    /// As [`Served::request`], with a body of another type.
+    pub(crate) fn request_of_type(&self, content_type: &str, head: &str, body: &str) -> String {
         let kubeconfig = fs::read_to_string(&self.kubeconfig).unwrap();
         assert!(kubeconfig.contains(&format!("server: \"https://{}\"", self.address)), "{kubeconfig}");
         let pem = |field: &str| {
@@ -84,7 +89,7 @@ impl Served {
         let mut stream = rustls::StreamOwned::new(session, TcpStream::connect(&self.address).unwrap());
         write!(
             stream,
-            "{head} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "{head} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: {content_type}\r\n\
              content-length: {}\r\n\r\n{body}",
             self.address,
             body.len()

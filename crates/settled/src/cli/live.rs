@@ -25,7 +25,7 @@ Examples:
 
 What to wait for (--for, repeatable; all of them must be met):
   ready                    done at its latest generation (the default)
-  current                  the same, by the object's own status alone
+  current                  the same, also where an annotation asks not to wait
   failed                   it has failed
   create, delete           it exists, it is gone
   condition=NAME[=VALUE]   a condition of its status
@@ -42,7 +42,7 @@ Output formats:
           why it isn't done; all of it on standard error. Objects that meet
           kubectl's conditions are named on standard output, as kubectl does
   name    only the names of objects that are done, on standard output
-  json    the result as one object, at the end
+  json    the result as one object, at the end; yaml is the same
   jsonl   a JSON object per event, as it happens
   junit   a test case per object, at the end
   github  annotations and a step summary for GitHub Actions, at the end
@@ -264,6 +264,10 @@ pub(crate) struct TargetArgs {
         value_hint = ValueHint::AnyPath
     )]
     pub(crate) files: Vec<PathBuf>,
+
+    // kubectl needs it for subfolders; here they are read anyway.
+    #[arg(short = 'R', long, hide = true)]
+    pub(crate) recursive: bool,
 
     /// The namespace [default: the context's]
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
@@ -488,6 +492,7 @@ pub(crate) enum WaitOutput {
     Text,
     Name,
     Json,
+    Yaml,
     Jsonl,
     Junit,
     Github,
