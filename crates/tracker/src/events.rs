@@ -168,8 +168,9 @@ pub(crate) async fn gather(cluster: Cluster, causes: &mut [(Explanation, Vec<Tal
                 cause.events.extend(events.iter().cloned());
             }
         }
-        // Warnings tell why; what went well is told only where nothing else is.
-        if cause.events.iter().any(|event| event.type_ == "Warning") {
+        // Warnings tell why; what went well is told only where nothing else is known.
+        let known = cause.chain.last().is_some_and(|step| step.class.is_some());
+        if known || cause.events.iter().any(|event| event.type_ == "Warning") {
             cause.events.retain(|event| event.type_ == "Warning");
         }
         cause.events.sort_by_key(|event| event.last);
