@@ -11,7 +11,7 @@ use kstatus::{Profile, Status, Verdict};
 use settled_manifest::Batch;
 use settled_tracker::{Outcome, Selection, Target};
 
-use crate::cli::live::{JudgeArgs, TargetArgs};
+use crate::cli::live::{JudgeArgs, SelectArgs, TargetArgs};
 use crate::cli::{Sort, StatusArgs, StatusOutput};
 use crate::cluster;
 use crate::command;
@@ -46,6 +46,11 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     };
     if !args.input.targets.is_empty() || !args.select.releases.is_empty() {
         return live(args, judge, started);
+    }
+    let SelectArgs { selector, field_selector, all, .. } = &args.select;
+    if selector.is_some() || field_selector.is_some() || *all {
+        return Err(CommandError::usage("selectors are for objects of a cluster")
+            .hint("name their type: settled status pods -l app=web; of files, choose by --kind and --name"));
     }
     let inputs = Inputs::new(&args.input, "status")?;
     let mut report = Report::default();

@@ -23,6 +23,16 @@ fn files_and_clusters_are_two_questions() {
 }
 
 #[test]
+fn selectors_need_a_cluster() {
+    assert_snapshot!(status("-f examples -l app=web").transcript(), @"
+    exit code: 2
+    --- stderr ---
+    error: selectors are for objects of a cluster
+    hint: name their type: settled status pods -l app=web; of files, choose by --kind and --name
+    ");
+}
+
+#[test]
 fn no_input_gives_a_hint() {
     assert_snapshot!(settled("status").transcript(), @"
     exit code: 2

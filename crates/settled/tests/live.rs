@@ -192,7 +192,7 @@ fn a_wait_that_fails_says_why_in_every_format() {
     exit code: 1
     --- stderr ---
       [T]    all seen: 1 failed, 2 of 3 done
-      [T]  ✗ Failed      Deployment/web  ProgressDeadlineExceeded  ReplicaSet "web-5d9" has timed out progressing. (updated: 2/2, available: 0/2)  (only a change of it helps (deadline))
+      [T]  ✗ Failed      Deployment/web  ProgressDeadlineExceeded  ReplicaSet "web-5d9" has timed out progressing. (updated: 2/2, available: 0/2)  — only a change of it helps (deadline)
       [T]  ✓ Current     ConfigMap/web
       [T]  ✓ Current     Namespace/shop
 

@@ -132,6 +132,21 @@ fn ctrl_c_leaves_the_terminal_clean_and_says_what_is_open() {
 }
 
 #[test]
+fn ctrl_z_gives_the_terminal_back_for_a_while() {
+    let cluster = Cluster::with_objects();
+    let mut terminal = Terminal::run(&cluster, "wait deploy/web -n shop", (12, 70));
+    terminal.until_text("1 not done");
+    let mut keys = terminal.master.take_writer().unwrap();
+    keys.write_all(b"\x1a").unwrap();
+    terminal.until("cursor", |screen| !screen.hide_cursor() && !screen.contents().contains("of 5m"));
+    let pid = terminal.child.process_id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-s", "CONT", &pid]).status().unwrap().success());
+    terminal.until("view again", |screen| screen.hide_cursor() && screen.contents().contains("of 5m"));
+    keys.write_all(b"\x03").unwrap();
+    assert_eq!(terminal.end(), 130);
+}
+
+#[test]
 fn a_tree_is_watched_until_ctrl_c() {
     let cluster = Cluster::with_objects();
     let mut terminal = Terminal::run(&cluster, "tree deploy/web cm/web -n shop --watch", (12, 90));

@@ -63,7 +63,7 @@ impl<W: Write> PlainLines<W> {
             line.push_str("  (not waited for)");
         }
         if let Some(note) = &target.note {
-            line.push_str(&self.palette.dim(&format!("  ({})", text::clean(note))));
+            line.push_str(&self.palette.dim(&format!("  — {}", text::clean(note))));
         }
         line
     }
@@ -202,7 +202,7 @@ mod tests {
         30.0s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
         1m00s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
         1m30s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
-        1m35s  ✗ InProgress  Deployment/web  ImagePullBackOff  container app: ImagePullBackOff: Back-off pulling image "registry.example.com/shop/web:1.9.0": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image: manifest unknown  (counts as failed: image, for more than 1m0s)
+        1m35s  ✗ InProgress  Deployment/web  ImagePullBackOff  container app: ImagePullBackOff: Back-off pulling image "registry.example.com/shop/web:1.9.0": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image: manifest unknown  — counts as failed: image, for more than 1m0s
         "#);
     }
 
