@@ -130,8 +130,16 @@ impl Release {
             return self.helm(cluster, &storage).await;
         }
         match self.contents(cluster, resources, namespace).await? {
-            Contents::Objects(inventory) => Ok(objects(inventory)),
-            Contents::Helm(storage) => self.helm(cluster, &storage).await,
+            Contents::Objects(inventory) => {
+                let mut found = objects(inventory);
+                found.targets.extend(self.keeper_itself(namespace));
+                Ok(found)
+            }
+            Contents::Helm(storage) => {
+                let mut found = self.helm(cluster, &storage).await?;
+                found.targets.extend(self.keeper_itself(namespace));
+                Ok(found)
+            }
             Contents::ApplySet(set) => {
                 let mut found = ReleaseTargets { title: set.title, ..ReleaseTargets::default() };
                 for kind in set.kinds {
@@ -161,6 +169,22 @@ impl Release {
                 Ok(found)
             }
         }
+    }
+
+    /// The object that keeps the list, where its own status says whether the list is of its latest generation.
+    fn keeper_itself(&self, namespace: &str) -> Option<Target> {
+        let (group, kind) = match self.keeper {
+            Keeper::Kustomization => ("kustomize.toolkit.fluxcd.io", "Kustomization"),
+            Keeper::HelmRelease => ("helm.toolkit.fluxcd.io", "HelmRelease"),
+            Keeper::Application => ("argoproj.io", "Application"),
+            Keeper::Helm | Keeper::Inventory | Keeper::ApplySet => return None,
+        };
+        Some(Target::Object {
+            kind: KindName::Exact { group: group.to_owned(), version: None, kind: kind.to_owned() },
+            namespace: Some(namespace.to_owned()),
+            name: self.name.clone(),
+            floor: None,
+        })
     }
 
     fn request_error(&self, source: RequestError) -> ReleaseError {

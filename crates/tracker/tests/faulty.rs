@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 /// What may happen to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// All watches break off.
     Cut,
     /// All watches end as they do when their time is over.
@@ -28,47 +28,47 @@ pub enum Fault {
 
 /// What is answered instead of asking the server.
 #[derive(Clone, Debug, Default)]
-pub struct Refusals {
+pub(crate) struct Refusals {
     /// So many requests more get 429.
-    pub too_many: usize,
+    pub(crate) too_many: usize,
     /// So many requests more get 401.
-    pub unauthorized: usize,
+    pub(crate) unauthorized: usize,
     /// So many requests more don't get through.
-    pub unreachable: usize,
+    pub(crate) unreachable: usize,
     /// The server is one that can't begin a watch with the state.
-    pub no_watch_list: bool,
+    pub(crate) no_watch_list: bool,
 }
 
 /// The faults between a client and a server.
 #[derive(Clone)]
-pub struct Faults {
+pub(crate) struct Faults {
     fault: Arc<watch::Sender<(u64, Option<Fault>)>>,
     refusals: Arc<Mutex<Refusals>>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Faults {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (fault, _) = watch::channel((0, None));
         Self { fault: Arc::new(fault), refusals: Arc::default(), log: Arc::default() }
     }
 
     /// Lets this happen to all watches that are open.
-    pub fn strike(&self, fault: Fault) {
+    pub(crate) fn strike(&self, fault: Fault) {
         self.fault.send_modify(|(count, last)| (*count, *last) = (*count + 1, Some(fault)));
     }
 
-    pub fn refuse(&self, change: impl FnOnce(&mut Refusals)) {
+    pub(crate) fn refuse(&self, change: impl FnOnce(&mut Refusals)) {
         change(&mut self.refusals.lock().unwrap());
     }
 
     /// What was asked: `LIST pods`, `WATCH pods from 5`.
-    pub fn log(&self) -> Vec<String> {
+    pub(crate) fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
 
     /// The client with these faults.
-    pub fn client(&self, inner: Client) -> Client {
+    pub(crate) fn client(&self, inner: Client) -> Client {
         let faults = self.clone();
         let namespace = inner.default_namespace().to_owned();
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -6,4 +6,3 @@ mod faulty;
 mod inventory;
 mod order;
 mod scenario;
-mod smoke;
