@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::live::{AVAILABLE, Cluster, timeless};
 
@@ -139,8 +140,11 @@ fn ctrl_z_gives_the_terminal_back_for_a_while() {
     let mut keys = terminal.master.take_writer().unwrap();
     keys.write_all(b"\x1a").unwrap();
     terminal.until("cursor", |screen| !screen.hide_cursor() && !screen.contents().contains("of 5m"));
-    let pid = terminal.child.process_id().unwrap().to_string();
-    assert!(std::process::Command::new("kill").args(["-s", "CONT", &pid]).status().unwrap().success());
+    // Not before it has really stopped.
+    let pid = Pid::from_raw(terminal.child.process_id().unwrap().try_into().unwrap()).unwrap();
+    let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
+    assert!(status.stopped());
+    kill_process(pid, Signal::CONT).unwrap();
     terminal.until("view again", |screen| screen.hide_cursor() && screen.contents().contains("of 5m"));
     keys.write_all(b"\x03").unwrap();
     assert_eq!(terminal.end(), 130);

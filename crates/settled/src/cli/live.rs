@@ -355,7 +355,7 @@ pub(crate) struct PolicyArgs {
         value_parser = duration::parse_timeout)]
     pub(crate) timeout: Duration,
 
-    /// When to give up on one object, counted from when it was first seen
+    /// When an object that is not done counts as failed, from the beginning of the wait
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) target_timeout: Option<Duration>,
 
