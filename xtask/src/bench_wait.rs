@@ -62,7 +62,7 @@ const SMOKE: Plan = Plan {
     rounds: 2,
     pods: &[1, 20],
     deployments: &[1],
-    failure_limit: Duration::from_secs(3),
+    failure_limit: Duration::from_secs(8),
     among: &[1000],
     all: 1000,
     counted: (20, 2),
@@ -273,7 +273,8 @@ impl Bench {
         };
         let mut started = Started { namespace, path, names, waiter };
         // Long enough to see all objects, and another part of a second each round, for those who look once a second.
-        let pause = Duration::from_millis(1000 + count.min(7000) as u64 + self.namespaces as u64 * 137 % 1000);
+        let pause =
+            Duration::from_millis(1000 + count.min(7000) as u64 + self.namespaces as u64 * 137 % 1000);
         started.still_waits(tool, pause)?;
         Ok(started)
     }
@@ -451,6 +452,9 @@ impl Bench {
         let timed_out =
             ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words));
         let timed_out = if tool == Tool::Settled { ended.code == Some(3) } else { timed_out };
+        if timed_out && !setting.more.is_empty() {
+            println!("{} noticed no failure, and says:\n{said}", tool.name());
+        }
         Ok((!timed_out).then(|| millis(ended.at - sent)))
     }
 
@@ -467,7 +471,6 @@ impl Bench {
         let mut set: Value = serde_json::from_slice(&object(Waited::Deployments, name, None, 0))?;
         set["kind"] = json!("ReplicaSet");
         set["metadata"]["ownerReferences"] = owner;
-        set["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "1"});
         let sets = format!("/apis/apps/v1/namespaces/{}/replicasets", started.namespace);
         self.create(&sets, vec![set.to_string().into()])?;
         let owner = owned("apps/v1", "ReplicaSet", &uid(format!("{sets}/{name}"))?);
@@ -957,7 +960,9 @@ fn object(kind: Waited, name: &str, label: Option<&str>, bytes: usize) -> Bytes 
     let object = match kind {
         Waited::Pods => json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}),
         Waited::Deployments => json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            // As its controller has it, and each ReplicaSet.
+            "metadata": {"name": name, "labels": labels, "annotations": {"deployment.kubernetes.io/revision": "1"}},
             "spec": {
                 "replicas": 1, "selector": {"matchLabels": {"app": "waited", "of": name}},
                 "template": {"metadata": {"labels": {"app": "waited", "of": name}}, "spec": spec},
