@@ -273,7 +273,8 @@ impl Bench {
         };
         let mut started = Started { namespace, path, names, waiter };
         // Long enough to see all objects, and another part of a second each round, for those who look once a second.
-        let pause = Duration::from_millis(1000 + count.min(7000) as u64 + self.namespaces as u64 * 137 % 1000);
+        let pause =
+            Duration::from_millis(1000 + count.min(7000) as u64 + self.namespaces as u64 * 137 % 1000);
         started.still_waits(tool, pause)?;
         Ok(started)
     }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 /// What may happen to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// All watches break off.
     Cut,
     /// All watches end as they do when their time is over.
@@ -28,47 +28,50 @@ pub enum Fault {
 
 /// What is answered instead of asking the server.
 #[derive(Clone, Debug, Default)]
-pub struct Refusals {
-    /// So many requests more get 429.
-    pub too_many: usize,
+pub(crate) struct Refusals {
+    /// So many requests more get 429, and are asked to come back after so many seconds.
+    pub(crate) too_many: usize,
+    pub(crate) retry_after: Option<u64>,
+    /// So many watches more are told that their revision is too old.
+    pub(crate) expired: usize,
     /// So many requests more get 401.
-    pub unauthorized: usize,
+    pub(crate) unauthorized: usize,
     /// So many requests more don't get through.
-    pub unreachable: usize,
+    pub(crate) unreachable: usize,
     /// The server is one that can't begin a watch with the state.
-    pub no_watch_list: bool,
+    pub(crate) no_watch_list: bool,
 }
 
 /// The faults between a client and a server.
 #[derive(Clone)]
-pub struct Faults {
+pub(crate) struct Faults {
     fault: Arc<watch::Sender<(u64, Option<Fault>)>>,
     refusals: Arc<Mutex<Refusals>>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Faults {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (fault, _) = watch::channel((0, None));
         Self { fault: Arc::new(fault), refusals: Arc::default(), log: Arc::default() }
     }
 
     /// Lets this happen to all watches that are open.
-    pub fn strike(&self, fault: Fault) {
+    pub(crate) fn strike(&self, fault: Fault) {
         self.fault.send_modify(|(count, last)| (*count, *last) = (*count + 1, Some(fault)));
     }
 
-    pub fn refuse(&self, change: impl FnOnce(&mut Refusals)) {
+    pub(crate) fn refuse(&self, change: impl FnOnce(&mut Refusals)) {
         change(&mut self.refusals.lock().unwrap());
     }
 
     /// What was asked: `LIST pods`, `WATCH pods from 5`.
-    pub fn log(&self) -> Vec<String> {
+    pub(crate) fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
 
     /// The client with these faults.
-    pub fn client(&self, inner: Client) -> Client {
+    pub(crate) fn client(&self, inner: Client) -> Client {
         let faults = self.clone();
         let namespace = inner.default_namespace().to_owned();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -85,13 +88,20 @@ impl Faults {
     ) -> Result<Response<UnsyncBoxBody<Bytes, std::io::Error>>, kube_client::Error> {
         let uri = request.uri().to_string();
         self.log.lock().unwrap().push(format!("{} {uri}", request.method()));
+        let mut begun = None;
+        let mut retry_after = None;
         let refused = {
             let mut refusals = self.refusals.lock().unwrap();
+            retry_after = refusals.retry_after;
             let take = |count: &mut usize| {
                 let some = *count > 0;
                 *count = count.saturating_sub(1);
                 some
             };
+            if uri.contains("watch=true") && refusals.expired > 0 {
+                refusals.expired -= 1;
+                begun = Some(Fault::Expire);
+            }
             let old = refusals.no_watch_list && uri.contains("sendInitialEvents=true");
             if take(&mut refusals.unreachable) {
                 let error = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
@@ -108,10 +118,11 @@ impl Faults {
             let code = status.as_u16();
             let body =
                 format!(r#"{{"kind":"Status","reason":"{reason}","message":"{reason}","code":{code}}}"#);
-            return Ok(Response::builder()
-                .status(status)
-                .body(boxed(Body::from(body.into_bytes())))
-                .unwrap());
+            let mut response = Response::builder().status(status);
+            if let Some(seconds) = retry_after.filter(|_| status == StatusCode::TOO_MANY_REQUESTS) {
+                response = response.header(http::header::RETRY_AFTER, seconds);
+            }
+            return Ok(response.body(boxed(Body::from(body.into_bytes()))).unwrap());
         }
         let response = inner.send(request).await?;
         if !uri.contains("watch=true") {
@@ -125,7 +136,7 @@ impl Faults {
             fault
         });
         Ok(response
-            .map(|body| Struck { body, changed: Some(changed), struck: None, told: false }.boxed_unsync()))
+            .map(|body| Struck { body, changed: Some(changed), struck: begun, told: false }.boxed_unsync()))
     }
 }
 
