@@ -57,6 +57,7 @@ impl Api {
         let info = RequestInfo::new(&head.method, head.uri.path(), &query);
         let user_agent = head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let mut call = Call::of(User::anonymous(), user_agent.unwrap_or_default());
+        call.now = self.core.now();
         let apply = is_apply(&head.headers);
         let mut running = self.surface.metrics.begin(&self.core, &info, &query, apply);
         let admitted = self.core.identity.admit(certificate, &head.headers, &info).and_then(|user| {

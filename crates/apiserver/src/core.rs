@@ -24,7 +24,11 @@ pub(crate) struct Core {
     /// Addresses and ports of Services.
     pub(crate) claims: Claims,
     pub(crate) host: Host,
+    clock: Option<Clock>,
 }
+
+/// Tells the time of day: see [`Config::clock`](crate::Config::clock).
+pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
 /// Who writes, with what, when, and what is to be said about it besides the answer.
 pub(crate) struct Call<'a> {
@@ -83,7 +87,13 @@ impl Target<'_> {
 }
 
 impl Core {
-    pub(crate) fn new(store: Store, namespaces: Resource, tokens: Tokens, host: Host) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        namespaces: Resource,
+        tokens: Tokens,
+        host: Host,
+        clock: Option<Clock>,
+    ) -> Self {
         let identity = Identity::new(store.clone(), tokens);
         Self {
             store,
@@ -93,7 +103,13 @@ impl Core {
             admission: Admission::default(),
             claims: Claims::default(),
             host,
+            clock,
         }
+    }
+
+    /// The present time, for what is written.
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.clock.as_ref().map_or_else(jiff::Timestamp::now, |clock| clock())
     }
 
     /// What is served now.

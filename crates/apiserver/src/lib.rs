@@ -63,6 +63,7 @@ mod write;
 
 pub use body::Body;
 pub use controllers::{Controller, Controllers, UnknownController};
+pub use core::Clock;
 pub use error::{ApiError, Cause, GroupResource};
 pub use features::{FeatureGate, FeatureGateError, FeatureGates};
 pub use limits::Limits;

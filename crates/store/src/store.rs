@@ -63,6 +63,9 @@ pub struct Options {
     pub tick: Duration,
     /// The time, in milliseconds. It is stored with the writes, so it should mean the same after a restart.
     pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
+    /// A write is done, and those who watch are told, before [`Store::write`] returns: for tests whose time passes as soon as
+    /// nobody has anything to do. It blocks the thread.
+    pub in_place: bool,
 }
 
 impl Default for Options {
@@ -79,6 +82,7 @@ impl Default for Options {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
             }),
+            in_place: false,
         }
     }
 }
@@ -232,7 +236,7 @@ impl Store {
         if idle {
             shared.ready.notify_one();
         }
-        pending
+        if options.in_place { Pending::ready(pending.wait()) } else { pending }
     }
 
     /// One object as it is now.
@@ -556,10 +560,15 @@ impl Sequencer {
     }
 
     fn apply(&self, prepared: Prepared, completers: Vec<Completer<Outcome>>) {
-        let (Applied { outcomes, wakers }, current) = {
+        let (Applied { outcomes, mut wakers }, current) = {
             let mut mvcc = self.shared.write();
             (mvcc.apply(prepared), mvcc.current_revision())
         };
+        if self.shared.options.in_place {
+            for waker in std::mem::take(&mut wakers) {
+                waker.wake();
+            }
+        }
         for (completer, outcome) in completers.into_iter().zip(outcomes) {
             completer.complete(outcome);
         }

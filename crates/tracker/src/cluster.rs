@@ -167,6 +167,18 @@ impl Cluster {
         Self::with(client, None, Some(Box::new(clock)))
     }
 
+    /// The same, with somebody to ask for another client when the credentials are refused. Copies that were made before have none.
+    #[must_use]
+    pub fn with_reconnect(
+        mut self,
+        reconnect: impl Fn() -> BoxFuture<'static, Option<Client>> + Send + Sync + 'static,
+    ) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.reconnect = Some(Box::new(reconnect));
+        }
+        self
+    }
+
     pub(crate) fn with(client: Client, reconnect: Option<Box<Reconnect>>, clock: Option<Box<Clock>>) -> Self {
         let inner = Inner {
             client: Mutex::new(client),

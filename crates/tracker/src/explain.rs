@@ -18,14 +18,25 @@ const MOST_OTHERS: usize = 4;
 /// Not more children of an object are looked at for a tree.
 const MOST_CHILDREN: usize = 200;
 
-/// The gravest trouble among what a target owns, for whoever decides whether to go on waiting.
+/// The trouble of a target and of what it owns, for whoever decides whether to go on waiting: one of each class, the gravest first.
 #[must_use]
-pub fn trouble(graph: &Graph, target: &Record) -> Option<Trouble> {
+pub fn troubles(graph: &Graph, target: &Record) -> Vec<Trouble> {
+    let mut found: Vec<Trouble> = Vec::new();
     if target.verdict.basis == Basis::Generation {
         // What belongs to it now belongs to its last generation.
-        return None;
+        return found;
     }
-    let mut worst: Option<Trouble> = None;
+    let mut note = |trouble: Trouble| match found.iter_mut().find(|other| other.class == trouble.class) {
+        Some(other) => {
+            let since = other.since.into_iter().chain(trouble.since).min();
+            *other = Trouble { since, terminal: other.terminal || trouble.terminal, ..*other };
+        }
+        None => found.push(trouble),
+    };
+    // A claim that nobody uses yet is not in trouble; whoever is to use it may be.
+    if let Some(own) = own_trouble(target).filter(|_| !waits_for_consumer(graph, target)) {
+        note(own);
+    }
     let mut todo = vec![(target, 0)];
     let mut seen = BTreeSet::from([&target.uid]);
     while let Some((record, depth)) = todo.pop() {
@@ -33,41 +44,31 @@ pub fn trouble(graph: &Graph, target: &Record) -> Option<Trouble> {
             if !seen.insert(&child.uid) || depth >= DEEPEST || !counts(graph, record, child) {
                 continue;
             }
-            if let Some(trouble) = own_trouble(child).filter(|_| !will_be_replaced(record, child)) {
+            let trouble =
+                own_trouble(child).filter(|_| !will_be_replaced(child) && !waits_for_consumer(graph, child));
+            if let Some(trouble) = trouble {
                 // What made it may make it again, so nothing is terminal but on the target itself.
-                let trouble = Trouble { terminal: false, ..trouble };
-                let graver = |other: &Trouble| {
-                    rank(other.class) < rank(trouble.class)
-                        || rank(other.class) == rank(trouble.class) && trouble.since < other.since
-                };
-                if worst.as_ref().is_none_or(graver) {
-                    worst = Some(trouble);
-                }
+                note(Trouble { terminal: false, ..trouble });
             }
             todo.push((child, depth + 1));
         }
     }
-    worst
+    found.sort_by_key(|trouble| std::cmp::Reverse(rank(trouble.class)));
+    found
 }
 
-/// The trouble of an object itself.
+/// The trouble of an object itself: it has failed, or something stands in its way.
 #[must_use]
 pub fn own_trouble(record: &Record) -> Option<Trouble> {
     let verdict = &record.verdict;
-    let failure = verdict.failure;
-    let scheduling = || {
-        failure.is_some_and(|f| f.class == FailureClass::Scheduling) && verdict.reason != "SchedulingGated"
-    };
-    match verdict.status {
-        Status::Failed => {}
-        Status::InProgress if scheduling() => {}
+    let class = match (verdict.status, verdict.failure) {
+        (Status::Failed, failure) => failure.map_or(FailureClass::Other, |failure| failure.class),
+        // Whoever has set the gate knows why.
+        (Status::InProgress, Some(failure)) if verdict.reason != "SchedulingGated" => failure.class,
         _ => return None,
-    }
-    Some(Trouble {
-        class: failure.map_or(FailureClass::Other, |failure| failure.class),
-        terminal: failure.is_some_and(|failure| failure.terminal),
-        since: record.since(),
-    })
+    };
+    let terminal = verdict.failure.is_some_and(|failure| failure.terminal);
+    Some(Trouble { class, terminal, since: record.since() })
 }
 
 /// How sure it is that trouble of this class does not pass.
@@ -110,10 +111,8 @@ fn counts(graph: &Graph, parent: &Record, child: &Record) -> bool {
 }
 
 /// A Pod that has ended is made anew by whatever generated it, which counts how often.
-fn will_be_replaced(parent: &Record, child: &Record) -> bool {
-    parent.id.kind.len() > 1
-        && child.id.is("", "Pod")
-        && child.facts.as_ref().is_some_and(|facts| facts.ended)
+fn will_be_replaced(child: &Record) -> bool {
+    child.id.is("", "Pod") && child.facts.as_ref().is_some_and(|facts| facts.ended)
 }
 
 /// What an object's state may come from: what it owns and what it refers to.
@@ -126,12 +125,10 @@ fn below<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static str, &'g Rec
         // Kinds of the cluster have no namespace; which they are, the reference does not say.
         at(namespace).or_else(|| at("")).map(|other| (r.link, other))
     });
-    let left = graph.iter().filter(|other| {
-        // What a namespace that is being deleted still holds.
-        record.id.is("", "Namespace")
-            && record.deleted.is_some()
-            && other.id.namespace == record.id.name
-            && other.deleted.is_some()
+    // What a namespace that is being deleted still holds.
+    let holder = Some(record).filter(|r| r.id.is("", "Namespace") && r.deleted.is_some());
+    let left = holder.into_iter().flat_map(|holder| {
+        graph.iter().filter(|other| other.id.namespace == holder.id.name && other.deleted.is_some())
     });
     let left = left.map(|other| ("holds", other));
     let mut all: Vec<_> = owned.chain(referred).chain(left).collect();
@@ -154,29 +151,35 @@ type Way<'g> = Vec<(&'static str, &'g Record)>;
 
 fn walk<'g>(graph: &'g Graph, way: Way<'g>, seen: &mut BTreeSet<&'g ObjectId>, ways: &mut Vec<Way<'g>>) {
     let Some((_, record)) = way.last().copied() else { return };
-    let mut further = false;
+    let mut explained = false;
     if way.len() < DEEPEST && record.verdict.basis != Basis::Generation {
         for (link, child) in below(graph, record) {
             let matters = match link {
                 "owns" => counts(graph, record, child),
                 _ => true,
             };
-            if !matters || settled(child) || !seen.insert(&child.id) {
+            if !matters || settled(graph, child) || !seen.insert(&child.id) {
                 continue;
             }
-            further = true;
+            // Where traffic would go may be broken, and the way to it, too.
+            explained |= !matches!(link, "routes to" | "scales");
             let mut longer = way.clone();
             longer.push((link, child));
             walk(graph, longer, seen, ways);
         }
     }
-    if !further {
+    // A Service itself is never what is wrong with its endpoints.
+    if !explained && (way.len() == 1 || record.verdict.status != Status::Current) {
         ways.push(way);
     }
 }
 
-fn settled(record: &Record) -> bool {
-    record.verdict.status == Status::Current
+fn settled(graph: &Graph, record: &Record) -> bool {
+    let broken = |record: &Record| {
+        record.id.is("", "Service")
+            && graph.owned(&record.uid).any(|slice| slice.verdict.status == Status::InProgress)
+    };
+    record.verdict.status == Status::Current && !broken(record)
         || record.id.is("", "Event") && record.verdict.status != Status::Failed
         // Kinds that say nothing explain nothing.
         || record.verdict.reason == "NoSignal"
@@ -326,8 +329,11 @@ fn claim_advice(graph: &Graph, claim: &Record) -> Option<String> {
     })
 }
 
-/// Whether a claim is bound only when a Pod uses it.
+/// Whether it is a claim that is not bound yet, and only will be when a Pod uses it.
 fn waits_for_consumer(graph: &Graph, claim: &Record) -> bool {
+    if !claim.id.is("", "PersistentVolumeClaim") || claim.verdict.reason != "NotBound" {
+        return false;
+    }
     let classes = claim.facts.iter().flat_map(|facts| &facts.refs).filter(|r| &*r.kind == "StorageClass");
     let mut modes = classes.filter_map(|r| graph.get(&ObjectId::new(&*r.group, &*r.kind, "", &*r.name)));
     modes.any(|class| class.facts.as_ref().is_some_and(|f| f.word.as_deref() == Some("WaitForFirstConsumer")))
@@ -344,10 +350,7 @@ fn consumers<'g>(graph: &'g Graph, claim: &'g Record) -> impl Iterator<Item = &'
 /// Why nothing more will happen to a target by itself, although it is not Current.
 #[must_use]
 pub fn excuse(graph: &Graph, target: &Record) -> Option<&'static str> {
-    let waits = target.id.is("", "PersistentVolumeClaim")
-        && target.verdict.reason == "NotBound"
-        && waits_for_consumer(graph, target)
-        && consumers(graph, target).next().is_none();
+    let waits = waits_for_consumer(graph, target) && consumers(graph, target).next().is_none();
     waits.then_some("it binds when a Pod uses it (WaitForFirstConsumer), and none does yet")
 }
 
@@ -429,11 +432,11 @@ fn grow<'g>(
     for (link, child) in below(graph, record) {
         let event = child.id.is("", "Event");
         let old = link == "owns" && !counts(graph, record, child);
-        if event && (all || old || settled(child)) || seen.contains(&child.id) {
+        if event && (all || old || settled(graph, child)) || seen.contains(&child.id) {
             continue;
         }
         // What is of an old revision matters only while there is something left of it.
-        let hidden = !all && (settled(child) || old && !child.id.is("", "Pod"));
+        let hidden = !all && (settled(graph, child) || old && !child.id.is("", "Pod"));
         if hidden || branch.children.len() >= MOST_CHILDREN {
             branch.hidden += 1;
             continue;

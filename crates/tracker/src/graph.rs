@@ -102,11 +102,6 @@ impl Graph {
             }
             return Put::Stale;
         }
-        let mut record = record;
-        if record.met.is_empty() && !known.record.met.is_empty() && !same_life {
-            // The stream that knows will tell.
-            record.met = std::mem::take(&mut known.record.met);
-        }
         if same_life && known.record.owners == record.owners {
             (known.stream, known.epoch) = (stream, epoch);
             return Put::Changed(Box::new(std::mem::replace(&mut known.record, record)));
@@ -127,6 +122,13 @@ impl Graph {
     pub fn vanished(&self, stream: u32, epoch: u32) -> Vec<ObjectId> {
         let gone = |node: &&Node| node.stream == stream && node.epoch != epoch;
         self.nodes.iter().flatten().filter(gone).map(|node| node.record.id.clone()).collect()
+    }
+
+    /// Which stream told an object last.
+    #[must_use]
+    pub fn teller(&self, id: &ObjectId) -> Option<u32> {
+        let number = self.number(id)?;
+        self.nodes.get(number as usize)?.as_ref().map(|node| node.stream)
     }
 
     fn number(&self, id: &ObjectId) -> Option<u32> {

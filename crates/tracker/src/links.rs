@@ -1,5 +1,6 @@
 //! Which kinds to look at when an object of a kind isn't done.
 
+use crate::id::ObjectId;
 use crate::record::Record;
 
 /// How to find what belongs to an object.
@@ -62,10 +63,14 @@ pub(crate) fn children(record: &Record) -> &'static [Child] {
     let known = KINDS.iter().find(|(group, kind, _)| record.id.is(group, kind));
     match known {
         Some((_, _, children)) => children,
-        // Kubernetes' own groups have no dots in them, or end so.
-        None if record.id.group.contains('.') && !record.id.group.ends_with(".k8s.io") => OF_CUSTOM,
+        None if is_custom(&record.id) => OF_CUSTOM,
         None => &[],
     }
+}
+
+/// Whether it is no kind of Kubernetes' own: their groups have no dots in them, or end in `.k8s.io`.
+pub(crate) fn is_custom(id: &ObjectId) -> bool {
+    id.group.contains('.') && !id.group.ends_with(".k8s.io")
 }
 
 /// The label selector that finds them.

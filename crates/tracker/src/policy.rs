@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kstatus::{Basis, FailureClass, Status};
+use kstatus::{FailureClass, Status};
 
 use crate::condition::{For, Met};
 use crate::record::Record;
@@ -150,7 +150,10 @@ pub enum Sight<'a> {
     /// Not all was told yet.
     NotYet,
     /// The server does not have its kind.
-    NoKind,
+    NoKind {
+        /// Whether absence is what is waited for, one condition after another.
+        met: &'a [Met],
+    },
     /// It is not there; how it was when it was deleted, if that was seen.
     Absent {
         /// Whether absence is what is waited for, one condition after another.
@@ -162,8 +165,10 @@ pub enum Sight<'a> {
     Present {
         /// The object.
         record: &'a Record,
-        /// The gravest trouble among what belongs to it.
-        trouble: Option<Trouble>,
+        /// Its trouble, and that of what belongs to it: one of each class, the gravest first.
+        troubles: &'a [Trouble],
+        /// Whether all that belongs to it was seen once: before, there may be trouble that nobody has seen yet.
+        whole: bool,
         /// Why nothing more will happen by itself, although it isn't Current: a claim that waits for its first consumer.
         excuse: Option<&'static str>,
         /// What is known of its kind.
@@ -193,8 +198,8 @@ struct Target {
     passed: usize,
     /// Since when the last one is.
     met_since: Option<Duration>,
-    /// When the wait last saw it broken off.
-    trouble: Option<Running>,
+    /// Trouble that it has, or had not long ago: at most one of each class.
+    troubles: Vec<Running>,
     /// Whether it was ever seen without trouble: then the object's own times may be of something else.
     was_well: bool,
     seen: Option<Box<str>>,
@@ -202,6 +207,8 @@ struct Target {
     silent_since: Option<Duration>,
     untouched_since: Option<Duration>,
     state: Option<State>,
+    /// It has failed, and that ends the wait for the others, too.
+    ends: bool,
     note: Note,
     /// When to look again although nothing happens.
     wake: Option<Duration>,
@@ -214,7 +221,8 @@ struct Running {
     /// Since when, from the start of the wait; how long it had lasted before that.
     since: Duration,
     before: Duration,
-    last_seen: Duration,
+    /// Since when it is not there.
+    gone: Option<Duration>,
 }
 
 /// A wait for a set of targets.
@@ -224,6 +232,8 @@ pub struct Policy {
     until: Vec<For>,
     targets: Vec<Target>,
     counts: Counts,
+    /// How many targets have failed in a way that ends the wait.
+    ending: usize,
     /// Targets are still to come: what selects them was not told yet.
     open: bool,
 }
@@ -233,15 +243,21 @@ struct Standing {
     state: State,
     note: Note,
     wake: Option<Duration>,
+    /// If it has failed: the wait goes on for the others.
+    patient: bool,
 }
 
 impl Standing {
+    fn new(state: State, note: Note, wake: Option<Duration>) -> Self {
+        Self { state, note, wake, patient: false }
+    }
+
     fn waiting(note: impl Into<String>) -> Self {
-        Self { state: State::Waiting, note: Note::Text(note.into()), wake: None }
+        Self::new(State::Waiting, Note::Text(note.into()), None)
     }
 
     fn failed(note: impl Into<String>) -> Self {
-        Self { state: State::Failed, note: Note::Text(note.into()), wake: None }
+        Self::new(State::Failed, Note::Text(note.into()), None)
     }
 }
 
@@ -249,7 +265,7 @@ impl Policy {
     /// A wait for nothing yet.
     #[must_use]
     pub fn new(limits: Limits, until: Vec<For>) -> Self {
-        Self { limits, until, targets: Vec::new(), counts: Counts::default(), open: true }
+        Self { limits, until, targets: Vec::new(), counts: Counts::default(), ending: 0, open: true }
     }
 
     /// Adds a target; its number.
@@ -262,7 +278,11 @@ impl Policy {
 
     /// A target is none any more: it is no longer selected.
     pub fn drop_target(&mut self, number: usize) {
-        if let Some(state) = self.targets.get_mut(number).and_then(|target| target.state.take()) {
+        let Some(target) = self.targets.get_mut(number) else { return };
+        target.wake = None;
+        let ends = std::mem::take(&mut target.ends);
+        if let Some(state) = target.state.take() {
+            self.ending -= usize::from(ends);
             self.count(state, false);
             self.counts.total -= 1;
         }
@@ -315,12 +335,15 @@ impl Policy {
         let standing = self.stands(&mut target, sight, now);
         target.note = standing.note;
         target.wake = standing.wake;
+        let mut patient = standing.patient || self.limits.fail_fast.is_empty();
         if standing.state == State::Waiting
             && let Some(limit) = self.limits.target_timeout
         {
             if now.elapsed >= limit {
                 target.state = Some(State::Failed);
-                target.note = Note::Text(format!("it had {}", short(limit)));
+                target.note = Note::Text(format!("it is not done after {}", short(limit)));
+                target.wake = None;
+                patient = self.limits.fail_fast.is_empty();
             } else {
                 target.wake = Some(target.wake.map_or(limit, |wake| wake.min(limit)));
                 target.state = Some(State::Waiting);
@@ -329,6 +352,8 @@ impl Policy {
             target.state = Some(standing.state);
         }
         let after = target.state.unwrap_or(before);
+        let ended = std::mem::replace(&mut target.ends, after == State::Failed && !patient);
+        self.ending = self.ending + usize::from(target.ends) - usize::from(ended);
         if let Some(slot) = self.targets.get_mut(number) {
             *slot = target;
         }
@@ -368,7 +393,7 @@ impl Policy {
         let Counts { total, done, waiting, failed, skipped } = self.counts;
         let ends = |limit: Duration| if limit.is_zero() { synced } else { now.elapsed >= limit };
         let late = self.limits.timeout.is_some_and(ends);
-        if failed > 0 && (!self.limits.fail_fast.is_empty() || waiting == 0 && synced || late) {
+        if self.ending > 0 || failed > 0 && (waiting == 0 && synced || late) {
             return Some(Outcome::Failed);
         }
         let absence = self.until.iter().any(For::waits_for_absence);
@@ -399,8 +424,13 @@ impl Policy {
 
     fn stands(&self, target: &mut Target, sight: Sight<'_>, now: Moment) -> Standing {
         match sight {
-            Sight::NotYet => Standing { state: State::Waiting, note: Note::None, wake: None },
-            Sight::NoKind => {
+            Sight::NotYet => Standing::new(State::Waiting, Note::None, None),
+            Sight::NoKind { met } => {
+                let done = Note::Text("the cluster does not have this kind".to_owned());
+                let gone = self.pass(target, met).is_none() && !met.is_empty();
+                if gone || self.limits.missing == Missing::Done {
+                    return self.met(target, now, done);
+                }
                 target.met_since = None;
                 if self.limits.missing == Missing::Fail {
                     return Standing::failed("the cluster does not have this kind");
@@ -408,8 +438,8 @@ impl Policy {
                 Standing::waiting("the cluster does not have this kind yet")
             }
             Sight::Absent { met, last } => self.absent(target, met, last, now),
-            Sight::Present { record, trouble, excuse, evidence } => {
-                self.present(target, record, trouble, excuse, evidence, now)
+            Sight::Present { record, troubles, whole, excuse, evidence } => {
+                self.present(target, record, (troubles, whole), excuse, evidence, now)
             }
         }
     }
@@ -434,71 +464,81 @@ impl Policy {
         if unmet.is_none() && !met.is_empty() {
             return self.met(target, now, Note::None);
         }
-        target.met_since = None;
         // What has an end and reached it was done, whoever cleaned up after it.
-        if let Some(last) = last
-            && let Some(ended) = ended(last)
-        {
-            return match ended {
-                Ok(()) => self.met(target, now, Note::Text("it was done when it was deleted".to_owned())),
-                Err(()) => Standing::failed("it had failed when it was deleted"),
+        if let Some(last) = last.filter(|last| ended(last)) {
+            if last.met.get(target.passed).is_some_and(Met::is_met) {
+                return self.met(target, now, Note::Text("it was done when it was deleted".to_owned()));
+            }
+            let patient = last.verdict.failure.is_some_and(|f| !self.limits.fail_fast.contains(&f.class));
+            let note = match last.verdict.status {
+                Status::Failed => format!("it had failed when it was deleted: {}", last.verdict.message),
+                _ => format!("it had ended ({}) when it was deleted", last.verdict.reason),
             };
+            return Standing { patient, ..Standing::failed(note) };
         }
+        target.met_since = None;
         let since = *target.absent_since.get_or_insert(now.elapsed);
+        let was_there = target.seen.is_some() || target.floor.as_ref().is_some_and(|f| f.uid.is_some());
         match self.limits.missing {
             Missing::Done => self.met(target, now, Note::Text("it does not exist".to_owned())),
             Missing::Fail => Standing::failed("it does not exist"),
-            Missing::Auto if target.seen.is_some() && !self.limits.fail_fast.is_empty() => {
+            Missing::Auto if was_there && !self.limits.fail_fast.is_empty() => {
                 let at = since + self.limits.deleted_grace;
+                let when = if target.seen.is_some() { "during the wait" } else { "after it was applied" };
                 if now.elapsed >= at {
-                    return Standing::failed("it was deleted during the wait");
+                    let unseen = match last.and_then(ttl) {
+                        Some(_) => ", before its end was seen: it has ttlSecondsAfterFinished",
+                        None => "",
+                    };
+                    return Standing::failed(format!("it was deleted {when}{unseen}"));
                 }
-                let note = "it was deleted; waiting for it to come back".to_owned();
-                Standing { state: State::Waiting, note: Note::Text(note), wake: Some(at) }
+                let note = format!("it was deleted {when}; waiting for it to come back");
+                Standing::new(State::Waiting, Note::Text(note), Some(at))
+            }
+            Missing::Auto | Missing::Wait if was_there => {
+                Standing::waiting("it was deleted; waiting for it to come back")
             }
             Missing::Auto | Missing::Wait => Standing::waiting("it does not exist yet"),
         }
     }
 
     fn met(&self, target: &mut Target, now: Moment, note: Note) -> Standing {
-        target.trouble = None;
         let since = *target.met_since.get_or_insert(now.elapsed);
         let stable = since + self.limits.stable;
         if now.elapsed >= stable {
-            return Standing { state: State::Done, note, wake: None };
+            return Standing::new(State::Done, note, None);
         }
-        Standing { state: State::Waiting, note: Note::Stable { since }, wake: Some(stable) }
+        Standing::new(State::Waiting, Note::Stable { since }, Some(stable))
     }
 
-    fn present(
+    /// What of its life counts, and what it lacks of what is waited for; or how it stands, if nothing of it counts yet.
+    fn lacks<'r>(
         &self,
         target: &mut Target,
-        record: &Record,
-        trouble: Option<Trouble>,
-        excuse: Option<&'static str>,
-        evidence: Evidence,
+        record: &'r Record,
         now: Moment,
-    ) -> Standing {
+    ) -> Result<Option<&'r Met>, Standing> {
         target.absent_since = None;
         let deleting = self.until.get(target.passed).is_some_and(For::waits_for_absence);
+        if let Some(note) = below(target.floor.as_ref(), record) {
+            target.met_since = None;
+            return Err(Standing::waiting(note));
+        }
         // For a deletion, another life of the same name is another object; else it starts anew.
         let first_life = target.floor.as_ref().and_then(|floor| floor.uid.clone());
         let known = target.seen.get_or_insert_with(|| first_life.unwrap_or_else(|| record.uid.clone()));
         if **known != *record.uid {
             if deleting {
-                return self.met(target, now, Note::Text("another object has its name now".to_owned()));
+                let note = Note::Text("another object has its name now".to_owned());
+                return Err(self.met(target, now, note));
             }
-            *known = record.uid.clone();
-            target.passed = 0;
-            target.met_since = None;
-            target.trouble = None;
-            target.silent_since = None;
-            // What was applied is gone with it.
-            target.floor = None;
-        }
-        if let Some(note) = below(target.floor.as_ref(), record) {
-            target.met_since = None;
-            return Standing::waiting(note);
+            // What was applied, seen and waited for is gone with it.
+            *target = Target {
+                seen: Some(record.uid.clone()),
+                state: target.state,
+                ends: target.ends,
+                ..Target::default()
+            };
         }
         if untouched(target.floor.as_ref(), record) {
             let at = *target.untouched_since.get_or_insert(now.elapsed) + self.limits.untouched_grace;
@@ -508,22 +548,53 @@ impl Policy {
                     "its status may be from before the apply: it tells no generation; it counts after {} without a change",
                     short(self.limits.untouched_grace)
                 );
-                return Standing { state: State::Waiting, note: Note::Text(note), wake: Some(at) };
+                return Err(Standing::new(State::Waiting, Note::Text(note), Some(at)));
             }
         }
         if record.met.is_empty() {
             // Only what belongs to others has told it so far.
-            return Standing { state: State::Waiting, note: Note::None, wake: None };
+            return Err(Standing::new(State::Waiting, Note::None, None));
         }
-        let unmet = self.pass(target, &record.met);
+        Ok(self.pass(target, &record.met))
+    }
+
+    /// Notes how a target was for a moment, where several changes come at once: conditions that are waited for one after the other
+    /// may hold only briefly, and what must be stable must not break off in between.
+    pub fn glance(&mut self, number: usize, record: &Record, now: Moment) {
+        let Some(mut target) = self.targets.get_mut(number).map(std::mem::take) else { return };
+        if target.state.is_some()
+            && let Ok(Some(_)) = self.lacks(&mut target, record, now)
+        {
+            target.met_since = None;
+        }
+        if let Some(slot) = self.targets.get_mut(number) {
+            *slot = target;
+        }
+    }
+
+    fn present(
+        &self,
+        target: &mut Target,
+        record: &Record,
+        (troubles, whole): (&[Trouble], bool),
+        excuse: Option<&'static str>,
+        evidence: Evidence,
+        now: Moment,
+    ) -> Standing {
+        let unmet = match self.lacks(target, record, now) {
+            Ok(unmet) => unmet,
+            Err(standing) => return standing,
+        };
+        let deleting = self.until.get(target.passed).is_some_and(For::waits_for_absence);
         let ready = matches!(self.until.get(target.passed), Some(For::Ready));
         if !record.verdict.blocking && ready {
             let note = "an annotation asks not to wait for it".to_owned();
-            return Standing { state: State::Skipped, note: Note::Text(note), wake: None };
+            return Standing::new(State::Skipped, Note::Text(note), None);
         }
         let Some(unmet) = unmet else {
             target.silent_since = None;
             target.was_well = true;
+            remember(target, &[], now);
             return self.met(target, now, Note::None);
         };
         if ready && let Some(excuse) = excuse {
@@ -541,11 +612,11 @@ impl Policy {
             (Met::Yes, _) => Note::None,
         };
         if deleting {
-            return Standing { state: State::Waiting, note, wake: None };
+            return Standing::new(State::Waiting, note, None);
         }
-        match self.trouble(target, record, trouble, now) {
+        match self.trouble(target, troubles, whole, now) {
             Some(standing) => standing,
-            None => Standing { state: State::Waiting, note, wake: None },
+            None => Standing::new(State::Waiting, note, None),
         }
     }
 
@@ -576,7 +647,8 @@ impl Policy {
                     "it says nothing yet; that counts as done after {} if no object of its kind does",
                     short(self.limits.silent_grace)
                 );
-                Standing { state: State::Waiting, note: Note::Text(note), wake: Some(at) }
+                // Past that, only an answer about the kind helps.
+                Standing::new(State::Waiting, Note::Text(note), Some(at).filter(|at| *at > now.elapsed))
             }
         }
     }
@@ -585,63 +657,54 @@ impl Policy {
     fn trouble(
         &self,
         target: &mut Target,
-        record: &Record,
-        below: Option<Trouble>,
+        troubles: &[Trouble],
+        whole: bool,
         now: Moment,
     ) -> Option<Standing> {
         if !self.may_fail(target.passed) {
             return None;
         }
-        let own = (record.verdict.status == Status::Failed).then(|| Trouble {
-            class: record.verdict.failure.map_or(FailureClass::Other, |failure| failure.class),
-            terminal: record.verdict.failure.is_some_and(|failure| failure.terminal),
-            since: record.since(),
-        });
-        // Of an older generation nothing is to be said.
-        let below = below.filter(|_| record.verdict.basis != Basis::Generation);
-        if let Some(own) = own.filter(|own| own.terminal) {
-            return Some(Standing::failed(format!("only a change of it helps ({})", own.class)));
+        let counts = |class| self.limits.fail_fast.contains(&class);
+        if let Some(terminal) = troubles.iter().find(|trouble| trouble.terminal) {
+            let note = format!("only a change of it helps ({})", terminal.class);
+            return Some(Standing { patient: !counts(terminal.class), ..Standing::failed(note) });
         }
-        let Some(present) = own.or(below) else {
+        remember(target, troubles, now);
+        let mut first: Option<(Duration, Running)> = None;
+        for present in troubles {
+            let known = target.troubles.iter().find(|running| running.class == present.class).copied();
+            let running = known.unwrap_or_else(|| {
+                // Trouble that was there before the wait has lasted as long as the object says.
+                let lasted = match present.since {
+                    Some(since) if !target.was_well => now.wall.duration_since(since),
+                    _ => SignedDuration::ZERO,
+                };
+                let before = Duration::try_from(lasted).unwrap_or_default();
+                let new = Running { class: present.class, since: now.elapsed, before, gone: None };
+                target.troubles.push(new);
+                new
+            });
+            let grace = self.limits.grace.get(&present.class).copied().or_else(|| grace(present.class));
+            if let Some(grace) = grace.filter(|_| counts(present.class)) {
+                let at = running.since.saturating_add(grace.saturating_sub(running.before));
+                if first.is_none_or(|(earliest, _)| at < earliest) {
+                    first = Some((at, running));
+                }
+            }
+        }
+        if troubles.is_empty() && whole {
             target.was_well = true;
-            if let Some(trouble) = target.trouble
-                && now.elapsed.saturating_sub(trouble.last_seen) >= FORGET
-            {
-                target.trouble = None;
-            }
-            return None;
-        };
-        let running = target.trouble.filter(|running| running.class == present.class).unwrap_or_else(|| {
-            // Trouble that was there before the wait has lasted as long as the object says.
-            let lasted = match present.since {
-                Some(since) if !target.was_well => now.wall.duration_since(since),
-                _ => SignedDuration::ZERO,
-            };
-            Running {
-                class: present.class,
-                since: now.elapsed,
-                before: Duration::try_from(lasted).unwrap_or_default(),
-                last_seen: now.elapsed,
-            }
-        });
-        target.trouble = Some(Running { last_seen: now.elapsed, ..running });
-        if !self.limits.fail_fast.contains(&present.class) {
-            return None;
         }
-        let grace = self.limits.grace.get(&present.class).copied().or_else(|| grace(present.class))?;
-        let at = running.since + grace.saturating_sub(running.before);
+        let (at, running) = first?;
+        let class = running.class;
         if now.elapsed >= at {
             let lasted = now.elapsed.saturating_sub(running.since) + running.before;
-            return Some(Standing::failed(match lasted.is_zero() {
-                true => format!("{} trouble", present.class),
-                false => format!("{} trouble for {}", present.class, short(lasted)),
+            return Some(Standing::failed(match lasted.as_secs() {
+                0 => format!("{class} trouble"),
+                _ => format!("{class} trouble for {}", short(lasted)),
             }));
         }
-        Some(Standing {
-            state: State::Waiting,
-            note: Note::FailsAt { class: present.class, at },
-            wake: Some(at),
-        })
+        Some(Standing::new(State::Waiting, Note::FailsAt { class, at }, Some(at)))
     }
 
     /// Whether trouble means that what is waited for won't come: not if it is the trouble that is waited for.
@@ -658,16 +721,34 @@ impl Policy {
     }
 }
 
+/// Notes which of a target's troubles are still there. One that has been gone for long enough is over.
+fn remember(target: &mut Target, present: &[Trouble], now: Moment) {
+    target.troubles.retain_mut(|running| {
+        let over = running.gone.is_some_and(|gone| now.elapsed.saturating_sub(gone) >= FORGET);
+        match present.iter().any(|trouble| trouble.class == running.class) {
+            true => running.gone = None,
+            false => running.gone = running.gone.or(Some(now.elapsed)),
+        }
+        !over
+    });
+}
+
 /// Whether something that has an end has reached it: well, or not.
-fn ended(record: &Record) -> Option<Result<(), ()>> {
-    if !record.id.is("batch", "Job") && !record.id.is("", "Pod") {
-        return None;
+pub(crate) fn ended(record: &Record) -> bool {
+    match record.verdict.status {
+        Status::Current => {
+            let (job, pod) = (record.id.is("batch", "Job"), record.id.is("", "Pod"));
+            job && record.verdict.reason == "Complete" || pod && record.verdict.reason == "Succeeded"
+        }
+        Status::Failed => record.id.is("batch", "Job"),
+        _ => false,
     }
-    match (record.verdict.status, &*record.verdict.reason) {
-        (Status::Current, "Complete" | "Succeeded") => Some(Ok(())),
-        (Status::Failed, _) if record.id.is("batch", "Job") => Some(Err(())),
-        _ => None,
-    }
+}
+
+/// After how many seconds a Job is deleted when it has ended, if at all.
+fn ttl(record: &Record) -> Option<&str> {
+    let facts = record.facts.as_ref().filter(|_| record.id.is("batch", "Job"))?;
+    facts.word.as_deref()
 }
 
 /// Why an object as it is seen is older than what was applied.
@@ -675,7 +756,9 @@ fn below(floor: Option<&Floor>, record: &Record) -> Option<String> {
     let floor = floor?;
     let old = |what: &str| Some(format!("what is seen of it is older than the apply ({what})"));
     if floor.uid.as_ref().is_some_and(|uid| *uid != record.uid) {
-        return None;
+        // A later life is another object; an earlier one is not there any more, whatever is seen of it.
+        let earlier = floor.revision.is_some_and(|revision| (1..revision).contains(&record.revision));
+        return earlier.then(|| "what is seen of it is older than the apply (another uid)".to_owned());
     }
     if let (Some(floor), Some(generation)) = (floor.generation, record.generation)
         && generation < floor

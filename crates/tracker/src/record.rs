@@ -85,7 +85,7 @@ impl Judge {
             false => Box::default(),
         };
         let time = |key: &str| text(key).and_then(|time| time.parse().ok());
-        if id.is("", "Event") {
+        if id.is("", "Event") && !target {
             return event(id, object.root());
         }
         let facts = facts::read(&group, &kind, object.root(), verdict.status);

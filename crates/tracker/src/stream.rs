@@ -142,6 +142,7 @@ pub(crate) async fn follow(
         revision: None,
         failures: 0,
         watched: None,
+        watch_list: true,
     };
     follower.run().await;
 }
@@ -160,13 +161,15 @@ struct Follower {
     failures: u32,
     /// When the present watch began.
     watched: Option<Instant>,
+    /// Whether a watch that begins with the state may be tried.
+    watch_list: bool,
 }
 
 impl Follower {
     async fn run(mut self) {
         loop {
             let tried = match self.revision.is_none() {
-                true if self.cluster.has_watch_list() && self.spec.resource.watch => self.watch(true).await,
+                true if self.asked_to_watch() => self.watch(true).await,
                 true => self.list().await,
                 false if self.spec.resource.watch => self.watch(false).await,
                 false => {
@@ -177,6 +180,11 @@ impl Follower {
             };
             let pause = match tried {
                 Ok(End::Unheard) => return,
+                // Whoever may not watch may perhaps list.
+                Err(error) if error.is_forbidden() && self.revision.is_none() && self.asked_to_watch() => {
+                    self.watch_list = false;
+                    continue;
+                }
                 Ok(End::NoWatchList) => {
                     self.cluster.without_watch_list();
                     continue;
@@ -234,6 +242,11 @@ impl Follower {
                 tokio::time::sleep(pause).await;
             }
         }
+    }
+
+    /// Whether the state was asked for by a watch.
+    fn asked_to_watch(&self) -> bool {
+        self.watch_list && self.cluster.has_watch_list() && self.spec.resource.watch
     }
 
     /// How long to wait before the next try: longer each time, and not all streams at once.
@@ -496,9 +509,10 @@ pub(crate) async fn poll(
 ) {
     let mut pause = Duration::from_millis(500);
     let mut revisions = vec![None; names.len()];
-    let mut first = true;
+    let (mut synced, mut failed, mut refused) = (false, false, 0);
+    let mut updates = vec![Update::Restart];
     loop {
-        let mut updates = if first { vec![Update::Restart] } else { Vec::new() };
+        let (mut down, mut unanswered) = (None, false);
         for (name, known) in names.iter().zip(&mut revisions) {
             match cluster.object(&spec.resource, spec.namespace.as_deref(), name).await {
                 Ok(bytes) => {
@@ -520,13 +534,34 @@ pub(crate) async fn poll(
                     let _told = out.send(Message { stream, updates }).await;
                     return;
                 }
-                Err(error) => updates.push(Update::Down(error)),
+                Err(error) => {
+                    unanswered = true;
+                    if error.code() == Some(401) {
+                        refused += 1;
+                        // New credentials, and then again.
+                        if refused <= 2 && cluster.refresh().await {
+                            continue;
+                        }
+                    }
+                    down = Some(error);
+                }
             }
         }
-        if std::mem::take(&mut first) {
-            updates.push(Update::Synced);
+        if let Some(error) = down {
+            failed = true;
+            updates.push(Update::Down(error));
+        } else if !unanswered {
+            refused = 0;
+            if std::mem::take(&mut failed) {
+                updates.push(Update::Up);
+            }
+            // Before, what was not answered for may be there.
+            if !std::mem::replace(&mut synced, true) {
+                updates.push(Update::Synced);
+            }
         }
-        if out.is_closed() || !updates.is_empty() && out.send(Message { stream, updates }).await.is_err() {
+        let told = std::mem::take(&mut updates);
+        if out.is_closed() || !told.is_empty() && out.send(Message { stream, updates: told }).await.is_err() {
             return;
         }
         tokio::time::sleep(pause).await;

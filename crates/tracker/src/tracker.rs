@@ -16,8 +16,8 @@ use crate::events::{Talker, Wanted, gather};
 use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::ObjectId;
-use crate::links::{By, children, remaining, selector};
-use crate::policy::{Evidence, Floor, Limits, Moment, Policy, Sight};
+use crate::links::{By, children, is_custom, remaining, selector};
+use crate::policy::{Evidence, Floor, Limits, Moment, Policy, Sight, ended};
 use crate::record::{Judge, Record, not_found};
 use crate::report::{
     Branch, Counts, Event, Explanation, Notice, Outcome, Report, Snapshot, State, TargetReport,
@@ -37,6 +37,8 @@ const MOST_NAMESPACES: usize = 8;
 const MOST_SELECTORS: usize = 4;
 /// Not more objects that others refer to are watched.
 const MOST_REFERENCES: usize = 64;
+/// How long to wait before a server is asked again that did not answer to the first question.
+const START_PAUSE: Duration = Duration::from_millis(250);
 /// How long a cluster that never answered is tried.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 /// How long an interruption may be before the user is told.
@@ -160,7 +162,10 @@ pub struct Tracker {
     dirty: BTreeSet<usize>,
     /// What is watched for explanations.
     covered: HashMap<(String, String), Covered>,
-    referred: HashSet<ObjectId>,
+    /// What targets refer to, and which targets do.
+    referred: HashMap<ObjectId, BTreeSet<usize>>,
+    /// Lives of what targets refer to, of which all is watched that belongs to them.
+    looked: HashSet<Box<str>>,
     evidence: HashMap<(Box<str>, Box<str>), Option<Evidence>>,
     events: VecDeque<Event>,
     notices: Vec<Notice>,
@@ -183,14 +188,17 @@ struct Followed {
     id: ObjectId,
     kind: Option<Arc<Resource>>,
     name: KindName,
-    stream: Option<usize>,
+    /// The stream that tells it, and in which telling of the whole state it last did.
+    stream: Option<(usize, u32)>,
+    /// Other selections that tell it, too.
+    also: Vec<(usize, u32)>,
     /// It is a target only while it is selected.
     selected: bool,
     /// How it was when it was deleted.
     last: Option<Box<Record>>,
     /// What was told of it last.
     told: Option<(State, Status, String, String, Option<FailureClass>)>,
-    /// What belongs to it is watched.
+    /// Of which life of it all was watched that belongs to it.
     looked: Option<Box<str>>,
 }
 
@@ -249,16 +257,22 @@ impl Tracker {
     /// The cluster can't be asked, or it does not have a kind that was named.
     pub async fn start(cluster: Cluster, request: Request) -> Result<Self, StartError> {
         let started = Instant::now();
+        let mut refused = 0;
         let resources = loop {
             match cluster.resources().await {
                 Ok(resources) => break resources,
-                Err(RequestError::Status { code: 401, .. })
-                    if cluster.refresh().await && started.elapsed() < LAST_LOOK => {}
+                Err(RequestError::Status { code: 401, .. }) if refused < 2 && cluster.refresh().await => {
+                    refused += 1;
+                }
                 // A server that is just starting is no reason to give up.
-                Err(RequestError::Transport(_) | RequestError::Status { code: 429 | 500..=599, .. })
+                Err(RequestError::Transport(_)) if started.elapsed() < UNREACHABLE_AFTER => {
+                    tokio::time::sleep(START_PAUSE).await;
+                }
+                Err(RequestError::Status { code: 429 | 500..=599, retry_after, .. })
                     if started.elapsed() < UNREACHABLE_AFTER =>
                 {
-                    tokio::time::sleep(Duration::from_millis(250)).await;
+                    let pause = retry_after.unwrap_or_default().clamp(START_PAUSE, UNREACHABLE_AFTER);
+                    tokio::time::sleep(pause).await;
                 }
                 Err(error) => return Err(StartError::Cluster(error)),
             }
@@ -291,7 +305,8 @@ impl Tracker {
             batch: Vec::new(),
             dirty: BTreeSet::new(),
             covered: HashMap::new(),
-            referred: HashSet::new(),
+            referred: HashMap::new(),
+            looked: HashSet::new(),
             evidence: HashMap::new(),
             events: VecDeque::new(),
             notices: Vec::new(),
@@ -369,6 +384,7 @@ impl Tracker {
             kind,
             name,
             stream: None,
+            also: Vec::new(),
             selected,
             last: None,
             told: None,
@@ -466,9 +482,10 @@ impl Tracker {
         }
     }
 
+    /// A stream tells a target from now on. It has to tell it once before what it does not tell is gone.
     fn assign(&mut self, number: usize, stream: usize) {
         if let Some(target) = self.targets.get_mut(number) {
-            target.stream = Some(stream);
+            target.stream = Some((stream, 0));
         }
     }
 
@@ -649,6 +666,15 @@ impl Tracker {
                     let target = self.add_target(record.id.clone(), Some(resource), name, None, true);
                     self.assign(target, number);
                 }
+                if let Some(known) = self.index.get(&record.id).copied() {
+                    if role == Role::Children {
+                        // Its own stream tells it, and knows what is waited for.
+                        return;
+                    }
+                    self.tells(known, number, epoch);
+                    let now = self.now();
+                    self.policy.glance(known, &record, now);
+                }
                 let (owners, kind) = (record.owners.clone(), record.id.clone());
                 match self.graph.put(*record, id, epoch) {
                     Put::Stale => {}
@@ -659,17 +685,11 @@ impl Tracker {
                     }
                 }
             }
-            Update::Gone(gone, last) => self.gone(&gone, last),
+            Update::Gone(gone, last) => self.lost(number, &gone, last),
             Update::Synced => {
                 stream.synced = true;
                 stream.down = None;
-                let epoch = stream.epoch;
-                for gone in self.graph.vanished(id, epoch) {
-                    self.gone(&gone, None);
-                }
-                let of_stream =
-                    self.targets.iter().enumerate().filter(|(_, target)| target.stream == Some(number));
-                self.dirty.extend(of_stream.map(|(number, _)| number));
+                self.told_whole(number);
             }
             Update::Up => {
                 stream.down = None;
@@ -697,12 +717,78 @@ impl Tracker {
                 // The definition of the kind may have been deleted, and its objects with it.
                 stream.synced = true;
                 stream.epoch += 1;
-                let epoch = stream.epoch;
-                for gone in self.graph.vanished(id, epoch) {
-                    self.gone(&gone, None);
-                }
+                self.told_whole(number);
             }
         }
+    }
+
+    /// A stream tells a target.
+    fn tells(&mut self, target: usize, stream: usize, epoch: u32) {
+        let Some(target) = self.targets.get_mut(target) else { return };
+        match &mut target.stream {
+            Some((own, told)) if *own == stream => *told = epoch,
+            None => target.stream = Some((stream, epoch)),
+            Some(_) => match target.also.iter_mut().find(|(other, _)| *other == stream) {
+                Some((_, told)) => *told = epoch,
+                None => target.also.push((stream, epoch)),
+            },
+        }
+    }
+
+    /// A stream has told the whole state: what was not in it is gone.
+    fn told_whole(&mut self, number: usize) {
+        let Some(stream) = self.streams.get(number) else { return };
+        let (epoch, role) = (stream.epoch, stream.role);
+        let id = u32::try_from(number).unwrap_or(u32::MAX);
+        if role == Role::Children {
+            for gone in self.graph.vanished(id, epoch) {
+                self.lost(number, &gone, None);
+            }
+            // Only now it is known who uses them.
+            self.dirty.extend(&self.claims);
+            return;
+        }
+        let mut vanished = Vec::new();
+        for (index, target) in self.targets.iter().enumerate() {
+            let own = target.stream.filter(|(own, _)| *own == number);
+            if own.is_some() {
+                self.dirty.insert(index);
+            }
+            let told = own.or_else(|| target.also.iter().copied().find(|(other, _)| *other == number));
+            if told.is_some_and(|(_, told)| told != epoch) {
+                vanished.push(target.id.clone());
+            }
+        }
+        for gone in vanished {
+            if self.graph.get(&gone).is_some() {
+                self.lost(number, &gone, None);
+            }
+        }
+    }
+
+    /// A stream does not tell an object any more: it is gone, unless another stream knows better.
+    fn lost(&mut self, stream: usize, gone: &ObjectId, last: Option<Box<Record>>) {
+        if let Some(number) = self.index.get(gone).copied() {
+            if let Some(last) = &last {
+                let now = self.now();
+                self.policy.glance(number, last, now);
+            }
+            let Some(target) = self.targets.get_mut(number) else { return };
+            target.also.retain(|(other, _)| *other != stream);
+            if target.stream.is_none_or(|(own, _)| own != stream) {
+                return;
+            }
+            if let Some(other) = target.also.pop() {
+                target.stream = Some(other);
+                return;
+            }
+        } else if let (Some(known), Some(last)) = (self.graph.get(gone), &last) {
+            let others = self.graph.teller(gone).is_some_and(|teller| teller as usize != stream);
+            if known.uid != last.uid || others && known.revision >= last.revision {
+                return;
+            }
+        }
+        self.gone(gone, last);
     }
 
     fn gone(&mut self, gone: &ObjectId, last: Option<Box<Record>>) {
@@ -712,22 +798,26 @@ impl Tracker {
         self.touch(gone, &owners);
         let Some(number) = self.index.get(gone).copied() else { return };
         let Some(target) = self.targets.get_mut(number) else { return };
-        if target.selected && !self.judge.until().iter().any(For::waits_for_absence) {
-            // It is no longer selected, so nobody waits for it. What has an end is done all the same.
+        let last = last.or_else(|| known.map(Box::new));
+        let has_ended = last.as_deref().is_some_and(ended);
+        if target.selected && !has_ended && !self.judge.until().iter().any(For::waits_for_absence) {
+            // It is no longer selected, so nobody waits for it. What has an end and reached it counts all the same.
             self.index.remove(gone);
             self.policy.drop_target(number);
             return;
         }
-        target.last = last.or_else(|| known.map(Box::new));
+        target.last = last;
     }
 
     /// Something happened to an object: the targets above it are to be looked at again.
     fn touch(&mut self, id: &ObjectId, owners: &[crate::record::Owner]) {
         self.dirty.extend(self.index.get(id));
+        self.dirty.extend(self.referred.get(id).into_iter().flatten());
         let mut todo: Vec<(Box<str>, usize)> = owners.iter().map(|owner| (owner.uid.clone(), 0)).collect();
         while let Some((uid, depth)) = todo.pop() {
             let Some(owner) = self.graph.by_uid(&uid) else { continue };
             self.dirty.extend(self.index.get(&owner.id));
+            self.dirty.extend(self.referred.get(&owner.id).into_iter().flatten());
             if depth < 8 {
                 todo.extend(owner.owners.iter().map(|owner| (owner.uid.clone(), depth + 1)));
             }
@@ -742,17 +832,26 @@ impl Tracker {
         let target = self.targets.get(number)?;
         self.policy.state(number)?;
         let record = self.graph.get(&target.id);
-        let synced =
-            target.stream.and_then(|stream| self.streams.get(stream)).is_some_and(|stream| stream.synced);
+        let synced = target.stream.and_then(|(stream, _)| self.streams.get(stream)).is_some_and(|s| s.synced);
+        let whole = record.is_some_and(|r| target.looked.as_ref() == Some(&r.uid)) && self.all_synced();
+        let mut troubles = record.map(|record| explain::troubles(&self.graph, record)).unwrap_or_default();
+        if !whole {
+            // Whether a claim is in trouble, its class says, and who uses it.
+            troubles.retain(|trouble| trouble.terminal || trouble.class != FailureClass::Storage);
+        }
         let absent;
         let sight = match record {
             Some(record) => Sight::Present {
                 record,
-                trouble: explain::trouble(&self.graph, record),
-                excuse: explain::excuse(&self.graph, record),
+                troubles: &troubles,
+                whole,
+                excuse: explain::excuse(&self.graph, record).filter(|_| whole),
                 evidence: self.evidence_on(&record.id),
             },
-            None if target.kind.is_none() => Sight::NoKind,
+            None if target.kind.is_none() => {
+                absent = self.judge.absent(now.wall);
+                Sight::NoKind { met: &absent }
+            }
             None if !synced => Sight::NotYet,
             None => {
                 absent = self.judge.absent(now.wall);
@@ -760,10 +859,7 @@ impl Tracker {
             }
         };
         let unseen = matches!(sight, Sight::NotYet);
-        let trouble = match sight {
-            Sight::Present { trouble, .. } => trouble.map(|trouble| trouble.class),
-            _ => None,
-        };
+        let trouble = troubles.first().map(|trouble| trouble.class);
         self.policy.observe(number, sight, now);
         if self.policy.is_silent(number) {
             self.ask_for_evidence(number);
@@ -827,32 +923,16 @@ impl Tracker {
     fn look_below(&mut self, number: usize) {
         let Some(target) = self.targets.get_mut(number) else { return };
         let Some(record) = self.graph.get(&target.id) else { return };
-        let mut wanted = Vec::new();
+        // Whose children are to be watched.
+        let mut parents = Vec::new();
         if target.looked.as_ref() != Some(&record.uid) {
             target.looked = Some(record.uid.clone());
-            for child in children(record) {
-                wanted.push((child.group, child.kind, child.by, selector(record, child.by)));
-            }
-            if !wanted.is_empty()
-                && record.id.group.contains('.')
-                && wanted.iter().all(|(_, _, by, _)| *by == By::Namespace)
-            {
-                let group = record.id.group.clone();
-                let namespace = record.id.namespace.clone();
-                let same = self
-                    .resources
-                    .preferred()
-                    .filter(|r| r.group == group && r.list && r.watch && r.namespaced);
-                let same: Vec<_> = same.filter(|r| r.kind != record.id.kind).cloned().collect();
-                for resource in same {
-                    self.cover(&resource, &namespace, None, None);
-                }
+            parents.push(record.id.clone());
+            if self.streams.iter().all(|s| s.synced || s.ended || s.role != Role::Children) {
+                // If all is watched already, nothing else leads to another look.
+                self.dirty.insert(number);
             }
         }
-        let Some(record) = self.targets.get(number).and_then(|target| self.graph.get(&target.id)) else {
-            return;
-        };
-        let (namespace, uid) = (record.id.namespace.clone(), record.uid.clone());
         if record.id.is("", "Namespace") && record.deleted.is_some() {
             let holder = record.id.name.clone();
             let left: Vec<_> = remaining(&record.verdict.message)
@@ -865,45 +945,79 @@ impl Tracker {
             }
             return;
         }
-        let mut references = referred(record);
-        let mut todo = vec![(uid, 0)];
-        while let Some((uid, depth)) = todo.pop() {
-            for child in self.graph.owned(&uid).filter(|child| child.verdict.status != Status::Current) {
-                references.extend(referred(child));
-                if depth < 4 && references.len() < MOST_REFERENCES {
-                    todo.push((child.uid.clone(), depth + 1));
+        let mut references: Vec<ObjectId> = Vec::new();
+        let mut seen = HashSet::from([&record.id]);
+        let mut todo = vec![(record, 0)];
+        while let Some((record, depth)) = todo.pop() {
+            for id in referred(record) {
+                // A Service that is fine by itself may have no endpoints.
+                let other = self
+                    .graph
+                    .get(&id)
+                    .filter(|other| other.verdict.status != Status::Current || other.id.is("", "Service"));
+                if let Some(other) = other.filter(|other| depth < 4 && seen.insert(&other.id)) {
+                    if self.looked.insert(other.uid.clone()) {
+                        parents.push(other.id.clone());
+                    }
+                    todo.push((other, depth + 1));
+                }
+                if references.len() < MOST_REFERENCES && !references.contains(&id) {
+                    references.push(id);
                 }
             }
+            let owned = self.graph.owned(&record.uid).filter(|child| child.verdict.status != Status::Current);
+            todo.extend(owned.filter(|child| depth < 4 && seen.insert(&child.id)).map(|c| (c, depth + 1)));
         }
-        // What is referred to may itself refer further: an Ingress to a Service, a claim to its class.
-        for id in references.clone() {
-            references.extend(
-                self.graph
-                    .get(&id)
-                    .filter(|other| other.verdict.status != Status::Current)
-                    .into_iter()
-                    .flat_map(referred),
-            );
-        }
-        for (group, kind, by, labels) in wanted {
-            let Some(resource) = self.resources.of_kind(group, None, kind).cloned() else { continue };
-            let fields = (by == By::Refusal).then_some("reason=FailedCreate");
-            self.cover(&resource, &namespace, labels, fields);
+        for parent in parents {
+            self.look_at_children(&parent);
         }
         for id in references {
-            if self.referred.len() >= MOST_REFERENCES
-                || self.referred.contains(&id)
-                || self.index.contains_key(&id)
-            {
-                continue;
+            if let Some(by) = self.referred.get_mut(&id) {
+                by.insert(number);
+            } else if self.referred.len() < MOST_REFERENCES {
+                self.look_at(id, number);
             }
-            self.referred.insert(id.clone());
-            let Some(resource) = self.resources.of_kind(&id.group, None, &id.kind).filter(|r| r.watch) else {
+        }
+    }
+
+    /// Watches an object that a target refers to, directly or not.
+    fn look_at(&mut self, id: ObjectId, number: usize) {
+        self.referred.insert(id.clone(), BTreeSet::from([number]));
+        let resource = self.resources.of_kind(&id.group, None, &id.kind).filter(|r| r.watch).cloned();
+        let Some(resource) = resource.filter(|_| !self.index.contains_key(&id)) else { return };
+        let namespace = resource.namespaced.then_some(&*id.namespace);
+        let spec = Spec::new(&resource, namespace).name(&id.name);
+        self.open(spec, Role::Children, vec![id.name]);
+    }
+
+    /// Watches the kinds that belong to an object.
+    fn look_at_children(&mut self, parent: &ObjectId) {
+        let Some(record) = self.graph.get(parent) else { return };
+        let kinds = children(record);
+        let labels: Vec<Option<String>> = kinds.iter().map(|child| selector(record, child.by)).collect();
+        let namespace = parent.namespace.clone();
+        if is_custom(parent) {
+            // What a controller makes of it is often of its own group.
+            let same = |r: &&Arc<Resource>| {
+                r.group == parent.group
+                    && r.kind != parent.kind
+                    && r.list
+                    && r.watch
+                    && (r.namespaced || namespace.is_empty())
+            };
+            let same: Vec<_> = self.resources.preferred().filter(same).cloned().collect();
+            for resource in same {
+                self.cover(&resource, &namespace, None, None);
+            }
+        }
+        for (child, labels) in kinds.iter().zip(labels) {
+            // What belongs to an object of the cluster may be anywhere: that is too much to look at.
+            let resource = self.resources.of_kind(child.group, None, child.kind).cloned();
+            let Some(resource) = resource.filter(|r| !r.namespaced || !namespace.is_empty()) else {
                 continue;
             };
-            let namespace = resource.namespaced.then_some(&*id.namespace);
-            let spec = Spec::new(resource, namespace).name(&id.name);
-            self.open(spec, Role::Children, vec![id.name.clone()]);
+            let fields = (child.by == By::Refusal).then_some("reason=FailedCreate");
+            self.cover(&resource, &namespace, labels, fields);
         }
     }
 
@@ -944,7 +1058,8 @@ impl Tracker {
         if told && fields.is_none() {
             return;
         }
-        let mut spec = Spec::new(resource, resource.namespaced.then_some(namespace));
+        let within = Some(namespace).filter(|namespace| resource.namespaced && !namespace.is_empty());
+        let mut spec = Spec::new(resource, within);
         spec.labels = labels.map(Into::into);
         spec.fields = fields.map(Into::into);
         self.open(spec, Role::Children, Vec::new());
@@ -1042,7 +1157,9 @@ impl Tracker {
             format!("a role with {verbs} on {} (API group {group})", spec.resource.plural)
         };
         match role {
-            Role::Children | Role::Definitions => {
+            // Then they are only asked for from time to time.
+            Role::Definitions => {}
+            Role::Children => {
                 let message = format!(
                     "can't see {what}, so causes among them are not told: {verb} is forbidden",
                     verb = verb.as_str()
@@ -1050,8 +1167,8 @@ impl Tracker {
                 let remedy = remedy("list and watch");
                 self.tell(message, Some(remedy));
             }
-            Role::Selection if verb == Verb::Watch => {
-                // It may be listed: then it is, again and again.
+            Role::Targets | Role::Selection if verb == Verb::Watch => {
+                // They may be listed: then they are, again and again.
                 let mut spec = spec.clone();
                 let mut resource = (*spec.resource).clone();
                 resource.watch = false;
@@ -1060,10 +1177,10 @@ impl Tracker {
                     format!("watch is forbidden for {what}: listing them every few seconds instead");
                 let remedy = remedy("list and watch");
                 self.tell(message, Some(remedy));
-                let new = self.open(spec, Role::Selection, Vec::new());
+                let new = self.open(spec, role, names);
                 self.moved(number, new, synced);
             }
-            Role::Targets if verb != Verb::Get => {
+            Role::Targets if verb == Verb::List => {
                 let numbers: Vec<usize> = self.of_stream(number);
                 if spec.fields.is_none() && numbers.len() <= MOST_BY_NAME {
                     // Roles may name the objects: then each may be watched by its name.
@@ -1121,7 +1238,11 @@ impl Tracker {
     }
 
     fn of_stream(&self, number: usize) -> Vec<usize> {
-        let of_stream = self.targets.iter().enumerate().filter(|(_, target)| target.stream == Some(number));
+        let of_stream = self
+            .targets
+            .iter()
+            .enumerate()
+            .filter(|(_, target)| target.stream.is_some_and(|(own, _)| own == number));
         of_stream.map(|(number, _)| number).collect()
     }
 
@@ -1385,13 +1506,15 @@ pub async fn wait(
 /// What an object refers to, as ids.
 fn referred(record: &Record) -> Vec<ObjectId> {
     let refs = record.facts.iter().flat_map(|facts| &facts.refs);
-    refs.map(|r| {
-        let cluster =
-            matches!(&*r.kind, "PersistentVolume" | "StorageClass" | "IngressClass" | "GatewayClass");
-        let namespace = if cluster { "" } else { r.namespace.as_deref().unwrap_or(&record.id.namespace) };
-        ObjectId::new(&*r.group, &*r.kind, namespace, &*r.name)
-    })
-    .collect()
+    // The Pods of a Service are found by its selector.
+    refs.filter(|r| r.link != "lists")
+        .map(|r| {
+            let cluster =
+                matches!(&*r.kind, "PersistentVolume" | "StorageClass" | "IngressClass" | "GatewayClass");
+            let namespace = if cluster { "" } else { r.namespace.as_deref().unwrap_or(&record.id.namespace) };
+            ObjectId::new(&*r.group, &*r.kind, namespace, &*r.name)
+        })
+        .collect()
 }
 
 /// Whether so many objects among all of their kind are cheaper to watch one by one.

@@ -29,8 +29,11 @@ pub(crate) enum Fault {
 /// What is answered instead of asking the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refusals {
-    /// So many requests more get 429.
+    /// So many requests more get 429, and are asked to come back after so many seconds.
     pub(crate) too_many: usize,
+    pub(crate) retry_after: Option<u64>,
+    /// So many watches more are told that their revision is too old.
+    pub(crate) expired: usize,
     /// So many requests more get 401.
     pub(crate) unauthorized: usize,
     /// So many requests more don't get through.
@@ -85,13 +88,20 @@ impl Faults {
     ) -> Result<Response<UnsyncBoxBody<Bytes, std::io::Error>>, kube_client::Error> {
         let uri = request.uri().to_string();
         self.log.lock().unwrap().push(format!("{} {uri}", request.method()));
+        let mut begun = None;
+        let mut retry_after = None;
         let refused = {
             let mut refusals = self.refusals.lock().unwrap();
+            retry_after = refusals.retry_after;
             let take = |count: &mut usize| {
                 let some = *count > 0;
                 *count = count.saturating_sub(1);
                 some
             };
+            if uri.contains("watch=true") && refusals.expired > 0 {
+                refusals.expired -= 1;
+                begun = Some(Fault::Expire);
+            }
             let old = refusals.no_watch_list && uri.contains("sendInitialEvents=true");
             if take(&mut refusals.unreachable) {
                 let error = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
@@ -108,10 +118,11 @@ impl Faults {
             let code = status.as_u16();
             let body =
                 format!(r#"{{"kind":"Status","reason":"{reason}","message":"{reason}","code":{code}}}"#);
-            return Ok(Response::builder()
-                .status(status)
-                .body(boxed(Body::from(body.into_bytes())))
-                .unwrap());
+            let mut response = Response::builder().status(status);
+            if let Some(seconds) = retry_after.filter(|_| status == StatusCode::TOO_MANY_REQUESTS) {
+                response = response.header(http::header::RETRY_AFTER, seconds);
+            }
+            return Ok(response.body(boxed(Body::from(body.into_bytes()))).unwrap());
         }
         let response = inner.send(request).await?;
         if !uri.contains("watch=true") {
@@ -125,7 +136,7 @@ impl Faults {
             fault
         });
         Ok(response
-            .map(|body| Struck { body, changed: Some(changed), struck: None, told: false }.boxed_unsync()))
+            .map(|body| Struck { body, changed: Some(changed), struck: begun, told: false }.boxed_unsync()))
     }
 }
 

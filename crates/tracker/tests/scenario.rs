@@ -3,8 +3,11 @@
 //! Each scenario has a server of its own in the process. Time passes only when all is quiet, so an hour takes as long as a
 //! second, and always the same happens.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
@@ -14,46 +17,79 @@ use kube_client::Client;
 use serde_json::{Value, json};
 use settled_apiserver::Server;
 use settled_apiserver::auth::User;
-use settled_tracker::{Cluster, Event, For, Limits, Missing, Request, StartError, Target, Tracker, Wanted};
+use settled_tracker::{
+    ApplyOptions, Cluster, Event, For, Limits, Missing, Request, StartError, Target, Tracker, Wanted, apply,
+};
 
 use crate::faulty::{Fault, Faults};
 
 /// When all scenarios begin.
 const BEGINNING: &str = "2026-11-21T12:00:00Z";
 
+/// No scenario lasts longer, whatever is wrong.
+const LONGEST: Duration = Duration::from_secs(2 * 3600);
+/// Of changes that come at the same moment, so many are told.
+const MOST_AT_ONCE: usize = 8;
+
 #[test]
 fn scenarios() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let all: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let (next, told) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    // Their times are their own, so they don't wait for each other.
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some(path) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let name = path.file_name().unwrap().to_owned();
+                    // Which one it was, the panic of a step does not say.
+                    let played = std::panic::catch_unwind(|| play(path));
+                    told.lock().unwrap().insert(name, played.unwrap_or_else(|_| "it panicked".to_owned()));
+                }
+            });
+        }
+    });
+    let told = told.into_inner().unwrap();
     insta::glob!("scenarios/*.yaml", |path| {
-        // A scenario must not be able to hang the tests, whatever is wrong.
-        let told = play(path);
-        insta::assert_snapshot!(told);
+        insta::assert_snapshot!(told[path.file_name().unwrap()]);
     });
 }
 
 fn play(path: &Path) -> String {
     let text = std::fs::read(path).unwrap();
     let mut script = Vec::new();
-    settled_manifest::yaml_to_json(&text, &mut script).unwrap();
+    settled_manifest::yaml_to_json(&text, &mut script)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let script: Value = serde_json::from_slice(&script).unwrap();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(perform(&script))
+    let played = runtime.block_on(async { tokio::time::timeout(LONGEST, perform(&script)).await });
+    played.unwrap_or_else(|_| panic!("{} does not end", path.display()))
 }
 
 async fn perform(script: &Value) -> String {
-    let server = Server::in_memory().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let beginning: Timestamp = BEGINNING.parse().unwrap();
+    let clock = move || beginning + SignedDuration::try_from(begun.elapsed()).unwrap();
+    let mut config = settled_apiserver::Config::default();
+    config.clock = Some(Arc::new(clock));
+    let server = Server::start(config).await.unwrap();
     let faults = Faults::new();
     let user =
         script["as"].as_str().map_or_else(User::admin, |name| User::new(name, ["system:authenticated"]));
     let client = faults.client(server.client_as(&user));
-    let begun = tokio::time::Instant::now();
-    let beginning: Timestamp = BEGINNING.parse().unwrap();
-    let clock = move || beginning + SignedDuration::try_from(begun.elapsed()).unwrap();
-    let cluster = Cluster::with_clock(client, clock);
+    let mut cluster = Cluster::with_clock(client.clone(), clock);
+    if script["newCredentials"] == true {
+        cluster = cluster.with_reconnect(move || {
+            let client = client.clone();
+            Box::pin(async move { Some(client) })
+        });
+    }
     let admin = server.client();
     for step in list(&script["before"]) {
         act(&admin, &faults, step).await;
     }
+    let targets = targets(&admin, &cluster, script).await;
     let steps: Vec<Value> = list(&script["steps"]).cloned().collect();
     let stage = tokio::spawn({
         let faults = faults.clone();
@@ -69,17 +105,41 @@ async fn perform(script: &Value) -> String {
         tokio::time::sleep_until(begun + duration(start)).await;
     }
     let mut told = String::new();
-    match Tracker::start(cluster, request(script)).await {
+    match Tracker::start(cluster, request(script, targets)).await {
         Ok(mut tracker) => {
-            while let Some(event) = tracker.next().await {
-                tell(&mut told, begun.elapsed(), &event);
+            let enough = script.get("interrupt").map(|at| begun + duration(at));
+            let mut at_once = (Duration::MAX, 0);
+            loop {
+                let event = match enough.filter(|at| *at > tokio::time::Instant::now()) {
+                    Some(at) => match tokio::time::timeout_at(at, tracker.next()).await {
+                        Ok(event) => event,
+                        Err(_) => {
+                            tracker.interrupt();
+                            continue;
+                        }
+                    },
+                    None => tracker.next().await,
+                };
+                let Some(event) = event else { break };
+                let now = begun.elapsed();
+                if matches!(event, Event::Target(_)) {
+                    at_once = (now, if at_once.0 == now { at_once.1 + 1 } else { 1 });
+                    if at_once.1 > MOST_AT_ONCE {
+                        continue;
+                    }
+                }
+                if at_once.1 > MOST_AT_ONCE {
+                    writeln!(told, "         and {} more", at_once.1 - MOST_AT_ONCE).unwrap();
+                    at_once.1 = 0;
+                }
+                tell(&mut told, now, &event);
             }
             let log = faults.log();
             let lists = log.iter().filter(|line| is_list(line)).count();
             let watches = log.iter().filter(|line| line.contains("watch=true")).count();
-            if script["requests"] == true {
-                writeln!(told, "requests: {lists} lists, {watches} watches").unwrap();
-                for line in log {
+            if !script["requests"].is_null() {
+                writeln!(told, "requests: {lists} lists, {watches} watches, {} in all", log.len()).unwrap();
+                for line in log.iter().filter(|_| script["requests"] == true) {
                     writeln!(told, "  {line}").unwrap();
                 }
             }
@@ -89,7 +149,11 @@ async fn perform(script: &Value) -> String {
         }
         Err(StartError::Cluster(error)) => writeln!(told, "cluster: {error}").unwrap(),
     }
-    stage.abort();
+    if stage.is_finished() {
+        stage.await.unwrap();
+    } else {
+        stage.abort();
+    }
     told
 }
 
@@ -107,18 +171,40 @@ fn duration(value: &Value) -> Duration {
     duration.unsigned_abs()
 }
 
-/// What a scenario asks for.
-fn request(script: &Value) -> Request {
-    let targets = list(&script["targets"]).map(|target| match target {
-        Value::String(text) => match text.split_once('/') {
-            Some((kind, name)) => Target::object(kind, None, name),
-            None => match text.split_once(' ') {
-                Some((kind, labels)) => Target::select(kind).labels(labels),
-                None => Target::select(text),
+/// What a scenario waits for: `TYPE/NAME`, `TYPE LABELS`, a manifest; `applied` is an object as `kubectl apply -o yaml` prints it
+/// at the beginning, and `apply` is applied then.
+async fn targets(admin: &Client, cluster: &Cluster, script: &Value) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for target in list(&script["targets"]) {
+        let target = match target {
+            Value::String(text) => match text.split_once('/') {
+                Some((kind, name)) => Target::object(kind, None, name),
+                None => match text.split_once(' ') {
+                    Some((kind, labels)) => Target::select(kind).labels(labels),
+                    None => Target::select(text),
+                },
             },
-        },
-        manifest => Target::manifest(manifest.to_string().as_bytes()).unwrap(),
-    });
+            manifest => match manifest.get("applied") {
+                Some(applied) => {
+                    let printed = get(admin, &path_of(applied, true)).await;
+                    Target::manifest(printed.to_string().as_bytes()).unwrap()
+                }
+                None => Target::manifest(manifest.to_string().as_bytes()).unwrap(),
+            },
+        };
+        targets.push(target);
+    }
+    let manifests: Vec<Vec<u8>> = list(&script["apply"]).map(|m| m.to_string().into_bytes()).collect();
+    if !manifests.is_empty() {
+        let report = apply(cluster, manifests, &ApplyOptions::default(), |_| {}).await.unwrap();
+        assert_eq!(report.refused, 0);
+        targets.extend(report.targets);
+    }
+    targets
+}
+
+/// What a scenario asks for.
+fn request(script: &Value, targets: Vec<Target>) -> Request {
     let mut request = Request::new(targets);
     let until: Vec<&str> = list(&script["for"]).filter_map(Value::as_str).collect();
     request.until = For::parse_all(until).unwrap();
@@ -126,8 +212,12 @@ fn request(script: &Value) -> Request {
     limits.timeout = script.get("timeout").map_or(limits.timeout, |timeout| Some(duration(timeout)));
     limits.target_timeout = script.get("targetTimeout").map(duration);
     limits.stable = duration(&script["stable"]);
-    if script["failFast"] == false {
-        limits.fail_fast.clear();
+    match &script["failFast"] {
+        Value::Bool(false) => limits.fail_fast.clear(),
+        Value::Array(classes) => {
+            limits.fail_fast = classes.iter().map(|class| class.as_str().unwrap().parse().unwrap()).collect();
+        }
+        _ => {}
     }
     limits.missing = match script["missing"].as_str() {
         Some("wait") => Missing::Wait,
@@ -181,8 +271,8 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
             }
             "delete" => {
                 for object in either(with) {
-                    send(client, Method::DELETE, &path_of(object, true), "application/json", &json!({}))
-                        .await;
+                    let how = json!({ "gracePeriodSeconds": object.get("gracePeriodSeconds") });
+                    send(client, Method::DELETE, &path_of(object, true), "application/json", &how).await;
                 }
             }
             "many" => {
@@ -203,9 +293,13 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                 "expire" => Fault::Expire,
                 other => panic!("no fault {other}"),
             }),
+            // Steps are done in the order of their names; this is the last.
+            "then" => Box::pin(act(client, faults, with)).await,
             "refuse" => faults.refuse(|refusals| {
                 let count = |key: &str| usize::try_from(with[key].as_u64().unwrap_or(0)).unwrap();
                 refusals.too_many = count("tooMany");
+                refusals.retry_after = with["retryAfter"].as_u64();
+                refusals.expired = count("expired");
                 refusals.unauthorized = count("unauthorized");
                 refusals.unreachable = count("unreachable");
                 refusals.no_watch_list = with["noWatchList"] == true;
@@ -219,9 +313,13 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
 async fn reference(client: &Client, owner: &Value) -> Value {
     let path =
         path_of(&json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": owner}), true);
-    let request = http::Request::builder().uri(&path).body(Vec::new()).unwrap();
-    let found: Value = client.request(request).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+    let found = get(client, &path).await;
     json!({"apiVersion": found["apiVersion"], "kind": owner["kind"], "name": owner["name"], "uid": found["metadata"]["uid"], "controller": true})
+}
+
+async fn get(client: &Client, path: &str) -> Value {
+    let request = http::Request::builder().uri(path).body(Vec::new()).unwrap();
+    client.request(request).await.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// One object, or a list of them.
@@ -250,7 +348,7 @@ fn path_of(object: &Value, named: bool) -> String {
     let version = object["apiVersion"].as_str().unwrap_or("v1");
     let kind = object["kind"].as_str().unwrap();
     let plural = match kind {
-        "StorageClass" | "Ingress" | "IngressClass" => format!("{}es", kind.to_lowercase()),
+        "StorageClass" | "Ingress" | "IngressClass" | "PriorityClass" => format!("{}es", kind.to_lowercase()),
         "NetworkPolicy" => "networkpolicies".to_owned(),
         kind => format!("{}s", kind.to_lowercase()),
     };
@@ -261,12 +359,13 @@ fn path_of(object: &Value, named: bool) -> String {
         "PersistentVolume",
         "StorageClass",
         "CustomResourceDefinition",
+        "PriorityClass",
         "ClusterRole",
         "ClusterRoleBinding",
         "IngressClass",
     ];
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-    let mut path = match OF_CLUSTER.contains(&kind) {
+    let mut path = match OF_CLUSTER.contains(&kind) || namespace.is_empty() {
         true => format!("{root}/{plural}"),
         false => format!("{root}/namespaces/{namespace}/{plural}"),
     };

@@ -279,7 +279,7 @@ async fn report(core: &Core, name: &str, left: &Left) -> Result<(), ApiError> {
     change(core, name, Part::Status, &|old| {
         let mut new = old.clone();
         if is_terminating(old) {
-            set_conditions(&mut new, left, jiff::Timestamp::now());
+            set_conditions(&mut new, left, core.now());
         }
         Ok(new)
     })
