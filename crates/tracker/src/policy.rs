@@ -483,7 +483,7 @@ impl Policy {
             Missing::Done => self.met(target, now, Note::Text("it does not exist".to_owned())),
             Missing::Fail => Standing::failed("it does not exist"),
             Missing::Auto if was_there && !self.limits.fail_fast.is_empty() => {
-                let at = since + self.limits.deleted_grace;
+                let at = since.saturating_add(self.limits.deleted_grace);
                 let when = if target.seen.is_some() { "during the wait" } else { "after it was applied" };
                 if now.elapsed >= at {
                     let unseen = match last.and_then(ttl) {
@@ -498,13 +498,13 @@ impl Policy {
             Missing::Auto | Missing::Wait if was_there => {
                 Standing::waiting("it was deleted; waiting for it to come back")
             }
-            Missing::Auto | Missing::Wait => Standing::waiting("it does not exist yet"),
+            Missing::Auto | Missing::Wait => Standing::new(State::Waiting, Note::None, None),
         }
     }
 
     fn met(&self, target: &mut Target, now: Moment, note: Note) -> Standing {
         let since = *target.met_since.get_or_insert(now.elapsed);
-        let stable = since + self.limits.stable;
+        let stable = since.saturating_add(self.limits.stable);
         if now.elapsed >= stable {
             return Standing::new(State::Done, note, None);
         }
@@ -541,7 +541,8 @@ impl Policy {
             };
         }
         if untouched(target.floor.as_ref(), record) {
-            let at = *target.untouched_since.get_or_insert(now.elapsed) + self.limits.untouched_grace;
+            let at =
+                target.untouched_since.get_or_insert(now.elapsed).saturating_add(self.limits.untouched_grace);
             if now.elapsed < at {
                 target.met_since = None;
                 let note = format!(
@@ -634,7 +635,7 @@ impl Policy {
                 Standing::waiting("it says nothing yet; other objects of its kind do")
             }
             Evidence::Unknown | Evidence::NobodyReports => {
-                let at = since + self.limits.silent_grace;
+                let at = since.saturating_add(self.limits.silent_grace);
                 if now.elapsed >= at && evidence == Evidence::NobodyReports {
                     let note = format!(
                         "no object of its kind says anything, and it did not within {}",

@@ -208,7 +208,10 @@ struct Stream {
     role: Role,
     /// Which objects it is there for, where it may have to be asked one by one.
     names: Vec<Box<str>>,
+    /// What it has told is the state: not while it begins anew.
     synced: bool,
+    /// It was so once.
+    seen: bool,
     epoch: u32,
     down: Option<(Instant, RequestError)>,
     told_down: bool,
@@ -500,6 +503,7 @@ impl Tracker {
             role,
             names,
             synced: false,
+            seen: false,
             epoch: 0,
             down: None,
             told_down: false,
@@ -590,8 +594,11 @@ impl Tracker {
 
     /// When something is to be done although nothing happens.
     fn wake(&self) -> Option<Instant> {
-        let policy =
-            self.policy.wake().filter(|_| self.phase == Phase::Following).map(|wake| self.started + wake);
+        let policy = self
+            .policy
+            .wake()
+            .filter(|_| self.phase == Phase::Following)
+            .and_then(|wake| self.started.checked_add(wake));
         let looking = match &self.phase {
             Phase::Looking(_, until) => Some(*until),
             _ => None,
@@ -599,7 +606,7 @@ impl Tracker {
         let kinds = self.rediscover.map(|(at, _)| at);
         let down = self.streams.iter().filter(|stream| !stream.ended).filter_map(|stream| {
             let (since, _) = stream.down.as_ref()?;
-            match (stream.synced, stream.told_down) {
+            match (stream.seen, stream.told_down) {
                 (false, _) => Some(*since + UNREACHABLE_AFTER),
                 (true, false) => Some(*since + TELL_AFTER),
                 (true, true) => None,
@@ -648,7 +655,10 @@ impl Tracker {
         let Some(stream) = self.streams.get_mut(number) else { return };
         let id = u32::try_from(number).unwrap_or(u32::MAX);
         match update {
-            Update::Restart => stream.epoch += 1,
+            Update::Restart => {
+                stream.epoch += 1;
+                stream.synced = false;
+            }
             Update::Put(record) => {
                 let (epoch, role) = (stream.epoch, stream.role);
                 if role == Role::Definitions {
@@ -688,6 +698,7 @@ impl Tracker {
             Update::Gone(gone, last) => self.lost(number, &gone, last),
             Update::Synced => {
                 stream.synced = true;
+                stream.seen = true;
                 stream.down = None;
                 self.told_whole(number);
             }
@@ -907,7 +918,8 @@ impl Tracker {
     fn synced(&self) -> bool {
         let targets =
             |stream: &&Stream| matches!(stream.role, Role::Targets | Role::Selection) && !stream.ended;
-        self.streams.iter().filter(targets).all(|stream| stream.synced)
+        // What a stream told that is interrupted may not be so any more.
+        self.streams.iter().filter(targets).all(|stream| stream.synced && stream.down.is_none())
     }
 
     fn selections_synced(&self) -> bool {
@@ -1209,6 +1221,7 @@ impl Tracker {
                     role,
                     names,
                     synced: false,
+                    seen: false,
                     epoch: 0,
                     down: None,
                     told_down: false,
@@ -1254,6 +1267,7 @@ impl Tracker {
         if let Some(stream) = self.streams.get_mut(to) {
             // What was seen stays seen.
             stream.synced = synced;
+            stream.seen = synced;
         }
     }
 
@@ -1263,9 +1277,9 @@ impl Tracker {
         let mut told = Vec::new();
         for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
             let Some((since, error)) = &stream.down else { continue };
-            if !stream.synced && stream.role != Role::Children && since.elapsed() >= UNREACHABLE_AFTER {
+            if !stream.seen && stream.role != Role::Children && since.elapsed() >= UNREACHABLE_AFTER {
                 dead = Some(format!("can't see {}: {error}", stream.spec.describe()));
-            } else if stream.synced && !stream.told_down && since.elapsed() >= TELL_AFTER {
+            } else if stream.seen && !stream.told_down && since.elapsed() >= TELL_AFTER {
                 stream.told_down = true;
                 told.push(format!(
                     "the watch of {} is interrupted ({error}); trying again",
