@@ -1,5 +1,6 @@
 //! Applies manifests by server-side apply, in an order that works, and knows afterwards what to wait for.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -160,6 +161,7 @@ pub async fn apply(
         }
     }
     let ids: Vec<ObjectId> = manifests.iter().map(|manifest| manifest.id.clone()).collect();
+    let mut unchanged = HashSet::new();
     for wave in waves(&ids) {
         let of_wave: Vec<&Manifest> = wave.objects.iter().filter_map(|index| manifests.get(*index)).collect();
         // One kind after another; within a kind, several at once.
@@ -171,6 +173,9 @@ pub async fn apply(
                 let object = manifest.id.clone();
                 match answer {
                     Ok((result, target)) => {
+                        if result == Applied::Unchanged {
+                            unchanged.insert(object.clone());
+                        }
                         report.targets.push(target);
                         each(ApplyEvent::Applied { object, result });
                     }
@@ -184,7 +189,12 @@ pub async fn apply(
         let awaited: Vec<ObjectId> =
             wave.awaited.iter().filter_map(|index| ids.get(*index).cloned()).collect();
         if !awaited.is_empty() && !options.dry_run {
-            each(ApplyEvent::Awaiting { objects: awaited.clone() });
+            // What was there before is there; it is looked at all the same.
+            let objects: Vec<ObjectId> =
+                awaited.iter().filter(|id| !unchanged.contains(id)).cloned().collect();
+            if !objects.is_empty() {
+                each(ApplyEvent::Awaiting { objects });
+            }
             if let Some(report) = await_objects(cluster, &awaited).await {
                 each(ApplyEvent::NotAwaited(Box::new(report)));
             }

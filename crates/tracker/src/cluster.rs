@@ -97,6 +97,8 @@ pub struct Cluster {
 }
 
 struct Inner {
+    /// Host and port, for messages.
+    server: Option<String>,
     client: Mutex<Client>,
     clock: Option<Box<Clock>>,
     reconnect: Option<Box<Reconnect>>,
@@ -181,6 +183,7 @@ impl Cluster {
 
     pub(crate) fn with(client: Client, reconnect: Option<Box<Reconnect>>, clock: Option<Box<Clock>>) -> Self {
         let inner = Inner {
+            server: None,
             client: Mutex::new(client),
             clock,
             reconnect,
@@ -190,6 +193,14 @@ impl Cluster {
             watch_list: AtomicBool::new(true),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The same with the server's host and port, for messages; before there are copies of it.
+    pub(crate) fn named(mut self, server: Option<String>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.server = server;
+        }
+        self
     }
 
     /// The client that requests go through.
@@ -276,7 +287,11 @@ impl Cluster {
                     ANSWER_WITHIN.as_secs()
                 )));
             }
-            Ok(Err(error)) => return Err(RequestError::Transport(innermost(&error))),
+            Ok(Err(error)) => {
+                let server =
+                    self.inner.server.as_ref().map_or_else(String::new, |server| format!("{server}: "));
+                return Err(RequestError::Transport(format!("{server}{}", innermost(&error))));
+            }
             Ok(Ok(answer)) => answer,
         };
         self.notice_clock(answer.headers().get(http::header::DATE));

@@ -65,7 +65,11 @@ impl Access {
                 Config::from_custom_kubeconfig(file, &options).await.map_err(|error| wrong(&error))?
             }
             None if asked => Config::from_kubeconfig(&options).await.map_err(|error| wrong(&error))?,
-            None => Config::infer().await.map_err(|error| wrong(&error))?,
+            None => Config::infer().await.map_err(|error| {
+                // Both were tried; who has no kubeconfig rarely means to be in a cluster.
+                let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), innermost);
+                ConnectError::Config(format!("{why}, and this is no Pod of a cluster"))
+            })?,
         };
         if let Some(server) = &self.server {
             config.cluster_url = server
@@ -86,14 +90,16 @@ impl Access {
     /// # Errors
     /// There is no configuration, or it can't be used.
     pub async fn connect(&self) -> Result<Cluster, ConnectError> {
-        let client = client(&self.config().await?)?;
+        let config = self.config().await?;
+        let server = config.cluster_url.authority().map(ToString::to_string);
+        let client = client(&config)?;
         let again = self.clone();
         let reconnect = move || {
             let again = again.clone();
             let anew = async move { client_of(&again).await };
             Box::pin(anew) as futures::future::BoxFuture<'static, Option<Client>>
         };
-        Ok(Cluster::with(client, Some(Box::new(reconnect)), None))
+        Ok(Cluster::with(client, Some(Box::new(reconnect)), None).named(server))
     }
 }
 
