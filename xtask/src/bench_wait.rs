@@ -471,11 +471,14 @@ impl Bench {
         let mut set: Value = serde_json::from_slice(&object(Waited::Deployments, name, None, 0))?;
         set["kind"] = json!("ReplicaSet");
         set["metadata"]["ownerReferences"] = owner;
+        let labels = set["spec"]["template"]["metadata"]["labels"].clone();
+        set["metadata"]["labels"] = labels.clone();
         let sets = format!("/apis/apps/v1/namespaces/{}/replicasets", started.namespace);
         self.create(&sets, vec![set.to_string().into()])?;
         let owner = owned("apps/v1", "ReplicaSet", &uid(format!("{sets}/{name}"))?);
         let mut pod: Value = serde_json::from_slice(&object(Waited::Pods, name, None, 0))?;
         pod["metadata"]["ownerReferences"] = owner;
+        pod["metadata"]["labels"] = labels;
         let pods = Waited::Pods.path(&started.namespace);
         self.create(&pods, vec![pod.to_string().into()])?;
         let waiting = json!({
