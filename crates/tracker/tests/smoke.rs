@@ -42,6 +42,7 @@ async fn a_pod_becomes_ready() {
         told.push(serde_json::to_string(&event).unwrap());
     }
     later.await.unwrap();
-    println!("{}", told.join("\n"));
-    println!("{:?}", tracker.cluster().traffic());
+    assert!(told.join("").contains("PodPending"), "{told:?}");
+    let watches = tracker.cluster().traffic().requests;
+    assert!(!watches.iter().any(|(verb, _)| *verb == "list"), "{watches:?}");
 }
