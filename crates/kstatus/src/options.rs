@@ -37,6 +37,9 @@ pub struct Options {
     /// How long a Pod may be unschedulable before that is a failure, counted from the transition of its
     /// `PodScheduled` condition (profile `settled` only; upstream counts 15 s from the creation).
     pub schedule_grace: SignedDuration,
+    /// Whether messages say for how long something is so (profile `settled` only). Turn it off to keep a verdict: the age in it
+    /// would not go on.
+    pub ages: bool,
 }
 
 impl Options {
@@ -49,6 +52,7 @@ impl Options {
             assume_current: false,
             require_address: true,
             schedule_grace: SignedDuration::from_secs(15),
+            ages: true,
         }
     }
 }

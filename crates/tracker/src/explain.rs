@@ -112,7 +112,7 @@ fn counts(graph: &Graph, parent: &Record, child: &Record) -> bool {
 
 /// A Pod that has ended is made anew by whatever generated it, which counts how often.
 fn will_be_replaced(child: &Record) -> bool {
-    child.id.is("", "Pod") && child.facts.as_ref().is_some_and(|facts| facts.ended)
+    child.id.is("", "Pod") && child.facts.as_ref().is_some_and(|facts| facts.end == Some(false))
 }
 
 /// What an object's state may come from: what it owns and what it refers to.
@@ -131,7 +131,9 @@ fn below<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static str, &'g Rec
         graph.iter().filter(|other| other.id.namespace == holder.id.name && other.deleted.is_some())
     });
     let left = left.map(|other| ("holds", other));
-    let mut all: Vec<_> = owned.chain(referred).chain(left).collect();
+    let claim = Some(record).filter(|record| waits_for_consumer(graph, record));
+    let users = claim.into_iter().flat_map(|claim| consumers(graph, claim)).map(|pod| ("is used by", pod));
+    let mut all: Vec<_> = owned.chain(referred).chain(left).chain(users).collect();
     all.sort_by(|(_, a), (_, b)| (&a.id.kind, &a.id.name).cmp(&(&b.id.kind, &b.id.name)));
     all.dedup_by(|(_, a), (_, b)| a.id == b.id);
     all
@@ -156,6 +158,8 @@ fn walk<'g>(graph: &'g Graph, way: Way<'g>, seen: &mut BTreeSet<&'g ObjectId>, w
         for (link, child) in below(graph, record) {
             let matters = match link {
                 "owns" => counts(graph, record, child),
+                // The claim waits for the Pod, not the Pod for the claim.
+                "claims" => !waits_for_consumer(graph, child),
                 _ => true,
             };
             if !matters || settled(graph, child) || !seen.insert(&child.id) {
@@ -280,6 +284,12 @@ fn advice(graph: &Graph, way: &Way<'_>) -> Vec<String> {
         }
         Some(FailureClass::Configuration) => next.push(describe()),
         Some(FailureClass::Quota) => next.push(format!("kubectl describe quota{namespace}")),
+        Some(FailureClass::Scheduling) if verdict.reason == "SchedulingGated" => {
+            next.push(
+                "whoever has set the scheduling gate has to remove it: check that its controller runs"
+                    .to_owned(),
+            );
+        }
         Some(FailureClass::Scheduling) => {
             next.push(format!("kubectl get nodes; compare what they have with requests, selectors and tolerations of {owner}"));
         }

@@ -24,8 +24,8 @@ pub struct Facts {
     pub times: Option<u64>,
     /// A word that only this kind has: a StorageClass' binding mode, a Job's seconds until it is deleted, a Pod's node.
     pub word: Option<Box<str>>,
-    /// Whether it has ended for good: a Pod in the phase Failed.
-    pub ended: bool,
+    /// If it has ended for good: whether well. A Job or a Pod tells it, also while it is being deleted.
+    pub end: Option<bool>,
     /// `metadata.finalizers`, and a namespace's own.
     pub finalizers: Vec<Box<str>>,
 }
@@ -87,6 +87,15 @@ const KINDS: &[(&str, &str, Reader)] = &[
         f.word =
             at(o, &["spec", "ttlSecondsAfterFinished"]).and_then(Node::as_int).map(|s| s.to_string().into());
         f.selector = texts(o, &["spec", "selector", "matchLabels"]);
+        let says = |type_: &str| {
+            let of_type = |c: &Node<'_>| c.get("type").is_some_and(|t| t.is(type_));
+            list(o, &["status", "conditions"]).find(of_type).and_then(|c| Some(c.get("status")?.is("True")))
+        };
+        f.end = match (says("Complete"), says("Failed")) {
+            (Some(true), _) => Some(true),
+            (_, Some(true)) => Some(false),
+            _ => None,
+        };
     }),
     ("autoscaling", "HorizontalPodAutoscaler", |o, _, f| {
         if let Some(target) = at(o, &["spec", "scaleTargetRef"]) {
@@ -157,11 +166,15 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
         // A DaemonSet's Pods have both; their owner tells the generation of its template only.
         label("pod-template-generation").or_else(|| label("controller-revision-hash"))
     });
+    facts.end = match at(object, &["status", "phase"]) {
+        Some(phase) if phase.is("Succeeded") => Some(true),
+        Some(phase) if phase.is("Failed") => Some(false),
+        _ => None,
+    };
     if status == Status::Current {
         return;
     }
     facts.labels = texts(object, &["metadata", "labels"]);
-    facts.ended = at(object, &["status", "phase"]).is_some_and(|phase| phase.is("Failed"));
     facts.word = word(object, &["spec", "nodeName"]);
     for volume in list(object, &["spec", "volumes"]) {
         let claim =

@@ -328,6 +328,15 @@ impl Policy {
         }
     }
 
+    /// The same, as far as it does not change with time.
+    #[must_use]
+    pub fn remark(&self, number: usize) -> Option<&str> {
+        match &self.targets.get(number)?.note {
+            Note::Text(text) => Some(text),
+            Note::None | Note::Stable { .. } | Note::FailsAt { .. } => None,
+        }
+    }
+
     /// Looks at a target. Says whether its state is another than before.
     pub fn observe(&mut self, number: usize, sight: Sight<'_>, now: Moment) -> bool {
         let Some(mut target) = self.targets.get_mut(number).map(std::mem::take) else { return false };
@@ -464,17 +473,8 @@ impl Policy {
         if unmet.is_none() && !met.is_empty() {
             return self.met(target, now, Note::None);
         }
-        // What has an end and reached it was done, whoever cleaned up after it.
-        if let Some(last) = last.filter(|last| ended(last)) {
-            if last.met.get(target.passed).is_some_and(Met::is_met) {
-                return self.met(target, now, Note::Text("it was done when it was deleted".to_owned()));
-            }
-            let patient = last.verdict.failure.is_some_and(|f| !self.limits.fail_fast.contains(&f.class));
-            let note = match last.verdict.status {
-                Status::Failed => format!("it had failed when it was deleted: {}", last.verdict.message),
-                _ => format!("it had ended ({}) when it was deleted", last.verdict.reason),
-            };
-            return Standing { patient, ..Standing::failed(note) };
+        if let Some(standing) = last.and_then(|last| self.over(target, last, now)) {
+            return standing;
         }
         target.met_since = None;
         let since = *target.absent_since.get_or_insert(now.elapsed);
@@ -500,6 +500,26 @@ impl Policy {
             }
             Missing::Auto | Missing::Wait => Standing::new(State::Waiting, Note::None, None),
         }
+    }
+
+    /// What has an end and reached it before it was deleted: it was done, or had failed, whoever cleans up after it.
+    fn over(&self, target: &mut Target, last: &Record, now: Moment) -> Option<Standing> {
+        let well = ended(last)?;
+        let met = match self.until.get(target.passed) {
+            Some(For::Ready | For::Current) => well,
+            Some(For::Failed) => !well,
+            _ => last.met.get(target.passed).is_some_and(Met::is_met),
+        };
+        if met {
+            return Some(self.met(target, now, Note::Text("it was done when it was deleted".to_owned())));
+        }
+        let patient = !self.limits.fail_fast.contains(&FailureClass::Job);
+        let note = if well {
+            "it had ended well when it was deleted, which is not what is waited for"
+        } else {
+            "it had failed when it was deleted"
+        };
+        Some(Standing { patient, ..Standing::failed(note) })
     }
 
     fn met(&self, target: &mut Target, now: Moment, note: Note) -> Standing {
@@ -598,6 +618,12 @@ impl Policy {
             remember(target, &[], now);
             return self.met(target, now, Note::None);
         };
+        if record.deleted.is_some()
+            && !deleting
+            && let Some(standing) = self.over(target, record, now)
+        {
+            return standing;
+        }
         if ready && let Some(excuse) = excuse {
             return self.met(target, now, Note::Text(excuse.to_owned()));
         }
@@ -735,15 +761,9 @@ fn remember(target: &mut Target, present: &[Trouble], now: Moment) {
 }
 
 /// Whether something that has an end has reached it: well, or not.
-pub(crate) fn ended(record: &Record) -> bool {
-    match record.verdict.status {
-        Status::Current => {
-            let (job, pod) = (record.id.is("batch", "Job"), record.id.is("", "Pod"));
-            job && record.verdict.reason == "Complete" || pod && record.verdict.reason == "Succeeded"
-        }
-        Status::Failed => record.id.is("batch", "Job"),
-        _ => false,
-    }
+pub(crate) fn ended(record: &Record) -> Option<bool> {
+    // A Pod that has failed may be made anew under its name, a Job never is.
+    record.facts.as_ref()?.end.filter(|well| *well || record.id.is("batch", "Job"))
 }
 
 /// After how many seconds a Job is deleted when it has ended, if at all.

@@ -62,6 +62,8 @@ impl Judge {
         options.require_address = self.require_address;
         // How long a node may be looked for is the wait's to say, not the verdict's.
         options.schedule_grace = jiff::SignedDuration::MAX;
+        // The verdict is kept, and told much later.
+        options.ages = false;
         options
     }
 

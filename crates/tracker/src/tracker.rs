@@ -197,9 +197,20 @@ struct Followed {
     /// How it was when it was deleted.
     last: Option<Box<Record>>,
     /// What was told of it last.
-    told: Option<(State, Status, String, String, Option<FailureClass>)>,
+    told: Option<Told>,
     /// Of which life of it all was watched that belongs to it.
     looked: Option<Box<str>>,
+}
+
+/// What was told of a target.
+#[derive(Debug, PartialEq)]
+struct Told {
+    state: State,
+    status: Status,
+    reason: String,
+    message: String,
+    trouble: Option<FailureClass>,
+    note: String,
 }
 
 #[derive(Debug)]
@@ -215,6 +226,8 @@ struct Stream {
     epoch: u32,
     down: Option<(Instant, RequestError)>,
     told_down: bool,
+    /// What to tell once it turns out that it works: it stands in for another one that was forbidden.
+    substitute: Option<Notice>,
     ended: bool,
     task: AbortHandle,
 }
@@ -507,6 +520,7 @@ impl Tracker {
             epoch: 0,
             down: None,
             told_down: false,
+            substitute: None,
             ended: false,
             task,
         };
@@ -626,6 +640,11 @@ impl Tracker {
             self.discover();
         }
         self.check_connections();
+        if self.phase == Phase::Over {
+            // Nothing comes after the end.
+            self.dirty.clear();
+            return;
+        }
         self.dirty.extend(self.policy.due(now));
         if self.policy.is_open() && self.selections_synced() {
             self.policy.close();
@@ -700,6 +719,9 @@ impl Tracker {
                 stream.synced = true;
                 stream.seen = true;
                 stream.down = None;
+                if let Some(Notice { message, remedy }) = stream.substitute.take() {
+                    self.tell(message, remedy);
+                }
                 self.told_whole(number);
             }
             Update::Up => {
@@ -810,7 +832,7 @@ impl Tracker {
         let Some(number) = self.index.get(gone).copied() else { return };
         let Some(target) = self.targets.get_mut(number) else { return };
         let last = last.or_else(|| known.map(Box::new));
-        let has_ended = last.as_deref().is_some_and(ended);
+        let has_ended = last.as_deref().and_then(ended).is_some();
         if target.selected && !has_ended && !self.judge.until().iter().any(For::waits_for_absence) {
             // It is no longer selected, so nobody waits for it. What has an end and reached it counts all the same.
             self.index.remove(gone);
@@ -885,7 +907,9 @@ impl Tracker {
         let state = self.policy.state(number)?;
         let target = self.targets.get(number)?;
         let verdict = self.verdict(target);
-        let told = (state, verdict.status, verdict.reason.to_string(), verdict.message.to_string(), trouble);
+        let note = self.policy.remark(number).unwrap_or_default().to_owned();
+        let (reason, message) = (verdict.reason.to_string(), verdict.message.to_string());
+        let told = Told { state, status: verdict.status, reason, message, trouble, note };
         if target.told.as_ref() == Some(&told) {
             return None;
         }
@@ -1187,9 +1211,11 @@ impl Tracker {
                 spec.resource = Arc::new(resource);
                 let message =
                     format!("watch is forbidden for {what}: listing them every few seconds instead");
-                let remedy = remedy("list and watch");
-                self.tell(message, Some(remedy));
+                let notice = Notice { message, remedy: Some(remedy("list and watch")) };
                 let new = self.open(spec, role, names);
+                if let Some(stream) = self.streams.get_mut(new) {
+                    stream.substitute = Some(notice);
+                }
                 self.moved(number, new, synced);
             }
             Role::Targets if verb == Verb::List => {
@@ -1203,8 +1229,7 @@ impl Tracker {
                     "{} is forbidden for {what}: asking for each object every few seconds instead",
                     verb.as_str()
                 );
-                let remedy = remedy("get, list and watch");
-                self.tell(message, Some(remedy));
+                let substitute = Some(Notice { message, remedy: Some(remedy("get, list and watch")) });
                 let new = self.streams.len();
                 let id = u32::try_from(new).unwrap_or(u32::MAX);
                 let task = poll(
@@ -1225,6 +1250,7 @@ impl Tracker {
                     epoch: 0,
                     down: None,
                     told_down: false,
+                    substitute,
                     ended: false,
                     task,
                 });

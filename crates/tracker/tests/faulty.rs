@@ -38,6 +38,8 @@ pub(crate) struct Refusals {
     pub(crate) unauthorized: usize,
     /// So many requests more don't get through.
     pub(crate) unreachable: usize,
+    /// No watch gets through.
+    pub(crate) watches_unreachable: bool,
     /// The server is one that can't begin a watch with the state.
     pub(crate) no_watch_list: bool,
 }
@@ -89,10 +91,9 @@ impl Faults {
         let uri = request.uri().to_string();
         self.log.lock().unwrap().push(format!("{} {uri}", request.method()));
         let mut begun = None;
-        let mut retry_after = None;
+        let retry_after = self.refusals.lock().unwrap().retry_after;
         let refused = {
             let mut refusals = self.refusals.lock().unwrap();
-            retry_after = refusals.retry_after;
             let take = |count: &mut usize| {
                 let some = *count > 0;
                 *count = count.saturating_sub(1);
@@ -103,7 +104,8 @@ impl Faults {
                 begun = Some(Fault::Expire);
             }
             let old = refusals.no_watch_list && uri.contains("sendInitialEvents=true");
-            if take(&mut refusals.unreachable) {
+            let blocked = refusals.watches_unreachable && uri.contains("watch=true");
+            if blocked || take(&mut refusals.unreachable) {
                 let error = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
                 return Err(kube_client::Error::Service(error.into()));
             } else if take(&mut refusals.unauthorized) {
@@ -132,8 +134,7 @@ impl Faults {
         seen.mark_unchanged();
         let changed = Box::pin(async move {
             let _open = seen.changed().await;
-            let fault = seen.borrow().1;
-            fault
+            seen.borrow().1
         });
         Ok(response
             .map(|body| Struck { body, changed: Some(changed), struck: begun, told: false }.boxed_unsync()))

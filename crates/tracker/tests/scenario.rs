@@ -158,7 +158,10 @@ async fn perform(script: &Value) -> String {
 }
 
 fn is_list(line: &str) -> bool {
-    line.starts_with("GET ") && !line.contains("watch=true") && line.contains("limit=")
+    line.starts_with("GET ")
+        && !line.contains("watch=true")
+        && line.contains("limit=")
+        && !line.contains("/events?")
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -196,7 +199,10 @@ async fn targets(admin: &Client, cluster: &Cluster, script: &Value) -> Vec<Targe
     }
     let manifests: Vec<Vec<u8>> = list(&script["apply"]).map(|m| m.to_string().into_bytes()).collect();
     if !manifests.is_empty() {
-        let report = apply(cluster, manifests, &ApplyOptions::default(), |_| {}).await.unwrap();
+        let report =
+            apply(cluster, manifests, &ApplyOptions { force: true, ..ApplyOptions::default() }, |_| {})
+                .await
+                .unwrap();
         assert_eq!(report.refused, 0);
         targets.extend(report.targets);
     }
@@ -245,6 +251,11 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                     let mut object = object.clone();
                     if let Some(owner) = object.as_object_mut().unwrap().remove("owner") {
                         object["metadata"]["ownerReferences"] = json!([reference(client, &owner).await]);
+                    }
+                    if let Some(about) = object.as_object_mut().unwrap().remove("about") {
+                        let mut about = reference(client, &about).await;
+                        about["namespace"] = json!("default");
+                        object["involvedObject"] = about;
                     }
                     send(client, Method::POST, &path, "application/json", &object).await;
                     if let Some(status) = object.get("status") {
@@ -302,6 +313,7 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                 refusals.expired = count("expired");
                 refusals.unauthorized = count("unauthorized");
                 refusals.unreachable = count("unreachable");
+                refusals.watches_unreachable = with["watchesUnreachable"] == true;
                 refusals.no_watch_list = with["noWatchList"] == true;
             }),
             other => panic!("no step {other}"),
@@ -309,12 +321,12 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
     }
 }
 
-/// What an object that belongs to another says of it; which other, a scenario says by apiVersion, kind and name.
+/// What an object that belongs to another (`owner`), or an Event (`about`), says of it; which other, a scenario says by apiVersion, kind and name.
 async fn reference(client: &Client, owner: &Value) -> Value {
     let path =
         path_of(&json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": owner}), true);
     let found = get(client, &path).await;
-    json!({"apiVersion": found["apiVersion"], "kind": owner["kind"], "name": owner["name"], "uid": found["metadata"]["uid"], "controller": true})
+    json!({"apiVersion": found["apiVersion"], "kind": owner["kind"], "name": owner["name"], "uid": found["metadata"]["uid"]})
 }
 
 async fn get(client: &Client, path: &str) -> Value {
@@ -395,6 +407,9 @@ fn tell(told: &mut String, at: Duration, event: &Event) {
                 verdict.reason
             )
             .unwrap();
+            if let Some(cause) = target.causes.first().and_then(|cause| cause.chain.get(1..)?.last()) {
+                write!(told, " <- {} {}", cause.object, cause.reason).unwrap();
+            }
             writeln!(told, "{}", note.map_or_else(String::new, |note| format!(" ({note})"))).unwrap();
         }
         Event::Notice(notice) => {

@@ -26,6 +26,7 @@ pub(super) fn deletion(context: &Context<'_, '_>, group: &[u8], kind: &[u8]) -> 
     if elapsed.is_none() {
         context.note(".metadata.deletionTimestamp", text!("`{time}` is no RFC 3339 time"));
     }
+    let elapsed = elapsed.filter(|_| context.options.ages);
     let is_namespace = group.is_empty() && kind == b"Namespace";
     if is_namespace && let Some(verdict) = namespace(context, elapsed) {
         return Some(verdict);
