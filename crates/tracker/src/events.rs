@@ -168,6 +168,10 @@ pub(crate) async fn gather(cluster: Cluster, causes: &mut [(Explanation, Vec<Tal
                 cause.events.extend(events.iter().cloned());
             }
         }
+        // The last step may be one of them.
+        if let Some(last) = cause.chain.last().filter(|step| step.object.is("", "Event")) {
+            cause.events.retain(|event| event.message != last.message);
+        }
         // Warnings tell why; what went well is told only where nothing else is known.
         let known = cause.chain.last().is_some_and(|step| step.class.is_some());
         if known || cause.events.iter().any(|event| event.type_ == "Warning") {

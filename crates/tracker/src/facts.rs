@@ -319,3 +319,106 @@ fn texts(node: Node<'_>, path: &[&str]) -> BTreeMap<Box<str>, Box<str>> {
 fn annotation(object: Node<'_>, key: &str) -> Option<Box<str>> {
     word(object, &["metadata", "annotations", key])
 }
+
+#[cfg(test)]
+mod tests {
+    use kstatus::Object;
+
+    use super::*;
+
+    /// What an object refers to, in one line.
+    fn refers(json: &str) -> String {
+        let object = Object::parse(json.as_bytes()).unwrap();
+        let (group, kind) = object.type_names();
+        let facts = read(&group, &kind, object.root(), Status::InProgress).unwrap_or_default();
+        let one = |r: &Ref| {
+            let group = if r.group.is_empty() { String::new() } else { format!(".{}", r.group) };
+            let namespace = r.namespace.as_ref().map_or_else(String::new, |n| format!(" in {n}"));
+            format!("{} {}{group}/{}{namespace}", r.link, r.kind, r.name)
+        };
+        facts.refs.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn objects_refer_to_others() {
+        let cases = [
+            (
+                r#"{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","spec":{"ingressClassName":"nginx","defaultBackend":{"service":{"name":"a"}},
+                   "rules":[{"http":{"paths":[{"backend":{"service":{"name":"b"}}},{"backend":{"resource":{"kind":"X"}}},{"backend":{"service":{"name":"a"}}}]}}]}}"#,
+                "routes to Service/a, routes to Service/b, is of class IngressClass.networking.k8s.io/nginx",
+            ),
+            (
+                r#"{"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRoute","spec":{"parentRefs":[{"name":"gw","namespace":"infra"}],
+                   "rules":[{"backendRefs":[{"name":"a"},{"name":"a"},{"kind":"ServiceImport","name":"b","namespace":"far"}]}]}}"#,
+                "is attached to Gateway.gateway.networking.k8s.io/gw in infra, routes to Service/a, routes to ServiceImport/b in far",
+            ),
+            (
+                r#"{"apiVersion":"gateway.networking.k8s.io/v1","kind":"Gateway","spec":{"gatewayClassName":"envoy"}}"#,
+                "is of class GatewayClass.gateway.networking.k8s.io/envoy",
+            ),
+            (
+                r#"{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}}"#,
+                "scales Deployment.apps/web",
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"Pod","spec":{"volumes":[{"name":"x","emptyDir":{}},{"name":"y","persistentVolumeClaim":{"claimName":"data"}}]}}"#,
+                "claims PersistentVolumeClaim/data",
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","spec":{"volumeName":"pv-1","storageClassName":"fast"}}"#,
+                "is bound to PersistentVolume/pv-1, is of class StorageClass.storage.k8s.io/fast",
+            ),
+            (r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","spec":{"storageClassName":""}}"#, ""),
+            (
+                r#"{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","endpoints":[{"conditions":{"ready":false},"targetRef":{"kind":"Pod","name":"a","namespace":"x"}},
+                   {"targetRef":{"kind":"Pod","name":"b"}},{"conditions":{"ready":false}}]}"#,
+                "lists Pod/a in x",
+            ),
+            (r#"{"apiVersion":"example.com/v1","kind":"Ingress","spec":{"ingressClassName":"nginx"}}"#, ""),
+        ];
+        for (json, wanted) in cases {
+            assert_eq!(refers(json), wanted, "{json}");
+        }
+    }
+
+    #[test]
+    fn pods_and_jobs_tell_their_end() {
+        let end = |json: &str, status| {
+            let object = Object::parse(json.as_bytes()).unwrap();
+            let (group, kind) = object.type_names();
+            read(&group, &kind, object.root(), status).and_then(|facts| facts.end)
+        };
+        let pod =
+            |phase: &str| format!(r#"{{"apiVersion":"v1","kind":"Pod","status":{{"phase":"{phase}"}}}}"#);
+        let job = |conditions: &str| {
+            format!(r#"{{"apiVersion":"batch/v1","kind":"Job","status":{{"conditions":[{conditions}]}}}}"#)
+        };
+        assert_eq!(end(&pod("Succeeded"), Status::Current), Some(true));
+        assert_eq!(end(&pod("Failed"), Status::Terminating), Some(false));
+        assert_eq!(end(&pod("Running"), Status::InProgress), None);
+        assert_eq!(end(&job(r#"{"type":"Complete","status":"True"}"#), Status::Terminating), Some(true));
+        assert_eq!(
+            end(
+                &job(r#"{"type":"Complete","status":"False"},{"type":"Failed","status":"True"}"#),
+                Status::Failed
+            ),
+            Some(false)
+        );
+        assert_eq!(end(&job(r#"{"type":"FailureTarget","status":"True"}"#), Status::Failed), None);
+    }
+
+    #[test]
+    fn containers_that_ended_badly_are_noted() {
+        let json = r#"{"apiVersion":"v1","kind":"Pod","status":{"phase":"Running",
+            "initContainerStatuses":[{"name":"init","ready":true,"state":{"terminated":{"exitCode":0}}}],
+            "containerStatuses":[
+              {"name":"app","ready":false,"restartCount":4,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"exitCode":1,"finishedAt":"2026-11-21T12:00:00Z"}}},
+              {"name":"fine","ready":true,"restartCount":2,"state":{"running":{}},"lastState":{"terminated":{"exitCode":1}}},
+              {"name":"now","ready":false,"restartCount":-3,"state":{"terminated":{"exitCode":137}}}]}}"#;
+        let object = Object::parse(json.as_bytes()).unwrap();
+        let facts = read("", "Pod", object.root(), Status::Failed).unwrap();
+        let crashed: Vec<_> = facts.crashed.iter().map(|c| (&*c.container, c.previous, c.restarts)).collect();
+        assert_eq!(crashed, [("app", true, 4), ("now", false, 0)]);
+        assert_eq!(facts.times, Some(4));
+    }
+}

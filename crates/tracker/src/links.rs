@@ -91,7 +91,10 @@ pub(crate) fn selector(record: &Record, by: By) -> Option<String> {
 /// resource instances`.
 pub(crate) fn remaining(message: &str) -> Vec<&str> {
     let before = message.split(" has ").zip(message.split(" has ").skip(1));
-    let counted = before.filter(|(_, after)| after.contains("resource instances"));
+    let counted = before.filter(|(_, after)| {
+        let count = after.split_once(" resource instances").map_or("", |(count, _)| count);
+        !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit())
+    });
     let mut names: Vec<&str> = counted
         .filter_map(|(before, _)| before.rsplit([' ', ':', ',']).next())
         // `pods.` is of the core group.
@@ -113,5 +116,44 @@ mod tests {
                        resource instances";
         assert_eq!(remaining(message), ["certificates.cert-manager.io", "pods"]);
         assert!(remaining("nothing").is_empty());
+    }
+
+    #[test]
+    fn kinds_have_children() {
+        let judge = crate::record::Judge::new(settled_rules::RuleSet::default(), Vec::new());
+        let found = |json: &str| {
+            let record = judge.record(json.as_bytes(), jiff::Timestamp::UNIX_EPOCH, false).unwrap();
+            let one = |child: &Child| {
+                let selector = selector(&record, child.by);
+                format!("{}{}", child.kind, selector.map_or_else(String::new, |s| format!(" {s}")))
+            };
+            children(&record).iter().map(one).collect::<Vec<_>>().join(", ")
+        };
+        let name = "n".repeat(64);
+        let cases = [
+            (
+                r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"selector":{"matchLabels":{"app":"web","tier":"x"}}}}"#.to_owned(),
+                "ReplicaSet app=web,tier=x, Pod app=web,tier=x",
+            ),
+            (
+                r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"}}"#.to_owned(),
+                "Pod batch.kubernetes.io/job-name=a, Event",
+            ),
+            // A label's value can't be as long as that.
+            (format!(r#"{{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"{name}"}}}}"#), "Pod, Event"),
+            (
+                r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"selector":{"app":"web"}}}"#.to_owned(),
+                "EndpointSlice kubernetes.io/service-name=a, Pod app=web",
+            ),
+            (r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#.to_owned(), ""),
+            (r#"{"apiVersion":"gateway.networking.k8s.io/v1","kind":"Gateway","metadata":{"name":"a"}}"#.to_owned(), ""),
+            (
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}"#.to_owned(),
+                "Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, Pod, PersistentVolumeClaim",
+            ),
+        ];
+        for (json, wanted) in cases {
+            assert_eq!(found(&json), wanted, "{json}");
+        }
     }
 }

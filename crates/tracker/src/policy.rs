@@ -142,6 +142,8 @@ pub enum Evidence {
     OthersReport,
     /// It is declared, or the definition can't be seen, and no other object has one.
     NobodyReports,
+    /// The same, but other objects can't be seen.
+    Unseen,
 }
 
 /// What is seen of a target.
@@ -660,20 +662,25 @@ impl Policy {
                 target.met_since = None;
                 Standing::waiting("it says nothing yet; other objects of its kind do")
             }
-            Evidence::Unknown | Evidence::NobodyReports => {
+            Evidence::Unknown | Evidence::NobodyReports | Evidence::Unseen => {
                 let at = since.saturating_add(self.limits.silent_grace);
-                if now.elapsed >= at && evidence == Evidence::NobodyReports {
-                    let note = format!(
-                        "no object of its kind says anything, and it did not within {}",
-                        short(self.limits.silent_grace)
-                    );
+                let grace = short(self.limits.silent_grace);
+                if now.elapsed >= at && evidence != Evidence::Unknown {
+                    let note = match evidence {
+                        Evidence::Unseen => {
+                            format!("it said nothing within {grace}; others of its kind can't be seen")
+                        }
+                        _ => format!("no object of its kind says anything, and it did not within {grace}"),
+                    };
                     return self.met(target, now, Note::Text(note));
                 }
                 target.met_since = None;
-                let note = format!(
-                    "it says nothing yet; that counts as done after {} if no object of its kind does",
-                    short(self.limits.silent_grace)
-                );
+                let note = match evidence {
+                    Evidence::Unseen => format!("it says nothing yet; that counts as done after {grace}"),
+                    _ => format!(
+                        "it says nothing yet; that counts as done after {grace} if no object of its kind does"
+                    ),
+                };
                 // Past that, only an answer about the kind helps.
                 Standing::new(State::Waiting, Note::Text(note), Some(at).filter(|at| *at > now.elapsed))
             }
@@ -811,5 +818,259 @@ fn short(duration: Duration) -> String {
         (0, seconds) => format!("{seconds} s"),
         (minutes, 0) => format!("{minutes} min"),
         (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use settled_rules::RuleSet;
+
+    use super::*;
+    use crate::record::Judge;
+
+    const WALL: Timestamp = Timestamp::UNIX_EPOCH;
+
+    /// What may be seen of a target.
+    #[derive(Clone, Copy, Debug)]
+    enum Seen {
+        NotYet,
+        NoKind,
+        Absent,
+        /// A Pod: which life, whether it is ready, and its trouble.
+        Pod(u8, bool, Option<(FailureClass, bool)>),
+        /// A Job: whether it has ended, and well; whether it is being deleted.
+        Job(Option<bool>, bool),
+        /// Something that says nothing.
+        Silent(Evidence),
+    }
+
+    fn seen() -> impl Strategy<Value = Seen> {
+        let trouble = (prop::sample::select(FailureClass::ALL.to_vec()), prop::bool::weighted(0.1));
+        let evidence = prop::sample::select(vec![
+            Evidence::Unknown,
+            Evidence::NoStatusDeclared,
+            Evidence::OthersReport,
+            Evidence::NobodyReports,
+            Evidence::Unseen,
+        ]);
+        prop_oneof![
+            1 => Just(Seen::NotYet),
+            1 => Just(Seen::NoKind),
+            2 => Just(Seen::Absent),
+            6 => (0..3_u8, any::<bool>(), prop::option::of(trouble)).prop_map(|(l, r, t)| Seen::Pod(l, r, t)),
+            2 => (any::<Option<bool>>(), any::<bool>()).prop_map(|(end, deleted)| Seen::Job(end, deleted)),
+            1 => evidence.prop_map(Seen::Silent),
+        ]
+    }
+
+    fn until() -> impl Strategy<Value = Vec<For>> {
+        let some =
+            ["ready", "current", "failed", "delete", "create", "condition=Ready", "any(delete, ready)"];
+        prop::collection::vec(prop::sample::select(some.to_vec()), 1..3)
+            .prop_map(|texts| For::parse_all(texts).unwrap())
+    }
+
+    fn limits() -> impl Strategy<Value = Limits> {
+        let seconds = |range: std::ops::Range<u64>| range.prop_map(Duration::from_secs);
+        let missing = prop::sample::select(vec![Missing::Auto, Missing::Wait, Missing::Fail, Missing::Done]);
+        let classes = prop::sample::subsequence(FailureClass::ALL.to_vec(), 0..=FailureClass::ALL.len());
+        (seconds(0..200), prop::option::of(seconds(0..200)), seconds(0..30), missing, classes).prop_map(
+            |(timeout, target_timeout, stable, missing, fail_fast)| Limits {
+                timeout: Some(timeout),
+                target_timeout,
+                stable,
+                missing,
+                fail_fast,
+                ..Limits::default()
+            },
+        )
+    }
+
+    /// The object that is seen, if there is one.
+    fn object(judge: &Judge, seen: Seen, revision: u64) -> Option<Record> {
+        let meta = |life: u8, more: &str| {
+            format!(
+                r#""metadata":{{"name":"x","namespace":"a","uid":"{life}","resourceVersion":"{revision}"{more}}}"#
+            )
+        };
+        let json = match seen {
+            Seen::NotYet | Seen::NoKind | Seen::Absent => return None,
+            Seen::Pod(life, ready, _) => {
+                let (meta, ready) = (meta(life, ""), if ready { "True" } else { "False" });
+                format!(
+                    r#"{{"apiVersion":"v1","kind":"Pod",{meta},"status":{{"phase":"Running","conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}"#
+                )
+            }
+            Seen::Job(end, deleted) => {
+                let meta =
+                    meta(9, if deleted { r#","deletionTimestamp":"1970-01-01T00:00:00Z""# } else { "" });
+                let end = end.map_or("Suspended", |well| if well { "Complete" } else { "Failed" });
+                format!(
+                    r#"{{"apiVersion":"batch/v1","kind":"Job",{meta},"status":{{"conditions":[{{"type":"{end}","status":"True"}}]}}}}"#
+                )
+            }
+            Seen::Silent(_) => {
+                format!(r#"{{"apiVersion":"example.com/v1","kind":"Widget",{}}}"#, meta(7, ""))
+            }
+        };
+        judge.record(json.as_bytes(), WALL, true)
+    }
+
+    struct Play {
+        judge: Judge,
+        policy: Policy,
+        elapsed: Duration,
+        /// What was seen last of each target, and how it was when it was deleted.
+        last: Vec<(Seen, Option<Record>, Option<Record>)>,
+    }
+
+    impl Play {
+        fn now(&self) -> Moment {
+            let wall = WALL.saturating_add(SignedDuration::try_from(self.elapsed).unwrap()).unwrap();
+            Moment { elapsed: self.elapsed, wall }
+        }
+
+        fn look(&mut self, number: usize) {
+            let now = self.now();
+            let absent = self.judge.absent(now.wall);
+            let (seen, record, deleted) = &self.last[number];
+            let mut troubles = Vec::new();
+            let mut evidence = Evidence::OthersReport;
+            match seen {
+                Seen::Pod(_, _, Some((class, terminal))) => {
+                    troubles.push(Trouble { class: *class, terminal: *terminal, since: None });
+                }
+                Seen::Silent(of_kind) => evidence = *of_kind,
+                _ => {}
+            }
+            let sight = match (seen, record) {
+                (Seen::NotYet, _) => Sight::NotYet,
+                (Seen::NoKind, _) => Sight::NoKind { met: &absent },
+                (_, Some(record)) => {
+                    Sight::Present { record, troubles: &troubles, whole: true, excuse: None, evidence }
+                }
+                (_, None) => Sight::Absent { met: &absent, last: deleted.as_ref() },
+            };
+            self.policy.observe(number, sight, now);
+        }
+
+        /// Whether a target may count as done as it was seen last.
+        fn may_be_done(&self, number: usize) -> bool {
+            let missing = self.policy.limits.missing == Missing::Done;
+            let absence = self.policy.until.iter().any(For::waits_for_absence);
+            let (seen, record, deleted) = &self.last[number];
+            let ready = self.policy.until.iter().any(|wanted| *wanted.to_string() == *"ready");
+            match (seen, record) {
+                (Seen::NotYet, _) => false,
+                (Seen::NoKind | Seen::Absent, _) => {
+                    missing || absence || deleted.as_ref().is_some_and(|r| ended(r).is_some())
+                }
+                (_, None) => missing || absence,
+                (Seen::Silent(evidence), _) if ready => *evidence != Evidence::OthersReport || absence,
+                // Another life is as good as none for a deletion.
+                (Seen::Job(Some(_), true), _) => true,
+                (_, Some(record)) => absence || record.met.last().is_some_and(Met::is_met),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+        /// Whatever is seen in whatever order: no wait ends well while a target isn't what is waited for, none outlasts its
+        /// timeout, none wakes for a moment that is over, and the counts are those of the states.
+        #[test]
+        fn whatever_is_seen(
+            until in until(),
+            limits in limits(),
+            targets in 1..4_usize,
+            steps in prop::collection::vec((0..4_usize, seen(), 0..40_000_u64), 1..40),
+        ) {
+            let judge = Judge::new(RuleSet::default(), until.clone());
+            let mut play = Play { judge, policy: Policy::new(limits.clone(), until), elapsed: Duration::ZERO, last: Vec::new() };
+            for _ in 0..targets {
+                play.policy.add(None);
+                play.last.push((Seen::NotYet, None, None));
+            }
+            play.policy.close();
+            for (revision, (target, seen, pause)) in steps.into_iter().enumerate() {
+                let until = play.elapsed + Duration::from_millis(pause);
+                // As the tracker does: whatever wakes is looked at, at its time.
+                while let Some(wake) = play.policy.wake().filter(|wake| *wake <= until && play.policy.outcome(true, play.now()).is_none()) {
+                    prop_assert!(wake > play.elapsed, "it wakes for {wake:?} at {:?}", play.elapsed);
+                    play.elapsed = wake;
+                    for number in play.policy.due(play.now()) {
+                        play.look(number);
+                    }
+                }
+                play.elapsed = play.elapsed.max(until);
+                let number = target % targets;
+                let record = object(&play.judge, seen, revision as u64 + 1);
+                let now = play.now();
+                if let Some(record) = &record {
+                    play.policy.glance(number, record, now);
+                }
+                let before = play.last[number].1.take();
+                let deleted = before.or_else(|| play.last[number].2.take());
+                play.last[number] = (seen, record, deleted);
+                play.look(number);
+                for number in play.policy.due(now) {
+                    play.look(number);
+                }
+                let counts = play.policy.counts();
+                prop_assert_eq!(counts.total, counts.done + counts.waiting + counts.failed + counts.skipped);
+                let failed = (0..targets).filter(|n| play.policy.state(*n) == Some(State::Failed)).count();
+                prop_assert_eq!(counts.failed, failed);
+                match play.policy.outcome(true, play.now()) {
+                    Some(Outcome::Settled) => {
+                        for number in 0..targets {
+                            prop_assert!(play.may_be_done(number), "{:?}", play.last[number].0);
+                        }
+                    }
+                    None => prop_assert!(play.elapsed < limits.timeout.unwrap()),
+                    Some(_) => {}
+                }
+            }
+        }
+
+        /// What is stable was so for as long as it was asked, without a break.
+        #[test]
+        fn stability_has_no_breaks(
+            stable in 1..30_u64,
+            steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..12_u64), 1..60),
+        ) {
+            let judge = Judge::new(RuleSet::default(), vec![For::Ready]);
+            let limits = Limits { stable: Duration::from_secs(stable), timeout: None, ..Limits::default() };
+            let mut play = Play { judge, policy: Policy::new(limits, vec![For::Ready]), elapsed: Duration::ZERO, last: Vec::new() };
+            play.policy.add(None);
+            play.policy.close();
+            play.last.push((Seen::NotYet, None, None));
+            let mut since = None;
+            for (revision, (ready, glimpsed, pause)) in steps.into_iter().enumerate() {
+                play.elapsed += Duration::from_secs(pause);
+                // What comes together with the next change is only glanced at.
+                let record = object(&play.judge, Seen::Pod(1, ready, None), revision as u64 + 1);
+                let now = play.now();
+                play.policy.glance(0, record.as_ref().unwrap(), now);
+                since = if ready { since.or(Some(now.elapsed)) } else { None };
+                if glimpsed {
+                    continue;
+                }
+                play.last[0] = (Seen::Pod(1, ready, None), record, None);
+                play.look(0);
+                let done = play.policy.state(0) == Some(State::Done);
+                let lasted = since.map(|since| now.elapsed - since);
+                if done {
+                    prop_assert!(lasted.is_some_and(|lasted| lasted.as_secs() >= stable));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn durations_are_short() {
+        let texts = [0, 400, 4_000, 60_000, 90_500, 3_600_000].map(|ms| short(Duration::from_millis(ms)));
+        assert_eq!(texts, ["0 s", "400 ms", "4 s", "1 min", "1 min 30 s", "60 min"]);
     }
 }

@@ -17,7 +17,7 @@ use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::ObjectId;
 use crate::links::{By, children, is_custom, remaining, selector};
-use crate::policy::{Evidence, Floor, Limits, Moment, Policy, Sight, ended};
+use crate::policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, ended};
 use crate::record::{Judge, Record, not_found};
 use crate::report::{
     Branch, Counts, Event, Explanation, Notice, Outcome, Report, Snapshot, State, TargetReport,
@@ -230,6 +230,23 @@ struct Stream {
     substitute: Option<Notice>,
     ended: bool,
     task: AbortHandle,
+}
+
+impl Stream {
+    /// Whether the wait can't be as long as it is down: nothing was seen of its targets yet, and nobody answers.
+    fn decides(&self) -> bool {
+        let busy = self.down.as_ref().is_some_and(|(_, error)| error.code() == Some(429));
+        !self.seen && !busy && matches!(self.role, Role::Targets | Role::Selection)
+    }
+
+    /// When somebody has to hear that it is down.
+    fn gives_notice_at(&self) -> Option<Instant> {
+        let (since, _) = self.down.as_ref().filter(|_| !self.ended)?;
+        match self.decides() {
+            true => Some(*since + UNREACHABLE_AFTER),
+            false => Some(*since + TELL_AFTER).filter(|_| !self.told_down),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -554,7 +571,7 @@ impl Tracker {
                 Phase::Over => return None,
                 Phase::Looking(outcome, until) => {
                     let outcome = *outcome;
-                    if self.all_synced() || Instant::now() >= *until {
+                    if self.all_looked_at() || Instant::now() >= *until {
                         self.start_gathering(outcome);
                     }
                 }
@@ -618,14 +635,8 @@ impl Tracker {
             _ => None,
         };
         let kinds = self.rediscover.map(|(at, _)| at);
-        let down = self.streams.iter().filter(|stream| !stream.ended).filter_map(|stream| {
-            let (since, _) = stream.down.as_ref()?;
-            match (stream.seen, stream.told_down) {
-                (false, _) => Some(*since + UNREACHABLE_AFTER),
-                (true, false) => Some(*since + TELL_AFTER),
-                (true, true) => None,
-            }
-        });
+        let following = self.phase == Phase::Following;
+        let down = self.streams.iter().filter(|_| following).filter_map(Stream::gives_notice_at);
         policy.into_iter().chain(looking).chain(kinds).chain(down).min()
     }
 
@@ -639,7 +650,9 @@ impl Tracker {
             self.rediscover = Some((Instant::now() + pause, pause));
             self.discover();
         }
-        self.check_connections();
+        if self.phase == Phase::Following {
+            self.check_connections();
+        }
         if self.phase == Phase::Over {
             // Nothing comes after the end.
             self.dirty.clear();
@@ -655,6 +668,7 @@ impl Tracker {
             self.told_synced = true;
             // What is still unseen by now is not there.
             self.dirty.extend(0..self.targets.len());
+            self.tell_what_matches_nothing();
         }
         let looked: Vec<Event> =
             std::mem::take(&mut self.dirty).into_iter().filter_map(|number| self.look(number, now)).collect();
@@ -669,9 +683,44 @@ impl Tracker {
         }
     }
 
+    /// Whoever waits for what is selected should know that nothing is.
+    fn tell_what_matches_nothing(&mut self) {
+        if self.limits.missing == Missing::Done || self.judge.until().iter().any(For::waits_for_absence) {
+            return;
+        }
+        let told: HashSet<usize> = self
+            .targets
+            .iter()
+            .flat_map(|t| t.stream.iter().chain(&t.also))
+            .map(|(stream, _)| *stream)
+            .collect();
+        let empty = |(number, stream): &(usize, &Stream)| {
+            stream.role == Role::Selection && !stream.ended && !told.contains(number)
+        };
+        let messages: Vec<String> = self
+            .streams
+            .iter()
+            .enumerate()
+            .filter(empty)
+            .map(|(_, stream)| {
+                let Spec { labels, fields, .. } = &stream.spec;
+                let selectors: Vec<&str> = labels.iter().chain(fields).map(|text| &**text).collect();
+                let matching = if selectors.is_empty() { "" } else { " that match " };
+                format!("there are no {}{matching}{}", stream.spec.describe(), selectors.join(" and "))
+            })
+            .collect();
+        for message in messages {
+            self.tell(message, None);
+        }
+    }
+
     /// Takes in what a stream says.
     fn update(&mut self, number: usize, update: Update) {
         let Some(stream) = self.streams.get_mut(number) else { return };
+        if stream.ended {
+            // Another one took its place.
+            return;
+        }
         let id = u32::try_from(number).unwrap_or(u32::MAX);
         match update {
             Update::Restart => {
@@ -953,6 +1002,12 @@ impl Tracker {
     /// Whether all that is there was seen once, also of what explains targets.
     fn all_synced(&self) -> bool {
         self.streams.iter().all(|stream| stream.synced || stream.ended || stream.role == Role::Definitions)
+    }
+
+    /// The same, but for what is not to be had at the moment.
+    fn all_looked_at(&self) -> bool {
+        let looked_at = |s: &Stream| s.synced || s.ended || s.down.is_some() || s.role == Role::Definitions;
+        self.streams.iter().all(looked_at)
     }
 
     /// Watches what belongs to a target that isn't done.
@@ -1301,17 +1356,22 @@ impl Tracker {
     fn check_connections(&mut self) {
         let mut dead = None;
         let mut told = Vec::new();
-        for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
-            let Some((since, error)) = &stream.down else { continue };
-            if !stream.seen && stream.role != Role::Children && since.elapsed() >= UNREACHABLE_AFTER {
-                dead = Some(format!("can't see {}: {error}", stream.spec.describe()));
-            } else if stream.seen && !stream.told_down && since.elapsed() >= TELL_AFTER {
-                stream.told_down = true;
-                told.push(format!(
-                    "the watch of {} is interrupted ({error}); trying again",
-                    stream.spec.describe()
-                ));
+        let now = Instant::now();
+        let due = |stream: &&mut Stream| stream.gives_notice_at().is_some_and(|at| at <= now);
+        for stream in self.streams.iter_mut().filter(due) {
+            let (Some((_, error)), what) = (&stream.down, stream.spec.describe()) else { continue };
+            if stream.decides() {
+                dead = Some(format!("can't see {what}: {error}"));
+                continue;
             }
+            told.push(match (stream.role, stream.seen) {
+                (Role::Children, false) => {
+                    format!("can't see {what}, so causes among them are not told ({error}); trying again")
+                }
+                (_, false) => format!("can't see {what} yet ({error}); trying again"),
+                (_, true) => format!("the watch of {what} is interrupted ({error}); trying again"),
+            });
+            stream.told_down = true;
         }
         for message in told {
             self.tell(message, None);
@@ -1590,6 +1650,7 @@ async fn evidence(cluster: &Cluster, resource: &Resource, namespace: &str) -> Ev
     {
         return Evidence::NoStatusDeclared;
     }
+    let mut evidence = Evidence::Unseen;
     let everywhere = format!("{}?limit=50", resource.path(None, None));
     let here = format!("{}?limit=50", resource.path(Some(namespace), None));
     for path in [everywhere, here] {
@@ -1603,10 +1664,11 @@ async fn evidence(cluster: &Cluster, resource: &Resource, namespace: &str) -> Ev
             reports |= status == Some(true);
         };
         if items.push(&list, each).is_ok() {
-            return if reports { Evidence::OthersReport } else { Evidence::NobodyReports };
+            evidence = if reports { Evidence::OthersReport } else { Evidence::NobodyReports };
+            break;
         }
     }
-    Evidence::NobodyReports
+    evidence
 }
 
 /// Whether a definition declares a status for a version.

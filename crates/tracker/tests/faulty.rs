@@ -38,6 +38,11 @@ pub(crate) struct Refusals {
     pub(crate) unauthorized: usize,
     /// So many requests more don't get through.
     pub(crate) unreachable: usize,
+    /// So many watches more never say a word.
+    pub(crate) silent: usize,
+    /// Requests whose path contains this get 503, or 429.
+    pub(crate) failing: Option<String>,
+    pub(crate) busy: Option<String>,
     /// No watch gets through.
     pub(crate) watches_unreachable: bool,
     /// The server is one that can't begin a watch with the state.
@@ -103,6 +108,10 @@ impl Faults {
                 refusals.expired -= 1;
                 begun = Some(Fault::Expire);
             }
+            if uri.contains("watch=true") && refusals.silent > 0 {
+                refusals.silent -= 1;
+                begun = Some(Fault::Silence);
+            }
             let old = refusals.no_watch_list && uri.contains("sendInitialEvents=true");
             let blocked = refusals.watches_unreachable && uri.contains("watch=true");
             if blocked || take(&mut refusals.unreachable) {
@@ -110,8 +119,12 @@ impl Faults {
                 return Err(kube_client::Error::Service(error.into()));
             } else if take(&mut refusals.unauthorized) {
                 Some((StatusCode::UNAUTHORIZED, "Unauthorized"))
-            } else if take(&mut refusals.too_many) {
+            } else if refusals.busy.as_ref().is_some_and(|busy| uri.contains(busy))
+                || take(&mut refusals.too_many)
+            {
                 Some((StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"))
+            } else if refusals.failing.as_ref().is_some_and(|failing| uri.contains(failing)) {
+                Some((StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"))
             } else {
                 old.then_some((StatusCode::UNPROCESSABLE_ENTITY, "Invalid"))
             }

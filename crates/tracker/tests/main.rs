@@ -3,6 +3,7 @@
 
 mod condition;
 mod faulty;
+mod garbage;
 mod inventory;
 mod order;
 mod scenario;

@@ -311,6 +311,9 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                 refusals.too_many = count("tooMany");
                 refusals.retry_after = with["retryAfter"].as_u64();
                 refusals.expired = count("expired");
+                refusals.silent = count("silent");
+                refusals.busy = with["busy"].as_str().map(str::to_owned);
+                refusals.failing = with["failing"].as_str().map(str::to_owned);
                 refusals.unauthorized = count("unauthorized");
                 refusals.unreachable = count("unreachable");
                 refusals.watches_unreachable = with["watchesUnreachable"] == true;
