@@ -34,7 +34,7 @@ pub fn troubles(graph: &Graph, target: &Record) -> Vec<Trouble> {
         None => found.push(trouble),
     };
     // A claim that nobody uses yet is not in trouble; whoever is to use it may be.
-    if let Some(own) = own_trouble(target).filter(|_| !waits_for_consumer(graph, target)) {
+    if let Some(own) = own_trouble(target).filter(|_| !may_wait_for_consumer(graph, target)) {
         note(own);
     }
     let mut todo = vec![(target, 0)];
@@ -44,8 +44,8 @@ pub fn troubles(graph: &Graph, target: &Record) -> Vec<Trouble> {
             if !seen.insert(&child.uid) || depth >= DEEPEST || !counts(graph, record, child) {
                 continue;
             }
-            let trouble =
-                own_trouble(child).filter(|_| !will_be_replaced(child) && !waits_for_consumer(graph, child));
+            let trouble = own_trouble(child)
+                .filter(|_| !will_be_replaced(child) && !may_wait_for_consumer(graph, child));
             if let Some(trouble) = trouble {
                 // What made it may make it again, so nothing is terminal but on the target itself.
                 note(Trouble { terminal: false, ..trouble });
@@ -339,14 +339,23 @@ fn claim_advice(graph: &Graph, claim: &Record) -> Option<String> {
     })
 }
 
-/// Whether it is a claim that is not bound yet, and only will be when a Pod uses it.
-fn waits_for_consumer(graph: &Graph, claim: &Record) -> bool {
+/// Whether it is a claim that is not bound yet, and only will be when a Pod uses it. None: its class is not known.
+fn waiting_claim(graph: &Graph, claim: &Record) -> Option<bool> {
     if !claim.id.is("", "PersistentVolumeClaim") || claim.verdict.reason != "NotBound" {
-        return false;
+        return Some(false);
     }
-    let classes = claim.facts.iter().flat_map(|facts| &facts.refs).filter(|r| &*r.kind == "StorageClass");
-    let mut modes = classes.filter_map(|r| graph.get(&ObjectId::new(&*r.group, &*r.kind, "", &*r.name)));
-    modes.any(|class| class.facts.as_ref().is_some_and(|f| f.word.as_deref() == Some("WaitForFirstConsumer")))
+    let mut refs = claim.facts.iter().flat_map(|facts| &facts.refs);
+    let Some(class) = refs.find(|r| &*r.kind == "StorageClass") else { return Some(false) };
+    let class = graph.get(&ObjectId::new(&*class.group, &*class.kind, "", &*class.name))?;
+    Some(class.facts.as_ref().is_some_and(|f| f.word.as_deref() == Some("WaitForFirstConsumer")))
+}
+
+fn waits_for_consumer(graph: &Graph, claim: &Record) -> bool {
+    waiting_claim(graph, claim) == Some(true)
+}
+
+fn may_wait_for_consumer(graph: &Graph, claim: &Record) -> bool {
+    waiting_claim(graph, claim) != Some(false)
 }
 
 /// The Pods that use a claim.

@@ -401,6 +401,9 @@ impl Follower {
                 Err(_) if syncing => {
                     return Err(RequestError::Transport("the state does not come".to_owned()));
                 }
+                Ok(None) if syncing => {
+                    return Err(RequestError::Transport("it ends before the state is told".to_owned()));
+                }
                 Err(_) | Ok(None) => return Ok(End::Closed),
                 Ok(Some(Err(_)))
                     if !syncing && self.watched.is_some_and(|w| w.elapsed() > Duration::from_secs(1)) =>

@@ -916,11 +916,7 @@ impl Tracker {
         let record = self.graph.get(&target.id);
         let synced = target.stream.and_then(|(stream, _)| self.streams.get(stream)).is_some_and(|s| s.synced);
         let whole = record.is_some_and(|r| target.looked.as_ref() == Some(&r.uid)) && self.all_synced();
-        let mut troubles = record.map(|record| explain::troubles(&self.graph, record)).unwrap_or_default();
-        if !whole {
-            // Whether a claim is in trouble, its class says, and who uses it.
-            troubles.retain(|trouble| trouble.terminal || trouble.class != FailureClass::Storage);
-        }
+        let troubles = record.map(|record| explain::troubles(&self.graph, record)).unwrap_or_default();
         let absent;
         let sight = match record {
             Some(record) => Sight::Present {

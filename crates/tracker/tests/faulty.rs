@@ -38,6 +38,10 @@ pub(crate) struct Refusals {
     pub(crate) unauthorized: usize,
     /// So many requests more don't get through.
     pub(crate) unreachable: usize,
+    /// So many watches more end at once.
+    pub(crate) closing: usize,
+    /// So many requests more whose path contains this get 410.
+    pub(crate) gone: Option<(String, usize)>,
     /// So many watches more never say a word.
     pub(crate) silent: usize,
     /// Requests whose path contains this get 503, or 429.
@@ -108,15 +112,28 @@ impl Faults {
                 refusals.expired -= 1;
                 begun = Some(Fault::Expire);
             }
+            if uri.contains("watch=true") && refusals.closing > 0 {
+                refusals.closing -= 1;
+                begun = Some(Fault::Close);
+            }
             if uri.contains("watch=true") && refusals.silent > 0 {
                 refusals.silent -= 1;
                 begun = Some(Fault::Silence);
             }
             let old = refusals.no_watch_list && uri.contains("sendInitialEvents=true");
             let blocked = refusals.watches_unreachable && uri.contains("watch=true");
+            let gone = match &mut refusals.gone {
+                Some((path, count)) if *count > 0 && uri.contains(path.as_str()) => {
+                    *count -= 1;
+                    true
+                }
+                _ => false,
+            };
             if blocked || take(&mut refusals.unreachable) {
                 let error = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
                 return Err(kube_client::Error::Service(error.into()));
+            } else if gone {
+                Some((StatusCode::GONE, "Expired"))
             } else if take(&mut refusals.unauthorized) {
                 Some((StatusCode::UNAUTHORIZED, "Unauthorized"))
             } else if refusals.busy.as_ref().is_some_and(|busy| uri.contains(busy))

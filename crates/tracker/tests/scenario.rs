@@ -312,6 +312,10 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                 refusals.retry_after = with["retryAfter"].as_u64();
                 refusals.expired = count("expired");
                 refusals.silent = count("silent");
+                refusals.closing = count("closing");
+                refusals.gone = with["gone"]["path"].as_str().map(|path| {
+                    (path.to_owned(), usize::try_from(with["gone"]["times"].as_u64().unwrap()).unwrap())
+                });
                 refusals.busy = with["busy"].as_str().map(str::to_owned);
                 refusals.failing = with["failing"].as_str().map(str::to_owned);
                 refusals.unauthorized = count("unauthorized");
