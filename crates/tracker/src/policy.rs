@@ -984,13 +984,18 @@ mod tests {
         fn whatever_is_seen(
             until in until(),
             limits in limits(),
-            targets in 1..4_usize,
+            floors in prop::collection::vec(prop::option::of((0..3_u8, 0..40_u64)), 1..4),
             steps in prop::collection::vec((0..4_usize, seen(), 0..40_000_u64), 1..40),
         ) {
             let judge = Judge::new(RuleSet::default(), until.clone());
             let mut play = Play { judge, policy: Policy::new(limits.clone(), until), elapsed: Duration::ZERO, last: Vec::new() };
-            for _ in 0..targets {
-                play.policy.add(None);
+            let targets = floors.len();
+            for floor in &floors {
+                play.policy.add(floor.map(|(life, revision)| Floor {
+                    uid: Some(life.to_string().into()),
+                    revision: Some(revision),
+                    ..Floor::default()
+                }));
                 play.last.push((Seen::NotYet, None, None));
             }
             play.policy.close();
@@ -1026,6 +1031,10 @@ mod tests {
                     Some(Outcome::Settled) => {
                         for number in 0..targets {
                             prop_assert!(play.may_be_done(number), "{:?}", play.last[number].0);
+                            // Nothing from before the apply counts, whichever life it is of.
+                            let seen = play.last[number].1.as_ref().map(|record| record.revision);
+                            let floor = floors[number].map(|(_, revision)| revision);
+                            prop_assert!(seen.is_none() || seen >= floor, "{seen:?} is older than {floor:?}");
                         }
                     }
                     None => prop_assert!(play.elapsed < limits.timeout.unwrap()),
