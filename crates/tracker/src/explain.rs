@@ -37,6 +37,9 @@ pub fn troubles(graph: &Graph, target: &Record) -> Vec<Trouble> {
     if let Some(own) = own_trouble(target).filter(|_| !may_wait_for_consumer(graph, target)) {
         note(own);
     }
+    if graph.owned(&target.uid).next().is_none() {
+        return found;
+    }
     let mut todo = vec![(target, 0)];
     let mut seen = BTreeSet::from([&target.uid]);
     while let Some((record, depth)) = todo.pop() {

@@ -1029,11 +1029,11 @@ mod tests {
                 prop_assert_eq!(counts.failed, failed);
                 match play.policy.outcome(true, play.now()) {
                     Some(Outcome::Settled) => {
-                        for number in 0..targets {
+                        for (number, floor) in floors.iter().enumerate() {
                             prop_assert!(play.may_be_done(number), "{:?}", play.last[number].0);
                             // Nothing from before the apply counts, whichever life it is of.
                             let seen = play.last[number].1.as_ref().map(|record| record.revision);
-                            let floor = floors[number].map(|(_, revision)| revision);
+                            let floor = floor.map(|(_, revision)| revision);
                             prop_assert!(seen.is_none() || seen >= floor, "{seen:?} is older than {floor:?}");
                         }
                     }

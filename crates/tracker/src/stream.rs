@@ -402,7 +402,9 @@ impl Follower {
                     return Err(RequestError::Transport("the state does not come".to_owned()));
                 }
                 Ok(None) if syncing => {
-                    return Err(RequestError::Transport("it ends before the state is told".to_owned()));
+                    return Err(RequestError::Transport(
+                        "the watch ends before the state is told".to_owned(),
+                    ));
                 }
                 Err(_) | Ok(None) => return Ok(End::Closed),
                 Ok(Some(Err(_)))

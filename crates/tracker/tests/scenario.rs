@@ -189,7 +189,11 @@ async fn targets(admin: &Client, cluster: &Cluster, script: &Value) -> Vec<Targe
             },
             manifest => match manifest.get("applied") {
                 Some(applied) => {
-                    let printed = get(admin, &path_of(applied, true)).await;
+                    let mut printed = get(admin, &path_of(applied, true)).await;
+                    // A server that lags behind shows less than that.
+                    for (key, value) in manifest["but"].as_object().into_iter().flatten() {
+                        printed["metadata"][key] = value.clone();
+                    }
                     Target::manifest(printed.to_string().as_bytes()).unwrap()
                 }
                 None => Target::manifest(manifest.to_string().as_bytes()).unwrap(),
