@@ -141,6 +141,7 @@ pub(crate) async fn follow(
         buffer: Vec::new(),
         revision: None,
         failures: 0,
+        told_down: false,
         watched: None,
         watch_list: true,
     };
@@ -159,6 +160,8 @@ struct Follower {
     revision: Option<String>,
     /// How many tries in a row have failed.
     failures: u32,
+    /// It was told that the last one did.
+    told_down: bool,
     /// When the present watch began.
     watched: Option<Instant>,
     /// Whether a watch that begins with the state may be tried.
@@ -202,6 +205,7 @@ impl Follower {
                         self.failures += 1;
                         self.pause(None)
                     } else {
+                        self.failures = 0;
                         Duration::ZERO
                     }
                 }
@@ -230,6 +234,7 @@ impl Follower {
                                 _ => None,
                             });
                             self.updates.push(Update::Down(error));
+                            self.told_down = true;
                             pause
                         }
                     }
@@ -281,9 +286,15 @@ impl Follower {
         self.out.send(Message { stream: self.stream, updates }).await.is_ok()
     }
 
-    /// A request succeeded.
+    /// A request succeeded, and told something.
     fn succeeded(&mut self) {
-        if std::mem::take(&mut self.failures) > 0 {
+        self.failures = 0;
+        self.up();
+    }
+
+    /// A request succeeded: how long for, is still to be seen.
+    fn up(&mut self) {
+        if std::mem::take(&mut self.told_down) {
             self.updates.push(Update::Up);
         }
     }
@@ -384,7 +395,7 @@ impl Follower {
         if syncing {
             self.updates.push(Update::Restart);
         } else {
-            self.succeeded();
+            self.up();
             if !self.flush().await {
                 return Ok(End::Unheard);
             }
@@ -451,6 +462,7 @@ impl Follower {
         };
         match kind {
             Kind::Added | Kind::Modified => {
+                self.failures = 0;
                 let revision = self.put(object);
                 self.advance(object, revision, *syncing);
             }
