@@ -32,6 +32,7 @@ const P99_BELOW: f64 = 10.0;
 const MEMORY_BELOW: f64 = 40.0;
 
 /// How much is measured.
+#[derive(Clone, Copy)]
 struct Plan {
     rounds: usize,
     pods: &'static [usize],
@@ -81,6 +82,8 @@ const PARTS: [&str; 4] = ["detect", "fail", "memory", "requests"];
 
 struct Flags {
     smoke: bool,
+    /// Another number of rounds than the plan's.
+    rounds: Option<usize>,
     kind: Kind,
     parts: Vec<&'static str>,
     tools: Vec<Tool>,
@@ -88,12 +91,21 @@ struct Flags {
 
 impl Flags {
     fn parse(words: &[&str]) -> Outcome<Self> {
-        let mut flags =
-            Self { smoke: false, kind: Kind::OursAlone, parts: vec![], tools: Tool::ALL.to_vec() };
+        let mut flags = Self {
+            smoke: false,
+            rounds: None,
+            kind: Kind::OursAlone,
+            parts: vec![],
+            tools: Tool::ALL.to_vec(),
+        };
         let mut words = words.iter().copied();
         while let Some(word) = words.next() {
             match word {
                 "--smoke" => flags.smoke = true,
+                "--rounds" => {
+                    let number = words.next().ok_or("--rounds needs a number")?;
+                    flags.rounds = Some(number.parse().map_err(|why| format!("--rounds {number}: {why}"))?);
+                }
                 "--rivals" => flags.tools.retain(|tool| *tool != Tool::Settled),
                 "--server" => {
                     flags.kind = match words.next() {
@@ -130,10 +142,11 @@ struct Bar {
     always: bool,
 }
 
-/// Runs `bench wait [PART…] [--smoke] [--rivals] [--server settled|kube-apiserver]`; false when a bar is missed.
+/// Runs `bench wait [PART…] [--smoke] [--rounds N] [--rivals] [--server settled|kube-apiserver]`; false when a bar is missed.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
-    let plan = if flags.smoke { &SMOKE } else { &FULL };
+    let mut plan = if flags.smoke { SMOKE } else { FULL };
+    plan.rounds = flags.rounds.unwrap_or(plan.rounds);
     let Some(server) = server::start(flags.kind)? else { return Ok(true) };
     let programs = [("kubectl", Program::Kubectl), ("helm", Program::Helm)];
     let Some(place) = Place::new(&server, &programs)? else { return Ok(true) };
@@ -185,7 +198,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
 }
 
 struct Bench {
-    plan: &'static Plan,
+    plan: Plan,
     flags: Flags,
     server: Server,
     place: Place,

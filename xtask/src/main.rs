@@ -110,6 +110,7 @@ tasks
     --server settled|kube-apiserver
                                 on which server (settled)
     --rivals                    without ours
+    --rounds N                  so many rounds (10)
     --smoke                     few, small rounds; what comes out is checked, how fast is not
   bench status                `settled status` on dumps of 1 GB
     --smoke                     dumps of 50 MB; nothing fails
