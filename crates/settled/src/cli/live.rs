@@ -254,8 +254,11 @@ pub(crate) struct ApplyArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Targets")]
 pub(crate) struct TargetArgs {
-    /// TYPE/NAME..., TYPE NAME..., or TYPE[,TYPE] with -l, --field-selector or --all
-    #[arg(value_name = "TYPE/NAME")]
+    /// Objects by type and name, or types of which to select.
+    #[arg(
+        value_name = "TYPE/NAME",
+        help = "TYPE/NAME..., TYPE NAME..., or TYPE[,TYPE] with -l, --field-selector or --all"
+    )]
     pub(crate) names: Vec<String>,
 
     /// The objects in this file, all of this folder, or standard input if `-` (can be repeated)
