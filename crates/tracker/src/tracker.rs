@@ -228,6 +228,8 @@ struct Stream {
     told_down: bool,
     /// What to tell once it turns out that it works: it stands in for another one that was forbidden.
     substitute: Option<Notice>,
+    /// The server does not have its kind any more, at least not at this version.
+    no_kind: bool,
     ended: bool,
     task: AbortHandle,
 }
@@ -538,6 +540,7 @@ impl Tracker {
             down: None,
             told_down: false,
             substitute: None,
+            no_kind: false,
             ended: false,
             task,
         };
@@ -767,6 +770,7 @@ impl Tracker {
             Update::Synced => {
                 stream.synced = true;
                 stream.seen = true;
+                stream.no_kind = false;
                 stream.down = None;
                 if let Some(Notice { message, remedy }) = stream.substitute.take() {
                     self.tell(message, remedy);
@@ -795,11 +799,12 @@ impl Tracker {
                     stream.ended = true;
                     stream.synced = true;
                     stream.task.abort();
+                    self.told_whole(number);
+                } else if !std::mem::replace(&mut stream.no_kind, true) {
+                    // Its definition may have been deleted, and its objects with it; or it is at another version now.
+                    stream.synced = false;
+                    self.rediscover = Some((Instant::now(), START_PAUSE));
                 }
-                // The definition of the kind may have been deleted, and its objects with it.
-                stream.synced = true;
-                stream.epoch += 1;
-                self.told_whole(number);
             }
         }
     }
@@ -1175,7 +1180,7 @@ impl Tracker {
 
     /// Asks again which kinds there are.
     fn discover(&mut self) {
-        if self.unknown.is_empty() {
+        if !self.lacks_kinds() {
             self.rediscover = None;
             return;
         }
@@ -1200,7 +1205,8 @@ impl Tracker {
                 for number in std::mem::take(&mut self.unknown) {
                     self.kind_appeared(number);
                 }
-                if self.unknown.is_empty() {
+                self.follow_versions();
+                if !self.lacks_kinds() {
                     self.rediscover = None;
                 }
             }
@@ -1208,6 +1214,40 @@ impl Tracker {
                 let report = self.report(outcome, causes);
                 self.events.push_back(Event::Finished(report));
                 self.phase = Phase::Over;
+            }
+        }
+    }
+
+    /// Whether the kind of some target isn't there.
+    fn lacks_kinds(&self) -> bool {
+        !self.unknown.is_empty() || self.streams.iter().any(|stream| stream.no_kind && !stream.ended)
+    }
+
+    /// Kinds that are not served any more as they are watched: watches them at another version, or takes all of them for gone.
+    fn follow_versions(&mut self) {
+        for number in 0..self.streams.len() {
+            let Some(stream) = self.streams.get_mut(number) else { return };
+            if !stream.no_kind || stream.ended {
+                continue;
+            }
+            let old = &stream.spec.resource;
+            match self.resources.of_kind(&old.group, Some(&old.version), &old.kind) {
+                None => {
+                    (stream.synced, stream.seen) = (true, true);
+                    stream.epoch += 1;
+                    self.told_whole(number);
+                }
+                Some(new) if new.version != old.version => {
+                    let mut spec = stream.spec.clone();
+                    spec.resource = Arc::clone(new);
+                    stream.ended = true;
+                    stream.task.abort();
+                    let (role, names) = (stream.role, std::mem::take(&mut stream.names));
+                    let opened = self.open(spec, role, names);
+                    self.moved(number, opened, false);
+                }
+                // It will be there again in a moment, or not be listed any more.
+                Some(_) => {}
             }
         }
     }
@@ -1302,6 +1342,7 @@ impl Tracker {
                     down: None,
                     told_down: false,
                     substitute,
+                    no_kind: false,
                     ended: false,
                     task,
                 });
