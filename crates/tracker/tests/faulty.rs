@@ -24,6 +24,10 @@ pub(crate) enum Fault {
     Silence,
     /// All watches say that their revision is too old.
     Expire,
+    /// All watches say that something is wrong with the server.
+    Error,
+    /// All watches send what a proxy has to say.
+    Garbage,
 }
 
 /// What is answered instead of asking the server.
@@ -38,6 +42,9 @@ pub(crate) struct Refusals {
     pub(crate) unauthorized: usize,
     /// So many requests more don't get through.
     pub(crate) unreachable: usize,
+    /// So many watches more break off after so many pieces.
+    pub(crate) tearing: usize,
+    pub(crate) pieces: usize,
     /// So many watches more end at once.
     pub(crate) closing: usize,
     /// So many requests more whose path contains this get 410.
@@ -99,7 +106,7 @@ impl Faults {
     ) -> Result<Response<UnsyncBoxBody<Bytes, std::io::Error>>, kube_client::Error> {
         let uri = request.uri().to_string();
         self.log.lock().unwrap().push(format!("{} {uri}", request.method()));
-        let mut begun = None;
+        let (mut begun, mut pieces) = (None, usize::MAX);
         let retry_after = self.refusals.lock().unwrap().retry_after;
         let refused = {
             let mut refusals = self.refusals.lock().unwrap();
@@ -111,6 +118,10 @@ impl Faults {
             if uri.contains("watch=true") && refusals.expired > 0 {
                 refusals.expired -= 1;
                 begun = Some(Fault::Expire);
+            }
+            if uri.contains("watch=true") && refusals.tearing > 0 {
+                refusals.tearing -= 1;
+                pieces = refusals.pieces;
             }
             if uri.contains("watch=true") && refusals.closing > 0 {
                 refusals.closing -= 1;
@@ -166,8 +177,9 @@ impl Faults {
             let _open = seen.changed().await;
             seen.borrow().1
         });
-        Ok(response
-            .map(|body| Struck { body, changed: Some(changed), struck: begun, told: false }.boxed_unsync()))
+        Ok(response.map(|body| {
+            Struck { body, changed: Some(changed), struck: begun, told: false, pieces }.boxed_unsync()
+        }))
     }
 }
 
@@ -181,6 +193,8 @@ struct Struck {
     changed: Option<Pin<Box<dyn Future<Output = Option<Fault>> + Send>>>,
     struck: Option<Fault>,
     told: bool,
+    /// How many pieces more come before it breaks off.
+    pieces: usize,
 }
 
 impl http_body::Body for Struck {
@@ -197,19 +211,31 @@ impl http_body::Body for Struck {
             self.changed = None;
             self.struck = fault;
         }
-        match self.struck {
-            None => Pin::new(&mut self.body)
-                .poll_frame(context)
-                .map(|frame| frame.map(|frame| frame.map_err(std::io::Error::other))),
-            Some(Fault::Cut) => Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into()))),
-            Some(Fault::Close) => Poll::Ready(None),
-            Some(Fault::Silence) => Poll::Pending,
-            Some(Fault::Expire) if self.told => Poll::Ready(None),
-            Some(Fault::Expire) => {
-                self.told = true;
-                let line: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"message\":\"too old resource version\",\"code\":410}}\n";
-                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(line)))))
+        let line: &[u8] = match self.struck {
+            None if self.pieces == 0 => {
+                return Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into())));
             }
+            None => {
+                let polled = Pin::new(&mut self.body).poll_frame(context);
+                if polled.is_ready() {
+                    self.pieces -= 1;
+                }
+                return polled.map(|frame| frame.map(|frame| frame.map_err(std::io::Error::other)));
+            }
+            Some(Fault::Cut) => return Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into()))),
+            Some(Fault::Close) => return Poll::Ready(None),
+            Some(Fault::Silence) => return Poll::Pending,
+            Some(Fault::Expire) => {
+                b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"message\":\"too old resource version\",\"code\":410}}\n"
+            }
+            Some(Fault::Error) => {
+                b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"InternalError\",\"message\":\"etcd is away\",\"code\":500}}\n"
+            }
+            Some(Fault::Garbage) => b"<html>502 Bad Gateway</html>\n",
+        };
+        if std::mem::replace(&mut self.told, true) {
+            return Poll::Ready(None);
         }
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(line)))))
     }
 }

@@ -306,6 +306,8 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                 "close" => Fault::Close,
                 "silence" => Fault::Silence,
                 "expire" => Fault::Expire,
+                "error" => Fault::Error,
+                "garbage" => Fault::Garbage,
                 other => panic!("no fault {other}"),
             }),
             // Steps are done in the order of their names; this is the last.
@@ -317,6 +319,7 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                 refusals.expired = count("expired");
                 refusals.silent = count("silent");
                 refusals.closing = count("closing");
+                (refusals.tearing, refusals.pieces) = (count("tearing"), count("pieces"));
                 refusals.gone = with["gone"]["path"].as_str().map(|path| {
                     (path.to_owned(), usize::try_from(with["gone"]["times"].as_u64().unwrap()).unwrap())
                 });
