@@ -294,10 +294,8 @@ pub(crate) fn finished(target: &TargetReport, names: &Names, elapsed: Duration, 
     let mark = palette.state(target.state, style::mark(target.state));
     let name = names.name(&target.object);
     let time = duration::elapsed(elapsed);
-    let why = || {
-        let (reason, message) = root_cause(target);
-        format!("{}: {}", text::clean(&reason), text::clean(&message))
-    };
+    // The message comes with the explanation, where it has room.
+    let why = || text::clean(&root_cause(target).0);
     match target.state {
         State::Done => format!("{mark} {name}  {}", palette.dim(&time)),
         State::Skipped => format!("{mark} {name}  not waited for"),

@@ -189,7 +189,7 @@ mod tests {
         warning: events can't be listed in namespace shop
         hint: allow `list` on `events`
         ✓ Service/web  12.3s
-        ✗ Deployment/web  failed after 1m35s  ImagePullBackOff: container app: ImagePullBackOff: Back-off pulling image "registry.example.com/shop/web:1.9.0": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image: manifest unknown
+        ✗ Deployment/web  failed after 1m35s  ImagePullBackOff
         "#);
         // One frame a second for 95 seconds, and at most one for each of the events.
         assert!((95..=95 + 8).contains(&seen.writes), "{}", seen.writes);
