@@ -266,7 +266,9 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                     let path = path_of(object, false);
                     let mut object = object.clone();
                     if let Some(owner) = object.as_object_mut().unwrap().remove("owner") {
-                        object["metadata"]["ownerReferences"] = json!([reference(client, &owner).await]);
+                        let mut owner = reference(client, &owner).await;
+                        (owner["controller"], owner["blockOwnerDeletion"]) = (true.into(), true.into());
+                        object["metadata"]["ownerReferences"] = json!([owner]);
                     }
                     if let Some(about) = object.as_object_mut().unwrap().remove("about") {
                         let mut about = reference(client, &about).await;
@@ -298,7 +300,10 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
             }
             "delete" => {
                 for object in either(with) {
-                    let how = json!({ "gracePeriodSeconds": object.get("gracePeriodSeconds") });
+                    let how = json!({
+                        "gracePeriodSeconds": object.get("gracePeriodSeconds"),
+                        "propagationPolicy": object.get("propagationPolicy"),
+                    });
                     send(client, Method::DELETE, &path_of(object, true), "application/json", &how).await;
                 }
             }
