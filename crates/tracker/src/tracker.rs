@@ -1721,3 +1721,11 @@ fn declares_status(definition: &[u8], version: &str) -> Option<bool> {
         schema.and_then(|s| s.get("x-kubernetes-preserve-unknown-fields")).and_then(kstatus::Node::as_bool);
     Some(subresource || properties.is_some_and(|p| p.get("status").is_some()) || keeps == Some(true))
 }
+
+#[cfg(test)]
+mod sizes {
+    #[test]
+    fn print() {
+        eprintln!("verdict {} record {} followed {} report {} id {} event {}", size_of::<kstatus::Verdict>(), size_of::<crate::Record>(), size_of::<super::Followed>(), size_of::<crate::TargetReport>(), size_of::<crate::ObjectId>(), size_of::<crate::Event>());
+    }
+}

@@ -1,7 +1,17 @@
 //! Scripted clusters: a file says what happens when, and the snapshot beside it what the wait says of it.
 //!
 //! Each scenario has a server of its own in the process. Time passes only when all is quiet, so an hour takes as long as a
-//! second, and always the same happens.
+//! second, and always the same happens: the server has the scenario's clock, which begins at noon, and writes in place.
+//!
+//! | key | what it says |
+//! |---|---|
+//! | `targets`, `apply` | what is waited for: see [`targets`] |
+//! | `for`, `timeout`, `targetTimeout`, `stable`, `failFast`, `missing`, `grace` | as the options of `settled wait` |
+//! | `as` | who waits: an administrator, unless a user is named |
+//! | `newCredentials` | there are others when the present ones are refused |
+//! | `before`, `steps` | what happens before all else, and at which time: see [`act`] |
+//! | `start`, `interrupt` | when the wait begins, and when the user has had enough |
+//! | `requests` | `true` tells all requests, `count` how many there were |
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -243,7 +253,9 @@ fn request(script: &Value, targets: Vec<Target>) -> Request {
     request
 }
 
-/// Does what a step says.
+/// Does what a step says: `create`, `status`, `patch` and `delete` objects, `many` of them, `strike` all watches with a
+/// [`Fault`], `refuse` requests from now on (each `refuse` takes the place of the one before), and `then` what comes after it in
+/// the same moment.
 async fn act(client: &Client, faults: &Faults, step: &Value) {
     let step = step.as_object().unwrap();
     for (what, with) in step {
@@ -254,7 +266,9 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                     let path = path_of(object, false);
                     let mut object = object.clone();
                     if let Some(owner) = object.as_object_mut().unwrap().remove("owner") {
-                        object["metadata"]["ownerReferences"] = json!([reference(client, &owner).await]);
+                        let mut owner = reference(client, &owner).await;
+                        (owner["controller"], owner["blockOwnerDeletion"]) = (true.into(), true.into());
+                        object["metadata"]["ownerReferences"] = json!([owner]);
                     }
                     if let Some(about) = object.as_object_mut().unwrap().remove("about") {
                         let mut about = reference(client, &about).await;
@@ -286,7 +300,10 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
             }
             "delete" => {
                 for object in either(with) {
-                    let how = json!({ "gracePeriodSeconds": object.get("gracePeriodSeconds") });
+                    let how = json!({
+                        "gracePeriodSeconds": object.get("gracePeriodSeconds"),
+                        "propagationPolicy": object.get("propagationPolicy"),
+                    });
                     send(client, Method::DELETE, &path_of(object, true), "application/json", &how).await;
                 }
             }
