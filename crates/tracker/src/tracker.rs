@@ -1,6 +1,7 @@
 //! The one who follows: starts streams, tells the graph and the policy what they say, and says what came of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,6 +161,8 @@ pub struct Tracker {
     answer_to: Sender<Answer>,
     batch: Vec<Message>,
     dirty: BTreeSet<usize>,
+    /// For what was told of targets.
+    fingerprints: RandomState,
     /// What is watched for explanations.
     covered: HashMap<(String, String), Covered>,
     /// What targets refer to, and which targets do.
@@ -167,7 +170,7 @@ pub struct Tracker {
     /// Lives of what targets refer to, of which all is watched that belongs to them.
     looked: HashSet<Box<str>>,
     evidence: HashMap<(Box<str>, Box<str>), Option<Evidence>>,
-    events: VecDeque<Event>,
+    events: VecDeque<Queued>,
     notices: Vec<Notice>,
     told_synced: bool,
     phase: Phase,
@@ -197,20 +200,17 @@ struct Followed {
     /// How it was when it was deleted.
     last: Option<Box<Record>>,
     /// What was told of it last.
-    told: Option<Told>,
+    told: Option<u64>,
     /// Of which life of it all was watched that belongs to it.
     looked: Option<Box<str>>,
 }
 
-/// What was told of a target.
-#[derive(Debug, PartialEq)]
-struct Told {
-    state: State,
-    status: Status,
-    reason: String,
-    message: String,
-    trouble: Option<FailureClass>,
-    note: String,
+/// What is to be told next.
+#[derive(Debug)]
+enum Queued {
+    Event(Event),
+    /// How a target stands. Its report is made when it is asked for: those of thousands would take more than all that is known of them.
+    Target(usize),
 }
 
 #[derive(Debug)]
@@ -339,6 +339,7 @@ impl Tracker {
             answer_to,
             batch: Vec::new(),
             dirty: BTreeSet::new(),
+            fingerprints: RandomState::new(),
             covered: HashMap::new(),
             referred: HashMap::new(),
             looked: HashSet::new(),
@@ -567,8 +568,14 @@ impl Tracker {
     /// What happens next; nothing after [`Event::Finished`]. May be dropped and called again: nothing is lost.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.events.pop_front() {
-                return Some(event);
+            match self.events.pop_front() {
+                Some(Queued::Event(event)) => return Some(event),
+                Some(Queued::Target(number)) => match self.report_on(number, self.now(), true) {
+                    Some(report) => return Some(Event::Target(report)),
+                    // It is none any more.
+                    None => continue,
+                },
+                None => {}
             }
             match &self.phase {
                 Phase::Over => return None,
@@ -673,12 +680,12 @@ impl Tracker {
             self.dirty.extend(0..self.targets.len());
             self.tell_what_matches_nothing();
         }
-        let looked: Vec<Event> =
-            std::mem::take(&mut self.dirty).into_iter().filter_map(|number| self.look(number, now)).collect();
+        let mut looked = std::mem::take(&mut self.dirty);
+        looked.retain(|number| self.look(*number, now));
         if first_time {
-            self.events.push_back(Event::Synced { counts: self.policy.counts() });
+            self.events.push_back(Queued::Event(Event::Synced { counts: self.policy.counts() }));
         }
-        self.events.extend(looked);
+        self.events.extend(looked.into_iter().map(Queued::Target));
         if self.phase == Phase::Following
             && let Some(outcome) = self.policy.outcome(synced, self.now())
         {
@@ -914,10 +921,11 @@ impl Tracker {
         }
     }
 
-    /// Tells the policy how a target looks now. What there is to say about it, if that is another than before.
-    fn look(&mut self, number: usize, now: Moment) -> Option<Event> {
-        let target = self.targets.get(number)?;
-        self.policy.state(number)?;
+    /// Tells the policy how a target looks now. Says whether there is something to say about it that is another than before.
+    fn look(&mut self, number: usize, now: Moment) -> bool {
+        let Some(target) = self.targets.get(number).filter(|_| self.policy.state(number).is_some()) else {
+            return false;
+        };
         let record = self.graph.get(&target.id);
         let synced = target.stream.and_then(|(stream, _)| self.streams.get(stream)).is_some_and(|s| s.synced);
         let whole = record.is_some_and(|r| target.looked.as_ref() == Some(&r.uid)) && self.all_synced();
@@ -952,20 +960,20 @@ impl Tracker {
             self.look_below(number);
         }
         if unseen || !self.told_synced {
-            return None;
+            return false;
         }
-        let state = self.policy.state(number)?;
-        let target = self.targets.get(number)?;
-        let verdict = self.verdict(target);
-        let note = self.policy.remark(number).unwrap_or_default().to_owned();
-        let (reason, message) = (verdict.reason.to_string(), verdict.message.to_string());
-        let told = Told { state, status: verdict.status, reason, message, trouble, note };
-        if target.told.as_ref() == Some(&told) {
-            return None;
+        let (Some(state), Some(target)) = (self.policy.state(number), self.targets.get(number)) else {
+            return false;
+        };
+        let record = self.graph.get(&target.id);
+        let verdict =
+            record.map(|record| (record.verdict.status, &record.verdict.reason, &record.verdict.message));
+        let told = self.fingerprints.hash_one((state, verdict, trouble, self.policy.remark(number)));
+        let news = target.told != Some(told);
+        if let Some(target) = self.targets.get_mut(number) {
+            target.told = Some(told);
         }
-        let report = self.report_on(number, now, state == State::Failed || state == State::Waiting)?;
-        self.targets.get_mut(number)?.told = Some(told);
-        Some(Event::Target(report))
+        news
     }
 
     fn verdict(&self, target: &Followed) -> Verdict {
@@ -1212,7 +1220,7 @@ impl Tracker {
             }
             Answer::Gathered(outcome, causes) => {
                 let report = self.report(outcome, causes);
-                self.events.push_back(Event::Finished(report));
+                self.events.push_back(Queued::Event(Event::Finished(report)));
                 self.phase = Phase::Over;
             }
         }
@@ -1422,7 +1430,7 @@ impl Tracker {
         let notice = Notice { message, remedy };
         if !self.notices.contains(&notice) {
             self.notices.push(notice.clone());
-            self.events.push_back(Event::Notice(notice));
+            self.events.push_back(Queued::Event(Event::Notice(notice)));
         }
     }
 
@@ -1439,7 +1447,7 @@ impl Tracker {
         match outcome {
             Outcome::Settled | Outcome::Unreachable => {
                 let report = self.report(outcome, Vec::new());
-                self.events.push_back(Event::Finished(report));
+                self.events.push_back(Queued::Event(Event::Finished(report)));
                 self.phase = Phase::Over;
             }
             Outcome::Failed | Outcome::TimedOut | Outcome::Interrupted => {
@@ -1720,12 +1728,4 @@ fn declares_status(definition: &[u8], version: &str) -> Option<bool> {
     let keeps =
         schema.and_then(|s| s.get("x-kubernetes-preserve-unknown-fields")).and_then(kstatus::Node::as_bool);
     Some(subresource || properties.is_some_and(|p| p.get("status").is_some()) || keeps == Some(true))
-}
-
-#[cfg(test)]
-mod sizes {
-    #[test]
-    fn print() {
-        eprintln!("verdict {} record {} followed {} report {} id {} event {}", size_of::<kstatus::Verdict>(), size_of::<crate::Record>(), size_of::<super::Followed>(), size_of::<crate::TargetReport>(), size_of::<crate::ObjectId>(), size_of::<crate::Event>());
-    }
 }
