@@ -570,11 +570,14 @@ impl Tracker {
         loop {
             match self.events.pop_front() {
                 Some(Queued::Event(event)) => return Some(event),
-                Some(Queued::Target(number)) => match self.report_on(number, self.now(), true) {
-                    Some(report) => return Some(Event::Target(report)),
-                    // It is none any more.
-                    None => continue,
-                },
+                Some(Queued::Target(number)) => {
+                    let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
+                    match self.report_on(number, self.now(), open) {
+                        Some(report) => return Some(Event::Target(report)),
+                        // It is none any more.
+                        None => continue,
+                    }
+                }
                 None => {}
             }
             match &self.phase {
