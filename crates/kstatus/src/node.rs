@@ -167,10 +167,10 @@ impl<'a> Node<'a> {
     /// Whether this is the string `word`, without copying it.
     #[must_use]
     pub fn is(self, word: &str) -> bool {
-        debug_assert!(!word.contains('\\'));
         match self {
             Self::Text(text) => match inner(text) {
-                Some(inner) if same(inner, word.as_bytes()) => true,
+                // A backslash in the text stands for something else.
+                Some(inner) if same(inner, word.as_bytes()) && !word.contains('\\') => true,
                 // An escaped string is longer than what it stands for.
                 Some(inner) if inner.len() > word.len() => is_escaped(inner) && stands_for(inner, word),
                 _ => false,
@@ -481,6 +481,14 @@ mod tests {
             let kind = if int.is_some() { Kind::Int } else { Kind::Float };
             assert_eq!(Node::Text(text.as_bytes()).kind(), kind, "{text}");
         }
+    }
+
+    #[test]
+    fn words_may_have_backslashes() {
+        let object = crate::Object::parse(br#"{"one":"\\","two":"\\\\"}"#).unwrap();
+        let is = |key: &str, word: &str| object.root().get(key).unwrap().is(word);
+        assert!(is("one", "\\") && !is("one", "\\\\"));
+        assert!(is("two", "\\\\") && !is("two", "\\"));
     }
 
     #[test]

@@ -132,7 +132,6 @@ fn apply_begins_with_what_others_need() {
     namespace/shop unchanged
     configmap/web unchanged
     --- stderr ---
-    waiting for Namespace/shop first
     error: deployment.apps/web: Apply failed with 1 conflict: conflict with "settled": .spec.replicas
       .spec.replicas is owned by settled
     hint: leave these fields to their owners by removing them from the manifest, or take them over with --force-conflicts
@@ -296,7 +295,7 @@ fn what_is_wrong_with_the_arguments_is_said_before_anything_is_asked() {
     assert_snapshot!(transcript("wait pod/a"), @r#"
     exit code: 4
     --- stderr ---
-    error: no cluster to talk to: failed to infer config: in-cluster: (failed to read an incluster environment variable: environment variable not found), kubeconfig: (failed to read kubeconfig from '"/nonexistent"': No such file or directory (os error 2))
+    error: no cluster to talk to: failed to read kubeconfig from '"/nonexistent"': No such file or directory (os error 2), and this is no Pod of a cluster
     hint: --kubeconfig FILE and --context NAME say which one is meant
     "#);
 }
