@@ -12,8 +12,6 @@ pub struct Facts {
     pub revision: Option<Box<str>>,
     /// What it refers to.
     pub refs: Vec<Ref>,
-    /// Its labels, where somebody may select it by them.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
     /// What it selects Pods by.
     pub selector: BTreeMap<Box<str>, Box<str>>,
     /// Containers that ended, and not well.
@@ -174,7 +172,6 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
     if status == Status::Current {
         return;
     }
-    facts.labels = texts(object, &["metadata", "labels"]);
     facts.word = word(object, &["spec", "nodeName"]);
     for volume in list(object, &["spec", "volumes"]) {
         let claim =
