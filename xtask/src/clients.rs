@@ -439,6 +439,8 @@ impl Normaliser {
             // A second may end between two writes.
             (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4} UTC|[+-]\d\d:\d\d)?", "TIME"),
             (r"[A-Z][a-z]{2},? [A-Z0-9][a-z0-9]{1,2} [A-Za-z0-9]{2,3} [0-9: ]{13}( [+-]\d{4})?", "TIME"),
+            // Go prints no zeros at the end of a fraction, and Helm fills the column up.
+            (r"TIME +\t", "TIME\t"),
             (r"\b([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "$1 "),
             (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-XXXXX"),
             (r"\b\d+m\d+s\b|\b\d+s\b|\b0 seconds ago\b|<unknown>|<invalid>", "AGE"),
@@ -539,6 +541,7 @@ mod tests {
                 "web-7c6cf4cb88-XXXXX  1/1  Running  0  AGE",
             ),
             ("at 2026-11-21T10:34:25Z in /place/a", "at TIME in DIR/a"),
+            ("4\t2026-11-21 10:34:25.12345678 +0000 UTC \tdeployed", "4\tTIME\tdeployed"),
             ("  resourceVersion: \"123\"", "  resourceVersion: \"RV\""),
             ("cpu: 100m", "cpu: 100m"),
         ] {
