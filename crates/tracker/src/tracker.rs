@@ -208,7 +208,7 @@ struct Followed {
 /// What is to be told next.
 #[derive(Debug)]
 enum Queued {
-    Event(Event),
+    Event(Box<Event>),
     /// How a target stands. Its report is made when it is asked for: those of thousands would take more than all that is known of them.
     Target(usize),
 }
@@ -569,7 +569,7 @@ impl Tracker {
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             match self.events.pop_front() {
-                Some(Queued::Event(event)) => return Some(event),
+                Some(Queued::Event(event)) => return Some(*event),
                 Some(Queued::Target(number)) => {
                     let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
                     match self.report_on(number, self.now(), open) {
@@ -686,7 +686,7 @@ impl Tracker {
         let mut looked = std::mem::take(&mut self.dirty);
         looked.retain(|number| self.look(*number, now));
         if first_time {
-            self.events.push_back(Queued::Event(Event::Synced { counts: self.policy.counts() }));
+            self.events.push_back(Queued::Event(Box::new(Event::Synced { counts: self.policy.counts() })));
         }
         self.events.extend(looked.into_iter().map(Queued::Target));
         if self.phase == Phase::Following
@@ -1223,7 +1223,7 @@ impl Tracker {
             }
             Answer::Gathered(outcome, causes) => {
                 let report = self.report(outcome, causes);
-                self.events.push_back(Queued::Event(Event::Finished(report)));
+                self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
                 self.phase = Phase::Over;
             }
         }
@@ -1433,7 +1433,7 @@ impl Tracker {
         let notice = Notice { message, remedy };
         if !self.notices.contains(&notice) {
             self.notices.push(notice.clone());
-            self.events.push_back(Queued::Event(Event::Notice(notice)));
+            self.events.push_back(Queued::Event(Box::new(Event::Notice(notice))));
         }
     }
 
@@ -1450,7 +1450,7 @@ impl Tracker {
         match outcome {
             Outcome::Settled | Outcome::Unreachable => {
                 let report = self.report(outcome, Vec::new());
-                self.events.push_back(Queued::Event(Event::Finished(report)));
+                self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
                 self.phase = Phase::Over;
             }
             Outcome::Failed | Outcome::TimedOut | Outcome::Interrupted => {
