@@ -5,6 +5,7 @@ mod cluster;
 mod condition;
 mod connect;
 mod events;
+mod evidence;
 mod explain;
 mod facts;
 mod graph;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::cluster::{Cluster, RequestError, Verb};
 use crate::condition::For;
 use crate::events::{Talker, Wanted, gather};
+use crate::evidence::evidence;
 use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::ObjectId;
@@ -530,8 +531,19 @@ impl Tracker {
         let id = u32::try_from(number).unwrap_or(u32::MAX);
         let task =
             follow(self.cluster.clone(), spec.clone(), Arc::clone(&self.judge), id, self.sender.clone());
-        let task = tokio::spawn(task).abort_handle();
-        let stream = Stream {
+        self.start_stream(spec, role, names, task);
+        number
+    }
+
+    /// The next stream, told by this task.
+    fn start_stream(
+        &mut self,
+        spec: Spec,
+        role: Role,
+        names: Vec<Box<str>>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.streams.push(Stream {
             spec,
             role,
             names,
@@ -543,10 +555,8 @@ impl Tracker {
             substitute: None,
             no_kind: false,
             ended: false,
-            task,
-        };
-        self.streams.push(stream);
-        number
+            task: tokio::spawn(task).abort_handle(),
+        });
     }
 
     /// The kinds of some targets aren't there: notices when they come.
@@ -1342,21 +1352,10 @@ impl Tracker {
                     id,
                     self.sender.clone(),
                 );
-                let task = tokio::spawn(task).abort_handle();
-                self.streams.push(Stream {
-                    spec,
-                    role,
-                    names,
-                    synced: false,
-                    seen: false,
-                    epoch: 0,
-                    down: None,
-                    told_down: false,
-                    substitute,
-                    no_kind: false,
-                    ended: false,
-                    task,
-                });
+                self.start_stream(spec, role, names, task);
+                if let Some(stream) = self.streams.get_mut(new) {
+                    stream.substitute = substitute;
+                }
                 self.moved(number, new, synced);
             }
             Role::Targets | Role::Selection => {
@@ -1685,50 +1684,4 @@ async fn by_name(cluster: &Cluster, spec: &Spec, count: usize) -> bool {
         .and_then(|count| usize::try_from(count).ok())
         .unwrap_or(0);
     remaining > 500 && remaining > 10 * count
-}
-
-/// Whether a kind has a status, as its definition and other objects of it tell.
-async fn evidence(cluster: &Cluster, resource: &Resource, namespace: &str) -> Evidence {
-    let path = format!(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
-        resource.plural, resource.group
-    );
-    if let Ok(definition) = cluster.get(Verb::Get, &path).await
-        && declares_status(&definition, &resource.version) == Some(false)
-    {
-        return Evidence::NoStatusDeclared;
-    }
-    let mut evidence = Evidence::Unseen;
-    let everywhere = format!("{}?limit=50", resource.path(None, None));
-    let here = format!("{}?limit=50", resource.path(Some(namespace), None));
-    for path in [everywhere, here] {
-        let Ok(list) = cluster.get(Verb::List, &path).await else { continue };
-        let mut reports = false;
-        let mut items = crate::wire::Items::default();
-        let each = |item: &[u8]| {
-            let status = kstatus::Object::parse(item)
-                .ok()
-                .and_then(|o| Some(o.root().get("status")?.members().next().is_some()));
-            reports |= status == Some(true);
-        };
-        if items.push(&list, each).is_ok() {
-            evidence = if reports { Evidence::OthersReport } else { Evidence::NobodyReports };
-            break;
-        }
-    }
-    evidence
-}
-
-/// Whether a definition declares a status for a version.
-fn declares_status(definition: &[u8], version: &str) -> Option<bool> {
-    let definition = kstatus::Object::parse(definition).ok()?;
-    let versions = definition.root().get("spec")?.get("versions")?;
-    let version = versions.elements().find(|v| v.get("name").is_some_and(|name| name.is(version)))?;
-    let subresource = version.get("subresources").and_then(|s| s.get("status")).is_some();
-    let schema = version.get("schema").and_then(|schema| schema.get("openAPIV3Schema"));
-    let properties = schema.and_then(|schema| schema.get("properties"));
-    // A schema that keeps what it does not know may hold a status, too.
-    let keeps =
-        schema.and_then(|s| s.get("x-kubernetes-preserve-unknown-fields")).and_then(kstatus::Node::as_bool);
-    Some(subresource || properties.is_some_and(|p| p.get("status").is_some()) || keeps == Some(true))
 }

@@ -1,0 +1,52 @@
+//! Whether a kind has a status at all: what decides between "not yet" and "never" for an object that says nothing.
+
+use crate::cluster::{Cluster, Verb};
+use crate::policy::Evidence;
+use crate::resources::Resource;
+use crate::wire::Items;
+
+/// Whether a kind has a status, as its definition and other objects of it tell.
+pub(crate) async fn evidence(cluster: &Cluster, resource: &Resource, namespace: &str) -> Evidence {
+    let path = format!(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
+        resource.plural, resource.group
+    );
+    if let Ok(definition) = cluster.get(Verb::Get, &path).await
+        && declares_status(&definition, &resource.version) == Some(false)
+    {
+        return Evidence::NoStatusDeclared;
+    }
+    let mut evidence = Evidence::Unseen;
+    let everywhere = format!("{}?limit=50", resource.path(None, None));
+    let here = format!("{}?limit=50", resource.path(Some(namespace), None));
+    for path in [everywhere, here] {
+        let Ok(list) = cluster.get(Verb::List, &path).await else { continue };
+        let mut reports = false;
+        let mut items = Items::default();
+        let each = |item: &[u8]| {
+            let status = kstatus::Object::parse(item)
+                .ok()
+                .and_then(|o| Some(o.root().get("status")?.members().next().is_some()));
+            reports |= status == Some(true);
+        };
+        if items.push(&list, each).is_ok() {
+            evidence = if reports { Evidence::OthersReport } else { Evidence::NobodyReports };
+            break;
+        }
+    }
+    evidence
+}
+
+/// Whether a definition declares a status for a version.
+fn declares_status(definition: &[u8], version: &str) -> Option<bool> {
+    let definition = kstatus::Object::parse(definition).ok()?;
+    let versions = definition.root().get("spec")?.get("versions")?;
+    let version = versions.elements().find(|v| v.get("name").is_some_and(|name| name.is(version)))?;
+    let subresource = version.get("subresources").and_then(|s| s.get("status")).is_some();
+    let schema = version.get("schema").and_then(|schema| schema.get("openAPIV3Schema"));
+    let properties = schema.and_then(|schema| schema.get("properties"));
+    // A schema that keeps what it does not know may hold a status, too.
+    let keeps =
+        schema.and_then(|s| s.get("x-kubernetes-preserve-unknown-fields")).and_then(kstatus::Node::as_bool);
+    Some(subresource || properties.is_some_and(|p| p.get("status").is_some()) || keeps == Some(true))
+}
