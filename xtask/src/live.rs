@@ -90,6 +90,8 @@ struct Ask {
     /// The command, without its timeout.
     run: Option<String>,
     outcome: Came,
+    /// What it comes to as well: which of them, is a race that it doesn't decide.
+    or: Option<Came>,
     /// Words that its output must have.
     #[serde(default)]
     says: Vec<String>,
@@ -107,6 +109,18 @@ enum Came {
     Waiting,
     /// It doesn't wait for such a thing.
     Refused,
+}
+
+impl Ask {
+    fn allows(&self, came: Came) -> bool {
+        came == self.outcome || Some(came) == self.or
+    }
+
+    /// What it should come to, in words.
+    fn words(&self) -> String {
+        let or = self.or.map(|or| format!(" or {}", or.word()));
+        self.outcome.word().to_owned() + &or.unwrap_or_default()
+    }
 }
 
 impl Came {
@@ -400,8 +414,8 @@ fn scenario_on(
         let indented = || text.trim_end().replace('\n', "\n    ");
         let came = match tool.came(code, &text) {
             Ok(came) => {
-                if came != ask.outcome {
-                    let (is, wanted) = (came.word(), ask.outcome.word());
+                if !ask.allows(came) {
+                    let (is, wanted) = (came.word(), ask.words());
                     report.wrong.push(format!("{}: {is}, not {wanted}:\n    {}", tool.name(), indented()));
                 } else if let Some(missing) = ask.says.iter().find(|words| !text.contains(*words)) {
                     report.wrong.push(format!(
@@ -536,7 +550,7 @@ fn documented(
     let mut explained = BTreeSet::new();
     for Difference { scenario: name, tools, .. } in differences {
         for tool in tools {
-            let differs = scenarios.get(name).is_some_and(|scenario| differs(scenario, *tool).is_some());
+            let differs = scenarios.get(name).is_some_and(|scenario| differs(scenario, *tool));
             if !differs {
                 wrong.push(format!("differences.yaml: {name}: {} comes to the same as ours", tool.name()));
             }
@@ -547,7 +561,7 @@ fn documented(
     }
     for (name, scenario) in scenarios {
         for tool in Tool::ALL {
-            if differs(scenario, tool).is_some() && !explained.contains(&(name.as_str(), tool)) {
+            if differs(scenario, tool) && !explained.contains(&(name.as_str(), tool)) {
                 wrong.push(format!(
                     "{name}: {} differs from ours, and differences.yaml doesn't say why",
                     tool.name()
@@ -579,10 +593,10 @@ fn documented(
     Ok(wrong.is_empty())
 }
 
-/// The outcomes of a rival and of ours, if they differ.
-fn differs(scenario: &Scenario, tool: Tool) -> Option<(Came, Came)> {
-    let (theirs, ours) = (scenario.ask(tool)?.outcome, scenario.settled.outcome);
-    (theirs != ours).then_some((theirs, ours))
+/// Whether a rival comes to something else than ours, or may.
+fn differs(scenario: &Scenario, tool: Tool) -> bool {
+    let ours = scenario.settled.outcome;
+    scenario.ask(tool).is_some_and(|theirs| theirs.outcome != ours || theirs.or.is_some_and(|or| or != ours))
 }
 
 /// A text's part before the table and its mark, the table, and from the second mark on.
@@ -597,7 +611,7 @@ fn table(scenarios: &BTreeMap<String, Scenario>, differences: &[Difference]) -> 
         String::from("| what | rival | comes to | ours | right | why |\n|---|---|---|---|---|---|\n");
     for Difference { scenario: name, tools, right, why } in differences {
         let Some(scenario) = scenarios.get(name) else { continue };
-        let Some((theirs, ours)) = tools.first().and_then(|tool| differs(scenario, *tool)) else { continue };
+        let Some(theirs) = tools.first().and_then(|tool| scenario.ask(*tool)) else { continue };
         let tools: Vec<String> = tools.iter().map(|tool| format!("`{}`", tool.name())).collect();
         let right = match right {
             Right::Settled => "ours",
@@ -609,8 +623,8 @@ fn table(scenarios: &BTreeMap<String, Scenario>, differences: &[Difference]) -> 
             "| {} | {} | {} | {} | {right} | {} |",
             scenario.about.trim(),
             tools.join(", "),
-            theirs.word(),
-            ours.word(),
+            theirs.words(),
+            scenario.settled.words(),
             why.trim().replace('\n', " "),
         );
     }
