@@ -158,7 +158,7 @@ wire_enum! {
 ///
 /// With status Failed it is the failure; with InProgress or Terminating it is what is being waited for and may
 /// become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// The kind of trouble.
     pub class: FailureClass,
@@ -168,7 +168,7 @@ pub struct Failure {
 }
 
 /// Something odd in the object that a reader should know, whether or not it decided the verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Where: a field's path such as `.status.observedGeneration`, empty for the whole object.
     pub path: Text,
@@ -225,7 +225,7 @@ impl Serialize for Problem {
 /// assert_eq!(verdict.reason, "NotBound");
 /// assert_eq!(verdict.condition().unwrap().type_, "Reconciling");
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Verdict {
     /// One of the six words.
     pub status: Status,

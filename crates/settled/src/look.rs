@@ -279,7 +279,7 @@ mod tests {
     fn roots_decide_the_exit_code() {
         let with = |status| scenes::branch("Deployment", "web", status, "", "");
         let mut optional = with(Status::Failed);
-        optional.verdict.blocking = false;
+        std::sync::Arc::make_mut(&mut optional.verdict).blocking = false;
         assert_eq!(exit_code(&[with(Status::Current), optional]), 0);
         assert_eq!(exit_code(&[with(Status::Current), with(Status::NotFound)]), 3);
         assert_eq!(exit_code(&[with(Status::InProgress), with(Status::Failed)]), 1);

@@ -1,5 +1,6 @@
 //! What objects are called.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use crate::text;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     /// The first namespace that was seen; objects of the cluster have none and don't count.
-    only: Option<Box<str>>,
+    only: Option<Arc<str>>,
     many: bool,
 }
 

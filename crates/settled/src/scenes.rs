@@ -1,5 +1,6 @@
 //! Waits made by hand, for the tests of what shows them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -37,7 +38,7 @@ pub(crate) fn target(
     TargetReport {
         object: id(kind, name),
         state,
-        verdict: Verdict::new(status, Basis::KindRule, reason.to_owned(), message.to_owned()),
+        verdict: Verdict::new(status, Basis::KindRule, reason.to_owned(), message.to_owned()).into(),
         since: ago(130),
         note: None,
         causes: Vec::new(),
@@ -211,7 +212,7 @@ pub(crate) fn branch(kind: &str, name: &str, status: Status, reason: &str, messa
     Branch {
         object: id(kind, name),
         link: "owns",
-        verdict: Verdict::new(status, Basis::KindRule, reason.to_owned(), message.to_owned()),
+        verdict: Verdict::new(status, Basis::KindRule, reason.to_owned(), message.to_owned()).into(),
         created: ago(130),
         children: Vec::new(),
         hidden: 0,
@@ -227,7 +228,7 @@ pub(crate) fn rollout(seconds: u64) -> Snapshot {
         "ErrImagePull",
         "container app: ErrImagePull: manifest unknown",
     );
-    pod.verdict = pod.verdict.failure(FailureClass::Image, false);
+    pod.verdict = Arc::new((*pod.verdict).clone().failure(FailureClass::Image, false));
     let mut set = branch("ReplicaSet", "web-7c9f6d5b8d", Status::InProgress, "LessReady", "Ready: 0/2");
     set.children = vec![pod];
     set.hidden = 1;

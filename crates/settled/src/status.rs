@@ -137,7 +137,7 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
             namespace: part(&object.namespace),
             name: part(&object.name),
         };
-        judge.row(&identity, || target.verdict.clone(), &source, &mut rows);
+        judge.row(&identity, || (*target.verdict).clone(), &source, &mut rows);
     }
     let mut report = Report::default();
     let mut writer = Writer::new(args, judge.form, judge.sort);

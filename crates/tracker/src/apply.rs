@@ -9,7 +9,7 @@ use kstatus::{Node, Object};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Cluster, RequestError, Verb, encode};
-use crate::id::ObjectId;
+use crate::id::{ObjectId, Uid};
 use crate::order::{apply_rank, waves};
 use crate::policy::{Floor, Limits};
 use crate::report::{Outcome, Report};
@@ -291,7 +291,7 @@ async fn send(
 /// What has to be known of an object before and after.
 #[derive(Debug, Default)]
 struct Head {
-    uid: Option<Box<str>>,
+    uid: Option<Uid>,
     generation: Option<i64>,
     revision: Option<u64>,
 }
@@ -301,7 +301,7 @@ impl Head {
         let Ok(object) = Object::parse(json) else { return Self::default() };
         let Some(metadata) = object.root().get("metadata") else { return Self::default() };
         Self {
-            uid: metadata.get("uid").and_then(|uid| uid.as_str()).map(|uid| (*uid).into()),
+            uid: metadata.get("uid").and_then(|uid| uid.as_str()).map(|uid| Uid::from(&*uid)),
             generation: metadata.get("generation").and_then(Node::as_int),
             revision: metadata.get("resourceVersion").and_then(|r| r.as_str()?.parse().ok()),
         }

@@ -85,7 +85,7 @@ pub enum For {
 }
 
 /// Whether an object meets what is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Met {
     /// It does.
     Yes,

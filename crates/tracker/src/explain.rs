@@ -131,7 +131,7 @@ fn below<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static str, &'g Rec
     // What a namespace that is being deleted still holds.
     let holder = Some(record).filter(|r| r.id.is("", "Namespace") && r.deleted.is_some());
     let left = holder.into_iter().flat_map(|holder| {
-        graph.iter().filter(|other| other.id.namespace == holder.id.name && other.deleted.is_some())
+        graph.iter().filter(|other| *other.id.namespace == *holder.id.name && other.deleted.is_some())
     });
     let left = left.map(|other| ("holds", other));
     let claim = Some(record).filter(|record| waits_for_consumer(graph, record));

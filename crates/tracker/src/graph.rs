@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use hashbrown::HashTable;
 
-use crate::id::ObjectId;
+use crate::id::{ObjectId, Uid};
 use crate::record::Record;
 
 /// Records by identity, by life, and by owner. A plain index: it knows no streams and no time.
@@ -17,7 +17,7 @@ pub struct Graph {
     by_id: HashTable<u32>,
     by_uid: HashTable<u32>,
     /// Whose life: the numbers of what it owns.
-    owned: HashMap<Box<str>, Vec<u32>>,
+    owned: HashMap<Uid, Vec<u32>>,
     hasher: RandomState,
 }
 
@@ -61,14 +61,14 @@ impl Graph {
 
     /// The record of a life.
     #[must_use]
-    pub fn by_uid(&self, uid: &str) -> Option<&Record> {
-        let same = |number: &u32| self.record(*number).is_some_and(|record| *record.uid == *uid);
+    pub fn by_uid(&self, uid: &Uid) -> Option<&Record> {
+        let same = |number: &u32| self.record(*number).is_some_and(|record| record.uid == *uid);
         let number = self.by_uid.find(self.hasher.hash_one(uid), same)?;
         self.record(*number)
     }
 
     /// What an object owns.
-    pub fn owned(&self, uid: &str) -> impl Iterator<Item = &Record> {
+    pub fn owned(&self, uid: &Uid) -> impl Iterator<Item = &Record> {
         self.owned.get(uid).into_iter().flatten().filter_map(|number| self.record(*number))
     }
 
@@ -78,7 +78,7 @@ impl Graph {
     }
 
     /// Notes what a stream tells of an object.
-    pub fn put(&mut self, record: Record, stream: u32, epoch: u32) -> Put {
+    pub fn put(&mut self, mut record: Record, stream: u32, epoch: u32) -> Put {
         let Some(number) = self.number(&record.id) else {
             self.insert(Node { record, stream, epoch });
             return Put::New;
@@ -86,6 +86,8 @@ impl Graph {
         let Some(known) = self.nodes.get_mut(number as usize).and_then(Option::as_mut) else {
             return Put::Stale;
         };
+        // Whoever follows the object has that one.
+        record.id.clone_from(&known.record.id);
         // Two streams may tell the same object; the slower one tells old news.
         let same_life = known.record.uid == record.uid;
         if same_life && record.revision > 0 && record.revision <= known.record.revision {
@@ -145,9 +147,9 @@ impl Graph {
             self.nodes.push(None);
             u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX)
         });
-        let (id, uid) = (self.hasher.hash_one(&node.record.id), self.hasher.hash_one(&*node.record.uid));
-        for owner in &node.record.owners {
-            self.owned.entry(owner.uid.clone()).or_default().push(number);
+        let (id, uid) = (self.hasher.hash_one(&node.record.id), self.hasher.hash_one(&node.record.uid));
+        for owner in &*node.record.owners {
+            self.owned.entry(owner.clone()).or_default().push(number);
         }
         if let Some(slot) = self.nodes.get_mut(number as usize) {
             *slot = Some(node);
@@ -156,7 +158,7 @@ impl Graph {
         let record =
             |number: &u32| nodes.get(*number as usize).and_then(Option::as_ref).map(|node| &node.record);
         by_id.insert_unique(id, number, |n| record(n).map_or(0, |r| hasher.hash_one(&r.id)));
-        by_uid.insert_unique(uid, number, |n| record(n).map_or(0, |r| hasher.hash_one(&*r.uid)));
+        by_uid.insert_unique(uid, number, |n| record(n).map_or(0, |r| hasher.hash_one(&r.uid)));
     }
 
     fn take(&mut self, number: u32) -> Option<Node> {
@@ -165,15 +167,15 @@ impl Graph {
         if let Ok(entry) = self.by_id.find_entry(id, |n| *n == number) {
             entry.remove();
         }
-        let uid = self.hasher.hash_one(&*node.record.uid);
+        let uid = self.hasher.hash_one(&node.record.uid);
         if let Ok(entry) = self.by_uid.find_entry(uid, |n| *n == number) {
             entry.remove();
         }
-        for owner in &node.record.owners {
-            if let Some(owned) = self.owned.get_mut(&owner.uid) {
+        for owner in &*node.record.owners {
+            if let Some(owned) = self.owned.get_mut(owner) {
                 owned.retain(|n| *n != number);
                 if owned.is_empty() {
-                    self.owned.remove(&owner.uid);
+                    self.owned.remove(owner);
                 }
             }
         }
@@ -220,8 +222,8 @@ mod tests {
                 for known in graph.iter() {
                     prop_assert_eq!(&graph.get(&known.id).unwrap().uid, &known.uid);
                     prop_assert_eq!(&graph.by_uid(&known.uid).unwrap().id, &known.id);
-                    for owner in &known.owners {
-                        prop_assert!(graph.owned(&owner.uid).any(|owned| owned.id == known.id));
+                    for owner in &*known.owners {
+                        prop_assert!(graph.owned(owner).any(|owned| owned.id == known.id));
                     }
                 }
                 let owned: usize = graph.owned.values().map(Vec::len).sum();
@@ -238,7 +240,7 @@ mod tests {
         assert!(matches!(graph.put(record(1, 1, None, 6), 2, 1), Put::Changed(_)));
         // Another life may begin with any revision.
         assert!(matches!(graph.put(record(1, 2, None, 3), 2, 1), Put::Changed(_)));
-        assert!(graph.by_uid("u1").is_none());
+        assert!(graph.by_uid(&"u1".into()).is_none());
         assert_eq!(graph.vanished(2, 2).len(), 1);
         assert_eq!(graph.vanished(1, 2).len(), 0);
     }

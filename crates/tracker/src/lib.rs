@@ -18,6 +18,7 @@ mod record;
 mod release;
 mod report;
 mod resources;
+mod shared;
 mod stream;
 mod target;
 mod tracker;
@@ -31,14 +32,14 @@ pub use events::{Wanted, events_of, log_tail};
 pub use explain::{branch, causes, excuse, own_trouble, troubles};
 pub use facts::{Crash, Facts, Ref};
 pub use graph::{Graph, Put};
-pub use id::ObjectId;
+pub use id::{IdParts, ObjectId, Uid};
 pub use inventory::{
     ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName as ListedKind, Member,
     newest_revision,
 };
 pub use order::{Wave, apply_rank, waves};
 pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, Trouble, grace};
-pub use record::{Judge, Owner, Record, not_found};
+pub use record::{Judge, Record, not_found};
 pub use release::{Keeper, Release, ReleaseError, ReleaseTargets};
 pub use report::{
     Branch, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot, State, Step,

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kstatus::{FailureClass, Status};
 
 use crate::condition::{For, Met};
+use crate::id::Uid;
 use crate::record::Record;
 use crate::report::{Counts, Outcome, State};
 
@@ -101,7 +102,7 @@ pub fn grace(class: FailureClass) -> Option<Duration> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Floor {
     /// Which life of it.
-    pub uid: Option<Box<str>>,
+    pub uid: Option<Uid>,
     /// `metadata.generation` after it was applied.
     pub generation: Option<i64>,
     /// `metadata.resourceVersion` after it was applied.
@@ -195,7 +196,7 @@ enum Note {
 
 #[derive(Debug, Default)]
 struct Target {
-    floor: Option<Floor>,
+    floor: Option<Box<Floor>>,
     /// How many of the conditions were met, in their order.
     passed: usize,
     /// Since when the last one is.
@@ -204,7 +205,7 @@ struct Target {
     troubles: Vec<Running>,
     /// Whether it was ever seen without trouble: then the object's own times may be of something else.
     was_well: bool,
-    seen: Option<Box<str>>,
+    seen: Option<Uid>,
     absent_since: Option<Duration>,
     silent_since: Option<Duration>,
     untouched_since: Option<Duration>,
@@ -272,7 +273,11 @@ impl Policy {
 
     /// Adds a target; its number.
     pub fn add(&mut self, floor: Option<Floor>) -> usize {
-        self.targets.push(Target { floor, state: Some(State::Waiting), ..Target::default() });
+        self.targets.push(Target {
+            floor: floor.map(Box::new),
+            state: Some(State::Waiting),
+            ..Target::default()
+        });
         self.counts.total += 1;
         self.counts.waiting += 1;
         self.targets.len() - 1
@@ -542,14 +547,14 @@ impl Policy {
     ) -> Result<Option<&'r Met>, Standing> {
         target.absent_since = None;
         let deleting = self.until.get(target.passed).is_some_and(For::waits_for_absence);
-        if let Some(note) = below(target.floor.as_ref(), record) {
+        if let Some(note) = below(target.floor.as_deref(), record) {
             target.met_since = None;
             return Err(Standing::waiting(note));
         }
         // For a deletion, another life of the same name is another object; else it starts anew.
         let first_life = target.floor.as_ref().and_then(|floor| floor.uid.clone());
         let known = target.seen.get_or_insert_with(|| first_life.unwrap_or_else(|| record.uid.clone()));
-        if **known != *record.uid {
+        if *known != record.uid {
             if deleting {
                 let note = Note::Text("another object has its name now".to_owned());
                 return Err(self.met(target, now, note));
@@ -562,7 +567,7 @@ impl Policy {
                 ..Target::default()
             };
         }
-        if untouched(target.floor.as_ref(), record) {
+        if untouched(target.floor.as_deref(), record) {
             let at =
                 target.untouched_since.get_or_insert(now.elapsed).saturating_add(self.limits.untouched_grace);
             if now.elapsed < at {
@@ -992,7 +997,7 @@ mod tests {
             let targets = floors.len();
             for floor in &floors {
                 play.policy.add(floor.map(|(life, revision)| Floor {
-                    uid: Some(life.to_string().into()),
+                    uid: Some(Uid::from(&*life.to_string())),
                     revision: Some(revision),
                     ..Floor::default()
                 }));

@@ -2,13 +2,16 @@
 //!
 //! The object's bytes are read once, while they arrive, and dropped.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use jiff::Timestamp;
 use kstatus::{FailureClass, Node, Object, Options, Profile, Status, Verdict};
 use settled_rules::RuleSet;
 
 use crate::condition::{For, Met};
 use crate::facts::{self, Facts};
-use crate::id::ObjectId;
+use crate::id::{ObjectId, Uid};
+use crate::shared::Pool;
 
 /// Who decides about objects while they arrive.
 #[derive(Debug)]
@@ -19,13 +22,31 @@ pub struct Judge {
     require_address: bool,
     /// What is waited for, in this order; asked of targets only.
     until: Vec<For>,
+    /// What the objects of a kind have in common.
+    common: Mutex<Common>,
+}
+
+/// What records share. Most of thousands of Pods are in the same state, and belong to a few others.
+#[derive(Debug, Default)]
+struct Common {
+    words: Pool<str>,
+    verdicts: Pool<Verdict>,
+    met: Pool<[Met]>,
+    owners: Pool<[Uid]>,
 }
 
 impl Judge {
     /// Decides by these rules, and waits for `until`.
     #[must_use]
     pub fn new(rules: RuleSet, until: Vec<For>) -> Self {
-        Self { rules, profile: Profile::Settled, assume_current: false, require_address: true, until }
+        Self {
+            rules,
+            profile: Profile::Settled,
+            assume_current: false,
+            require_address: true,
+            until,
+            common: Mutex::default(),
+        }
     }
 
     /// Decides in another profile.
@@ -74,35 +95,36 @@ impl Judge {
         let metadata = object.root().get("metadata")?;
         let (group, kind) = object.type_names();
         let text = |key: &str| metadata.get(key).and_then(|value| value.as_str());
-        let id = ObjectId::new(
-            &*group,
-            &*kind,
-            &*text("namespace").unwrap_or_default(),
-            &*text("name").unwrap_or_default(),
-        );
         let options = self.options(now);
         let verdict = self.rules.verdict(&object, &options);
         let met = match target {
             true => self.until.iter().map(|wanted| wanted.met(Some(&object), &verdict, now)).collect(),
-            false => Box::default(),
+            false => Vec::new(),
         };
         let time = |key: &str| text(key).and_then(|time| time.parse().ok());
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = ObjectId::new(
+            common.words.share(&*group),
+            common.words.share(&*kind),
+            common.words.share(&*text("namespace").unwrap_or_default()),
+            &*text("name").unwrap_or_default(),
+        );
         if id.is("", "Event") && !target {
             return event(id, object.root());
         }
         let facts = facts::read(&group, &kind, object.root(), verdict.status);
         Some(Record {
-            uid: text("uid").unwrap_or_default().as_ref().into(),
+            uid: Uid::from(&*text("uid").unwrap_or_default()),
             revision: text("resourceVersion").and_then(|revision| revision.parse().ok()).unwrap_or(0),
             generation: metadata.get("generation").and_then(Node::as_int),
             created: time("creationTimestamp"),
             deleted: time("deletionTimestamp"),
-            owners: owners(metadata),
+            owners: common.owners.share(owners(metadata)),
             observes: verdict.observed_generation.is_some(),
             has_status: object.root().get("status").is_some_and(|s| s.members().next().is_some()),
             id,
-            verdict,
-            met,
+            verdict: common.verdicts.share(verdict),
+            met: common.met.share(met),
             facts: facts.map(Box::new),
         })
     }
@@ -136,22 +158,17 @@ fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
     }
     let facts = Facts { since: note.last.or(note.first), times: Some(note.count), ..Facts::default() };
     Some(Record {
-        uid: (*text("uid")).into(),
+        uid: Uid::from(&*text("uid")),
         revision: text("resourceVersion").parse().unwrap_or(0),
         generation: None,
         created: note.first,
         deleted: None,
-        owners: Box::new([Owner {
-            uid: (*uid).into(),
-            kind: note.object.kind,
-            name: note.object.name,
-            controller: true,
-        }]),
+        owners: Arc::new([Uid::from(&*uid)]),
         observes: false,
         has_status: false,
         id,
-        verdict,
-        met: Box::default(),
+        verdict: Arc::new(verdict),
+        met: Arc::default(),
         facts: Some(Box::new(facts)),
     })
 }
@@ -168,7 +185,7 @@ pub struct Record {
     /// Which object.
     pub id: ObjectId,
     /// Which life of it.
-    pub uid: Box<str>,
+    pub uid: Uid,
     /// `resourceVersion` where it is a number, as all servers of today have it; else 0.
     pub revision: u64,
     /// `metadata.generation`.
@@ -177,46 +194,23 @@ pub struct Record {
     pub created: Option<Timestamp>,
     /// When its deletion was asked for.
     pub deleted: Option<Timestamp>,
-    /// Who owns it.
-    pub owners: Box<[Owner]>,
+    /// Who owns it: the lives in `metadata.ownerReferences`.
+    pub owners: Arc<[Uid]>,
     /// Whether its status tells which generation it is about.
     pub observes: bool,
     /// Whether it has any status at all.
     pub has_status: bool,
     /// The verdict on it.
-    pub verdict: Verdict,
+    pub verdict: Arc<Verdict>,
     /// Whether it is what is waited for, one condition after another. Empty for what is no target.
-    pub met: Box<[Met]>,
+    pub met: Arc<[Met]>,
     /// What explanations need besides.
     pub facts: Option<Box<Facts>>,
 }
 
-/// An entry of `metadata.ownerReferences`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Whose life.
-    pub uid: Box<str>,
-    /// `apiVersion/kind/name`, for people.
-    pub kind: Box<str>,
-    /// Its name.
-    pub name: Box<str>,
-    /// Whether it manages the object.
-    pub controller: bool,
-}
-
-fn owners(metadata: Node<'_>) -> Box<[Owner]> {
-    let Some(list) = metadata.get("ownerReferences") else { return Box::default() };
-    let read = |owner: Node<'_>| {
-        let text =
-            |key: &str| owner.get(key).and_then(|value| value.as_str()).unwrap_or_default().as_ref().into();
-        Owner {
-            uid: text("uid"),
-            kind: text("kind"),
-            name: text("name"),
-            controller: owner.get("controller").and_then(Node::as_bool) == Some(true),
-        }
-    };
-    list.elements().map(read).collect()
+fn owners(metadata: Node<'_>) -> Vec<Uid> {
+    let list = metadata.get("ownerReferences").into_iter().flat_map(|list| list.elements());
+    list.filter_map(|owner| Some(Uid::from(&*owner.get("uid")?.as_str()?))).collect()
 }
 
 impl Record {

@@ -269,12 +269,12 @@ impl Release {
 fn objects(inventory: Inventory) -> ReleaseTargets {
     let targets = inventory.members.into_iter().map(|member| Target::Object {
         kind: KindName::Exact {
-            group: member.id.group.into(),
+            group: member.id.group.to_string(),
             version: member.version.map(Into::into),
-            kind: member.id.kind.into(),
+            kind: member.id.kind.to_string(),
         },
-        namespace: Some(member.id.namespace.into()),
-        name: member.id.name.into(),
+        namespace: Some(member.id.namespace.to_string()),
+        name: member.id.name.to_string(),
         floor: None,
     });
     ReleaseTargets { title: inventory.title, targets: targets.collect(), notes: inventory.left_out }

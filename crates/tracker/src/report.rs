@@ -1,5 +1,6 @@
 //! What comes out: changes, snapshots, explanations. Data only; somebody else prints it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ pub struct TargetReport {
     pub state: State,
     /// The verdict on the object. An object that isn't there has the status NotFound.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: Arc<Verdict>,
     /// Since when the verdict has this status and reason, as far as is known: by the object's own times, or since it was first
     /// seen so.
     pub since: Option<Timestamp>,
@@ -145,7 +146,7 @@ pub struct Branch {
     pub link: &'static str,
     /// The verdict on it.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: Arc<Verdict>,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// What belongs to it.

@@ -325,8 +325,8 @@ impl Follower {
         let mut record = self.judge.record(object, self.cluster.now(), self.spec.target)?;
         if self.spec.metadata {
             // The server says PartialObjectMetadata.
-            record.id.group = self.spec.resource.group.clone();
-            record.id.kind = self.spec.resource.kind.clone();
+            let Resource { group, kind, .. } = &*self.spec.resource;
+            record.id = ObjectId::new(&**group, &**kind, Arc::clone(&record.id.namespace), &*record.id.name);
         }
         Some(record)
     }

@@ -2,6 +2,7 @@
 
 use kstatus::{Node, Object};
 
+use crate::id::Uid;
 use crate::policy::Floor;
 use crate::resources::{Resource, Resources};
 
@@ -143,7 +144,7 @@ impl Target {
             object.name().filter(|name| !name.is_empty()).ok_or(TargetError::Lacks("metadata.name"))?;
         let metadata = object.root().get("metadata");
         let text = |key: &str| metadata?.get(key)?.as_str();
-        let uid = text("uid").map(|uid| uid.as_ref().into());
+        let uid = text("uid").map(|uid| Uid::from(&*uid));
         // Without a uid it was never on a server, whatever it says of generations.
         let floor = uid.is_some().then(|| Floor {
             uid,

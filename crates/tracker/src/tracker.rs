@@ -17,7 +17,7 @@ use crate::events::{Talker, Wanted, gather};
 use crate::evidence::evidence;
 use crate::explain;
 use crate::graph::{Graph, Put};
-use crate::id::ObjectId;
+use crate::id::{ObjectId, Uid};
 use crate::links::{By, children, is_custom, remaining, selector};
 use crate::policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, ended};
 use crate::record::{Judge, Record, not_found};
@@ -153,8 +153,8 @@ pub struct Tracker {
     /// Targets whose state depends on who uses them.
     claims: Vec<usize>,
     streams: Vec<Stream>,
-    /// Kinds that the server does not have yet.
-    unknown: Vec<usize>,
+    /// Targets whose kinds the server does not have yet, as they were named.
+    unknown: Vec<(usize, KindName)>,
     rediscover: Option<(Instant, Duration)>,
     messages: Receiver<Message>,
     sender: Sender<Message>,
@@ -169,8 +169,8 @@ pub struct Tracker {
     /// What targets refer to, and which targets do.
     referred: HashMap<ObjectId, BTreeSet<usize>>,
     /// Lives of what targets refer to, of which all is watched that belongs to them.
-    looked: HashSet<Box<str>>,
-    evidence: HashMap<(Box<str>, Box<str>), Option<Evidence>>,
+    looked: HashSet<Uid>,
+    evidence: HashMap<(Arc<str>, Arc<str>), Option<Evidence>>,
     events: VecDeque<Queued>,
     notices: Vec<Notice>,
     told_synced: bool,
@@ -191,7 +191,6 @@ enum Phase {
 struct Followed {
     id: ObjectId,
     kind: Option<Arc<Resource>>,
-    name: KindName,
     /// The stream that tells it, and in which telling of the whole state it last did.
     stream: Option<(usize, u32)>,
     /// Other selections that tell it, too.
@@ -203,7 +202,7 @@ struct Followed {
     /// What was told of it last.
     told: Option<u64>,
     /// Of which life of it all was watched that belongs to it.
-    looked: Option<Box<str>>,
+    looked: Option<Uid>,
 }
 
 /// What is to be told next.
@@ -274,7 +273,7 @@ struct Covered {
 #[derive(Debug)]
 enum Answer {
     Resources(Resources),
-    Evidence(Box<str>, Box<str>, Evidence),
+    Evidence(Arc<str>, Arc<str>, Evidence),
     Gathered(Outcome, Vec<(usize, Vec<Explanation>)>),
 }
 
@@ -395,7 +394,11 @@ impl Tracker {
         if self.index.contains_key(&id) {
             return Ok(None);
         }
-        let number = self.add_target(id, resource, kind, floor, false);
+        let unknown = resource.is_none();
+        let number = self.add_target(id, resource, floor, false);
+        if unknown {
+            self.unknown.push((number, kind));
+        }
         Ok(Some(number))
     }
 
@@ -403,15 +406,11 @@ impl Tracker {
         &mut self,
         id: ObjectId,
         kind: Option<Arc<Resource>>,
-        name: KindName,
         floor: Option<Floor>,
         selected: bool,
     ) -> usize {
         let number = self.policy.add(floor);
         debug_assert_eq!(number, self.targets.len(), "numbers of targets are those of the policy");
-        if kind.is_none() {
-            self.unknown.push(number);
-        }
         if id.is("", "PersistentVolumeClaim") {
             self.claims.push(number);
         }
@@ -419,7 +418,6 @@ impl Tracker {
         self.targets.push(Followed {
             id,
             kind,
-            name,
             stream: None,
             also: Vec::new(),
             selected,
@@ -460,8 +458,8 @@ impl Tracker {
 
     /// Opens streams for named targets: one by one where that is cheaper, else one for a kind and namespace.
     async fn watch_objects(&mut self, numbers: &[usize]) {
-        let mut groups: BTreeMap<(String, Box<str>), Vec<usize>> = BTreeMap::new();
-        let mut namespaces: HashMap<String, BTreeSet<Box<str>>> = HashMap::new();
+        let mut groups: BTreeMap<(String, Arc<str>), Vec<usize>> = BTreeMap::new();
+        let mut namespaces: HashMap<String, BTreeSet<Arc<str>>> = HashMap::new();
         for number in numbers {
             let Some(target) = self.targets.get(*number) else { continue };
             let Some(resource) = &target.kind else { continue };
@@ -513,7 +511,8 @@ impl Tracker {
             let mut spec = spec.clone();
             spec.only = None;
             // A stream for all namespaces may have to be split.
-            spec.namespace = Some(target.id.namespace.clone()).filter(|namespace| !namespace.is_empty());
+            spec.namespace =
+                Some(&*target.id.namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
             let stream = self.open(spec.name(&name), Role::Targets, vec![name]);
             self.assign(*number, stream);
         }
@@ -763,8 +762,7 @@ impl Tracker {
                 }
                 if role == Role::Selection && !self.index.contains_key(&record.id) {
                     let resource = Arc::clone(&stream.spec.resource);
-                    let name = KindName::Spoken(resource.plural.to_string());
-                    let target = self.add_target(record.id.clone(), Some(resource), name, None, true);
+                    let target = self.add_target(record.id.clone(), Some(resource), None, true);
                     self.assign(target, number);
                 }
                 if let Some(known) = self.index.get(&record.id).copied() {
@@ -917,16 +915,16 @@ impl Tracker {
     }
 
     /// Something happened to an object: the targets above it are to be looked at again.
-    fn touch(&mut self, id: &ObjectId, owners: &[crate::record::Owner]) {
+    fn touch(&mut self, id: &ObjectId, owners: &[Uid]) {
         self.dirty.extend(self.index.get(id));
         self.dirty.extend(self.referred.get(id).into_iter().flatten());
-        let mut todo: Vec<(Box<str>, usize)> = owners.iter().map(|owner| (owner.uid.clone(), 0)).collect();
+        let mut todo: Vec<(Uid, usize)> = owners.iter().map(|owner| (owner.clone(), 0)).collect();
         while let Some((uid, depth)) = todo.pop() {
             let Some(owner) = self.graph.by_uid(&uid) else { continue };
             self.dirty.extend(self.index.get(&owner.id));
             self.dirty.extend(self.referred.get(&owner.id).into_iter().flatten());
             if depth < 8 {
-                todo.extend(owner.owners.iter().map(|owner| (owner.uid.clone(), depth + 1)));
+                todo.extend(owner.owners.iter().map(|owner| (owner.clone(), depth + 1)));
             }
         }
         if id.is("", "Pod") || id.is("storage.k8s.io", "StorageClass") {
@@ -989,8 +987,9 @@ impl Tracker {
         news
     }
 
-    fn verdict(&self, target: &Followed) -> Verdict {
-        self.graph.get(&target.id).map_or_else(not_found, |record| record.verdict.clone())
+    fn verdict(&self, target: &Followed) -> Arc<Verdict> {
+        let record = self.graph.get(&target.id);
+        record.map_or_else(|| Arc::new(not_found()), |record| Arc::clone(&record.verdict))
     }
 
     fn report_on(&self, number: usize, now: Moment, why: bool) -> Option<TargetReport> {
@@ -1100,7 +1099,7 @@ impl Tracker {
         let Some(resource) = resource.filter(|_| !self.index.contains_key(&id)) else { return };
         let namespace = resource.namespaced.then_some(&*id.namespace);
         let spec = Spec::new(&resource, namespace).name(&id.name);
-        self.open(spec, Role::Children, vec![id.name]);
+        self.open(spec, Role::Children, vec![id.name.clone()]);
     }
 
     /// Watches the kinds that belong to an object.
@@ -1112,8 +1111,8 @@ impl Tracker {
         if is_custom(parent) {
             // What a controller makes of it is often of its own group.
             let same = |r: &&Arc<Resource>| {
-                r.group == parent.group
-                    && r.kind != parent.kind
+                *r.group == *parent.group
+                    && *r.kind != *parent.kind
                     && r.list
                     && r.watch
                     && (r.namespaced || namespace.is_empty())
@@ -1223,8 +1222,8 @@ impl Tracker {
             }
             Answer::Resources(resources) => {
                 self.resources = resources;
-                for number in std::mem::take(&mut self.unknown) {
-                    self.kind_appeared(number);
+                for (number, name) in std::mem::take(&mut self.unknown) {
+                    self.kind_appeared(number, name);
                 }
                 self.follow_versions();
                 if !self.lacks_kinds() {
@@ -1274,15 +1273,20 @@ impl Tracker {
     }
 
     /// Looks whether the server has the kind of a target now, and watches the target if so.
-    fn kind_appeared(&mut self, number: usize) {
+    fn kind_appeared(&mut self, number: usize, name: KindName) {
         let Some(target) = self.targets.get_mut(number) else { return };
-        let Some(resource) = target.name.find(&self.resources).cloned() else {
-            self.unknown.push(number);
+        let Some(resource) = name.find(&self.resources).cloned() else {
+            self.unknown.push((number, name));
             return;
         };
         if !resource.namespaced && !target.id.namespace.is_empty() {
             self.index.remove(&target.id);
-            target.id.namespace = Box::default();
+            target.id = ObjectId::new(
+                Arc::clone(&target.id.group),
+                Arc::clone(&target.id.kind),
+                "",
+                &*target.id.name,
+            );
             self.index.insert(target.id.clone(), number);
         }
         target.kind = Some(Arc::clone(&resource));
@@ -1593,7 +1597,7 @@ impl Tracker {
             None => Branch {
                 object: id.clone(),
                 link: "",
-                verdict: not_found(),
+                verdict: Arc::new(not_found()),
                 created: None,
                 children: Vec::new(),
                 hidden: 0,

@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn hostile_names_and_wide_ones() {
         let mut snapshot = scenes::rollout(1);
-        snapshot.targets[0].verdict.message =
+        std::sync::Arc::make_mut(&mut snapshot.targets[0].verdict).message =
             "\u{1b}[2J\u{1b}[H 世界世界世界世界世界世界世界世界世界世界世界世界世界".into();
         snapshot.targets[0].note = None;
         snapshot.branches.clear();

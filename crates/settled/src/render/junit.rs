@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn nothing_breaks_out_of_the_document() {
         let mut report = scenes::crash();
-        report.targets[0].object.name = "a\"/><x>&\u{0}\u{ffff}".into();
+        report.targets[0].object = scenes::id("Job", "a\"/><x>&\u{0}\u{ffff}");
         let xml = xml(&report);
         assert!(
             !xml.contains("<x>")

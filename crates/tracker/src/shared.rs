@@ -1,0 +1,34 @@
+//! Values that thousands of objects have in common, kept once.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// More different values are not remembered: then they have little in common, and what is remembered costs more than it saves.
+const MOST: usize = 1024;
+
+/// Values of one type, each kept once.
+#[derive(Debug)]
+pub(crate) struct Pool<T: ?Sized>(HashSet<Arc<T>>);
+
+impl<T: ?Sized> Default for Pool<T> {
+    fn default() -> Self {
+        Self(HashSet::new())
+    }
+}
+
+impl<T: ?Sized + Eq + Hash> Pool<T> {
+    /// The value, together with all that have the same.
+    pub(crate) fn share(&mut self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
+        if let Some(known) = self.0.get(value.borrow()) {
+            return Arc::clone(known);
+        }
+        if self.0.len() >= MOST {
+            self.0.clear();
+        }
+        let value = value.into();
+        self.0.insert(Arc::clone(&value));
+        value
+    }
+}
