@@ -11,7 +11,7 @@ use crate::command;
 use crate::error::CommandError;
 use crate::names::Names;
 use crate::output;
-use crate::progress::timed_line;
+use crate::progress::write_timed;
 use crate::render::explain::{self, Explain};
 use crate::style::Palette;
 use crate::text::plural;
@@ -88,7 +88,10 @@ impl Told {
     fn event(&mut self, event: &ApplyEvent) {
         if self.format == WaitOutput::Jsonl {
             if !self.quiet {
-                self.print(&timed_line(event, Timestamp::now()));
+                let mut line = Vec::new();
+                // Memory takes everything.
+                write_timed(event, Timestamp::now(), &mut line).ok();
+                self.print(&line);
             }
             return;
         }

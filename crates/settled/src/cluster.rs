@@ -48,9 +48,7 @@ pub(crate) async fn connect(args: &ClusterArgs) -> Result<Cluster, CommandError>
 pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, CommandError> {
     let mut all = named(&args.names, &args.select, bare)?;
     if !args.files.is_empty() {
-        let manifests = objects(&args.files)?;
-        // They were read as objects already.
-        all.extend(manifests.iter().filter_map(|json| Target::manifest(json).ok()));
+        all.extend(read(&args.files, |_, target| target)?);
     }
     if all.is_empty() && args.select.releases.is_empty() {
         return Err(CommandError::usage("which objects?").hint(
@@ -117,9 +115,14 @@ pub(crate) fn named(
     Ok(targets.collect())
 }
 
-/// The objects in files, folders and standard input, as JSON. Part of what is meant must not pass for all of it: if one of them is no
-/// object, there are none.
+/// The objects in files, folders and standard input, as JSON.
 pub(crate) fn objects(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
+    read(files, |json, _| json.to_vec())
+}
+
+/// What is to be kept of the objects in files, folders and standard input. Part of what is meant must not pass for all of it: if one of
+/// them is no object, there are none.
+fn read<T>(files: &[PathBuf], keep: impl Fn(&[u8], Target) -> T) -> Result<Vec<T>, CommandError> {
     let mut objects = Vec::new();
     let mut wrong = Vec::new();
     let mut reader = Reader::default();
@@ -131,7 +134,7 @@ pub(crate) fn objects(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
         while let Some(batch) = splitter.next_batch(Batch::default()).map_err(unreadable)? {
             reader.objects(&batch, |found| {
                 let object = match found {
-                    Ok((_, json)) => Target::manifest(json).map(|_| json.to_vec()),
+                    Ok((_, json)) => Target::manifest(json).map(|target| keep(json, target)),
                     Err(malformed) => Err(TargetError::Malformed(malformed.to_string())),
                 };
                 match object {

@@ -2,7 +2,10 @@
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
+use serde::Serialize;
+
 use crate::error::CommandError;
+use crate::render::write_json_line;
 use crate::style::Palette;
 use crate::text;
 
@@ -47,6 +50,13 @@ impl Stopped {
             Err(Self::Failed(error)) => Err(CommandError::output("cannot write the output", error)),
         }
     }
+}
+
+/// Writes a value to standard output, as one line of JSON.
+pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), CommandError> {
+    let mut out = stdout();
+    let written = write_json_line(value, &mut out).and_then(|()| out.flush());
+    Stopped::forgive(written.map_err(Stopped::from))
 }
 
 /// Writes all of `text` to standard output.

@@ -201,7 +201,7 @@ impl End {
             }
             WaitOutput::Text | WaitOutput::Jsonl => Ok(()),
             WaitOutput::Name => output::print(kubectl_lines(report, "").as_bytes()),
-            WaitOutput::Json => output::print(&json_line(report)),
+            WaitOutput::Json => output::print_json(report),
             WaitOutput::Yaml => {
                 let mut yaml = Vec::new();
                 // Our own JSON is JSON.

@@ -35,6 +35,13 @@ struct Common {
     owners: Pool<[Uid]>,
 }
 
+impl Common {
+    fn id(&mut self, group: &str, kind: &str, namespace: &str, name: &str) -> ObjectId {
+        let words = &mut self.words;
+        ObjectId::new(words.share(group), words.share(kind), words.share(namespace), name)
+    }
+}
+
 impl Judge {
     /// Decides by these rules, and waits for `until`.
     #[must_use]
@@ -103,12 +110,8 @@ impl Judge {
         };
         let time = |key: &str| text(key).and_then(|time| time.parse().ok());
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = ObjectId::new(
-            common.words.share(&*group),
-            common.words.share(&*kind),
-            common.words.share(&*text("namespace").unwrap_or_default()),
-            &*text("name").unwrap_or_default(),
-        );
+        let (namespace, name) = (text("namespace").unwrap_or_default(), text("name").unwrap_or_default());
+        let id = common.id(&group, &kind, &namespace, &name);
         if id.is("", "Event") && !target {
             return event(id, object.root());
         }
@@ -127,6 +130,12 @@ impl Judge {
             met: common.met.share(met),
             facts: facts.map(Box::new),
         })
+    }
+
+    /// The id of these parts, which shares with others what they have in common.
+    pub(crate) fn id(&self, group: &str, kind: &str, namespace: &str, name: &str) -> ObjectId {
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        common.id(group, kind, namespace, name)
     }
 
     /// Whether an object that is not there is what is waited for, one condition after another.

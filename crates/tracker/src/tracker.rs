@@ -217,8 +217,6 @@ enum Queued {
 struct Stream {
     spec: Spec,
     role: Role,
-    /// Which objects it is there for, where it may have to be asked one by one.
-    names: Vec<Box<str>>,
     /// What it has told is the state: not while it begins anew.
     synced: bool,
     /// It was so once.
@@ -383,9 +381,9 @@ impl Tracker {
         let id = match (&resource, &kind) {
             (Some(resource), _) => {
                 let namespace = if resource.namespaced { namespace } else { "" };
-                ObjectId::new(resource.group.clone(), resource.kind.clone(), namespace, name)
+                self.judge.id(&resource.group, &resource.kind, namespace, name)
             }
-            (None, KindName::Exact { group, kind, .. }) => ObjectId::new(&**group, &**kind, namespace, name),
+            (None, KindName::Exact { group, kind, .. }) => self.judge.id(group, kind, namespace, name),
             (None, KindName::Spoken(spoken)) => {
                 let similar = self.resources.similar(spoken);
                 return Err(StartError::NoKind { name: spoken.clone(), similar });
@@ -451,7 +449,7 @@ impl Tracker {
             spec.labels = selection.labels.as_deref().map(Into::into);
             spec.fields = selection.fields.as_deref().map(Into::into);
             spec.target = true;
-            self.open(spec, Role::Selection, Vec::new());
+            self.open(spec, Role::Selection);
         }
         Ok(())
     }
@@ -493,10 +491,9 @@ impl Tracker {
                 self.open_each(&spec, &numbers);
             } else {
                 let of = |number: &usize| Some(self.targets.get(*number)?.id.name.clone());
-                let names: Vec<Box<str>> = numbers.iter().filter_map(of).collect();
                 let mut spec = spec;
-                spec.only = Some(Arc::new(names.iter().cloned().collect()));
-                let stream = self.open(spec, Role::Targets, names);
+                spec.only = Some(Arc::new(numbers.iter().filter_map(of).collect()));
+                let stream = self.open(spec, Role::Targets);
                 for number in numbers {
                     self.assign(number, stream);
                 }
@@ -513,7 +510,7 @@ impl Tracker {
             // A stream for all namespaces may have to be split.
             spec.namespace =
                 Some(&*target.id.namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
-            let stream = self.open(spec.name(&name), Role::Targets, vec![name]);
+            let stream = self.open(spec.name(&name), Role::Targets);
             self.assign(*number, stream);
         }
     }
@@ -525,27 +522,20 @@ impl Tracker {
         }
     }
 
-    fn open(&mut self, spec: Spec, role: Role, names: Vec<Box<str>>) -> usize {
+    fn open(&mut self, spec: Spec, role: Role) -> usize {
         let number = self.streams.len();
         let id = u32::try_from(number).unwrap_or(u32::MAX);
         let task =
             follow(self.cluster.clone(), spec.clone(), Arc::clone(&self.judge), id, self.sender.clone());
-        self.start_stream(spec, role, names, task);
+        self.start_stream(spec, role, task);
         number
     }
 
     /// The next stream, told by this task.
-    fn start_stream(
-        &mut self,
-        spec: Spec,
-        role: Role,
-        names: Vec<Box<str>>,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) {
+    fn start_stream(&mut self, spec: Spec, role: Role, task: impl Future<Output = ()> + Send + 'static) {
         self.streams.push(Stream {
             spec,
             role,
-            names,
             synced: false,
             seen: false,
             epoch: 0,
@@ -566,7 +556,7 @@ impl Tracker {
         {
             let mut spec = Spec::new(&Arc::clone(definitions), None);
             spec.metadata = true;
-            self.open(spec, Role::Definitions, Vec::new());
+            self.open(spec, Role::Definitions);
         }
     }
 
@@ -749,7 +739,7 @@ impl Tracker {
                 stream.epoch += 1;
                 stream.synced = false;
             }
-            Update::Put(record) => {
+            Update::Put(mut record) => {
                 let (epoch, role) = (stream.epoch, stream.role);
                 if role == Role::Definitions {
                     // Some definition is another than before: perhaps a kind that is waited for.
@@ -769,6 +759,9 @@ impl Tracker {
                     if role == Role::Children {
                         // Its own stream tells it, and knows what is waited for.
                         return;
+                    }
+                    if let Some(target) = self.targets.get(known) {
+                        record.id.clone_from(&target.id);
                     }
                     self.tells(known, number, epoch);
                     let now = self.now();
@@ -1099,7 +1092,7 @@ impl Tracker {
         let Some(resource) = resource.filter(|_| !self.index.contains_key(&id)) else { return };
         let namespace = resource.namespaced.then_some(&*id.namespace);
         let spec = Spec::new(&resource, namespace).name(&id.name);
-        self.open(spec, Role::Children, vec![id.name.clone()]);
+        self.open(spec, Role::Children);
     }
 
     /// Watches the kinds that belong to an object.
@@ -1174,7 +1167,7 @@ impl Tracker {
         let mut spec = Spec::new(resource, within);
         spec.labels = labels.map(Into::into);
         spec.fields = fields.map(Into::into);
-        self.open(spec, Role::Children, Vec::new());
+        self.open(spec, Role::Children);
     }
 
     fn evidence_on(&self, id: &ObjectId) -> Evidence {
@@ -1262,8 +1255,8 @@ impl Tracker {
                     spec.resource = Arc::clone(new);
                     stream.ended = true;
                     stream.task.abort();
-                    let (role, names) = (stream.role, std::mem::take(&mut stream.names));
-                    let opened = self.open(spec, role, names);
+                    let role = stream.role;
+                    let opened = self.open(spec, role);
                     self.moved(number, opened, false);
                 }
                 // It will be there again in a moment, or not be listed any more.
@@ -1300,7 +1293,7 @@ impl Tracker {
     /// The user may not do something: finds another way, or gives up.
     fn forbidden(&mut self, number: usize, verb: Verb, error: &RequestError) {
         let Some(stream) = self.streams.get_mut(number) else { return };
-        let (spec, role, names) = (stream.spec.clone(), stream.role, std::mem::take(&mut stream.names));
+        let (spec, role) = (stream.spec.clone(), stream.role);
         let synced = stream.synced;
         stream.ended = true;
         let what = spec.describe();
@@ -1328,7 +1321,7 @@ impl Tracker {
                 let message =
                     format!("watch is forbidden for {what}: listing them every few seconds instead");
                 let notice = Notice { message, remedy: Some(remedy("list and watch")) };
-                let new = self.open(spec, role, names);
+                let new = self.open(spec, role);
                 if let Some(stream) = self.streams.get_mut(new) {
                     stream.substitute = Some(notice);
                 }
@@ -1348,15 +1341,17 @@ impl Tracker {
                 let substitute = Some(Notice { message, remedy: Some(remedy("get, list and watch")) });
                 let new = self.streams.len();
                 let id = u32::try_from(new).unwrap_or(u32::MAX);
+                let names =
+                    numbers.iter().filter_map(|n| Some(self.targets.get(*n)?.id.name.clone())).collect();
                 let task = poll(
                     self.cluster.clone(),
                     spec.clone(),
-                    names.clone(),
+                    names,
                     Arc::clone(&self.judge),
                     id,
                     self.sender.clone(),
                 );
-                self.start_stream(spec, role, names, task);
+                self.start_stream(spec, role, task);
                 if let Some(stream) = self.streams.get_mut(new) {
                     stream.substitute = substitute;
                 }

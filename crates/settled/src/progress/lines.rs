@@ -11,7 +11,7 @@ use super::Show;
 use crate::duration;
 use crate::names::Names;
 use crate::render::junit::root_cause;
-use crate::render::{explain, json_line};
+use crate::render::{explain, write_json_line};
 use crate::style::{self, Palette};
 use crate::text;
 
@@ -132,9 +132,10 @@ struct Timed<'a, T> {
     event: &'a T,
 }
 
-/// An event as a line of JSON, with the time. Milliseconds are what a reader can make use of.
-pub(crate) fn timed_line<T: Serialize>(event: &T, now: Timestamp) -> Vec<u8> {
-    json_line(&Timed { time: now.round(jiff::Unit::Millisecond).unwrap_or(now), event })
+/// Writes an event as a line of JSON, with the time. Milliseconds are what a reader can make use of.
+pub(crate) fn write_timed<T: Serialize>(event: &T, now: Timestamp, out: &mut impl Write) -> io::Result<()> {
+    let time = now.round(jiff::Unit::Millisecond).unwrap_or(now);
+    write_json_line(&Timed { time, event }, out)
 }
 
 impl<W: Write> JsonLines<W> {
@@ -145,7 +146,7 @@ impl<W: Write> JsonLines<W> {
 
 impl<W: Write> Show for JsonLines<W> {
     fn event(&mut self, _elapsed: Duration, event: &Event) -> io::Result<()> {
-        self.out.write_all(&timed_line(event, (self.now)()))?;
+        write_timed(event, (self.now)(), &mut self.out)?;
         // Whoever reads it wants it as it happens.
         self.out.flush()
     }

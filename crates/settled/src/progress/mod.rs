@@ -11,7 +11,7 @@ use std::time::Duration;
 use settled_tracker::{Event, ObjectId, Report, Snapshot, State};
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use lines::{JsonLines, PlainLines, timed_line};
+pub(crate) use lines::{JsonLines, PlainLines, write_timed};
 pub(crate) use live::LiveView;
 pub(crate) use signals::{Signal, Signals, stop};
 

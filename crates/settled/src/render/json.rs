@@ -1,6 +1,7 @@
 //! A row as a JSON object on one line. The order of its keys is part of the contract.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 use kstatus::Verdict;
 use serde::Serialize;
@@ -42,6 +43,32 @@ fn push_field(key: &str, value: Option<&Cow<'_, str>>, out: &mut Vec<u8>) {
 fn push<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     // Neither memory nor a verdict, a text or a number can fail here.
     serde_json::to_writer(&mut *out, value).ok();
+}
+
+/// Writes anything as one line of JSON, however long, piece by piece.
+pub(crate) fn write_json_line<T: Serialize + ?Sized>(value: &T, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer(SpelledOut(&mut *out), value)?;
+    out.write_all(b"\n")
+}
+
+/// As [`escape_controls`]; a character comes whole.
+struct SpelledOut<W>(W);
+
+impl<W: Write> Write for SpelledOut<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if memchr::memchr2(0x7f, 0xc2, text).is_none() {
+            self.0.write_all(text)?;
+        } else {
+            let mut spelled = text.to_vec();
+            escape_controls(&mut spelled, 0);
+            self.0.write_all(&spelled)?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Anything as one line of JSON.
@@ -90,5 +117,9 @@ mod tests {
         let json = std::str::from_utf8(&out[1..]).unwrap();
         assert_eq!(json, "\"a\\u007fb\\u0080\\u009bc\\u009f\u{a0}é£\u{2028}\"");
         assert_eq!(serde_json::from_str::<String>(json).unwrap(), text);
+        let mut line = Vec::new();
+        write_json_line(text, &mut line).unwrap();
+        assert_eq!(line, json_line(text));
+        assert_eq!(line, [&out[1..], b"\n"].concat());
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use table::{Measure, Table};
 use crate::names::Names;
 use crate::row::Identity;
 
-pub(crate) use json::json_line;
+pub(crate) use json::{json_line, write_json_line};
 
 /// A wait that is over, for what is written at its end.
 #[derive(Debug)]
