@@ -209,6 +209,22 @@ struct Bench {
     namespaces: usize,
 }
 
+/// When the last status was written.
+#[derive(Clone, Copy)]
+struct Written {
+    /// The request was sent.
+    sent: Instant,
+    /// The server has answered: until then, nothing is written yet.
+    answered: Instant,
+}
+
+impl Written {
+    /// Milliseconds from then to the end of a tool; an answer may take longer than what the server tells those who watch.
+    fn until(self, ended: Ended) -> f64 {
+        millis(ended.at.saturating_duration_since(self.answered))
+    }
+}
+
 impl Bench {
     /// A namespace of its own for each round.
     fn namespace(&mut self) -> Outcome<String> {
@@ -228,8 +244,8 @@ impl Bench {
         self.runtime.block_on(requests(&self.address, 16, count, create)).map(drop)
     }
 
-    /// Writes the statuses of these objects, the last one when all others have been; gives when that one was sent.
-    fn write(&self, path: &str, names: &[String], status: &Value) -> Outcome<Instant> {
+    /// Writes the statuses of these objects, the last one when all others have been.
+    fn write(&self, path: &str, names: &[String], status: &Value) -> Outcome<Written> {
         let (last, others) = names.split_last().ok_or("there is nothing to write")?;
         let body = Bytes::from(json!({"status": status}).to_string());
         let (base, all) = (Arc::<str>::from(path), Arc::<[String]>::from(others));
@@ -242,7 +258,7 @@ impl Bench {
         let sent = Instant::now();
         let path = format!("{path}/{last}/status");
         self.runtime.block_on(self.client.expect(200, Method::PATCH, &path, body))?;
-        Ok(sent)
+        Ok(Written { sent, answered: Instant::now() })
     }
 
     /// A chart of these objects.
@@ -299,6 +315,7 @@ impl Bench {
             .chain(plan.deployments.iter().map(|count| (Waited::Deployments, *count)))
             .collect();
         let tools = self.flags.tools.clone();
+        let mut writes = Rounds::default();
         let mut measured: Vec<Vec<Rounds>> = vec![vec![Rounds::default(); tools.len()]; sizes.len()];
         for (row, (kind, count)) in sizes.iter().copied().enumerate() {
             progress(&format!("{count} {}", kind.resource()));
@@ -306,16 +323,20 @@ impl Bench {
                 for (at, tool) in tools.iter().copied().enumerate() {
                     if tool.knows(kind) && round < rounds_of(tool, count, plan.rounds) {
                         let setting = Setting { kind, count, ..Setting::default() };
-                        let took = self.detect_once(tool, &setting)?;
+                        let (took, write) = self.detect_once(tool, &setting)?;
                         measured[row][at].push(took);
+                        writes.push(write);
                     }
                 }
             }
         }
         println!("\n### From the last status to the exit, ms\n");
         println!(
-            "{} rounds, the tools taking turns; median (p99); in brackets the rounds where they are fewer\n",
-            plan.rounds
+            "{} rounds, the tools taking turns; median (p99); in brackets the rounds where they are fewer. The last status is written when \
+             the server has answered, which takes it {} ({}) ms\n",
+            plan.rounds,
+            figure(writes.median()),
+            figure(writes.percentile(99)),
         );
         let mut table = Table::new([
             "objects",
@@ -377,15 +398,15 @@ impl Bench {
         Ok(bars)
     }
 
-    /// Milliseconds from the last status to the exit.
-    fn detect_once(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<f64> {
+    /// Milliseconds from the last status to the exit, and how long writing it took.
+    fn detect_once(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<(f64, f64)> {
         let mut started = self.start(tool, setting)?;
-        let sent = self.write(&started.path, &started.names, &done(setting.kind))?;
+        let written = self.write(&started.path, &started.names, &done(setting.kind))?;
         let ended = started.ends(tool, 0)?;
-        if ended.at < sent {
+        if ended.at < written.sent {
             return Err(format!("{} ended before the last status was written", tool.name()).into());
         }
-        Ok(millis(ended.at - sent))
+        Ok((written.until(ended), millis(written.answered - written.sent)))
     }
 
     /// From a failure to an exit that says so.
@@ -450,7 +471,7 @@ impl Bench {
         } else {
             (started.path.clone(), started.names.clone())
         };
-        let sent = self.write(&path, &names, &failure.status())?;
+        let written = self.write(&path, &names, &failure.status())?;
         let ended = started.waiter.ended(setting.limit + Duration::from_secs(10));
         let ended = ended.ok_or_else(|| format!("{} does not end", tool.name()))?;
         if ended.code == Some(0) {
@@ -468,7 +489,7 @@ impl Bench {
         if timed_out && !setting.more.is_empty() {
             println!("{} noticed no failure, and says:\n{said}", tool.name());
         }
-        Ok((!timed_out).then(|| millis(ended.at - sent)))
+        Ok((!timed_out).then(|| written.until(ended)))
     }
 
     /// What a Deployment's controllers would make of it: a ReplicaSet, and a Pod, which is named.

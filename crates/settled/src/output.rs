@@ -18,7 +18,7 @@ pub(crate) fn stdout() -> Stdout {
 
 /// Writes one line to standard error. Where that fails there is nobody left to tell.
 pub(crate) fn diagnose(line: &str) {
-    writeln!(io::stderr().lock(), "{line}").ok();
+    io::stderr().lock().write_all(format!("{line}\n").as_bytes()).ok();
 }
 
 /// Says that an input can't be read. The rest of them go on.

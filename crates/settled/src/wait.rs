@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -52,19 +53,21 @@ pub(crate) fn interruptible(
             .map_err(|error| CommandError::input_error("signals can't be received", error))?;
         work(&mut signals).await
     });
-    // Nothing that still waits keeps the process.
-    runtime.shutdown_background();
+    // Nothing that still waits keeps the process, which is about to end: there is no use in taking everything apart.
+    std::mem::forget(runtime);
     code
 }
 
 /// Follows to the end, and says how it was.
 pub(crate) async fn follow<S: Source>(
-    mut source: S,
+    source: S,
     output: Output,
     signals: &mut Signals,
 ) -> Result<ExitCode, CommandError> {
     let (mut shows, end) = output.shows();
-    match progress::follow(&mut source, &mut shows, signals).await {
+    // The end of the process takes care of it: whoever waits for us need not wait for that, too.
+    let mut source = ManuallyDrop::new(source);
+    match progress::follow(&mut *source, &mut shows, signals).await {
         Ok(ended) => {
             drop(shows);
             end.write(&ended)?;

@@ -1,5 +1,8 @@
 //! The one who follows: starts streams, tells the graph and the policy what they say, and says what came of it.
 
+mod below;
+mod recovery;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -18,14 +21,13 @@ use crate::evidence::evidence;
 use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::{ObjectId, Uid};
-use crate::links::{By, children, is_custom, remaining, selector};
 use crate::policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, ended};
 use crate::record::{Judge, Record, not_found};
 use crate::report::{
     Branch, Counts, Event, Explanation, Notice, Outcome, Report, Snapshot, State, TargetReport,
 };
 use crate::resources::{Resource, Resources};
-use crate::stream::{Message, Spec, Update, follow, poll};
+use crate::stream::{Message, Spec, Update, follow};
 use crate::target::{KindName, Selection, Target};
 
 /// So few objects of a kind are watched one by one without asking how many others there are.
@@ -35,10 +37,6 @@ const MOST_BY_NAME: usize = 100;
 const MOST_NAMED: usize = 150;
 /// More namespaces are watched as one.
 const MOST_NAMESPACES: usize = 8;
-/// More selectors of children in a namespace are watched as one.
-const MOST_SELECTORS: usize = 4;
-/// Not more objects that others refer to are watched.
-const MOST_REFERENCES: usize = 64;
 /// How long to wait before a server is asked again that did not answer to the first question.
 const START_PAUSE: Duration = Duration::from_millis(250);
 /// How long a cluster that never answered is tried.
@@ -548,18 +546,6 @@ impl Tracker {
         });
     }
 
-    /// The kinds of some targets aren't there: notices when they come.
-    fn await_kinds(&mut self) {
-        self.rediscover = Some((Instant::now() + Duration::from_secs(1), Duration::from_secs(1)));
-        if let Some(definitions) =
-            self.resources.of_kind("apiextensions.k8s.io", None, "CustomResourceDefinition")
-        {
-            let mut spec = Spec::new(&Arc::clone(definitions), None);
-            spec.metadata = true;
-            self.open(spec, Role::Definitions);
-        }
-    }
-
     fn now(&self) -> Moment {
         Moment { elapsed: self.started.elapsed(), wall: self.cluster.now() }
     }
@@ -1024,152 +1010,6 @@ impl Tracker {
         self.streams.iter().all(looked_at)
     }
 
-    /// Watches what belongs to a target that isn't done.
-    fn look_below(&mut self, number: usize) {
-        let Some(target) = self.targets.get_mut(number) else { return };
-        let Some(record) = self.graph.get(&target.id) else { return };
-        // Whose children are to be watched.
-        let mut parents = Vec::new();
-        if target.looked.as_ref() != Some(&record.uid) {
-            target.looked = Some(record.uid.clone());
-            parents.push(record.id.clone());
-            if self.streams.iter().all(|s| s.synced || s.ended || s.role != Role::Children) {
-                // If all is watched already, nothing else leads to another look.
-                self.dirty.insert(number);
-            }
-        }
-        if record.id.is("", "Namespace") && record.deleted.is_some() {
-            let holder = record.id.name.clone();
-            let left: Vec<_> = remaining(&record.verdict.message)
-                .into_iter()
-                .filter_map(|name| self.resources.named(name))
-                .cloned()
-                .collect();
-            for resource in left {
-                self.cover(&resource, &holder, None, None);
-            }
-            return;
-        }
-        let mut references: Vec<ObjectId> = Vec::new();
-        let mut seen = HashSet::from([&record.id]);
-        let mut todo = vec![(record, 0)];
-        while let Some((record, depth)) = todo.pop() {
-            for id in referred(record) {
-                // A Service that is fine by itself may have no endpoints.
-                let other = self
-                    .graph
-                    .get(&id)
-                    .filter(|other| other.verdict.status != Status::Current || other.id.is("", "Service"));
-                if let Some(other) = other.filter(|other| depth < 4 && seen.insert(&other.id)) {
-                    if self.looked.insert(other.uid.clone()) {
-                        parents.push(other.id.clone());
-                    }
-                    todo.push((other, depth + 1));
-                }
-                if references.len() < MOST_REFERENCES && !references.contains(&id) {
-                    references.push(id);
-                }
-            }
-            let owned = self.graph.owned(&record.uid).filter(|child| child.verdict.status != Status::Current);
-            todo.extend(owned.filter(|child| depth < 4 && seen.insert(&child.id)).map(|c| (c, depth + 1)));
-        }
-        for parent in parents {
-            self.look_at_children(&parent);
-        }
-        for id in references {
-            if let Some(by) = self.referred.get_mut(&id) {
-                by.insert(number);
-            } else if self.referred.len() < MOST_REFERENCES {
-                self.look_at(id, number);
-            }
-        }
-    }
-
-    /// Watches an object that a target refers to, directly or not.
-    fn look_at(&mut self, id: ObjectId, number: usize) {
-        self.referred.insert(id.clone(), BTreeSet::from([number]));
-        let resource = self.resources.of_kind(&id.group, None, &id.kind).filter(|r| r.watch).cloned();
-        let Some(resource) = resource.filter(|_| !self.index.contains_key(&id)) else { return };
-        let namespace = resource.namespaced.then_some(&*id.namespace);
-        let spec = Spec::new(&resource, namespace).name(&id.name);
-        self.open(spec, Role::Children);
-    }
-
-    /// Watches the kinds that belong to an object.
-    fn look_at_children(&mut self, parent: &ObjectId) {
-        let Some(record) = self.graph.get(parent) else { return };
-        let kinds = children(record);
-        let labels: Vec<Option<String>> = kinds.iter().map(|child| selector(record, child.by)).collect();
-        let namespace = parent.namespace.clone();
-        if is_custom(parent) {
-            // What a controller makes of it is often of its own group.
-            let same = |r: &&Arc<Resource>| {
-                *r.group == *parent.group
-                    && *r.kind != *parent.kind
-                    && r.list
-                    && r.watch
-                    && (r.namespaced || namespace.is_empty())
-            };
-            let same: Vec<_> = self.resources.preferred().filter(same).cloned().collect();
-            for resource in same {
-                self.cover(&resource, &namespace, None, None);
-            }
-        }
-        for (child, labels) in kinds.iter().zip(labels) {
-            // What belongs to an object of the cluster may be anywhere: that is too much to look at.
-            let resource = self.resources.of_kind(child.group, None, child.kind).cloned();
-            let Some(resource) = resource.filter(|r| !r.namespaced || !namespace.is_empty()) else {
-                continue;
-            };
-            let fields = (child.by == By::Refusal).then_some("reason=FailedCreate");
-            self.cover(&resource, &namespace, labels, fields);
-        }
-    }
-
-    /// Watches a kind in a namespace for explanations: by selectors while there are few, then all of it.
-    fn cover(
-        &mut self,
-        resource: &Arc<Resource>,
-        namespace: &str,
-        labels: Option<String>,
-        fields: Option<&str>,
-    ) {
-        if !resource.watch || !resource.list {
-            return;
-        }
-        let key = format!("{} {}", resource.qualified(), fields.unwrap_or_default());
-        let covered = self.covered.entry((key, namespace.to_owned())).or_default();
-        if covered.whole {
-            return;
-        }
-        let labels = labels.filter(|_| covered.selectors.len() < MOST_SELECTORS);
-        match &labels {
-            Some(labels) => {
-                if !covered.selectors.insert(labels.clone()) {
-                    return;
-                }
-            }
-            None => covered.whole = true,
-        }
-        // The targets' own stream may tell it already.
-        let told = self.streams.iter().any(|stream| {
-            !stream.ended
-                && stream.spec.resource == *resource
-                && stream.spec.labels.is_none()
-                && stream.spec.fields.is_none()
-                && stream.spec.only.is_none()
-                && stream.spec.namespace.as_deref().is_none_or(|of| *of == *namespace)
-        });
-        if told && fields.is_none() {
-            return;
-        }
-        let within = Some(namespace).filter(|namespace| resource.namespaced && !namespace.is_empty());
-        let mut spec = Spec::new(resource, within);
-        spec.labels = labels.map(Into::into);
-        spec.fields = fields.map(Into::into);
-        self.open(spec, Role::Children);
-    }
-
     fn evidence_on(&self, id: &ObjectId) -> Evidence {
         self.evidence.get(&(id.group.clone(), id.kind.clone())).copied().flatten().unwrap_or_default()
     }
@@ -1188,20 +1028,6 @@ impl Tracker {
         tokio::spawn(async move {
             let evidence = evidence(&cluster, &resource, &namespace).await;
             let _gone = to.send(Answer::Evidence(key.0, key.1, evidence)).await;
-        });
-    }
-
-    /// Asks again which kinds there are.
-    fn discover(&mut self) {
-        if !self.lacks_kinds() {
-            self.rediscover = None;
-            return;
-        }
-        let (cluster, to) = (self.cluster.clone(), self.answer_to.clone());
-        tokio::spawn(async move {
-            if let Ok(resources) = cluster.resources().await {
-                let _gone = to.send(Answer::Resources(resources)).await;
-            }
         });
     }
 
@@ -1228,202 +1054,6 @@ impl Tracker {
                 self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
                 self.phase = Phase::Over;
             }
-        }
-    }
-
-    /// Whether the kind of some target isn't there.
-    fn lacks_kinds(&self) -> bool {
-        !self.unknown.is_empty() || self.streams.iter().any(|stream| stream.no_kind && !stream.ended)
-    }
-
-    /// Kinds that are not served any more as they are watched: watches them at another version, or takes all of them for gone.
-    fn follow_versions(&mut self) {
-        for number in 0..self.streams.len() {
-            let Some(stream) = self.streams.get_mut(number) else { return };
-            if !stream.no_kind || stream.ended {
-                continue;
-            }
-            let old = &stream.spec.resource;
-            match self.resources.of_kind(&old.group, Some(&old.version), &old.kind) {
-                None => {
-                    (stream.synced, stream.seen) = (true, true);
-                    stream.epoch += 1;
-                    self.told_whole(number);
-                }
-                Some(new) if new.version != old.version => {
-                    let mut spec = stream.spec.clone();
-                    spec.resource = Arc::clone(new);
-                    stream.ended = true;
-                    stream.task.abort();
-                    let role = stream.role;
-                    let opened = self.open(spec, role);
-                    self.moved(number, opened, false);
-                }
-                // It will be there again in a moment, or not be listed any more.
-                Some(_) => {}
-            }
-        }
-    }
-
-    /// Looks whether the server has the kind of a target now, and watches the target if so.
-    fn kind_appeared(&mut self, number: usize, name: KindName) {
-        let Some(target) = self.targets.get_mut(number) else { return };
-        let Some(resource) = name.find(&self.resources).cloned() else {
-            self.unknown.push((number, name));
-            return;
-        };
-        if !resource.namespaced && !target.id.namespace.is_empty() {
-            self.index.remove(&target.id);
-            target.id = ObjectId::new(
-                Arc::clone(&target.id.group),
-                Arc::clone(&target.id.kind),
-                "",
-                &*target.id.name,
-            );
-            self.index.insert(target.id.clone(), number);
-        }
-        target.kind = Some(Arc::clone(&resource));
-        let namespace = Some(target.id.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        let mut spec = Spec::new(&resource, namespace.as_deref());
-        spec.target = true;
-        self.open_each(&spec, &[number]);
-        self.dirty.insert(number);
-    }
-
-    /// The user may not do something: finds another way, or gives up.
-    fn forbidden(&mut self, number: usize, verb: Verb, error: &RequestError) {
-        let Some(stream) = self.streams.get_mut(number) else { return };
-        let (spec, role) = (stream.spec.clone(), stream.role);
-        let synced = stream.synced;
-        stream.ended = true;
-        let what = spec.describe();
-        let remedy = |verbs: &str| {
-            let group = if spec.resource.group.is_empty() { "\"\"" } else { &spec.resource.group };
-            format!("a role with {verbs} on {} (API group {group})", spec.resource.plural)
-        };
-        match role {
-            // Then they are only asked for from time to time.
-            Role::Definitions => {}
-            Role::Children => {
-                let message = format!(
-                    "can't see {what}, so causes among them are not told: {verb} is forbidden",
-                    verb = verb.as_str()
-                );
-                let remedy = remedy("list and watch");
-                self.tell(message, Some(remedy));
-            }
-            Role::Targets | Role::Selection if verb == Verb::Watch => {
-                // They may be listed: then they are, again and again.
-                let mut spec = spec.clone();
-                let mut resource = (*spec.resource).clone();
-                resource.watch = false;
-                spec.resource = Arc::new(resource);
-                let message =
-                    format!("watch is forbidden for {what}: listing them every few seconds instead");
-                let notice = Notice { message, remedy: Some(remedy("list and watch")) };
-                let new = self.open(spec, role);
-                if let Some(stream) = self.streams.get_mut(new) {
-                    stream.substitute = Some(notice);
-                }
-                self.moved(number, new, synced);
-            }
-            Role::Targets if verb == Verb::List => {
-                let numbers: Vec<usize> = self.of_stream(number);
-                if spec.fields.is_none() && numbers.len() <= MOST_BY_NAME {
-                    // Roles may name the objects: then each may be watched by its name.
-                    self.open_each(&spec, &numbers);
-                    return;
-                }
-                let message = format!(
-                    "{} is forbidden for {what}: asking for each object every few seconds instead",
-                    verb.as_str()
-                );
-                let substitute = Some(Notice { message, remedy: Some(remedy("get, list and watch")) });
-                let new = self.streams.len();
-                let id = u32::try_from(new).unwrap_or(u32::MAX);
-                let names =
-                    numbers.iter().filter_map(|n| Some(self.targets.get(*n)?.id.name.clone())).collect();
-                let task = poll(
-                    self.cluster.clone(),
-                    spec.clone(),
-                    names,
-                    Arc::clone(&self.judge),
-                    id,
-                    self.sender.clone(),
-                );
-                self.start_stream(spec, role, task);
-                if let Some(stream) = self.streams.get_mut(new) {
-                    stream.substitute = substitute;
-                }
-                self.moved(number, new, synced);
-            }
-            Role::Targets | Role::Selection => {
-                let namespace = match &spec.namespace {
-                    Some(namespace) => format!("namespace {namespace}"),
-                    None => "all namespaces".to_owned(),
-                };
-                let message = format!(
-                    "{} {} in {namespace} is forbidden: {error}",
-                    verb.as_str(),
-                    spec.resource.qualified()
-                );
-                let remedy = remedy(if role == Role::Selection {
-                    "list and watch"
-                } else {
-                    "get, or better get, list and watch"
-                });
-                self.give_up(message, &remedy);
-            }
-        }
-    }
-
-    fn of_stream(&self, number: usize) -> Vec<usize> {
-        let of_stream = self
-            .targets
-            .iter()
-            .enumerate()
-            .filter(|(_, target)| target.stream.is_some_and(|(own, _)| own == number));
-        of_stream.map(|(number, _)| number).collect()
-    }
-
-    /// Another stream tells what one told before.
-    fn moved(&mut self, from: usize, to: usize, synced: bool) {
-        for number in self.of_stream(from) {
-            self.assign(number, to);
-        }
-        if let Some(stream) = self.streams.get_mut(to) {
-            // What was seen stays seen.
-            stream.synced = synced;
-            stream.seen = synced;
-        }
-    }
-
-    /// Tells of connections that are down for some time, and gives up on a cluster that never answered.
-    fn check_connections(&mut self) {
-        let mut dead = None;
-        let mut told = Vec::new();
-        let now = Instant::now();
-        let due = |stream: &&mut Stream| stream.gives_notice_at().is_some_and(|at| at <= now);
-        for stream in self.streams.iter_mut().filter(due) {
-            let (Some((_, error)), what) = (&stream.down, stream.spec.describe()) else { continue };
-            if stream.decides() {
-                dead = Some(format!("can't see {what}: {error}"));
-                continue;
-            }
-            told.push(match (stream.role, stream.seen) {
-                (Role::Children, false) => {
-                    format!("can't see {what}, so causes among them are not told ({error}); trying again")
-                }
-                (_, false) => format!("can't see {what} yet ({error}); trying again"),
-                (_, true) => format!("the watch of {what} is interrupted ({error}); trying again"),
-            });
-            stream.told_down = true;
-        }
-        for message in told {
-            self.tell(message, None);
-        }
-        if let Some(message) = dead {
-            self.give_up(message, "check the address in the kubeconfig, and that the API server runs");
         }
     }
 
@@ -1647,20 +1277,6 @@ pub async fn wait(
     }
     // The last event is always that one.
     Ok(tracker.report(Outcome::Interrupted, Vec::new()))
-}
-
-/// What an object refers to, as ids.
-fn referred(record: &Record) -> Vec<ObjectId> {
-    let refs = record.facts.iter().flat_map(|facts| &facts.refs);
-    // The Pods of a Service are found by its selector.
-    refs.filter(|r| r.link != "lists")
-        .map(|r| {
-            let cluster =
-                matches!(&*r.kind, "PersistentVolume" | "StorageClass" | "IngressClass" | "GatewayClass");
-            let namespace = if cluster { "" } else { r.namespace.as_deref().unwrap_or(&record.id.namespace) };
-            ObjectId::new(&*r.group, &*r.kind, namespace, &*r.name)
-        })
-        .collect()
 }
 
 /// Whether so many objects among all of their kind are cheaper to watch one by one.

@@ -37,7 +37,8 @@ impl<W: Write> PlainLines<W> {
 
     fn line(&mut self, elapsed: Duration, line: &str) -> io::Result<()> {
         let time = self.palette.dim(&format!("{:>8}", duration::elapsed(elapsed)));
-        writeln!(self.out, "{time}  {}", line.trim_end())
+        // One write for each, however it is buffered.
+        self.out.write_all(format!("{time}  {}\n", line.trim_end()).as_bytes())
     }
 
     /// `✗ Failed  Job/migrate  BackoffLimitExceeded  the message`

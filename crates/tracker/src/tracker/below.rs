@@ -1,0 +1,180 @@
+//! What is watched so that explanations can be given: what belongs to targets that aren't done, and what they refer to.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use kstatus::Status;
+
+use super::{Role, Tracker};
+use crate::id::ObjectId;
+use crate::links::{By, children, is_custom, remaining, selector};
+use crate::record::Record;
+use crate::resources::Resource;
+use crate::stream::Spec;
+
+/// More selectors of children in a namespace are watched as one.
+const MOST_SELECTORS: usize = 4;
+/// Not more objects that others refer to are watched.
+const MOST_REFERENCES: usize = 64;
+
+impl Tracker {
+    /// Watches what belongs to a target that isn't done.
+    pub(super) fn look_below(&mut self, number: usize) {
+        let Some(target) = self.targets.get_mut(number) else { return };
+        let Some(record) = self.graph.get(&target.id) else { return };
+        // Whose children are to be watched.
+        let mut parents = Vec::new();
+        if target.looked.as_ref() != Some(&record.uid) {
+            target.looked = Some(record.uid.clone());
+            parents.push(record.id.clone());
+            if self.streams.iter().all(|s| s.synced || s.ended || s.role != Role::Children) {
+                // If all is watched already, nothing else leads to another look.
+                self.dirty.insert(number);
+            }
+        }
+        if record.id.is("", "Namespace") && record.deleted.is_some() {
+            let holder = record.id.name.clone();
+            let left: Vec<_> = remaining(&record.verdict.message)
+                .into_iter()
+                .filter_map(|name| self.resources.named(name))
+                .cloned()
+                .collect();
+            for resource in left {
+                self.cover(&resource, &holder, None, None);
+            }
+            return;
+        }
+        let mut references: Vec<ObjectId> = Vec::new();
+        let mut seen = HashSet::from([&record.id]);
+        let mut todo = vec![(record, 0)];
+        while let Some((record, depth)) = todo.pop() {
+            for id in referred(record) {
+                // A Service that is fine by itself may have no endpoints.
+                let other = self
+                    .graph
+                    .get(&id)
+                    .filter(|other| other.verdict.status != Status::Current || other.id.is("", "Service"));
+                if let Some(other) = other.filter(|other| depth < 4 && seen.insert(&other.id)) {
+                    if self.looked.insert(other.uid.clone()) {
+                        parents.push(other.id.clone());
+                    }
+                    todo.push((other, depth + 1));
+                }
+                if references.len() < MOST_REFERENCES && !references.contains(&id) {
+                    references.push(id);
+                }
+            }
+            let owned = self.graph.owned(&record.uid).filter(|child| child.verdict.status != Status::Current);
+            todo.extend(owned.filter(|child| depth < 4 && seen.insert(&child.id)).map(|c| (c, depth + 1)));
+        }
+        for parent in parents {
+            self.look_at_children(&parent);
+        }
+        for id in references {
+            if let Some(by) = self.referred.get_mut(&id) {
+                by.insert(number);
+            } else if self.referred.len() < MOST_REFERENCES {
+                self.look_at(id, number);
+            }
+        }
+    }
+
+    /// Watches an object that a target refers to, directly or not.
+    fn look_at(&mut self, id: ObjectId, number: usize) {
+        self.referred.insert(id.clone(), BTreeSet::from([number]));
+        let resource = self.resources.of_kind(&id.group, None, &id.kind).filter(|r| r.watch).cloned();
+        let Some(resource) = resource.filter(|_| !self.index.contains_key(&id)) else { return };
+        let namespace = resource.namespaced.then_some(&*id.namespace);
+        let spec = Spec::new(&resource, namespace).name(&id.name);
+        self.open(spec, Role::Children);
+    }
+
+    /// Watches the kinds that belong to an object.
+    fn look_at_children(&mut self, parent: &ObjectId) {
+        let Some(record) = self.graph.get(parent) else { return };
+        let kinds = children(record);
+        let labels: Vec<Option<String>> = kinds.iter().map(|child| selector(record, child.by)).collect();
+        let namespace = parent.namespace.clone();
+        if is_custom(parent) {
+            // What a controller makes of it is often of its own group.
+            let same = |r: &&Arc<Resource>| {
+                *r.group == *parent.group
+                    && *r.kind != *parent.kind
+                    && r.list
+                    && r.watch
+                    && (r.namespaced || namespace.is_empty())
+            };
+            let same: Vec<_> = self.resources.preferred().filter(same).cloned().collect();
+            for resource in same {
+                self.cover(&resource, &namespace, None, None);
+            }
+        }
+        for (child, labels) in kinds.iter().zip(labels) {
+            // What belongs to an object of the cluster may be anywhere: that is too much to look at.
+            let resource = self.resources.of_kind(child.group, None, child.kind).cloned();
+            let Some(resource) = resource.filter(|r| !r.namespaced || !namespace.is_empty()) else {
+                continue;
+            };
+            let fields = (child.by == By::Refusal).then_some("reason=FailedCreate");
+            self.cover(&resource, &namespace, labels, fields);
+        }
+    }
+
+    /// Watches a kind in a namespace for explanations: by selectors while there are few, then all of it.
+    fn cover(
+        &mut self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        labels: Option<String>,
+        fields: Option<&str>,
+    ) {
+        if !resource.watch || !resource.list {
+            return;
+        }
+        let key = format!("{} {}", resource.qualified(), fields.unwrap_or_default());
+        let covered = self.covered.entry((key, namespace.to_owned())).or_default();
+        if covered.whole {
+            return;
+        }
+        let labels = labels.filter(|_| covered.selectors.len() < MOST_SELECTORS);
+        match &labels {
+            Some(labels) => {
+                if !covered.selectors.insert(labels.clone()) {
+                    return;
+                }
+            }
+            None => covered.whole = true,
+        }
+        // The targets' own stream may tell it already.
+        let told = self.streams.iter().any(|stream| {
+            !stream.ended
+                && stream.spec.resource == *resource
+                && stream.spec.labels.is_none()
+                && stream.spec.fields.is_none()
+                && stream.spec.only.is_none()
+                && stream.spec.namespace.as_deref().is_none_or(|of| *of == *namespace)
+        });
+        if told && fields.is_none() {
+            return;
+        }
+        let within = Some(namespace).filter(|namespace| resource.namespaced && !namespace.is_empty());
+        let mut spec = Spec::new(resource, within);
+        spec.labels = labels.map(Into::into);
+        spec.fields = fields.map(Into::into);
+        self.open(spec, Role::Children);
+    }
+}
+
+/// What an object refers to, as ids.
+fn referred(record: &Record) -> Vec<ObjectId> {
+    let refs = record.facts.iter().flat_map(|facts| &facts.refs);
+    // The Pods of a Service are found by its selector.
+    refs.filter(|r| r.link != "lists")
+        .map(|r| {
+            let cluster =
+                matches!(&*r.kind, "PersistentVolume" | "StorageClass" | "IngressClass" | "GatewayClass");
+            let namespace = if cluster { "" } else { r.namespace.as_deref().unwrap_or(&record.id.namespace) };
+            ObjectId::new(&*r.group, &*r.kind, namespace, &*r.name)
+        })
+        .collect()
+}

@@ -1,0 +1,238 @@
+//! What to do where a stream can't go on as it should: its kind is not there, or not at that version; the user may not watch or list it; the
+//! connection is down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Answer, MOST_BY_NAME, Role, Stream, Tracker};
+use crate::cluster::{RequestError, Verb};
+use crate::id::ObjectId;
+use crate::report::Notice;
+use crate::stream::{Spec, poll};
+use crate::target::KindName;
+
+impl Tracker {
+    /// The kinds of some targets aren't there: notices when they come.
+    pub(super) fn await_kinds(&mut self) {
+        self.rediscover = Some((Instant::now() + Duration::from_secs(1), Duration::from_secs(1)));
+        if let Some(definitions) =
+            self.resources.of_kind("apiextensions.k8s.io", None, "CustomResourceDefinition")
+        {
+            let mut spec = Spec::new(&Arc::clone(definitions), None);
+            spec.metadata = true;
+            self.open(spec, Role::Definitions);
+        }
+    }
+
+    /// Asks again which kinds there are.
+    pub(super) fn discover(&mut self) {
+        if !self.lacks_kinds() {
+            self.rediscover = None;
+            return;
+        }
+        let (cluster, to) = (self.cluster.clone(), self.answer_to.clone());
+        tokio::spawn(async move {
+            if let Ok(resources) = cluster.resources().await {
+                let _gone = to.send(Answer::Resources(resources)).await;
+            }
+        });
+    }
+
+    /// Whether the kind of some target isn't there.
+    pub(super) fn lacks_kinds(&self) -> bool {
+        !self.unknown.is_empty() || self.streams.iter().any(|stream| stream.no_kind && !stream.ended)
+    }
+
+    /// Kinds that are not served any more as they are watched: watches them at another version, or takes all of them for gone.
+    pub(super) fn follow_versions(&mut self) {
+        for number in 0..self.streams.len() {
+            let Some(stream) = self.streams.get_mut(number) else { return };
+            if !stream.no_kind || stream.ended {
+                continue;
+            }
+            let old = &stream.spec.resource;
+            match self.resources.of_kind(&old.group, Some(&old.version), &old.kind) {
+                None => {
+                    (stream.synced, stream.seen) = (true, true);
+                    stream.epoch += 1;
+                    self.told_whole(number);
+                }
+                Some(new) if new.version != old.version => {
+                    let mut spec = stream.spec.clone();
+                    spec.resource = Arc::clone(new);
+                    stream.ended = true;
+                    stream.task.abort();
+                    let role = stream.role;
+                    let opened = self.open(spec, role);
+                    self.moved(number, opened, false);
+                }
+                // It will be there again in a moment, or not be listed any more.
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Looks whether the server has the kind of a target now, and watches the target if so.
+    pub(super) fn kind_appeared(&mut self, number: usize, name: KindName) {
+        let Some(target) = self.targets.get_mut(number) else { return };
+        let Some(resource) = name.find(&self.resources).cloned() else {
+            self.unknown.push((number, name));
+            return;
+        };
+        if !resource.namespaced && !target.id.namespace.is_empty() {
+            self.index.remove(&target.id);
+            target.id = ObjectId::new(
+                Arc::clone(&target.id.group),
+                Arc::clone(&target.id.kind),
+                "",
+                &*target.id.name,
+            );
+            self.index.insert(target.id.clone(), number);
+        }
+        target.kind = Some(Arc::clone(&resource));
+        let namespace = Some(target.id.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let mut spec = Spec::new(&resource, namespace.as_deref());
+        spec.target = true;
+        self.open_each(&spec, &[number]);
+        self.dirty.insert(number);
+    }
+
+    /// The user may not do something: finds another way, or gives up.
+    pub(super) fn forbidden(&mut self, number: usize, verb: Verb, error: &RequestError) {
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        let (spec, role) = (stream.spec.clone(), stream.role);
+        let synced = stream.synced;
+        stream.ended = true;
+        let what = spec.describe();
+        let remedy = |verbs: &str| {
+            let group = if spec.resource.group.is_empty() { "\"\"" } else { &spec.resource.group };
+            format!("a role with {verbs} on {} (API group {group})", spec.resource.plural)
+        };
+        match role {
+            // Then they are only asked for from time to time.
+            Role::Definitions => {}
+            Role::Children => {
+                let message = format!(
+                    "can't see {what}, so causes among them are not told: {verb} is forbidden",
+                    verb = verb.as_str()
+                );
+                let remedy = remedy("list and watch");
+                self.tell(message, Some(remedy));
+            }
+            Role::Targets | Role::Selection if verb == Verb::Watch => {
+                // They may be listed: then they are, again and again.
+                let mut spec = spec.clone();
+                let mut resource = (*spec.resource).clone();
+                resource.watch = false;
+                spec.resource = Arc::new(resource);
+                let message =
+                    format!("watch is forbidden for {what}: listing them every few seconds instead");
+                let notice = Notice { message, remedy: Some(remedy("list and watch")) };
+                let new = self.open(spec, role);
+                if let Some(stream) = self.streams.get_mut(new) {
+                    stream.substitute = Some(notice);
+                }
+                self.moved(number, new, synced);
+            }
+            Role::Targets if verb == Verb::List => {
+                let numbers: Vec<usize> = self.of_stream(number);
+                if spec.fields.is_none() && numbers.len() <= MOST_BY_NAME {
+                    // Roles may name the objects: then each may be watched by its name.
+                    self.open_each(&spec, &numbers);
+                    return;
+                }
+                let message = format!(
+                    "{} is forbidden for {what}: asking for each object every few seconds instead",
+                    verb.as_str()
+                );
+                let substitute = Some(Notice { message, remedy: Some(remedy("get, list and watch")) });
+                let new = self.streams.len();
+                let id = u32::try_from(new).unwrap_or(u32::MAX);
+                let names =
+                    numbers.iter().filter_map(|n| Some(self.targets.get(*n)?.id.name.clone())).collect();
+                let task = poll(
+                    self.cluster.clone(),
+                    spec.clone(),
+                    names,
+                    Arc::clone(&self.judge),
+                    id,
+                    self.sender.clone(),
+                );
+                self.start_stream(spec, role, task);
+                if let Some(stream) = self.streams.get_mut(new) {
+                    stream.substitute = substitute;
+                }
+                self.moved(number, new, synced);
+            }
+            Role::Targets | Role::Selection => {
+                let namespace = match &spec.namespace {
+                    Some(namespace) => format!("namespace {namespace}"),
+                    None => "all namespaces".to_owned(),
+                };
+                let message = format!(
+                    "{} {} in {namespace} is forbidden: {error}",
+                    verb.as_str(),
+                    spec.resource.qualified()
+                );
+                let remedy = remedy(if role == Role::Selection {
+                    "list and watch"
+                } else {
+                    "get, or better get, list and watch"
+                });
+                self.give_up(message, &remedy);
+            }
+        }
+    }
+
+    fn of_stream(&self, number: usize) -> Vec<usize> {
+        let of_stream = self
+            .targets
+            .iter()
+            .enumerate()
+            .filter(|(_, target)| target.stream.is_some_and(|(own, _)| own == number));
+        of_stream.map(|(number, _)| number).collect()
+    }
+
+    /// Another stream tells what one told before.
+    fn moved(&mut self, from: usize, to: usize, synced: bool) {
+        for number in self.of_stream(from) {
+            self.assign(number, to);
+        }
+        if let Some(stream) = self.streams.get_mut(to) {
+            // What was seen stays seen.
+            stream.synced = synced;
+            stream.seen = synced;
+        }
+    }
+
+    /// Tells of connections that are down for some time, and gives up on a cluster that never answered.
+    pub(super) fn check_connections(&mut self) {
+        let mut dead = None;
+        let mut told = Vec::new();
+        let now = Instant::now();
+        let due = |stream: &&mut Stream| stream.gives_notice_at().is_some_and(|at| at <= now);
+        for stream in self.streams.iter_mut().filter(due) {
+            let (Some((_, error)), what) = (&stream.down, stream.spec.describe()) else { continue };
+            if stream.decides() {
+                dead = Some(format!("can't see {what}: {error}"));
+                continue;
+            }
+            told.push(match (stream.role, stream.seen) {
+                (Role::Children, false) => {
+                    format!("can't see {what}, so causes among them are not told ({error}); trying again")
+                }
+                (_, false) => format!("can't see {what} yet ({error}); trying again"),
+                (_, true) => format!("the watch of {what} is interrupted ({error}); trying again"),
+            });
+            stream.told_down = true;
+        }
+        for message in told {
+            self.tell(message, None);
+        }
+        if let Some(message) = dead {
+            self.give_up(message, "check the address in the kubeconfig, and that the API server runs");
+        }
+    }
+}
