@@ -28,7 +28,7 @@ pub enum Keeper {
     HelmRelease,
     /// Argo CD, in the status of an Application.
     Application,
-    /// cli-utils (kpt, Config Sync), in a ConfigMap.
+    /// cli-utils (kpt, Config Sync), in a ConfigMap or a ResourceGroup.
     Inventory,
     /// kubectl's ApplySet, as labels of its members; the parent is a Secret or a ConfigMap.
     ApplySet,
@@ -202,7 +202,7 @@ impl Release {
             Keeper::Kustomization => &[("kustomize.toolkit.fluxcd.io", "Kustomization")],
             Keeper::HelmRelease => &[("helm.toolkit.fluxcd.io", "HelmRelease")],
             Keeper::Application => &[("argoproj.io", "Application")],
-            Keeper::Inventory => &[("", "ConfigMap")],
+            Keeper::Inventory => &[("", "ConfigMap"), ("kpt.dev", "ResourceGroup")],
             Keeper::ApplySet | Keeper::Helm => &[("", "Secret"), ("", "ConfigMap")],
         };
         for (group, kind) in kinds {

@@ -316,6 +316,27 @@ fn sets_by_labels() {
     insta::assert_snapshot!(of(&json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"cli-utils.sigs.k8s.io/inventory-id": "1"}}, "data": {"x": ""},
     })), @r#"inventory a: data: "x" is no id: NAMESPACE_NAME_GROUP_KIND was expected"#);
+    let group = |resources: Value| {
+        of(&json!({
+            "apiVersion": "kpt.dev/v1alpha1", "kind": "ResourceGroup",
+            "metadata": {"name": "shop", "namespace": "shop", "labels": {"cli-utils.sigs.k8s.io/inventory-id": "1-2"}},
+            "spec": {"resources": resources},
+            "status": {"resourceStatuses": [
+                {"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web", "strategy": "Apply", "actuation": "Succeeded"},
+                {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "old", "strategy": "Delete", "actuation": "Pending"},
+            ]},
+        }))
+    };
+    insta::assert_snapshot!(group(json!([
+        {"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web"},
+        {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "old"},
+        {"group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a:b"},
+    ])), @r"
+    inventory shop
+      Deployment.apps/web in shop -
+      ClusterRole.rbac.authorization.k8s.io/a:b -
+    ");
+    insta::assert_snapshot!(group(json!([{"group": "apps", "kind": "Deployment"}])), @"inventory shop: spec.resources[0] has no kind or no name");
     let parent = |kind: &str, namespace: &str, id: &str, annotations: Value| {
         of(&json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "shop", "namespace": namespace,
             "labels": {"applyset.kubernetes.io/id": id}, "annotations": annotations}}))
@@ -340,7 +361,7 @@ proptest! {
     /// Whatever is in the places that are read: an answer, and no panic.
     #[test]
     fn any_object_is_answered(
-        which in 0..6_usize,
+        which in 0..7_usize,
         text in "[a-zA-Z_:.{}\\[\\]\"\n -]{0,40}",
         bytes in proptest::collection::vec(any::<u8>(), 0..60),
         packed in any::<bool>(),
@@ -351,6 +372,7 @@ proptest! {
             2 => json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "status": {"inventory": {"entries": [{"id": text}]}}}),
             3 => json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "status": {"history": [{"name": text}]}}),
             4 => json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"cli-utils.sigs.k8s.io/inventory-id": ""}}, "data": {(text): ""}}),
+            5 => json!({"apiVersion": "kpt.dev/v1alpha1", "kind": "ResourceGroup", "spec": {"resources": [{"kind": text, "name": text, "group": which}]}}),
             _ => json!({"kind": text, "metadata": {"labels": {"applyset.kubernetes.io/id": "a"}, "annotations": {"applyset.kubernetes.io/contains-group-kinds": text}}}),
         };
         prop_assert!(!of(&object).is_empty());

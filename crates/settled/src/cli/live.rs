@@ -306,8 +306,8 @@ pub(crate) struct SelectArgs {
     /// All objects of a release (can be repeated): helm/NAME, kustomization/NAME, helmrelease/NAME, application/NAME,
     /// inventory/NAME, applyset/NAME
     ///
-    /// The list of objects is taken from Helm's Secret, the status of Flux' or Argo CD's object, the ConfigMap of cli-utils
-    /// (kpt, Config Sync), or the parent of an ApplySet, in the namespace of `-n`.
+    /// The list of objects is taken from Helm's Secret, the status of Flux' or Argo CD's object, the ConfigMap or
+    /// ResourceGroup of cli-utils (kpt, Config Sync), or the parent of an ApplySet, in the namespace of `-n`.
     #[arg(long = "release", value_name = "TYPE/NAME")]
     pub(crate) releases: Vec<Release>,
 }

@@ -113,6 +113,7 @@ impl Contents {
             ("argoproj.io", "Application") => Self::Objects(argo::application(json)?),
             ("", "Secret" | "ConfigMap") if helm::is_release(&head) => Self::Objects(helm::release(json)?),
             ("", "ConfigMap") if has_label(sets::INVENTORY_ID) => Self::Objects(sets::cli_utils(json)?),
+            ("kpt.dev", "ResourceGroup") => Self::Objects(sets::resource_group(json)?),
             _ if has_label(sets::APPLY_SET_ID) => Self::ApplySet(sets::apply_set(json)?),
             _ => return Ok(None),
         }))

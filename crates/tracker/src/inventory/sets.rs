@@ -1,10 +1,11 @@
-//! cli-utils' inventory in a ConfigMap, and the parents of ApplySets.
+//! cli-utils' inventory in a ConfigMap or in kpt's ResourceGroup, and the parents of ApplySets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 
-use super::{Inventory, InventoryError, Member, Members, Metadata, bad_id, error, parse_id, read};
+use super::{Inventory, InventoryError, Member, Members, Metadata, bad_id, error, nullable, parse_id, read};
+use crate::id::ObjectId;
 
 pub(super) const INVENTORY_ID: &str = "cli-utils.sigs.k8s.io/inventory-id";
 pub(super) const APPLY_SET_ID: &str = "applyset.kubernetes.io/id";
@@ -68,6 +69,69 @@ pub(super) fn cli_utils(json: &[u8]) -> Result<Inventory, InventoryError> {
         // An object that is being pruned is on the list until it is gone.
         let strategy = serde_json::from_str::<Actuation>(&status).unwrap_or_default().strategy;
         if strategy != "Delete" {
+            members.push(Member { id, version: None, default_namespace: false }, &title)?;
+        }
+    }
+    Ok(Inventory { title, members: members.list, ..Inventory::default() })
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ResourceGroup {
+    metadata: Metadata,
+    spec: Option<Listed>,
+    status: Option<Acted>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Listed {
+    resources: Option<Vec<Entry>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Acted {
+    resource_statuses: Option<Vec<Entry>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Entry {
+    #[serde(deserialize_with = "nullable")]
+    group: String,
+    #[serde(deserialize_with = "nullable")]
+    kind: String,
+    #[serde(deserialize_with = "nullable")]
+    namespace: String,
+    #[serde(deserialize_with = "nullable")]
+    name: String,
+    /// In the status alone.
+    #[serde(deserialize_with = "nullable")]
+    strategy: String,
+}
+
+impl Entry {
+    fn id(&self) -> ObjectId {
+        ObjectId::new(&*self.group, &*self.kind, &*self.namespace, &*self.name)
+    }
+}
+
+pub(super) fn resource_group(json: &[u8]) -> Result<Inventory, InventoryError> {
+    let ResourceGroup { metadata, spec, status } = read(json, "ResourceGroup")?;
+    let title = format!("inventory {}", metadata.name);
+    let acted = status.and_then(|status| status.resource_statuses).unwrap_or_default();
+    // An object that is being pruned is on the list until it is gone.
+    let pruned: HashSet<ObjectId> =
+        acted.iter().filter(|entry| entry.strategy == "Delete").map(Entry::id).collect();
+    let mut members = Members::default();
+    let listed = spec.and_then(|spec| spec.resources).unwrap_or_default();
+    for (number, entry) in listed.iter().enumerate() {
+        if entry.kind.is_empty() || entry.name.is_empty() {
+            return Err(error(title, format!("spec.resources[{number}] has no kind or no name")));
+        }
+        let id = entry.id();
+        if !pruned.contains(&id) {
             members.push(Member { id, version: None, default_namespace: false }, &title)?;
         }
     }
