@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use http::Method;
+use http::{Method, StatusCode};
 use kstatus::{Node, Object};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::cluster::{Cluster, RequestError, Verb, encode};
 use crate::id::{ObjectId, Uid};
@@ -246,9 +247,13 @@ async fn send(
     let namespace = if id.namespace.is_empty() { default } else { &id.namespace };
     let path = resource.path(Some(namespace), Some(&encode(&id.name)));
     // How it was: to tell what has changed, and whether a status may be from before.
+    let mut missing = false;
     let before = match retry(|| cluster.get(Verb::Get, &path)).await {
         Ok(before) => Some(before),
-        Err(error) if error.is_not_found() || error.is_forbidden() => None,
+        Err(error) if error.is_not_found() || error.is_forbidden() => {
+            missing = error.is_not_found();
+            None
+        }
         Err(error) => return Err(refused(error, options)),
     };
     let mut query = format!("{path}?fieldManager={}&fieldValidation=Strict", encode(&options.field_manager));
@@ -259,15 +264,13 @@ async fn send(
         query.push_str("&dryRun=All");
     }
     let body = || Some(("application/apply-patch+yaml", json.clone()));
-    let after = retry(|| cluster.fetch(Verb::Write, Method::PATCH, &query, "application/json", body())).await;
-    let after = after.map_err(|error| refused(error, options))?;
+    let after = retry(|| cluster.ask(Verb::Write, Method::PATCH, &query, "application/json", body())).await;
+    let (code, after) = after.map_err(|error| refused(error, options))?;
     let (new, old) = (Head::read(&after), before.as_deref().map(Head::read));
-    let result = match &old {
-        None => Applied::Created,
-        Some(old) if old.revision != new.revision => Applied::Changed,
-        // A dry run gives no new revision, but a new generation if the specification is another.
-        Some(old) if options.dry_run && old.generation != new.generation => Applied::Changed,
-        Some(_) => Applied::Unchanged,
+    let result = match before.as_deref().map(content) {
+        _ if missing || code == StatusCode::CREATED => Applied::Created,
+        Some(before) if before == content(&after) => Applied::Unchanged,
+        _ => Applied::Changed,
     };
     let floor = Floor {
         uid: new.uid,
@@ -286,6 +289,18 @@ async fn send(
         floor: (!options.dry_run).then_some(floor),
     };
     Ok((result, target))
+}
+
+/// An object without what is not of its content: a status, which controllers write, and what the server notes of writes. Its revision
+/// won't do: a server that writes down who owns a field, or a dry run, changes one without the other.
+fn content(json: &[u8]) -> Option<Value> {
+    let mut object: Value = serde_json::from_slice(json).ok()?;
+    object.as_object_mut()?.remove("status");
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    for key in ["managedFields", "resourceVersion", "generation"] {
+        metadata.remove(key);
+    }
+    Some(object)
 }
 
 /// What has to be known of an object before and after.
