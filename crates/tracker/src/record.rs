@@ -109,25 +109,29 @@ impl Judge {
             false => Vec::new(),
         };
         let time = |key: &str| text(key).and_then(|time| time.parse().ok());
-        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         let (namespace, name) = (text("namespace").unwrap_or_default(), text("name").unwrap_or_default());
-        let id = common.id(&group, &kind, &namespace, &name);
-        if id.is("", "Event") && !target {
-            return event(id, object.root());
+        if group.is_empty() && &*kind == "Event" && !target {
+            return event(self.id(&group, &kind, &namespace, &name), object.root());
         }
         let facts = facts::read(&group, &kind, object.root(), verdict.status);
+        let owners = owners(metadata);
+        let observes = verdict.observed_generation.is_some();
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        let (id, owners) = (common.id(&group, &kind, &namespace, &name), common.owners.share(owners));
+        let (verdict, met) = (common.verdicts.share(verdict), common.met.share(met));
+        drop(common);
         Some(Record {
             uid: Uid::from(&*text("uid").unwrap_or_default()),
             revision: text("resourceVersion").and_then(|revision| revision.parse().ok()).unwrap_or(0),
             generation: metadata.get("generation").and_then(Node::as_int),
             created: time("creationTimestamp"),
             deleted: time("deletionTimestamp"),
-            owners: common.owners.share(owners(metadata)),
-            observes: verdict.observed_generation.is_some(),
+            owners,
+            observes,
             has_status: object.root().get("status").is_some_and(|s| s.members().next().is_some()),
             id,
-            verdict: common.verdicts.share(verdict),
-            met: common.met.share(met),
+            verdict,
+            met,
             facts: facts.map(Box::new),
         })
     }
