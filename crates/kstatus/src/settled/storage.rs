@@ -97,11 +97,11 @@ fn bound_claim(context: &Context<'_, '_>) -> Verdict {
 }
 
 /// The quantity under the key `storage`, with its text.
-fn storage(map: Option<Node<'_>>) -> Option<(i128, String)> {
+fn storage(map: Option<Node<'_>>) -> Option<(i128, Cow<'_, str>)> {
     let node = map?.get("storage")?;
     let text = match node.as_str() {
-        Some(text) => text.into_owned(),
-        None => node.as_int()?.to_string(),
+        Some(text) => text,
+        None => node.as_int()?.to_string().into(),
     };
     Some((millis(&text)?, text))
 }

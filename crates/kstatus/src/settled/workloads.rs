@@ -1,7 +1,7 @@
 //! Rules for the kinds that run Pods: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
 //! CronJob.
 
-use std::fmt::Write as _;
+use std::fmt;
 
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
 use super::member;
@@ -211,7 +211,7 @@ pub(super) fn daemon_set(context: &Context<'_, '_>) -> Verdict {
 }
 
 pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
-    let counts = job_counts(context);
+    let counts = JobCounts(context);
     let suspend = context.boolean(Field::Suspend) == Some(true);
     let (mut complete, mut failed, mut criteria_met) = (None, None, None);
     for condition in context.conditions().iter().filter(Condition::is_true) {
@@ -258,30 +258,30 @@ pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
 }
 
 /// What a Job has done so far, in one line.
-fn job_counts(context: &Context<'_, '_>) -> String {
-    let parallelism = context.int(Field::Parallelism).unwrap_or(1);
-    let succeeded = context.count(Field::Succeeded);
-    let mut counts = match context.int(Field::Completions) {
-        Some(completions) => text!("succeeded: {succeeded}/{completions}"),
-        // One Pod by default; with more, a work queue, which any success ends.
-        None if parallelism <= 1 => text!("succeeded: {succeeded}/1"),
-        None => text!("succeeded: {succeeded}, parallelism: {parallelism}"),
-    };
-    // Writing to a String cannot fail.
-    let _ = write!(
-        counts,
-        ", active: {}, failed: {}",
-        context.count(Field::Active),
-        context.count(Field::FailedCount)
-    );
-    if context.text(Field::CompletionMode).is_some_and(|mode| mode == "Indexed") {
-        for (field, label) in [(Field::CompletedIndexes, "completed"), (Field::FailedIndexes, "failed")] {
-            if let Some(indexes) = context.text(field).filter(|indexes| !indexes.is_empty()) {
-                let _ = write!(counts, ", {label} indexes: {indexes}");
+struct JobCounts<'c, 'a, 'o>(&'c Context<'a, 'o>);
+
+impl fmt::Display for JobCounts<'_, '_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let context = self.0;
+        let parallelism = context.int(Field::Parallelism).unwrap_or(1);
+        let succeeded = context.count(Field::Succeeded);
+        match context.int(Field::Completions) {
+            Some(completions) => write!(f, "succeeded: {succeeded}/{completions}")?,
+            // One Pod by default; with more, a work queue, which any success ends.
+            None if parallelism <= 1 => write!(f, "succeeded: {succeeded}/1")?,
+            None => write!(f, "succeeded: {succeeded}, parallelism: {parallelism}")?,
+        }
+        let (active, failed) = (context.count(Field::Active), context.count(Field::FailedCount));
+        write!(f, ", active: {active}, failed: {failed}")?;
+        if context.text(Field::CompletionMode).is_some_and(|mode| mode == "Indexed") {
+            for (field, label) in [(Field::CompletedIndexes, "completed"), (Field::FailedIndexes, "failed")] {
+                if let Some(indexes) = context.text(field).filter(|indexes| !indexes.is_empty()) {
+                    write!(f, ", {label} indexes: {indexes}")?;
+                }
             }
         }
+        Ok(())
     }
-    counts
 }
 
 pub(super) fn cron_job(context: &Context<'_, '_>) -> Verdict {
