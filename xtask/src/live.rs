@@ -560,6 +560,9 @@ fn documented(
         }
     }
     for (name, scenario) in scenarios {
+        if scenario.settled.or.is_some() {
+            wrong.push(format!("{name}: ours comes to one thing only"));
+        }
         for tool in Tool::ALL {
             if differs(scenario, tool) && !explained.contains(&(name.as_str(), tool)) {
                 wrong.push(format!(
