@@ -264,12 +264,15 @@ async fn send(
         query.push_str("&dryRun=All");
     }
     let body = || Some(("application/apply-patch+yaml", json.clone()));
-    let after = retry(|| cluster.ask(Verb::Write, Method::PATCH, &query, "application/json", body())).await;
-    let (code, after) = after.map_err(|error| refused(error, options))?;
+    let apply = async || {
+        let answer = cluster.send(Verb::Write, Method::PATCH, &query, "application/json", body()).await?;
+        Ok((answer.status(), cluster.whole(answer).await?))
+    };
+    let (code, after) = retry(apply).await.map_err(|error| refused(error, options))?;
     let (new, old) = (Head::read(&after), before.as_deref().map(Head::read));
-    let result = match before.as_deref().map(content) {
+    let result = match before.as_deref().and_then(content) {
         _ if missing || code == StatusCode::CREATED => Applied::Created,
-        Some(before) if before == content(&after) => Applied::Unchanged,
+        Some(before) if content(&after).is_some_and(|after| after == before) => Applied::Unchanged,
         _ => Applied::Changed,
     };
     let floor = Floor {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
 use kube_client::Client;
@@ -307,27 +307,19 @@ impl Cluster {
         accept: &str,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Bytes, RequestError> {
-        self.ask(verb, method, path, accept, body).await.map(|(_, bytes)| bytes)
+        let answer = self.send(verb, method, path, accept, body).await?;
+        self.whole(answer).await
     }
 
-    /// The same, and with which code it was answered.
-    pub(crate) async fn ask(
-        &self,
-        verb: Verb,
-        method: Method,
-        path: &str,
-        accept: &str,
-        body: Option<(&'static str, Vec<u8>)>,
-    ) -> Result<(StatusCode, Bytes), RequestError> {
-        let answer = self.send(verb, method, path, accept, body).await?;
-        let code = answer.status();
+    /// All of an answer that is small enough to be held.
+    pub(crate) async fn whole(&self, answer: Response<Body>) -> Result<Bytes, RequestError> {
         let limited = http_body_util::Limited::new(answer.into_body(), LONGEST_ANSWER);
         let whole = tokio::time::timeout(ANSWER_WITHIN, limited.collect());
         match whole.await {
             Ok(Ok(body)) => {
                 let bytes = body.to_bytes();
                 self.count_bytes(bytes.len());
-                Ok((code, bytes))
+                Ok(bytes)
             }
             Ok(Err(error)) => {
                 Err(RequestError::Transport(format!("the answer broke off: {}", innermost(&*error))))

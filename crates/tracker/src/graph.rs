@@ -78,7 +78,7 @@ impl Graph {
     }
 
     /// Notes what a stream tells of an object.
-    pub fn put(&mut self, mut record: Record, stream: u32, epoch: u32) -> Put {
+    pub fn put(&mut self, record: Record, stream: u32, epoch: u32) -> Put {
         let Some(number) = self.number(&record.id) else {
             self.insert(Node { record, stream, epoch });
             return Put::New;
@@ -86,8 +86,6 @@ impl Graph {
         let Some(known) = self.nodes.get_mut(number as usize).and_then(Option::as_mut) else {
             return Put::Stale;
         };
-        // Whoever follows the object has that one.
-        record.id.clone_from(&known.record.id);
         // Two streams may tell the same object; the slower one tells old news.
         let same_life = known.record.uid == record.uid;
         if same_life && record.revision > 0 && record.revision <= known.record.revision {

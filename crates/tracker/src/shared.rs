@@ -32,3 +32,19 @@ impl<T: ?Sized + Eq + Hash> Pool<T> {
         value
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_kept_once_and_not_for_ever() {
+        let mut pool = Pool::<str>::default();
+        let first = pool.share("shop");
+        assert!(Arc::ptr_eq(&first, &pool.share("shop")));
+        for number in 0..3 * MOST {
+            assert_eq!(*pool.share(number.to_string()), *number.to_string());
+            assert!(pool.0.len() <= MOST);
+        }
+    }
+}

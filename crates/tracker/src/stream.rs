@@ -326,7 +326,7 @@ impl Follower {
         if self.spec.metadata {
             // The server says PartialObjectMetadata.
             let Resource { group, kind, .. } = &*self.spec.resource;
-            record.id = ObjectId::new(&**group, &**kind, Arc::clone(&record.id.namespace), &*record.id.name);
+            record.id = self.judge.id(group, kind, &record.id.namespace, &record.id.name);
         }
         Some(record)
     }

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::{Answer, MOST_BY_NAME, Role, Stream, Tracker};
 use crate::cluster::{RequestError, Verb};
-use crate::id::ObjectId;
 use crate::report::Notice;
 use crate::stream::{Spec, poll};
 use crate::target::KindName;
@@ -83,12 +82,7 @@ impl Tracker {
         };
         if !resource.namespaced && !target.id.namespace.is_empty() {
             self.index.remove(&target.id);
-            target.id = ObjectId::new(
-                Arc::clone(&target.id.group),
-                Arc::clone(&target.id.kind),
-                "",
-                &*target.id.name,
-            );
+            target.id = self.judge.id(&target.id.group, &target.id.kind, "", &target.id.name);
             self.index.insert(target.id.clone(), number);
         }
         target.kind = Some(Arc::clone(&resource));
