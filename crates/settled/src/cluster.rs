@@ -36,7 +36,14 @@ pub(crate) async fn connect(args: &ClusterArgs) -> Result<Cluster, CommandError>
         user: args.user.clone(),
         impersonate: args.as_user.clone(),
         impersonate_groups: args.as_groups.clone(),
+        impersonate_uid: args.as_uid.clone(),
         server: args.server.clone(),
+        tls_server_name: args.tls_server_name.clone(),
+        certificate_authority: args.certificate_authority.clone(),
+        insecure_skip_tls_verify: args.insecure_skip_tls_verify,
+        client_certificate: args.client_certificate.clone(),
+        client_key: args.client_key.clone(),
+        token: args.token.clone(),
     };
     access.connect().await.map_err(|error| {
         CommandError::cluster(error.to_string())

@@ -3,7 +3,8 @@
 //! kube-client reads the kubeconfig, knows all ways to show who one is, and its layers go on every request. Below them is a
 //! connection of our own: over HTTP/2 all watches share one, and one that is dead is noticed by its silence.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hyper_util::client::legacy;
@@ -31,8 +32,48 @@ pub struct Access {
     pub impersonate: Option<String>,
     /// The groups of whom to act as.
     pub impersonate_groups: Vec<String>,
+    /// The UID of whom to act as.
+    pub impersonate_uid: Option<String>,
     /// The server's URL, instead of the kubeconfig's.
     pub server: Option<String>,
+    /// The name that the server's certificate must have, instead of the host of its URL.
+    pub tls_server_name: Option<String>,
+    /// Certificates of authorities (PEM) that the server's certificate may be signed by, instead of the kubeconfig's.
+    pub certificate_authority: Option<PathBuf>,
+    /// Accept any certificate of the server.
+    pub insecure_skip_tls_verify: bool,
+    /// A client certificate (PEM), instead of the kubeconfig's credentials.
+    pub client_certificate: Option<PathBuf>,
+    /// The key of the client certificate (PEM).
+    pub client_key: Option<PathBuf>,
+    /// A bearer token, instead of the kubeconfig's credentials.
+    pub token: Option<Token>,
+}
+
+/// A bearer token. `Debug` does not print it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A token as it goes into the `Authorization` header.
+    #[must_use]
+    pub fn new(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+}
+
+impl std::str::FromStr for Token {
+    type Err = std::convert::Infallible;
+
+    fn from_str(token: &str) -> Result<Self, Self::Err> {
+        Ok(Self::new(token))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(***)")
+    }
 }
 
 /// Why there is no client.
@@ -65,24 +106,81 @@ impl Access {
                 Config::from_custom_kubeconfig(file, &options).await.map_err(|error| wrong(&error))?
             }
             None if asked => Config::from_kubeconfig(&options).await.map_err(|error| wrong(&error))?,
-            None => Config::infer().await.map_err(|error| {
-                // Both were tried; who has no kubeconfig rarely means to be in a cluster.
-                let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), innermost);
-                ConnectError::Config(format!("{why}, and this is no Pod of a cluster"))
-            })?,
+            None => match (Config::infer().await, &self.server) {
+                (Ok(config), _) => config,
+                // As with kubectl, a server and credentials are enough where there is no kubeconfig.
+                (Err(_), Some(server)) if !has_kubeconfig() => Config::new(server_url(server)?),
+                (Err(error), _) => {
+                    // Both were tried; who has no kubeconfig rarely means to be in a cluster.
+                    let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), innermost);
+                    return Err(ConnectError::Config(format!("{why}, and this is no Pod of a cluster")));
+                }
+            },
         };
+        self.override_server(&mut config)?;
+        self.override_credentials(&mut config)?;
+        Ok(config)
+    }
+
+    fn override_server(&self, config: &mut Config) -> Result<(), ConnectError> {
         if let Some(server) = &self.server {
-            config.cluster_url = server
-                .parse()
-                .map_err(|error| ConnectError::Config(format!("--server {server} is no URL: {error}")))?;
+            config.cluster_url = server_url(server)?;
+        }
+        if self.tls_server_name.is_some() {
+            config.tls_server_name.clone_from(&self.tls_server_name);
+        }
+        if let Some(path) = &self.certificate_authority {
+            readable("--certificate-authority", path)?;
+            // The list must not be the system's; the file is read when the client is made, and again when it changes.
+            config.root_cert = Some(Vec::new());
+            config.root_cert_file = Some(path.clone());
+        }
+        config.accept_invalid_certs |= self.insecure_skip_tls_verify;
+        if self.insecure_skip_tls_verify {
+            config.root_cert = None;
+            config.root_cert_file = None;
+        } else if self.certificate_authority.is_some() {
+            config.accept_invalid_certs = false;
+        }
+        Ok(())
+    }
+
+    fn override_credentials(&self, config: &mut Config) -> Result<(), ConnectError> {
+        let credentials = &mut config.auth_info;
+        if let Some(path) = &self.client_certificate {
+            readable("--client-certificate", path)?;
+            credentials.client_certificate = Some(path.to_string_lossy().into_owned());
+            credentials.client_certificate_data = None;
+        }
+        if let Some(path) = &self.client_key {
+            readable("--client-key", path)?;
+            credentials.client_key = Some(path.to_string_lossy().into_owned());
+            credentials.client_key_data = None;
+        }
+        if let Some(Token(token)) = &self.token {
+            credentials.token = Some(token.clone().into());
+        }
+        if self.token.is_some() || self.client_certificate.is_some() {
+            // What is named on the command line replaces whatever else would show who one is.
+            credentials.exec = None;
+            credentials.auth_provider = None;
+            credentials.token_file = None;
+            credentials.username = None;
+            credentials.password = None;
+            if self.token.is_none() {
+                credentials.token = None;
+            }
         }
         if self.impersonate.is_some() {
-            config.auth_info.impersonate.clone_from(&self.impersonate);
+            credentials.impersonate.clone_from(&self.impersonate);
         }
         if !self.impersonate_groups.is_empty() {
-            config.auth_info.impersonate_groups = Some(self.impersonate_groups.clone());
+            credentials.impersonate_groups = Some(self.impersonate_groups.clone());
         }
-        Ok(config)
+        if self.impersonate_uid.is_some() {
+            credentials.impersonate_uid.clone_from(&self.impersonate_uid);
+        }
+        Ok(())
     }
 
     /// A cluster to ask. Nothing is sent yet. Credentials that are refused later are read anew.
@@ -100,6 +198,33 @@ impl Access {
             Box::pin(anew) as futures::future::BoxFuture<'static, Option<Client>>
         };
         Ok(Cluster::with(client, Some(Box::new(reconnect)), None).named(server))
+    }
+}
+
+fn server_url(server: &str) -> Result<http::Uri, ConnectError> {
+    // As kubectl, which takes a host and port for HTTP.
+    let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
+    let parsed: http::Uri =
+        url.parse().map_err(|error| ConnectError::Config(format!("--server {server} is no URL: {error}")))?;
+    match parsed.scheme_str() {
+        Some("http" | "https") if parsed.host().is_some() => Ok(parsed),
+        _ => Err(ConnectError::Config(format!("--server {server} is no URL: use https://HOST:PORT"))),
+    }
+}
+
+/// Whether there is a kubeconfig where kubectl looks for one. One that is there and broken must not be passed over.
+fn has_kubeconfig() -> bool {
+    match std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
+        Some(paths) => std::env::split_paths(&paths).any(|path| path.exists()),
+        None => std::env::home_dir().is_some_and(|home| home.join(".kube/config").exists()),
+    }
+}
+
+/// Opens a file that an option names, so that the error names the option.
+fn readable(option: &str, path: &Path) -> Result<(), ConnectError> {
+    match std::fs::File::open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(ConnectError::Config(format!("cannot read {option} {}: {error}", path.display()))),
     }
 }
 

@@ -27,7 +27,7 @@ mod wire;
 pub use apply::{Applied, ApplyEvent, ApplyOptions, ApplyReport, Conflict, apply};
 pub use cluster::{Cluster, RequestError, Traffic, Verb};
 pub use condition::{For, ForError, Met};
-pub use connect::{Access, ConnectError, client};
+pub use connect::{Access, ConnectError, Token, client};
 pub use events::{Wanted, events_of, log_tail};
 pub use explain::{branch, causes, excuse, own_trouble, troubles};
 pub use facts::{Crash, Facts, Ref};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use kstatus::FailureClass;
-use settled_tracker::Release;
+use settled_tracker::{Release, Token};
 
 use super::RuleArgs;
 use crate::duration;
@@ -336,6 +336,30 @@ pub(crate) struct ClusterArgs {
     #[arg(short, long, value_name = "URL")]
     pub(crate) server: Option<String>,
 
+    /// The name in the server's certificate, if it is not the host of the URL
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tls_server_name: Option<String>,
+
+    /// Authorities (PEM) that the server's certificate may be signed by
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) certificate_authority: Option<PathBuf>,
+
+    /// Accept any certificate of the server: whoever is in between can read and change everything
+    #[arg(long, conflicts_with = "certificate_authority")]
+    pub(crate) insecure_skip_tls_verify: bool,
+
+    /// The client certificate (PEM), instead of the kubeconfig's credentials
+    #[arg(long, value_name = "FILE", requires = "client_key", value_hint = ValueHint::FilePath)]
+    pub(crate) client_certificate: Option<PathBuf>,
+
+    /// The key of the client certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "client_certificate", value_hint = ValueHint::FilePath)]
+    pub(crate) client_key: Option<PathBuf>,
+
+    /// The bearer token, instead of the kubeconfig's credentials
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<Token>,
+
     /// Ask as this user, if that is allowed
     #[arg(long = "as", value_name = "USER")]
     pub(crate) as_user: Option<String>,
@@ -343,6 +367,10 @@ pub(crate) struct ClusterArgs {
     /// Ask as a member of this group (can be repeated)
     #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
     pub(crate) as_groups: Vec<String>,
+
+    /// Ask as the user with this UID
+    #[arg(long, value_name = "UID", requires = "as_user")]
+    pub(crate) as_uid: Option<String>,
 }
 
 /// When a wait ends, and how.
