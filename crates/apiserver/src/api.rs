@@ -77,7 +77,7 @@ impl Api {
                 if error.code >= 500 {
                     self.core.host.notices.failed(&self.core, &error);
                 }
-                error_answer(&head.headers, &error)
+                error_answer(&head.headers, &query, &error)
             }
         };
         let headers = response.headers_mut();
@@ -158,11 +158,12 @@ where
 }
 
 /// The answer to a request that failed.
-pub(crate) fn error_answer(headers: &HeaderMap, error: &ApiError) -> Answer {
+fn error_answer(headers: &HeaderMap, query: &Query, error: &ApiError) -> Answer {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let negotiated = negotiate::negotiate(accept, Endpoint::Plain)
         .or_else(|_| negotiate::negotiate(None, Endpoint::Plain));
-    let Ok(negotiated) = negotiated else { return Response::new(Body::empty()) };
+    let Ok(mut negotiated) = negotiated else { return Response::new(Body::empty()) };
+    negotiated.pretty |= negotiate::is_pretty(query, headers);
     let mut response = resource::answer(error.code, negotiated, &error.to_status());
     if let Some(seconds) = error.details.get("retryAfterSeconds").and_then(Value::as_u64)
         && let Ok(seconds) = HeaderValue::from_str(&seconds.to_string())

@@ -9,6 +9,7 @@ use crate::admission::Admission;
 use crate::auth::{Tokens, User};
 use crate::definition::{Catalog, Definition};
 use crate::error::ApiError;
+use crate::health::StoreHealth;
 use crate::host::Host;
 use crate::identity::Identity;
 use crate::services::Claims;
@@ -23,6 +24,7 @@ pub(crate) struct Core {
     pub(crate) admission: Admission,
     /// Addresses and ports of Services.
     pub(crate) claims: Claims,
+    pub(crate) store_health: StoreHealth,
     pub(crate) host: Host,
     clock: Option<Clock>,
 }
@@ -102,6 +104,7 @@ impl Core {
             identity,
             admission: Admission::default(),
             claims: Claims::default(),
+            store_health: StoreHealth::default(),
             host,
             clock,
         }

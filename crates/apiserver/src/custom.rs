@@ -41,7 +41,9 @@ impl OpenApi {
 pub(crate) struct Custom {
     kind: String,
     open_api: OpenApi,
-    preserve_unknown: bool,
+    pub(crate) preserve_unknown: bool,
+    /// The JSON paths of this version's selectable fields.
+    pub(crate) selectable_paths: Vec<String>,
     /// All served versions: `apiVersion` and schema.
     versions: Arc<[(String, OpenApi)]>,
     /// The version that objects are stored in.
@@ -177,7 +179,22 @@ impl Custom {
         warnings: &mut Vec<String>,
     ) -> Vec<Cause> {
         let Some(schema) = self.schema() else { return Vec::new() };
-        let mut causes = causes(&schema.validate(new, old));
+        self.validate_rules(causes(&schema.validate(new, old)), new, old, warnings)
+    }
+
+    /// As [`Custom::validate`], for a write to the status.
+    pub(crate) fn validate_status(&self, new: &Value, old: &Value, warnings: &mut Vec<String>) -> Vec<Cause> {
+        let Some(schema) = self.schema() else { return Vec::new() };
+        self.validate_rules(causes(&schema.validate_status(new, old)), new, Some(old), warnings)
+    }
+
+    fn validate_rules(
+        &self,
+        mut causes: Vec<Cause>,
+        new: &Value,
+        old: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
         // As upstream has it: rules may rely on what these say.
         const BLOCKING: [&str; 5] = [
             "FieldValueNotSupported",
@@ -231,6 +248,12 @@ fn texts(list: Option<&Value>) -> Vec<String> {
         .filter_map(Value::as_str)
         .map(str::to_owned)
         .collect()
+}
+
+/// The `jsonPath`s of selectable fields.
+fn paths(fields: Option<&Value>) -> Vec<String> {
+    let fields = fields.and_then(Value::as_array).into_iter().flatten();
+    fields.map(|field| text(field, "jsonPath").to_owned()).collect()
 }
 
 fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
@@ -303,6 +326,7 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
             kind: own("kind"),
             open_api: open_api.clone(),
             preserve_unknown,
+            selectable_paths: paths(version.get("selectableFields")),
             versions: all.clone(),
             changed: revision,
             several: all.windows(2).any(|pair| pair[0].1 != pair[1].1) || storage_version != first_stored,

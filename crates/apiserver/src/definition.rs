@@ -103,7 +103,10 @@ impl Definition {
     ) -> Self {
         let Names { group, version, kind, list_kind, plural, singular, short_names, categories } = names;
         let api_version = api_version(&group, &version);
-        let head = Head::new(&api_version, &kind);
+        let head = match model.is_custom() {
+            true => Head::custom(&api_version, &kind),
+            false => Head::new(&api_version, &kind),
+        };
         Self {
             group,
             version,
@@ -222,6 +225,11 @@ impl Definition {
     /// Is the status written on its own?
     pub(crate) fn has_status(&self) -> bool {
         self.subresource("status").is_some()
+    }
+
+    /// Is it the kind whose objects are made when they are asked for?
+    pub(crate) fn is_component_status(&self) -> bool {
+        (self.group.as_str(), self.plural.as_str()) == ("", "componentstatuses")
     }
 
     /// What there is before there is an object: to Go a struct with all its fields.

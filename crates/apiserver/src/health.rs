@@ -1,7 +1,9 @@
 //! `/healthz`, `/livez` and `/readyz`: is the server alive, is it ready.
 
 use std::fmt::Write;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use settled_store::Store;
 
 use crate::request::Query;
 
@@ -9,6 +11,29 @@ use crate::request::Query;
 #[derive(Default)]
 pub(crate) struct Health {
     hooks: RwLock<Vec<(&'static str, bool)>>,
+}
+
+/// Remembers when the store last failed.
+#[derive(Default)]
+pub(crate) struct StoreHealth(Mutex<Failure>);
+
+#[derive(Clone, Copy, Default)]
+struct Failure {
+    /// How many batches had failed, and how many had been stored when that was noticed.
+    failed: u64,
+    stored: u64,
+}
+
+impl StoreHealth {
+    /// It is not if a batch failed and none was stored since.
+    pub(crate) fn is_healthy(&self, store: &Store) -> bool {
+        let now = store.queue_stats();
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.failed_batches > seen.failed {
+            *seen = Failure { failed: now.failed_batches, stored: now.batches };
+        }
+        seen.failed == 0 || now.batches > seen.stored
+    }
 }
 
 /// The endpoints.

@@ -8,6 +8,7 @@ mod body;
 mod builtin;
 #[cfg(feature = "client")]
 mod client;
+mod components;
 mod compress;
 mod controllers;
 mod core;
@@ -37,6 +38,7 @@ mod object;
 mod openapi;
 mod openapi_v2;
 mod operations;
+mod operations_v2;
 mod options;
 mod partial;
 mod patching;

@@ -255,6 +255,10 @@ impl Model {
                     warnings.extend(builtin::warnings(builtin.row, new));
                 }
             }
+            Self::Custom(custom) if part == Part::Status => {
+                causes.extend(custom.validate_status(new, old, warnings));
+                causes.extend(definition.validate_scale_status(new));
+            }
             Self::Custom(custom) => {
                 causes.extend(custom.validate(new, Some(old), warnings));
                 causes.extend(definition.validate_scale(new));

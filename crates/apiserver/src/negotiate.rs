@@ -1,9 +1,11 @@
 //! What a client wants to get, and what it sends: the headers `Accept` and `Content-Type`.
 
+use http::header::{self, HeaderMap};
 use settled_go_text as go;
 
 use crate::ApiError;
 use crate::partial::MetaVersion;
+use crate::request::Query;
 use crate::table::IncludeObject;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -37,6 +39,20 @@ pub(crate) enum Representation {
     Discovery,
 }
 
+/// Clients that people read the answers of (`isPrettyPrint` upstream).
+const HUMAN_AGENTS: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
+
+/// Whether JSON is indented: as the parameter `pretty` says, else by the user agent (`isPrettyPrint` upstream).
+pub(crate) fn is_pretty(query: &Query, headers: &HeaderMap) -> bool {
+    let parameter = query.get("pretty");
+    if !parameter.is_empty() {
+        // As Go's `strconv.ParseBool`.
+        return matches!(parameter, "1" | "t" | "T" | "true" | "TRUE" | "True");
+    }
+    let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    HUMAN_AGENTS.iter().any(|prefix| agent.starts_with(prefix))
+}
+
 /// What is being answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
@@ -57,7 +73,7 @@ pub(crate) struct Negotiated {
     pub(crate) format: Format,
     /// What is in it.
     pub(crate) representation: Representation,
-    /// Whether it is written for people (`pretty=1`).
+    /// Whether JSON is indented: `pretty=1` in the header, or [`is_pretty`].
     pub(crate) pretty: bool,
 }
 
@@ -430,6 +446,32 @@ mod tests {
                 Err(error) => error.code.to_string(),
             };
             assert_eq!(&found, expected, "{accept} at {endpoint:?}");
+        }
+    }
+
+    #[test]
+    fn people_get_indented_json() {
+        let cases = [
+            ("", "", false),
+            ("", "kubectl/v1.36.3", false),
+            ("", "curl/8.5.0", true),
+            ("", "Wget/1.21.3", true),
+            ("", "wget/1.21.3", false),
+            ("", "Mozilla/5.0 (X11; Linux x86_64)", true),
+            ("", "Mozilla/4.0", false),
+            ("", "Go-http-client/2.0 curl", false),
+            ("pretty=", "curl/8.5.0", true),
+            ("pretty=false", "curl/8.5.0", false),
+            ("pretty=0", "curl/8.5.0", false),
+            ("pretty=nonsense", "curl/8.5.0", false),
+            ("pretty=true", "", true),
+            ("pretty=T", "", true),
+            ("pretty=yes", "", false),
+        ];
+        for (query, agent, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::USER_AGENT, agent.parse().unwrap());
+            assert_eq!(is_pretty(&Query::parse(query), &headers), expected, "{query:?} by {agent:?}");
         }
     }
 

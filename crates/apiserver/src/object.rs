@@ -60,6 +60,73 @@ pub(crate) fn to_bytes(value: &Value) -> Vec<u8> {
     out
 }
 
+/// As [`to_bytes`], with the members in front that Go writes first for built-in kinds: `kind`, `apiVersion`, `metadata`.
+pub(crate) fn to_built_in_bytes(object: &Value) -> Vec<u8> {
+    const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
+    let Some(map) = object.as_object().filter(|map| map.contains_key("kind")) else {
+        return to_bytes(object);
+    };
+    let mut out = Vec::with_capacity(512);
+    out.push(b'{');
+    let first = FIRST.iter().filter_map(|name| map.get_key_value(*name));
+    let rest = map.iter().filter(|(name, _)| !FIRST.contains(&name.as_str()));
+    for (name, value) in first.chain(rest) {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        out.extend_from_slice(Value::from(name.as_str()).to_string().as_bytes());
+        out.push(b':');
+        write_json(&mut out, value);
+    }
+    out.push(b'}');
+    out
+}
+
+/// Indents JSON without blanks as Go's `json.MarshalIndent` does, with two blanks and the members in the order they have.
+pub(crate) fn indent(json: &[u8]) -> Vec<u8> {
+    fn new_line(out: &mut Vec<u8>, depth: usize) {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    }
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    let mut bytes = json.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        if in_text {
+            out.push(byte);
+            in_text = escaped || byte != b'"';
+            escaped = byte == b'\\' && !escaped;
+            continue;
+        }
+        match byte {
+            b'{' | b'[' => {
+                out.push(byte);
+                if let Some(end) = bytes.next_if(|next| matches!(next, b'}' | b']')) {
+                    out.push(end);
+                } else {
+                    depth += 1;
+                    new_line(&mut out, depth);
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut out, depth);
+                out.push(byte);
+            }
+            b',' => {
+                out.push(byte);
+                new_line(&mut out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            _ => {
+                in_text = byte == b'"';
+                out.push(byte);
+            }
+        }
+    }
+    out
+}
+
 struct GoNumbers;
 
 impl Formatter for GoNumbers {
@@ -77,13 +144,16 @@ impl Formatter for GoNumbers {
 pub(crate) struct Head(String);
 
 impl Head {
+    /// Of a built-in kind: Go writes the members of its types in their order.
     pub(crate) fn new(api_version: &str, kind: &str) -> Self {
-        let text = |text: &str| Value::from(text).to_string();
-        Self(format!(
-            r#"{{"apiVersion":{},"kind":{},"metadata":{{"resourceVersion":""#,
-            text(api_version),
-            text(kind)
-        ))
+        let [api_version, kind] = [api_version, kind].map(|text| Value::from(text).to_string());
+        Self(format!(r#"{{"kind":{kind},"apiVersion":{api_version},"metadata":{{"resourceVersion":""#))
+    }
+
+    /// Of a custom kind: Go sorts the members of maps.
+    pub(crate) fn custom(api_version: &str, kind: &str) -> Self {
+        let [api_version, kind] = [api_version, kind].map(|text| Value::from(text).to_string());
+        Self(format!(r#"{{"apiVersion":{api_version},"kind":{kind},"metadata":{{"resourceVersion":""#))
     }
 
     pub(crate) fn bare() -> Self {
@@ -96,6 +166,13 @@ impl Head {
         push_number(out, revision);
         out.extend_from_slice(b"\",");
         out.extend_from_slice(stored.get(STORED_HEAD.len()..).unwrap_or(b"}}"));
+    }
+
+    #[cfg(test)]
+    fn append_to(&self, stored: &[u8], revision: u64) -> String {
+        let mut out = Vec::new();
+        self.append(&mut out, stored, revision);
+        String::from_utf8(out).expect("a text")
     }
 
     /// How many bytes [`Head::append`] adds at most.
@@ -202,6 +279,38 @@ mod tests {
     use settled_store::{Key, Limits, Mvcc, Resource, Write};
 
     use super::*;
+
+    #[test]
+    fn members_come_in_the_order_of_go() {
+        let object = json!({
+            "apiVersion": "v1", "data": {"b": "2", "a": "1"}, "kind": "ConfigMap", "metadata": {"name": "n"},
+        });
+        let text =
+            r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"n"},"data":{"a":"1","b":"2"}}"#;
+        assert_eq!(String::from_utf8_lossy(&to_built_in_bytes(&object)), text);
+        assert_eq!(to_built_in_bytes(&json!({"b": 1, "apiVersion": "v1"})), br#"{"apiVersion":"v1","b":1}"#);
+        let built_in = Head::new("v1", "ConfigMap").append_to(&encode(&object), 7);
+        assert!(built_in.starts_with(r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"#), "{built_in}");
+        let custom = Head::custom("example.com/v1", "Widget").append_to(&encode(&object), 7);
+        assert!(
+            custom.starts_with(r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"#),
+            "{custom}"
+        );
+    }
+
+    #[test]
+    fn json_is_indented_as_go_does() {
+        let cases = [
+            ("{}", "{}"),
+            ("1", "1"),
+            (r#"{"b":[],"a":{}}"#, "{\n  \"b\": [],\n  \"a\": {}\n}"),
+            (r#"[1,{"a":"x,{\":}"}]"#, "[\n  1,\n  {\n    \"a\": \"x,{\\\":}\"\n  }\n]"),
+            (r#"{"a":"\\","b":null}"#, "{\n  \"a\": \"\\\\\",\n  \"b\": null\n}"),
+        ];
+        for (json, indented) in cases {
+            assert_eq!(String::from_utf8_lossy(&indent(json.as_bytes())), indented);
+        }
+    }
 
     #[test]
     fn an_object_comes_back_as_it_was() {

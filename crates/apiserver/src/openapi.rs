@@ -14,7 +14,7 @@ use crate::builtin;
 use crate::definition::{Catalog, Definition, api_version};
 use crate::digest;
 use crate::operations;
-use crate::publish;
+use crate::publish::{self, Version};
 
 /// Raised when the same catalog gives other documents than before: clients keep documents by their hash.
 const FORM: &[u8] = b"1";
@@ -49,6 +49,9 @@ impl Document {
             parts.push(format!("{kind} {list_kind} {plural} {namespaced} {verbs:?}").into_bytes());
             parts.push(format!("{:?}", definition.subresources).into_bytes());
             parts.push(definition.model.open_api_text().to_vec());
+            if let Some(custom) = definition.model.custom() {
+                parts.push(format!("{:?}", custom.selectable_paths).into_bytes());
+            }
         }
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let hash = digest::sha512_hex(&parts);
@@ -100,7 +103,7 @@ impl Document {
             },
         };
         if !custom.is_empty() {
-            schemas.extend(publish::components(custom.iter().copied()));
+            schemas.extend(publish::components(custom.iter().copied(), Version::V3));
         }
         let paths = operations::paths(self.definitions.iter().map(|definition| &**definition));
         json!({

@@ -1,13 +1,14 @@
 //! `/openapi/v2`: the schemas of all kinds in one document, as JSON or in the protobuf form of gnostic's `OpenAPIv2.proto`.
 //!
 //! kubectl reads it for what version 3 does not tell it: before it creates a `List`, and when it meets a kind that
-//! nobody serves. It asks for protobuf only. Operations are left out: whoever wants them reads version 3.
+//! nobody serves. It asks for protobuf only, and that has no operations: whoever wants them reads JSON or version 3.
 
 use serde_json::{Map, Value, json};
 
 use crate::builtin;
 use crate::definition::{Catalog, Definition};
-use crate::publish;
+use crate::operations_v2::Paths;
+use crate::publish::{self, Version};
 
 /// What kubectl asks for, and what it takes: Go's library refuses the former as a type of an answer.
 pub(crate) const ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
@@ -19,6 +20,7 @@ const DEEPEST: usize = 200;
 pub(crate) fn document(catalog: &Catalog) -> Value {
     let mut schemas = Map::new();
     let mut custom: Vec<&Definition> = Vec::new();
+    let mut operations = Paths::default();
     for group in catalog.groups() {
         for version in catalog.versions(group) {
             let api_version = crate::definition::api_version(group, version);
@@ -26,17 +28,25 @@ pub(crate) fn document(catalog: &Catalog) -> Value {
                 schemas.extend(built_in);
             }
             let resources = catalog.resources(group, version).map(|definition| &**definition);
-            custom.extend(resources.filter(|definition| definition.model.is_custom()));
+            for definition in resources {
+                operations.add(definition);
+                custom.extend(definition.model.is_custom().then_some(definition));
+            }
         }
     }
-    schemas.extend(publish::components(custom));
+    schemas.extend(publish::components(custom.iter().copied(), Version::V2));
     let definitions: Map<String, Value> =
         schemas.into_iter().map(|(name, schema)| (name, older(schema, 0))).collect();
     json!({
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": crate::version::git_version()},
-        "paths": {},
+        "paths": operations.paths,
         "definitions": definitions,
+        "parameters": operations.parameters,
+        "security": [{"BearerToken": []}],
+        "securityDefinitions": {"BearerToken": {
+            "type": "apiKey", "description": "Bearer Token authentication", "name": "authorization", "in": "header",
+        }},
     })
 }
 
@@ -52,7 +62,6 @@ fn older(schema: Value, depth: usize) -> Value {
         && let Some(reference) = one.get("$ref").cloned()
     {
         schema.remove("allOf");
-        schema.remove("default");
         schema.insert("$ref".to_owned(), reference);
     }
     if let Some(Value::String(reference)) = schema.get_mut("$ref") {
@@ -65,6 +74,8 @@ fn older(schema: Value, depth: usize) -> Value {
     schema.remove("anyOf");
     schema.remove("not");
     schema.remove("nullable");
+    // `PruneDefaults` upstream.
+    schema.remove("default");
     for key in ["items", "additionalProperties"] {
         if let Some(inner) = schema.get_mut(key) {
             *inner = older(inner.take(), depth + 1);
@@ -105,9 +116,6 @@ fn schema(schema: &Value) -> Vec<u8> {
     let Some(fields) = schema.as_object() else { return out };
     for (field, key) in [(1, "$ref"), (2, "format"), (3, "title"), (4, "description")] {
         put_text(&mut out, field, fields.get(key));
-    }
-    if let Some(default) = fields.get("default") {
-        put(&mut out, 5, &any(default));
     }
     for required in fields.get("required").and_then(Value::as_array).into_iter().flatten() {
         put_text(&mut out, 19, Some(required));

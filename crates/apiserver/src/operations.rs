@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::definition::{Definition, Subresource};
 use crate::model::Model;
+use crate::object;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -93,6 +94,14 @@ const COLLECTION_VERBS: &[Verb] = &[
     verb("create", "post", "create", "post", WRITE),
     verb("deletecollection", "delete", "delete", "deletecollection", DELETE_COLLECTION),
 ];
+/// Deletes collections of custom kinds: upstream gives it the parameters of lists, and no body.
+const CUSTOM_COLLECTION_VERBS: &[Verb] = &[
+    verb("list", "get", "list", "list", LIST),
+    verb("create", "post", "create", "post", WRITE),
+    verb("deletecollection", "delete", "delete", "deletecollection", LIST),
+];
+const WATCH_LIST_VERBS: &[Verb] = &[verb("watch", "get", "watch", "watchlist", LIST)];
+const WATCH_VERBS: &[Verb] = &[verb("watch", "get", "watch", "watch", LIST)];
 const OBJECT_VERBS: &[Verb] = &[
     verb("get", "get", "read", "get", &[]),
     verb("update", "put", "replace", "put", WRITE),
@@ -149,6 +158,19 @@ fn capital(word: &str) -> String {
     word
 }
 
+const INSTEAD_OF_WATCH: &str = "use the 'watch' parameter with a list operation instead";
+
+/// `a `, `an `, or nothing before plurals (`GetArticleForNoun` upstream).
+fn article(noun: &str) -> &'static str {
+    if noun.ends_with('s') && !noun.ends_with("ss") {
+        return "";
+    }
+    match noun.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']) {
+        true => "an ",
+        false => "a ",
+    }
+}
+
 fn reference(component: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{component}")})
 }
@@ -184,15 +206,17 @@ struct Place<'a> {
 }
 
 impl Writer<'_> {
-    fn operation(&self, verb: &Verb, place: Place<'_>) -> Value {
+    /// `own` are the parameters that not all operations of the path have.
+    fn operation(&self, verb: &Verb, place: Place<'_>, own: &[&str]) -> Value {
         let Definition { kind, namespaced, .. } = self.definition;
         let custom = self.definition.model.is_custom();
         let Place { component, gvk: (group, version, gvk_kind), subresource, all } = place;
         let collection = if verb.action == "deletecollection" { "Collection" } else { "" };
         let scope = if *namespaced && !all { "Namespaced" } else { "" };
         let suffix = if all { "ForAllNamespaces" } else { "" };
+        let watched = if verb.action == "watchlist" { "List" } else { "" };
         let id = format!(
-            "{}{}{collection}{scope}{kind}{}{suffix}",
+            "{}{}{collection}{scope}{kind}{}{watched}{suffix}",
             verb.operation,
             self.group,
             capital(subresource)
@@ -203,27 +227,39 @@ impl Writer<'_> {
             "list" if custom => format!("list objects of kind {kind}"),
             "list" => format!("list or watch objects of kind {kind}"),
             "deletecollection" => format!("delete collection of {kind}"),
-            "post" => format!("create {of}a {kind}"),
-            "delete" => format!("delete a {kind}"),
+            "watchlist" => {
+                format!("watch individual changes to a list of {kind}. deprecated: {INSTEAD_OF_WATCH}.")
+            }
+            "watch" => format!(
+                "watch changes to an object of kind {kind}. deprecated: {INSTEAD_OF_WATCH}, filtered to a single item \
+                 with the 'fieldSelector' parameter."
+            ),
+            "post" => format!("create {of}{}{kind}", article(kind)),
+            "delete" => format!("delete {}{kind}", article(kind)),
             "get" => format!("read {of}the specified {kind}"),
             "put" => format!("replace {of}the specified {kind}"),
             _ => format!("partially update {of}the specified {kind}"),
         };
         let status = format!("{META}.Status");
         let list = format!("{component}List");
+        let event = format!("{META}.WatchEvent");
         let answered = match verb.action {
             "list" => list.as_str(),
+            "watch" | "watchlist" => event.as_str(),
             "deletecollection" => status.as_str(),
             "delete" if !self.definition.model.behaviour().returns_deleted => status.as_str(),
             _ => component,
         };
         let media: &[&str] = match verb.action {
-            "list" => &["application/json", "application/json;stream=watch", "application/yaml"],
+            "list" if custom => &["application/json", "application/yaml"],
+            "list" | "watch" | "watchlist" => {
+                &["application/json", "application/json;stream=watch", "application/yaml"]
+            }
             _ => &["application/json", "application/yaml"],
         };
         let answer = |text: &str| json!({"description": text, "content": content(media, answered)});
         let mut responses = json!({"200": answer("OK"), "401": {"description": "Unauthorized"}});
-        if matches!(verb.action, "post" | "put" | "patch") {
+        if matches!(verb.action, "post" | "put") || verb.action == "patch" && !custom {
             responses["201"] = answer("Created");
         }
         if matches!(verb.action, "post" | "delete") {
@@ -233,7 +269,7 @@ impl Writer<'_> {
             "tags": [self.tag],
             "description": description,
             "operationId": id,
-            "parameters": parameters(verb.parameters),
+            "parameters": parameters(own),
             "responses": responses,
             "x-kubernetes-action": verb.action,
             "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": gvk_kind},
@@ -251,6 +287,7 @@ impl Writer<'_> {
                 let patches = if custom { patches.split_at(3).0 } else { patches };
                 json!({"content": content(patches, &format!("{META}.Patch")), "required": true})
             }
+            "deletecollection" if custom => return operation,
             "delete" | "deletecollection" => {
                 json!({"content": content(any, &format!("{META}.DeleteOptions"))})
             }
@@ -262,14 +299,17 @@ impl Writer<'_> {
 
     /// All verbs that are there of a list; nothing if none is.
     fn item(&self, verbs: &[Verb], there: &[&str], place: Place<'_>, path: &[&str]) -> Option<Value> {
-        let operations = verbs
-            .iter()
-            .filter(|verb| there.contains(&verb.name))
-            .map(|verb| (verb.method.to_owned(), self.operation(verb, place)));
+        let verbs: Vec<&Verb> = verbs.iter().filter(|verb| there.contains(&verb.name)).collect();
+        let (first, rest) = verbs.split_first()?;
+        // What all operations take stands at the path, as upstream has it.
+        let is_common = |name: &&str| rest.iter().all(|verb| verb.parameters.contains(name));
+        let common: Vec<&str> = first.parameters.iter().copied().filter(is_common).collect();
+        let operations = verbs.iter().map(|verb| {
+            let own: Vec<&str> =
+                verb.parameters.iter().copied().filter(|name| !common.contains(name)).collect();
+            (verb.method.to_owned(), self.operation(verb, place, &own))
+        });
         let mut item: Map<String, Value> = operations.collect();
-        if item.is_empty() {
-            return None;
-        }
         let mut shared = Vec::new();
         if path.contains(&"name") {
             shared.push(json!({
@@ -279,6 +319,8 @@ impl Writer<'_> {
             }));
         }
         shared.extend(parameters(path.strip_prefix(&["name"]).unwrap_or(path)));
+        shared.extend(parameters(&common));
+        shared.sort_by(|a, b| object::text(a, "name").cmp(object::text(b, "name")));
         item.insert("parameters".to_owned(), shared.into());
         Some(Value::Object(item))
     }
@@ -303,10 +345,21 @@ impl Writer<'_> {
                 out.insert(path, item);
             }
         };
-        add(collection, self.item(COLLECTION_VERBS, &definition.verbs, place, namespace));
+        let verbs = if definition.model.is_custom() { CUSTOM_COLLECTION_VERBS } else { COLLECTION_VERBS };
+        add(collection, self.item(verbs, &definition.verbs, place, namespace));
         if definition.namespaced && definition.verbs.contains(&"list") {
             let everywhere = Place { all: true, ..place };
             add(format!("{root}/{plural}"), self.item(COLLECTION_VERBS, &["list"], everywhere, &["pretty"]));
+        }
+        if definition.verbs.contains(&"watch") && !definition.model.is_custom() {
+            let watched = format!("{root}/watch/{in_namespace}{plural}");
+            add(watched.clone(), self.item(WATCH_LIST_VERBS, &["watch"], place, namespace));
+            add(format!("{watched}/{{name}}"), self.item(WATCH_VERBS, &["watch"], place, name));
+            if definition.namespaced {
+                let everywhere = Place { all: true, ..place };
+                let item = self.item(WATCH_LIST_VERBS, &["watch"], everywhere, &["pretty"]);
+                add(format!("{root}/watch/{plural}"), item);
+            }
         }
         let verbs: Vec<&str> = definition.verbs.iter().copied().filter(|verb| *verb != "create").collect();
         add(object.clone(), self.item(OBJECT_VERBS, &verbs, place, name));

@@ -6,6 +6,14 @@ use crate::builtin;
 use crate::definition::Definition;
 use crate::operations::component_name;
 
+/// Which OpenAPI document a schema is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// Lowered to what kubectl's validation understands of version 2.
+    V2,
+    V3,
+}
+
 /// Deeper schemas are published as they are. Definitions are not accepted if they are so deep.
 const MAX_DEPTH: usize = 200;
 
@@ -40,7 +48,10 @@ fn group_version_kind(definition: &Definition, kind: &str) -> Value {
 }
 
 /// The components of custom resources and their lists, and all that they refer to.
-pub(crate) fn components<'a>(definitions: impl IntoIterator<Item = &'a Definition>) -> Map<String, Value> {
+pub(crate) fn components<'a>(
+    definitions: impl IntoIterator<Item = &'a Definition>,
+    openapi: Version,
+) -> Map<String, Value> {
     const SHARED: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
     let shared =
         ["DeleteOptions", "ListMeta", "ObjectMeta", "Patch", "Status"].map(|name| format!("{SHARED}.{name}"));
@@ -52,7 +63,7 @@ pub(crate) fn components<'a>(definitions: impl IntoIterator<Item = &'a Definitio
         }
         let name = component_name(definition);
         own.push((format!("{name}List"), list(definition, &name)));
-        own.push((name, object(definition)));
+        own.push((name, object(definition, openapi)));
     }
     let mut out = builtin::components(&names);
     out.extend(own);
@@ -61,7 +72,7 @@ pub(crate) fn components<'a>(definitions: impl IntoIterator<Item = &'a Definitio
 
 fn list(definition: &Definition, name: &str) -> Value {
     let Definition { kind, list_kind, plural, .. } = definition;
-    json!({
+    let mut schema = json!({
         "description": format!("{list_kind} is a list of {kind}"),
         "type": "object",
         "required": ["items"],
@@ -76,14 +87,32 @@ fn list(definition: &Definition, name: &str) -> Value {
             "metadata": metadata("ListMeta", LIST_METADATA),
         },
         "x-kubernetes-group-version-kind": group_version_kind(definition, list_kind),
-    })
+    });
+    set_selectable_fields(&mut schema, definition);
+    schema
 }
 
-fn object(definition: &Definition) -> Value {
+/// `x-kubernetes-selectable-fields`, if the version has any (`buildSelectableFields` upstream).
+fn set_selectable_fields(schema: &mut Value, definition: &Definition) {
+    let paths =
+        definition.model.custom().map(|custom| custom.selectable_paths.as_slice()).unwrap_or_default();
+    if paths.is_empty() {
+        return;
+    }
+    let fields = paths.iter().map(|path| json!({"fieldPath": path.strip_prefix('.').unwrap_or(path)}));
+    schema["x-kubernetes-selectable-fields"] = fields.collect();
+}
+
+fn object(definition: &Definition, openapi: Version) -> Value {
+    let kept_whole = |schema: &Value| {
+        is_true(schema, PRESERVE) || definition.model.custom().is_some_and(|custom| custom.preserve_unknown)
+    };
     let mut schema = match definition.model.open_api() {
         None => json!({"type": "object"}),
+        // With any property, kubectl would refuse all others.
+        Some(schema) if openapi == Version::V2 && kept_whole(&schema) => json!({"type": "object"}),
         Some(mut schema) => {
-            complete(&mut schema, MAX_DEPTH);
+            complete(&mut schema, openapi, MAX_DEPTH);
             set(&mut schema, "metadata", metadata("ObjectMeta", METADATA));
             set(&mut schema, "apiVersion", text(API_VERSION));
             set(&mut schema, "kind", text(KIND));
@@ -94,7 +123,44 @@ fn object(definition: &Definition) -> Value {
         let kind = group_version_kind(definition, &definition.kind);
         schema.insert("x-kubernetes-group-version-kind".to_owned(), kind);
     }
+    set_selectable_fields(&mut schema, definition);
     schema
+}
+
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
+fn is_true(schema: &Value, name: &str) -> bool {
+    schema.get(name) == Some(&Value::Bool(true))
+}
+
+/// Takes out of one schema what kubectl misreads in version 2 (`ToStructuralOpenAPIV2` upstream).
+fn lower(schema: &mut Value) {
+    let (nullable, preserves) = (is_true(schema, "nullable"), is_true(schema, PRESERVE));
+    let Some(fields) = schema.as_object_mut() else { return };
+    let mut gone = vec!["allOf", "oneOf", "anyOf", "not", "nullable"];
+    if nullable || preserves {
+        gone.extend(["items", "properties"]);
+    }
+    fields.retain(|name, _| !gone.contains(&name.as_str()));
+    let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+    if nullable || kind == "array" && !fields.contains_key("items") || kind == "object" && preserves {
+        fields.remove("type");
+    }
+    // What may be null need not be there.
+    let properties = fields.get("properties").and_then(Value::as_object);
+    let nullable: Vec<String> = properties
+        .into_iter()
+        .flatten()
+        .filter(|(_, property)| is_true(property, "nullable"))
+        .map(|(name, _)| name.clone())
+        .collect();
+    let all = fields.get("additionalProperties").is_some_and(|schema| is_true(schema, "nullable"));
+    if let Some(required) = fields.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !all && !nullable.iter().any(|nullable| name == nullable));
+        if required.is_empty() {
+            fields.remove("required");
+        }
+    }
 }
 
 /// Sets a property of a schema.
@@ -107,18 +173,23 @@ fn set(schema: &mut Value, name: &str, property: Value) {
 }
 
 /// Says in plain OpenAPI what the extensions mean.
-fn complete(schema: &mut Value, depth: usize) {
+fn complete(schema: &mut Value, openapi: Version, depth: usize) {
+    if openapi == Version::V2 {
+        lower(schema);
+    }
     let Some(fields) = schema.as_object_mut().filter(|_| depth > 0) else { return };
     for name in ["items", "additionalProperties"] {
         if let Some(nested) = fields.get_mut(name) {
-            complete(nested, depth - 1);
+            complete(nested, openapi, depth - 1);
         }
     }
     if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.values_mut().for_each(|property| complete(property, depth - 1));
+        properties.values_mut().for_each(|property| complete(property, openapi, depth - 1));
     }
     let is = |fields: &Map<String, Value>, name: &str| fields.get(name) == Some(&Value::Bool(true));
-    if is(fields, "x-kubernetes-int-or-string") {
+    if is(fields, "x-kubernetes-int-or-string") && openapi == Version::V2 {
+        fields.remove("type");
+    } else if is(fields, "x-kubernetes-int-or-string") {
         let either = json!([{"type": "integer"}, {"type": "string"}]);
         let said = fields
             .get("allOf")
@@ -129,7 +200,8 @@ fn complete(schema: &mut Value, depth: usize) {
         }
         fields.remove("type");
     }
-    if is(fields, "x-kubernetes-embedded-resource") {
+    let open = openapi == Version::V2 && is(fields, PRESERVE);
+    if is(fields, "x-kubernetes-embedded-resource") && !open {
         let required = fields.entry("required").or_insert_with(|| json!([]));
         if let Some(required) = required.as_array_mut() {
             for name in ["kind", "apiVersion"] {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use settled_store::{At, Entry, ReadError, Revision, Scope, Snapshot};
 
 use crate::core::{Core, Target};
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause};
 use crate::info;
+use crate::object::meta;
 use crate::options::{Continue, ListOptions, Match, parse_revision};
 use crate::selector::{FieldSelector, LabelSelector};
 
@@ -47,6 +49,13 @@ impl Filter {
         let selected = &info::of(definition, entry).selector;
         self.labels.matches(selected)
             && self.fields.matches(entry.key().name(), entry.key().namespace(), selected)
+    }
+
+    /// As [`Filter::matches`], for an object that is not stored.
+    pub(crate) fn matches_object(&self, definition: &Definition, object: &Value) -> bool {
+        let selected = definition.selectable.data(object);
+        self.labels.matches(&selected)
+            && self.fields.matches(meta(object, "name"), meta(object, "namespace"), &selected)
     }
 
     /// What to ask the store for: one object, a namespace, or everything.

@@ -47,18 +47,14 @@ fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
 
 /// The answer with a JSON or YAML body.
 pub(crate) fn answer(status: u16, negotiated: Negotiated, value: &Value) -> Answer {
-    bytes_answer(status, negotiated, object::to_bytes(value))
+    bytes_answer(status, negotiated, object::to_built_in_bytes(value))
 }
 
 /// The answer with a body of JSON, turned into YAML if that was asked for.
 pub(crate) fn bytes_answer(status: u16, negotiated: Negotiated, json: Vec<u8>) -> Answer {
     let body = match negotiated.format {
-        Format::Json if negotiated.pretty => {
-            let value: Value = serde_json::from_slice(&json).unwrap_or_default();
-            let mut text = serde_json::to_vec_pretty(&value).unwrap_or(json);
-            text.push(b'\n');
-            text
-        }
+        // Upstream ends these without a new line.
+        Format::Json if negotiated.pretty => object::indent(&json),
         Format::Json => {
             let mut json = json;
             json.push(b'\n');
@@ -90,7 +86,7 @@ impl Shape {
     fn new(request: &ResourceRequest<'_>, endpoint: Endpoint, now: Timestamp) -> Result<Self, ApiError> {
         let accept = header_text(request.headers, header::ACCEPT);
         let mut negotiated = negotiate::negotiate(accept, endpoint)?;
-        negotiated.pretty |= matches!(request.query.truthy("pretty"), Some(true));
+        negotiated.pretty |= negotiate::is_pretty(request.query, request.headers);
         let include = match negotiated.representation {
             Representation::Table(_) => IncludeObject::parse(request.query.find("includeObject"))?,
             _ => IncludeObject::default(),
@@ -221,6 +217,10 @@ impl Core {
         target: &Target<'_>,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
+        if target.definition.is_component_status() {
+            let status = self.component_status(target.name, call.now)?;
+            return self.answer_written(200, &shape, target.definition, Written::Object(status));
+        }
         let entry = self.get_at(target, request.query.get("resourceVersion")).await?;
         if request.info.subresource == "scale" {
             let object = self.read(target.definition, &entry);
@@ -245,13 +245,25 @@ impl Core {
                 Ok(bytes_answer(status, shape.negotiated, bytes))
             }
             Written::Stored(entry) => {
-                let object = self.read(definition, &entry);
-                Ok(answer(status, shape.negotiated, &shape.object(&definition.columns, object)?))
+                self.answer_object(status, shape, definition, self.read(definition, &entry))
             }
-            Written::Object(object) => {
-                Ok(answer(status, shape.negotiated, &shape.object(&definition.columns, object)?))
-            }
+            Written::Object(object) => self.answer_object(status, shape, definition, object),
         }
+    }
+
+    fn answer_object(
+        &self,
+        status: u16,
+        shape: &Shape,
+        definition: &Definition,
+        object: Value,
+    ) -> Result<Answer, ApiError> {
+        let object = shape.object(&definition.columns, object)?;
+        let json = match definition.model.is_custom() && shape.is_plain() {
+            true => object::to_bytes(&object),
+            false => object::to_built_in_bytes(&object),
+        };
+        Ok(bytes_answer(status, shape.negotiated, json))
     }
 
     async fn answer_list(
@@ -265,6 +277,11 @@ impl Core {
         let options = ListOptions::parse(request.query, false, true)?;
         let query = request.query;
         let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
+        if definition.is_component_status() {
+            let mut statuses = self.component_statuses(call.now);
+            statuses.retain(|status| filter.matches_object(definition, status));
+            return self.answer_objects(&shape, definition, statuses, Map::new());
+        }
         let listing = self.list(definition, namespace, &filter, &options).await?;
         self.answer_listing(&shape, definition, listing)
     }
@@ -289,7 +306,7 @@ impl Core {
         let plain_json =
             shape.is_plain() && shape.negotiated.format == Format::Json && !shape.negotiated.pretty;
         if plain_json && !stale {
-            let mut prologue = object::to_bytes(&json!({
+            let mut prologue = object::to_built_in_bytes(&json!({
                 "kind": definition.list_kind, "apiVersion": definition.api_version(), "metadata": metadata,
             }));
             prologue.pop();
@@ -307,7 +324,18 @@ impl Core {
             response.headers_mut().insert(header::CONTENT_TYPE, json);
             return Ok(response);
         }
-        let objects: Vec<Value> = listing.entries.iter().map(|entry| self.read(definition, entry)).collect();
+        let objects = listing.entries.iter().map(|entry| self.read(definition, entry)).collect();
+        self.answer_objects(shape, definition, objects, metadata)
+    }
+
+    /// The answer that is a list of objects which need not be as they are stored.
+    fn answer_objects(
+        &self,
+        shape: &Shape,
+        definition: &Definition,
+        objects: Vec<Value>,
+        metadata: Map<String, Value>,
+    ) -> Result<Answer, ApiError> {
         let metadata = Value::Object(metadata);
         let list = match shape.negotiated.representation {
             Representation::Table(version) => {

@@ -30,6 +30,37 @@ pub(crate) struct ScalePaths {
 }
 
 impl ScalePaths {
+    /// Checks numbers of replicas, and the selector of Pods.
+    fn validate(&self, numbers: &[&Vec<String>], object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let wrong = |path: &[String], value: &Value, wanted: &str| {
+            let (shown, given) = (go::plain(value), go::type_name(value));
+            let path = path.join(".");
+            format!(".{path} accessor error: {shown} is of the type {given}, expected {wanted}")
+        };
+        for path in numbers {
+            let Some(value) = at(object, path).filter(|value| !value.is_null()) else { continue };
+            let field = format!(".{}", path.join("."));
+            let number = value.as_i64();
+            let why = match number {
+                None => wrong(path, value, "int64"),
+                Some(..0) => "should be a non-negative integer".to_owned(),
+                Some(number) if number > i64::from(i32::MAX) => {
+                    format!("should be less than or equal to {}", i32::MAX)
+                }
+                Some(_) => continue,
+            };
+            causes.push(metadata::invalid(&field, &number.unwrap_or_default().into(), &why));
+        }
+        if let Some(path) = &self.selector
+            && let Some(value) = at(object, path).filter(|value| !value.is_null() && !value.is_string())
+        {
+            let field = format!(".{}", path.join("."));
+            causes.push(metadata::invalid(&field, &"".into(), &wrong(path, value, "string")));
+        }
+        causes
+    }
+
     /// Those of built-in kinds.
     pub(crate) fn builtin() -> Self {
         let path = |names: [&str; 2]| names.map(str::to_owned).to_vec();
@@ -201,33 +232,13 @@ impl Definition {
     /// What is wrong with the parts of a custom object that its scale shows.
     pub(crate) fn validate_scale(&self, object: &Value) -> Vec<Cause> {
         let Some(paths) = &self.scale else { return Vec::new() };
-        let mut causes = Vec::new();
-        let wrong = |path: &[String], value: &Value, wanted: &str| {
-            let (shown, given) = (go::plain(value), go::type_name(value));
-            let path = path.join(".");
-            format!(".{path} accessor error: {shown} is of the type {given}, expected {wanted}")
-        };
-        for path in [&paths.replicas, &paths.status_replicas] {
-            let Some(value) = at(object, path).filter(|value| !value.is_null()) else { continue };
-            let field = format!(".{}", path.join("."));
-            let number = value.as_i64();
-            let why = match number {
-                None => wrong(path, value, "int64"),
-                Some(..0) => "should be a non-negative integer".to_owned(),
-                Some(number) if number > i64::from(i32::MAX) => {
-                    format!("should be less than or equal to {}", i32::MAX)
-                }
-                Some(_) => continue,
-            };
-            causes.push(metadata::invalid(&field, &number.unwrap_or_default().into(), &why));
-        }
-        if let Some(path) = &paths.selector
-            && let Some(value) = at(object, path).filter(|value| !value.is_null() && !value.is_string())
-        {
-            let field = format!(".{}", path.join("."));
-            causes.push(metadata::invalid(&field, &"".into(), &wrong(path, value, "string")));
-        }
-        causes
+        paths.validate(&[&paths.replicas, &paths.status_replicas], object)
+    }
+
+    /// As [`Definition::validate_scale`], for a write to the status.
+    pub(crate) fn validate_scale_status(&self, object: &Value) -> Vec<Cause> {
+        let Some(paths) = &self.scale else { return Vec::new() };
+        paths.validate(&[&paths.status_replicas], object)
     }
 
     fn replicas_path(&self) -> Result<Vec<String>, ApiError> {

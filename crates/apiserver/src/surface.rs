@@ -1,6 +1,6 @@
 //! Everything that is no resource: discovery, OpenAPI, the version, health, metrics.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -10,7 +10,6 @@ use crate::api::Api;
 use crate::body::Body;
 use crate::builtin;
 use crate::compress;
-use crate::core::Core;
 use crate::discovery::{self, AggregatedCache, Tagged};
 use crate::error::ApiError;
 use crate::health::{self, Health};
@@ -28,30 +27,6 @@ pub(crate) struct Surface {
     pub(crate) metrics: Metrics,
     aggregated: AggregatedCache,
     documents: Documents,
-    store: StoreWatch,
-}
-
-/// Remembers when the store last failed.
-#[derive(Default)]
-struct StoreWatch(Mutex<Failure>);
-
-#[derive(Clone, Copy, Default)]
-struct Failure {
-    /// How many batches had failed, and how many had been stored when that was noticed.
-    failed: u64,
-    stored: u64,
-}
-
-impl StoreWatch {
-    /// It has failed if a batch did and none was stored since.
-    fn works(&self, core: &Core) -> bool {
-        let now = core.store.queue_stats();
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.failed_batches > seen.failed {
-            *seen = Failure { failed: now.failed_batches, stored: now.batches };
-        }
-        seen.failed == 0 || now.batches > seen.stored
-    }
 }
 
 fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -95,7 +70,7 @@ fn read_only(request: &ResourceRequest<'_>) -> Result<(), ApiError> {
 
 fn negotiated(request: &ResourceRequest<'_>, endpoint: Endpoint) -> Result<Negotiated, ApiError> {
     let mut negotiated = negotiate::negotiate(header_text(request.headers, header::ACCEPT), endpoint)?;
-    negotiated.pretty |= request.query.truthy("pretty") == Some(true);
+    negotiated.pretty |= negotiate::is_pretty(request.query, request.headers);
     Ok(negotiated)
 }
 
@@ -225,7 +200,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
         [endpoint, check @ ..] if !path.ends_with('/') => {
             let Some(endpoint) = health::Endpoint::parse(endpoint) else { return Ok(no_page()) };
             let state = health::State {
-                store: surface.store.works(&api.core),
+                store: api.core.store_health.is_healthy(&api.core.store),
                 stopping: *api.core.host.stopping.borrow(),
             };
             let report = match check {

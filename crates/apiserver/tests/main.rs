@@ -1,9 +1,11 @@
 //! The tests of the API server.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test's helpers fail the test")]
 
+mod answers;
 mod controller;
 mod controllers;
 mod embedding;
+mod openapi;
 mod protobuf;
 mod selectors;
 mod services;

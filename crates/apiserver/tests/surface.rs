@@ -9,30 +9,30 @@ use settled_apiserver::{Body, Config, Server};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-struct Client(Server, User);
+pub(crate) struct Client(pub(crate) Server, pub(crate) User);
 
-struct Got {
-    code: u16,
+pub(crate) struct Got {
+    pub(crate) code: u16,
     headers: http::HeaderMap,
     body: Bytes,
 }
 
 impl Got {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map(|value| value.to_str().expect("a text")).unwrap_or_default()
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("a text")
     }
 }
 
 impl Client {
-    async fn new(config: Config) -> Self {
+    pub(crate) async fn new(config: Config) -> Self {
         let admin = User::new("admin", ["system:masters"]);
         Self(Server::start(config).await.expect("a server"), admin)
     }
@@ -52,14 +52,20 @@ impl Client {
         self.0.call(Some(self.1.clone()), request.body(Full::new(body)).expect("a request")).await
     }
 
-    async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Value) -> Got {
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Value,
+    ) -> Got {
         let response = self.begin(method, path, headers, body).await;
         let (head, body) = response.into_parts();
         let body = body.collect().await.expect("a body").to_bytes();
         Got { code: head.status.as_u16(), headers: head.headers, body }
     }
 
-    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Got {
+    pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Got {
         self.send(Method::GET, path, headers, Value::Null).await
     }
 
@@ -73,7 +79,7 @@ impl Client {
     }
 
     /// Waits until a path is answered with a code. Each turn gives way to the controllers.
-    async fn wait(&self, path: &str, wanted: u16) -> u16 {
+    pub(crate) async fn wait(&self, path: &str, wanted: u16) -> u16 {
         let mut code = 0;
         for _ in 0..10_000 {
             code = self.get(path, &[]).await.code;
@@ -134,16 +140,46 @@ async fn paths_that_are_no_resources_are_answered_as_upstream_does() {
         ("GET", "/apis/nothing/v1/things", 404, plain, not_found),
         ("GET", "/apis/example.com/v2", 404, plain, not_found),
         ("GET", "/apis/example.com/v1/nothings", 404, plain, not_found),
-        ("GET", "/api/v1/nothings", 404, "application/json", r#"{"apiVersion":"v1","code":404"#),
+        (
+            "GET",
+            "/api/v1/nothings",
+            404,
+            "application/json",
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"code":404"#,
+        ),
         ("GET", "/healthz/", 404, plain, not_found),
         ("GET", "/readyz/nothing", 404, plain, not_found),
         ("GET", "/livez/shutdown", 404, plain, not_found),
         ("GET", "//", 404, plain, not_found),
         ("GET", "/apis//v1", 404, plain, not_found),
-        ("GET", "/api/v2", 404, "application/json", r#"{"apiVersion":"v1","code":404"#),
-        ("GET", "/apis/apps/v9", 404, "application/json", r#"{"apiVersion":"v1","code":404"#),
-        ("POST", "/version", 405, "application/json", r#"{"apiVersion":"v1","code":405"#),
-        ("DELETE", "/apis/apps/v1", 405, "application/json", r#"{"apiVersion":"v1","code":405"#),
+        (
+            "GET",
+            "/api/v2",
+            404,
+            "application/json",
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"code":404"#,
+        ),
+        (
+            "GET",
+            "/apis/apps/v9",
+            404,
+            "application/json",
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"code":404"#,
+        ),
+        (
+            "POST",
+            "/version",
+            405,
+            "application/json",
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"code":405"#,
+        ),
+        (
+            "DELETE",
+            "/apis/apps/v1",
+            405,
+            "application/json",
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"code":405"#,
+        ),
         ("POST", "/apis", 200, "application/json", r#"{"kind":"APIGroupList""#),
         ("GET", "/", 200, "application/json", r#"{"paths":["/api","/api/v1","/apis","/apis/""#),
         ("GET", "/healthz", 200, plain, "ok"),

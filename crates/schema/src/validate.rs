@@ -33,6 +33,17 @@ impl Schema {
         errors
     }
 
+    /// Checks a write to the status: its values, by the schema of `status` alone, and lists that are sets or maps anywhere
+    /// (`ValidateStatusUpdate` upstream). Messages name paths within the status, as upstream's do.
+    pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = match (object.get("status"), self.root().property("status")) {
+            (Some(status), Some(node)) => check(node, false, "status", status, old.get("status")),
+            _ => Vec::new(),
+        };
+        self.validate_lists(object, Some(old), &mut errors);
+        errors
+    }
+
     /// Checks values alone. Fields are named as below `prefix`: `status` for the schema of that field.
     pub fn validate_values(&self, prefix: &str, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
         check(self.root(), false, prefix, value, old)
