@@ -1,43 +1,47 @@
-//! How long something lasts, as kubectl writes it.
+//! The one format of durations that people read.
 
 use std::fmt;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// At most two units, the finer one only where it still matters: `45s`, `3m12s`, `5h10m`, `3d4h`, `2y40d`.
+/// Formats a duration in at most two units: `850ms`, `36s`, `1m30s`, `2h5m`, `3d4h`.
 ///
-/// The rules are those of `HumanDuration` in `k8s.io/apimachinery`.
-pub(crate) fn human(duration: SignedDuration) -> impl fmt::Display {
-    Human(duration.as_secs().max(0))
+/// ```
+/// use std::time::Duration;
+/// assert_eq!(kstatus::format_duration(Duration::from_secs(90)), "1m30s");
+/// ```
+#[must_use]
+pub fn format_duration(duration: Duration) -> String {
+    Human(duration).to_string()
 }
 
-struct Human(i64);
+/// The same of a duration that may be negative, which counts as none; whole seconds.
+pub(crate) fn human(duration: SignedDuration) -> impl fmt::Display {
+    Human(Duration::from_secs(u64::try_from(duration.as_secs()).unwrap_or(0)))
+}
+
+struct Human(Duration);
 
 impl fmt::Display for Human {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0;
-        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-        let (big, big_unit, small, small_unit) = if seconds < 120 {
-            (seconds, 's', 0, ' ')
-        } else if minutes < 10 {
-            (minutes, 'm', seconds % 60, 's')
-        } else if minutes < 180 {
-            (minutes, 'm', 0, ' ')
-        } else if hours < 8 {
-            (hours, 'h', minutes % 60, 'm')
-        } else if hours < 48 {
-            (hours, 'h', 0, ' ')
-        } else if days < 8 {
-            (days, 'd', hours % 24, 'h')
-        } else if days < 2 * 365 {
-            (days, 'd', 0, ' ')
-        } else if days < 8 * 365 {
-            (days / 365, 'y', days % 365, 'd')
-        } else {
-            (days / 365, 'y', 0, ' ')
+        const UNITS: [(u64, char); 4] = [(86_400, 'd'), (3_600, 'h'), (60, 'm'), (1, 's')];
+        let seconds = self.0.as_secs();
+        if seconds == 0 && !self.0.is_zero() {
+            return write!(f, "{}ms", self.0.as_millis());
+        }
+        let Some(first) = UNITS.iter().position(|(size, _)| seconds >= *size) else {
+            return f.write_str("0s");
         };
-        write!(f, "{big}{big_unit}")?;
-        if small == 0 { Ok(()) } else { write!(f, "{small}{small_unit}") }
+        let mut rest = seconds;
+        for (at, (size, unit)) in UNITS.iter().enumerate().skip(first).take(2) {
+            let count = rest / size;
+            rest %= size;
+            if at == first || count > 0 {
+                write!(f, "{count}{unit}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -46,26 +50,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_look_as_in_kubectl() {
-        for (seconds, expected) in [
-            (-5, "0s"),
+    fn durations_have_at_most_two_units() {
+        for (millis, expected) in [
             (0, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (192, "3m12s"),
-            (600, "10m"),
-            (10799, "179m"),
-            (10800, "3h"),
-            (18600, "5h10m"),
-            (28800, "8h"),
-            (172_800, "2d"),
-            (273_600, "3d4h"),
-            (864_000, "10d"),
-            (63_072_000, "2y"),
-            (66_528_000, "2y40d"),
-            (315_360_000, "10y"),
+            (850, "850ms"),
+            (1_999, "1s"),
+            (36_000, "36s"),
+            (60_000, "1m"),
+            (90_000, "1m30s"),
+            (3_600_000, "1h"),
+            (7_530_000, "2h5m"),
+            (86_400_000, "1d"),
+            (273_600_000, "3d4h"),
+            (345_605_000, "4d"),
+            (66_528_000_000, "770d"),
         ] {
-            assert_eq!(human(SignedDuration::from_secs(seconds)).to_string(), expected);
+            assert_eq!(format_duration(Duration::from_millis(millis)), expected);
         }
+        assert_eq!(human(SignedDuration::from_secs(-5)).to_string(), "0s");
     }
 }

@@ -16,6 +16,7 @@ mod verdict;
 
 pub use aggregate::{Counts, aggregate};
 pub use augment::{AugmentError, augment, augment_by, augment_value};
+pub use duration::format_duration;
 pub use json::MAX_DEPTH;
 pub use node::{Elements, Kind as NodeKind, Members, Node};
 pub use object::{ConditionElements, ConditionFields, Known, Member, Object, ParseError};

@@ -9,6 +9,7 @@ use crate::id::ObjectId;
 use crate::policy::Trouble;
 use crate::record::Record;
 use crate::report::{Branch, Explanation, Step};
+use crate::summary::summary;
 
 /// No way is longer.
 const DEEPEST: usize = 8;
@@ -244,6 +245,7 @@ fn step(link: &'static str, record: &Record) -> Step {
         status: record.verdict.status,
         reason: record.verdict.reason.to_string(),
         message: record.verdict.message.to_string(),
+        summary: summary(record),
         class: record.verdict.failure.map(|failure| failure.class),
         terminal: record.verdict.failure.is_some_and(|failure| failure.terminal),
         since: record.since(),
@@ -444,6 +446,7 @@ fn grow<'g>(
         object: record.id.clone(),
         link,
         verdict: record.verdict.clone(),
+        summary: summary(record),
         created: record.created,
         children: Vec::new(),
         hidden: 0,

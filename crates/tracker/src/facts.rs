@@ -12,7 +12,7 @@ pub struct Facts {
     pub revision: Option<Box<str>>,
     /// What it refers to.
     pub refs: Vec<Ref>,
-    /// What it selects Pods by.
+    /// What it selects Pods by; of a Pod, its node selector.
     pub selector: BTreeMap<Box<str>, Box<str>>,
     /// Containers that ended, and not well.
     pub crashed: Vec<Crash>,
@@ -22,6 +22,8 @@ pub struct Facts {
     pub times: Option<u64>,
     /// A word that only this kind has: a StorageClass' binding mode, a Job's seconds until it is deleted, a Pod's node.
     pub word: Option<Box<str>>,
+    /// How often it may be tried: a Job's `backoffLimit`.
+    pub limit: Option<u32>,
     /// If it has ended for good: whether well. A Job or a Pod tells it, also while it is being deleted.
     pub end: Option<bool>,
     /// `metadata.finalizers`, and a namespace's own.
@@ -85,6 +87,8 @@ const KINDS: &[(&str, &str, Reader)] = &[
         f.word =
             at(o, &["spec", "ttlSecondsAfterFinished"]).and_then(Node::as_int).map(|s| s.to_string().into());
         f.selector = texts(o, &["spec", "selector", "matchLabels"]);
+        f.limit =
+            at(o, &["spec", "backoffLimit"]).and_then(Node::as_int).and_then(|limit| limit.try_into().ok());
         let says = |type_: &str| {
             let of_type = |c: &Node<'_>| c.get("type").is_some_and(|t| t.is(type_));
             list(o, &["status", "conditions"]).find(of_type).and_then(|c| Some(c.get("status")?.is("True")))
@@ -173,6 +177,9 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
         return;
     }
     facts.word = word(object, &["spec", "nodeName"]);
+    if facts.word.is_none() {
+        facts.selector = texts(object, &["spec", "nodeSelector"]);
+    }
     for volume in list(object, &["spec", "volumes"]) {
         let claim =
             named("claims", "", "PersistentVolumeClaim", volume, &["persistentVolumeClaim", "claimName"]);

@@ -20,6 +20,7 @@ mod report;
 mod resources;
 mod shared;
 mod stream;
+mod summary;
 mod target;
 mod tracker;
 mod wire;
@@ -46,5 +47,6 @@ pub use report::{
     TargetReport,
 };
 pub use resources::{Document, Resource, Resources, read_document, read_resource_list};
+pub use summary::summary;
 pub use target::{KindName, Selection, Target, TargetError};
 pub use tracker::{JudgeOptions, Request, StartError, Tracker, wait};

@@ -83,7 +83,9 @@ pub struct Step {
     pub reason: String,
     /// Why, in the object's own words.
     pub message: String,
-    /// What kind of trouble it is.
+    /// The useful end of the message, for one row: `cannot pull "nginx:1.29-typo": manifest unknown`.
+    pub summary: String,
+    /// What kind of failure it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
     /// Only a change of the object can help.
@@ -147,6 +149,9 @@ pub struct Branch {
     /// The verdict on it.
     #[serde(flatten)]
     pub verdict: Arc<Verdict>,
+    /// The useful end of the verdict's message, for one row; see [`Step::summary`].
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub summary: String,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// What belongs to it.
@@ -259,6 +264,12 @@ pub enum Event {
 }
 
 impl TargetReport {
+    /// The root cause: the last step of the first cause.
+    #[must_use]
+    pub fn root_cause(&self) -> Option<&Step> {
+        self.causes.first()?.chain.last()
+    }
+
     /// What stands in the way: of the object itself, or of the gravest cause.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {

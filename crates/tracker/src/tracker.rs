@@ -1223,6 +1223,7 @@ impl Tracker {
                 object: id.clone(),
                 link: "",
                 verdict: Arc::new(not_found()),
+                summary: String::new(),
                 created: None,
                 children: Vec::new(),
                 hidden: 0,
