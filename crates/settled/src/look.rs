@@ -63,6 +63,9 @@ pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
         let mut text = String::new();
         for target in report.targets.iter().filter(|target| !explain::is_open(target)) {
             text.push_str(&explain.headline(target));
+            if let Some(note) = &target.note {
+                text.push_str(&explain.palette.dim(&format!("  — {}", crate::text::clean(note))));
+            }
             text.push('\n');
         }
         let open = explain.open(&report.targets);

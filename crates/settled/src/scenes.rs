@@ -39,6 +39,7 @@ pub(crate) fn target(
         object: id(kind, name),
         state,
         verdict: Verdict::new(status, Basis::KindRule, reason.to_owned(), message.to_owned()).into(),
+        own: None,
         since: ago(130),
         note: None,
         causes: Vec::new(),
@@ -123,10 +124,8 @@ pub(crate) fn image_failure() -> TargetReport {
             ),
         ],
         logs: Vec::new(),
-        next: vec![
-            "check the image's name and tag: registry.example.com/shop/web:1.9.0".to_owned(),
-            "kubectl set image deployment/web app=… -n shop".to_owned(),
-        ],
+        next: vec!["kubectl describe pod web-7c9f6d5b8d-tz6lm -n shop".to_owned()],
+        remarks: vec!["check the image's name and tag: registry.example.com/shop/web:1.9.0".to_owned()],
     });
     target
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use kstatus::{Profile, Status, Verdict};
 use settled_manifest::Batch;
-use settled_tracker::{Outcome, Selection, Target};
+use settled_tracker::{Outcome, Selection, State, Target, TargetReport};
 
 use crate::cli::live::{JudgeArgs, SelectArgs, TargetArgs};
 use crate::cli::{Sort, StatusArgs, StatusOutput};
@@ -137,7 +137,7 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
             namespace: part(&object.namespace),
             name: part(&object.name),
         };
-        judge.row(&identity, || (*target.verdict).clone(), &source, &mut rows);
+        judge.row(&identity, || with_note(target), &source, &mut rows);
     }
     let mut report = Report::default();
     let mut writer = Writer::new(args, judge.form, judge.sort);
@@ -159,6 +159,17 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
         report.hints(shortened);
     }
     Ok(ExitCode::from(report.exit_code()))
+}
+
+/// The verdict on a target, with what a reader should know of one that is done.
+fn with_note(target: &TargetReport) -> Verdict {
+    let mut verdict = (*target.verdict).clone();
+    if let (State::Done, Some(note)) = (target.state, &target.note)
+        && verdict.status == Status::Current
+    {
+        verdict.message = format!("{}; {note}", verdict.message).into();
+    }
+    verdict
 }
 
 /// The same target in a namespace.

@@ -208,6 +208,16 @@ impl For {
         }
     }
 
+    /// Whether a failure can meet it.
+    #[must_use]
+    pub fn waits_for_failure(&self) -> bool {
+        match self {
+            Self::Failed => true,
+            Self::Any(list) | Self::All(list) => list.iter().any(Self::waits_for_failure),
+            _ => false,
+        }
+    }
+
     fn meets(&self, seen: &Seen<'_, '_>) -> Met {
         match self {
             Self::Any(list) => return any(list, seen),

@@ -1,12 +1,15 @@
 //! Why a target isn't done: the ways from it to root causes, over owners and references. Pure: records in, data out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use kstatus::{Basis, FailureClass, Status, Verdict};
 
+use crate::advice::{Advice, advice};
+use crate::evaluation::ObservedFailure;
 use crate::graph::Graph;
 use crate::id::ObjectId;
-use crate::policy::Trouble;
 use crate::record::Record;
 use crate::report::{Branch, Explanation, Step};
 use crate::summary::summary;
@@ -19,25 +22,27 @@ const MOST_OTHERS: usize = 4;
 /// Not more children of an object are looked at for a tree.
 const MOST_CHILDREN: usize = 200;
 
-/// The trouble of a target and of what it owns, for whoever decides whether to go on waiting: one of each class, the gravest first.
+/// The failures of a target and of its dependents, for whoever decides whether to go on waiting: one of each class.
 #[must_use]
-pub fn troubles(graph: &Graph, target: &Record) -> Vec<Trouble> {
-    let mut found: Vec<Trouble> = Vec::new();
-    if target.verdict.basis == Basis::Generation {
-        // What belongs to it now belongs to its last generation.
+pub fn failures(graph: &Graph, target: &Record) -> Vec<ObservedFailure> {
+    let mut found: Vec<ObservedFailure> = Vec::new();
+    if target.verdict.basis == Basis::Generation || target.deleted.is_some() {
+        // What belongs to it now belongs to its last generation, or is on its way out.
         return found;
     }
-    let mut note = |trouble: Trouble| match found.iter_mut().find(|other| other.class == trouble.class) {
+    let mut note = |failure: ObservedFailure| match found.iter_mut().find(|f| f.class == failure.class) {
         Some(other) => {
-            let since = other.since.into_iter().chain(trouble.since).min();
-            *other = Trouble { since, terminal: other.terminal || trouble.terminal, ..*other };
+            other.since = other.since.into_iter().chain(failure.since).min();
+            other.terminal |= failure.terminal;
         }
-        None => found.push(trouble),
+        None => found.push(failure),
     };
-    // A claim that nobody uses yet is not in trouble; whoever is to use it may be.
-    if let Some(own) = own_trouble(target).filter(|_| !may_wait_for_consumer(graph, target)) {
-        note(own);
+    // A claim that nobody uses yet has not failed; whoever is to use it may have.
+    if let Some(own) = own_failure(target).filter(|_| !may_wait_for_consumer(graph, target)) {
+        let reason = missing_class(graph, target).map(|class| class.verdict.reason.clone());
+        note(ObservedFailure { reason: reason.unwrap_or(own.reason), ..own });
     }
+    missing_classes(graph, target).for_each(&mut note);
     if graph.owned(&target.uid).next().is_none() {
         return found;
     }
@@ -48,22 +53,23 @@ pub fn troubles(graph: &Graph, target: &Record) -> Vec<Trouble> {
             if !seen.insert(&child.uid) || depth >= DEEPEST || !counts(graph, record, child) {
                 continue;
             }
-            let trouble = own_trouble(child)
+            let failure = own_failure(child)
                 .filter(|_| !will_be_replaced(child) && !may_wait_for_consumer(graph, child));
-            if let Some(trouble) = trouble {
+            if let Some(failure) = failure {
                 // What made it may make it again, so nothing is terminal but on the target itself.
-                note(Trouble { terminal: false, ..trouble });
+                note(ObservedFailure { terminal: false, ..failure });
             }
+            missing_classes(graph, child).for_each(&mut note);
             todo.push((child, depth + 1));
         }
     }
-    found.sort_by_key(|trouble| std::cmp::Reverse(rank(trouble.class)));
+    found.sort_by_key(|failure| std::cmp::Reverse(rank(failure.class)));
     found
 }
 
-/// The trouble of an object itself: it has failed, or something stands in its way.
+/// The failure of an object itself: it has failed, or something stands in its way.
 #[must_use]
-pub fn own_trouble(record: &Record) -> Option<Trouble> {
+pub fn own_failure(record: &Record) -> Option<ObservedFailure> {
     let verdict = &record.verdict;
     let class = match (verdict.status, verdict.failure) {
         (Status::Failed, failure) => failure.map_or(FailureClass::Other, |failure| failure.class),
@@ -72,10 +78,27 @@ pub fn own_trouble(record: &Record) -> Option<Trouble> {
         _ => return None,
     };
     let terminal = verdict.failure.is_some_and(|failure| failure.terminal);
-    Some(Trouble { class, terminal, since: record.since() })
+    Some(ObservedFailure { class, reason: verdict.reason.clone(), terminal, since: record.since() })
 }
 
-/// How sure it is that trouble of this class does not pass.
+/// The claims of a Pod that cannot be bound because their StorageClass does not exist.
+fn missing_classes<'g>(graph: &'g Graph, pod: &'g Record) -> impl Iterator<Item = ObservedFailure> + 'g {
+    let pod = Some(pod).filter(|pod| pod.id.is("", "Pod") && pod.verdict.status == Status::InProgress);
+    pod.into_iter().flat_map(|pod| references(graph, pod)).filter_map(|(link, claim)| {
+        let class = missing_class(graph, claim).filter(|_| link == "claims")?;
+        Some(ObservedFailure { reason: class.verdict.reason.clone(), ..own_failure(claim)? })
+    })
+}
+
+/// The StorageClass of a claim that is not bound, if it does not exist.
+fn missing_class<'g>(graph: &'g Graph, claim: &Record) -> Option<&'g Record> {
+    let pending = claim.id.is("", "PersistentVolumeClaim") && claim.verdict.reason == "NotBound";
+    let mut refs = claim.facts.iter().filter(|_| pending).flat_map(|facts| &facts.refs);
+    let class = refs.find(|r| &*r.kind == "StorageClass")?;
+    graph.missing(&ObjectId::new(&*class.group, &*class.kind, "", &*class.name))
+}
+
+/// How sure it is that a failure of this class does not pass.
 fn rank(class: FailureClass) -> usize {
     const ORDER: [FailureClass; 12] = [
         FailureClass::Deletion,
@@ -119,16 +142,27 @@ fn will_be_replaced(child: &Record) -> bool {
     child.id.is("", "Pod") && child.facts.as_ref().is_some_and(|facts| facts.end == Some(false))
 }
 
+/// What an object refers to, as far as it is known: also that it does not exist.
+fn references<'g>(
+    graph: &'g Graph,
+    record: &'g Record,
+) -> impl Iterator<Item = (&'static str, &'g Record)> + 'g {
+    let facts = record.facts.iter();
+    facts.flat_map(|facts| &facts.refs).filter_map(|r| {
+        let namespace = r.namespace.as_deref().unwrap_or(&record.id.namespace);
+        let at = |namespace: &str| ObjectId::new(&*r.group, &*r.kind, namespace, &*r.name);
+        // Kinds of the cluster have no namespace; which they are, the reference does not say.
+        let (inside, outside) = (at(namespace), at(""));
+        let known = graph.get(&inside).or_else(|| graph.get(&outside));
+        let other = known.or_else(|| graph.missing(&inside)).or_else(|| graph.missing(&outside))?;
+        Some((r.link, other))
+    })
+}
+
 /// What an object's state may come from: what it owns and what it refers to.
 fn below<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static str, &'g Record)> {
     let owned = graph.owned(&record.uid).map(|child| ("owns", child));
-    let facts = record.facts.iter();
-    let referred = facts.flat_map(|facts| &facts.refs).filter_map(|r| {
-        let namespace = r.namespace.as_deref().unwrap_or(&record.id.namespace);
-        let at = |namespace: &str| graph.get(&ObjectId::new(&*r.group, &*r.kind, namespace, &*r.name));
-        // Kinds of the cluster have no namespace; which they are, the reference does not say.
-        at(namespace).or_else(|| at("")).map(|other| (r.link, other))
-    });
+    let referred = references(graph, record);
     // What a namespace that is being deleted still holds.
     let holder = Some(record).filter(|r| r.id.is("", "Namespace") && r.deleted.is_some());
     let left = holder.into_iter().flat_map(|holder| {
@@ -143,21 +177,23 @@ fn below<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static str, &'g Rec
     all
 }
 
-/// The causes for which a target isn't done, the gravest first. One that knows nothing below it is its own cause.
+/// The causes for which a target isn't done: those of the class that fails it first, as `order` has them, then the gravest. One that
+/// knows nothing below it is its own cause.
 #[must_use]
-pub fn causes(graph: &Graph, target: &Record) -> Vec<Explanation> {
+pub fn causes(graph: &Graph, target: &Record, order: &[FailureClass]) -> Vec<Explanation> {
     let mut ways = Vec::new();
     let start = vec![("", target)];
     let mut seen = BTreeSet::from([&target.id]);
     walk(graph, start, &mut seen, &mut ways);
-    group(graph, ways)
+    group(graph, ways, order)
 }
 
-type Way<'g> = Vec<(&'static str, &'g Record)>;
+pub(crate) type Way<'g> = Vec<(&'static str, &'g Record)>;
 
 fn walk<'g>(graph: &'g Graph, way: Way<'g>, seen: &mut BTreeSet<&'g ObjectId>, ways: &mut Vec<Way<'g>>) {
     let Some((_, record)) = way.last().copied() else { return };
     let mut explained = false;
+    let known = ways.len();
     if way.len() < DEEPEST && record.verdict.basis != Basis::Generation {
         for (link, child) in below(graph, record) {
             let matters = match link {
@@ -177,9 +213,27 @@ fn walk<'g>(graph: &'g Graph, way: Way<'g>, seen: &mut BTreeSet<&'g ObjectId>, w
         }
     }
     // A Service itself is never what is wrong with its endpoints.
-    if !explained && (way.len() == 1 || record.verdict.status != Status::Current) {
+    let is_end = !explained && (way.len() == 1 || record.verdict.status != Status::Current);
+    if is_end || explained && !explains(ways.get(known..).unwrap_or_default(), record) {
         ways.push(way);
     }
+}
+
+/// Whether what was found below an object explains its own failure.
+fn explains(below: &[Way<'_>], record: &Record) -> bool {
+    let Some(own) = own_failure(record) else { return true };
+    let last = |way: &Way<'_>| way.last().map(|(_, record)| Arc::clone(&record.verdict));
+    let mut below = below.iter().filter_map(last);
+    // That Pods cannot be created has nothing to do with those that exist.
+    let creation =
+        own.reason == "FailedCreate" || own.class == FailureClass::Quota && !record.id.is("", "Pod");
+    if creation {
+        return below.any(|verdict| verdict.failure.is_some_and(|failure| failure.class == own.class));
+    }
+    record.verdict.status != Status::Failed
+        || below.any(|verdict| {
+            verdict.failure.is_some() || !matches!(verdict.status, Status::InProgress | Status::Unknown)
+        })
 }
 
 fn settled(graph: &Graph, record: &Record) -> bool {
@@ -193,24 +247,26 @@ fn settled(graph: &Graph, record: &Record) -> bool {
         || record.verdict.reason == "NoSignal"
 }
 
-/// Puts ways together that end in the same trouble.
-fn group(graph: &Graph, ways: Vec<Way<'_>>) -> Vec<Explanation> {
-    let mut groups: BTreeMap<(usize, String), Vec<Way<'_>>> = BTreeMap::new();
+/// Puts ways together that end in the same failure.
+fn group(graph: &Graph, ways: Vec<Way<'_>>, order: &[FailureClass]) -> Vec<Explanation> {
+    let mut groups: BTreeMap<(usize, usize, String), Vec<Way<'_>>> = BTreeMap::new();
     for way in ways {
         let Some((_, last)) = way.last() else { continue };
         let grave = match (last.verdict.status, last.verdict.failure) {
             (Status::Failed, Some(failure)) if failure.terminal => 0,
-            (Status::Failed, _) => 1,
+            (Status::Failed | Status::NotFound, _) => 1,
             (_, Some(_)) => 2,
             (Status::Terminating, _) => 3,
             _ => 4,
         };
+        let class = last.verdict.failure.map(|failure| failure.class);
+        let first = order.iter().position(|other| Some(*other) == class).unwrap_or(order.len());
         let kinds: Vec<&str> = way.iter().map(|(_, record)| &*record.id.kind).collect();
         let key = format!("{} {} {}", kinds.join(" "), last.verdict.reason, part(&last.verdict));
-        groups.entry((grave, key)).or_default().push(way);
+        groups.entry((first, grave, key)).or_default().push(way);
     }
-    let mut causes: Vec<((usize, usize), Explanation)> = Vec::new();
-    for ((grave, _), mut ways) in groups {
+    let mut causes: Vec<((usize, usize, usize), Explanation)> = Vec::new();
+    for ((order, grave, _), mut ways) in groups {
         ways.sort_by(|a, b| {
             let times = |way: &Way<'_>| way.last().and_then(|(_, r)| r.facts.as_ref()?.times);
             times(b).cmp(&times(a))
@@ -220,10 +276,10 @@ fn group(graph: &Graph, ways: Vec<Way<'_>>) -> Vec<Explanation> {
         let Some(first) = ways.next() else { continue };
         let named = |way: Way<'_>| Some(way.last()?.1.id.name.to_string());
         let others = ways.take(MOST_OTHERS).filter_map(named).collect();
-        let chain: Vec<Step> = first.iter().map(|(link, record)| step(link, record)).collect();
-        let next = advice(graph, &first);
-        let explanation = Explanation { chain, count, others, next, ..Explanation::default() };
-        causes.push(((grave, usize::MAX - count), explanation));
+        let chain = chain(&first);
+        let Advice { commands: next, remarks } = advice(graph, &first);
+        let explanation = Explanation { chain, count, others, next, remarks, ..Explanation::default() };
+        causes.push(((order, grave, usize::MAX - count), explanation));
     }
     causes.sort_by_key(|(key, _)| *key);
     causes.into_iter().map(|(_, explanation)| explanation).take(MOST_CAUSES).collect()
@@ -237,7 +293,34 @@ fn part(verdict: &Verdict) -> &str {
     }
 }
 
-fn step(link: &'static str, record: &Record) -> Step {
+/// The steps of a way. Each is dated by the problem, not by an older condition.
+fn chain(way: &Way<'_>) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::with_capacity(way.len());
+    let mut below: Option<(&Record, Option<Timestamp>)> = None;
+    for (link, record) in way.iter().rev() {
+        let since = since(record, below);
+        steps.push(step(link, record, since));
+        below = Some((record, since));
+    }
+    steps.reverse();
+    steps
+}
+
+/// Since when an object is as it is: by its own times, unless what explains it is younger than anything these can mean.
+fn since(record: &Record, below: Option<(&Record, Option<Timestamp>)>) -> Option<Timestamp> {
+    let own = record.since();
+    let Some((child, child_since)) = below.filter(|_| record.deleted.is_none()) else { return own };
+    let condition = record.facts.as_ref().and_then(|facts| facts.since);
+    match condition {
+        // A rollout has begun with its ReplicaSet, whenever the conditions have changed before.
+        Some(condition) if child.id.is("apps", "ReplicaSet") => child.created.max(Some(condition)),
+        Some(_) => own,
+        // It has only the time of its creation, which may be long ago.
+        None => own.max(child_since),
+    }
+}
+
+fn step(link: &'static str, record: &Record, since: Option<Timestamp>) -> Step {
     let facts = record.facts.as_deref();
     Step {
         object: record.id.clone(),
@@ -248,100 +331,11 @@ fn step(link: &'static str, record: &Record) -> Step {
         summary: summary(record),
         class: record.verdict.failure.map(|failure| failure.class),
         terminal: record.verdict.failure.is_some_and(|failure| failure.terminal),
-        since: record.since(),
+        since,
         times: facts
             .and_then(|facts| facts.times)
             .filter(|_| !record.id.is("discovery.k8s.io", "EndpointSlice")),
     }
-}
-
-/// Kinds that have a template of Pods.
-const TEMPLATES: &[&str] =
-    &["Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job", "ReplicaSet", "ReplicationController"];
-
-/// What to look at or do next.
-fn advice(graph: &Graph, way: &Way<'_>) -> Vec<String> {
-    let Some((_, last)) = way.last() else { return Vec::new() };
-    let (id, verdict) = (&last.id, &last.verdict);
-    let namespace = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
-    let describe = || format!("kubectl describe {} {}{namespace}", id.kind.to_lowercase(), id.name);
-    let mut next = Vec::new();
-    if id.is("", "PersistentVolumeClaim") {
-        next.extend(claim_advice(graph, last));
-    }
-    // Who has the template to change: the one that nobody else generated.
-    let owner = way.iter().map(|(_, record)| record).find(|record| TEMPLATES.contains(&&*record.id.kind));
-    let owner = owner.map_or_else(|| id.to_string(), |record| record.id.to_string());
-    match verdict.failure.map(|failure| failure.class) {
-        Some(FailureClass::Image) => {
-            next.push(format!(
-                "check the image's name and tag in {owner}, that it is in the registry, and imagePullSecrets"
-            ));
-        }
-        Some(FailureClass::Crash) => {
-            let crash = last.facts.as_ref().and_then(|facts| facts.crashed.first());
-            let container = crash.map_or_else(String::new, |crash| format!(" -c {}", crash.container));
-            let previous = if crash.is_none_or(|crash| crash.previous) { " --previous" } else { "" };
-            next.push(format!("kubectl logs {}{namespace}{container}{previous}", id.name));
-        }
-        Some(FailureClass::Configuration) if id.is("", "Event") => {
-            next.push(format!("change {owner} so that it is admitted, or what refuses it"));
-        }
-        Some(FailureClass::Configuration) => next.push(describe()),
-        Some(FailureClass::Quota) => next.push(format!("kubectl describe quota{namespace}")),
-        Some(FailureClass::Scheduling) if verdict.reason == "SchedulingGated" => {
-            next.push(
-                "whoever has set the scheduling gate has to remove it: check that its controller runs"
-                    .to_owned(),
-            );
-        }
-        Some(FailureClass::Scheduling) => {
-            next.push(format!("kubectl get nodes; compare what they have with requests, selectors and tolerations of {owner}"));
-        }
-        Some(FailureClass::Probe) => {
-            let on =
-                if id.is("", "Pod") { format!("kubectl logs {}{namespace}", id.name) } else { describe() };
-            next.push(format!("{on}: it runs, and its probe or readiness gate does not pass"));
-        }
-        Some(FailureClass::Storage) if next.is_empty() => next.push(describe()),
-        Some(FailureClass::Deletion) => next.extend(deletion_advice(last)),
-        Some(FailureClass::Job) => next.push(format!("kubectl logs job/{}{namespace}", id.name)),
-        Some(FailureClass::Network) if id.is("", "Service") => {
-            next.push(format!(
-                "kubectl get endpointslices{namespace} -l kubernetes.io/service-name={}",
-                id.name
-            ));
-        }
-        _ => {}
-    }
-    if verdict.status == Status::Terminating && next.is_empty() {
-        next.extend(deletion_advice(last));
-    }
-    if verdict.basis == Basis::Generation {
-        next.push(format!(
-            "its controller has not seen the latest change: check that the controller of {} runs",
-            id.kind
-        ));
-    }
-    if next.is_empty() && !id.is("", "Event") {
-        next.push(describe());
-    }
-    next
-}
-
-/// A claim that is not bound: who is to do something about it.
-fn claim_advice(graph: &Graph, claim: &Record) -> Option<String> {
-    if !waits_for_consumer(graph, claim) {
-        return None;
-    }
-    let consumers: Vec<String> = consumers(graph, claim).map(|pod| pod.id.to_string()).collect();
-    Some(match consumers.as_slice() {
-        [] => "it binds when a Pod uses it (WaitForFirstConsumer), and none does: create the Pod, or whatever generates it".to_owned(),
-        [first, rest @ ..] => {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            format!("it binds when {first}{more} is scheduled (WaitForFirstConsumer): look there")
-        }
-    })
 }
 
 /// Whether it is a claim that is not bound yet, and only will be when a Pod uses it. None: its class is not known.
@@ -351,11 +345,15 @@ fn waiting_claim(graph: &Graph, claim: &Record) -> Option<bool> {
     }
     let mut refs = claim.facts.iter().flat_map(|facts| &facts.refs);
     let Some(class) = refs.find(|r| &*r.kind == "StorageClass") else { return Some(false) };
-    let class = graph.get(&ObjectId::new(&*class.group, &*class.kind, "", &*class.name))?;
+    let class = ObjectId::new(&*class.group, &*class.kind, "", &*class.name);
+    if graph.missing(&class).is_some() {
+        return Some(false);
+    }
+    let class = graph.get(&class)?;
     Some(class.facts.as_ref().is_some_and(|f| f.word.as_deref() == Some("WaitForFirstConsumer")))
 }
 
-fn waits_for_consumer(graph: &Graph, claim: &Record) -> bool {
+pub(crate) fn waits_for_consumer(graph: &Graph, claim: &Record) -> bool {
     waiting_claim(graph, claim) == Some(true)
 }
 
@@ -364,7 +362,7 @@ fn may_wait_for_consumer(graph: &Graph, claim: &Record) -> bool {
 }
 
 /// The Pods that use a claim.
-fn consumers<'g>(graph: &'g Graph, claim: &'g Record) -> impl Iterator<Item = &'g Record> {
+pub(crate) fn consumers<'g>(graph: &'g Graph, claim: &'g Record) -> impl Iterator<Item = &'g Record> {
     graph.iter().filter(|pod| pod.id.is("", "Pod") && pod.id.namespace == claim.id.namespace).filter(|pod| {
         let refs = pod.facts.iter().flat_map(|facts| &facts.refs);
         refs.filter(|r| r.link == "claims").any(|r| r.name == claim.id.name)
@@ -378,53 +376,60 @@ pub fn excuse(graph: &Graph, target: &Record) -> Option<&'static str> {
     waits.then_some("it binds when a Pod uses it (WaitForFirstConsumer), and none does yet")
 }
 
-/// Who is likely to have to remove a finalizer.
-const FINALIZERS: &[(&str, &str)] = &[
-    ("kubernetes.io/pvc-protection", "a Pod still uses the claim: delete that Pod"),
-    ("kubernetes.io/pv-protection", "a claim is still bound to the volume: delete that claim"),
-    ("foregroundDeletion", "what it owns is deleted first: look at its children"),
-    ("orphan", "the garbage collector of kube-controller-manager removes it: check that it runs"),
-    ("kubernetes", "all objects of the namespace are deleted first: what remains is in its conditions"),
-    (
-        "service.kubernetes.io/load-balancer-cleanup",
-        "the cloud controller manager removes the load balancer first",
-    ),
-    (
-        "batch.kubernetes.io/job-tracking",
-        "the Job controller of kube-controller-manager counts the Pod first: check that it runs",
-    ),
-    (
-        "customresourcecleanup.apiextensions.k8s.io",
-        "all objects of the kind are deleted first: look for one that is stuck",
-    ),
-    ("resources-finalizer.argocd.argoproj.io", "Argo CD deletes the application's resources first"),
-    ("finalizers.fluxcd.io", "a controller of Flux removes it: look at the Pods in flux-system"),
-    ("external-attacher/", "the CSI attacher detaches the volume first"),
-    (
-        "snapshot.storage.kubernetes.io/",
-        "the snapshot controller removes it when no snapshot needs the object",
-    ),
-];
+/// What a reader should know of a target that is done all the same: that its last run has failed, that it routes to nothing.
+#[must_use]
+pub fn advisory(graph: &Graph, target: &Record) -> Option<String> {
+    if target.verdict.status != Status::Current {
+        return None;
+    }
+    if target.verdict.reason == "Suspended" {
+        return Some("suspended".to_owned());
+    }
+    if target.id.is("batch", "CronJob") {
+        let runs = graph.owned(&target.uid).filter(|child| child.id.is("batch", "Job"));
+        let last = runs.max_by_key(|job| job.created)?;
+        let failed = last.verdict.status == Status::Failed;
+        return failed.then(|| format!("last run failed: {} {}", last.id, last.verdict.reason));
+    }
+    if target.id.is("", "Service") {
+        return without_endpoints(graph, target);
+    }
+    let missing = references(graph, target)
+        .find(|(link, other)| *link == "routes to" && other.verdict.status == Status::NotFound);
+    missing.map(|(_, other)| other.verdict.message.to_string())
+}
 
-fn deletion_advice(record: &Record) -> Vec<String> {
-    let finalizers = record.facts.iter().flat_map(|facts| &facts.finalizers);
-    let likely = |finalizer: &str| {
-        let known = FINALIZERS.iter().find(|(name, _)| {
-            if name.ends_with('/') { finalizer.starts_with(name) } else { finalizer == *name }
-        });
-        match (known, finalizer.split_once('/')) {
-            (Some((_, what)), _) => format!("finalizer {finalizer}: {what}"),
-            (None, Some((domain, _))) => {
-                format!(
-                    "finalizer {finalizer}: the controller of {domain} has to remove it; check that it runs"
-                )
-            }
-            (None, None) => format!(
-                "finalizer {finalizer}: the controller that set it has to remove it; check that it runs"
-            ),
+/// Whether a Service has nothing to send traffic to, as far as its EndpointSlices say.
+fn without_endpoints(graph: &Graph, service: &Record) -> Option<String> {
+    let selector = &service.facts.as_ref()?.selector;
+    let mut slices =
+        graph.owned(&service.uid).filter(|c| c.id.is("discovery.k8s.io", "EndpointSlice")).peekable();
+    slices.peek().filter(|_| !selector.is_empty())?;
+    let (mut ready, mut unready) = (0, None);
+    for slice in slices {
+        ready += slice.facts.as_ref().and_then(|facts| facts.times).unwrap_or(0);
+        if slice.verdict.status != Status::Current {
+            unready = Some(&slice.verdict.message);
         }
-    };
-    finalizers.map(|finalizer| likely(finalizer)).collect()
+    }
+    match unready {
+        _ if ready > 0 => None,
+        Some(message) => Some(format!("no ready endpoints ({message})")),
+        None => {
+            let labels: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            Some(format!("no endpoints: no Pod matches its selector {}", labels.join(",")))
+        }
+    }
+}
+
+/// Whether [`advisory`] may have something to say of a target once its dependents are known.
+pub(crate) fn may_advise(target: &Record) -> bool {
+    let kind = target.id.is("batch", "CronJob")
+        || target.id.is("networking.k8s.io", "Ingress")
+        || target.id.is("gateway.networking.k8s.io", "HTTPRoute")
+        || target.id.is("", "Service")
+            && target.facts.as_ref().is_some_and(|facts| !facts.selector.is_empty());
+    kind && target.verdict.status == Status::Current
 }
 
 /// An object and what belongs to it. `all`: with what is Current.

@@ -18,6 +18,8 @@ pub struct Graph {
     by_uid: HashTable<u32>,
     /// Whose life: the numbers of what it owns.
     owned: HashMap<Uid, Vec<u32>>,
+    /// What objects refer to and does not exist.
+    missing: HashMap<ObjectId, Record>,
     hasher: RandomState,
 }
 
@@ -59,6 +61,17 @@ impl Graph {
         self.number(id).and_then(|number| self.record(number))
     }
 
+    /// The record of an object that others refer to and that does not exist.
+    #[must_use]
+    pub fn missing(&self, id: &ObjectId) -> Option<&Record> {
+        self.missing.get(id)
+    }
+
+    /// Notes that an object that others refer to does not exist.
+    pub fn set_missing(&mut self, record: Record) {
+        self.missing.insert(record.id.clone(), record);
+    }
+
     /// The record of a life.
     #[must_use]
     pub fn by_uid(&self, uid: &Uid) -> Option<&Record> {
@@ -79,6 +92,9 @@ impl Graph {
 
     /// Notes what a stream tells of an object.
     pub fn put(&mut self, record: Record, stream: u32, epoch: u32) -> Put {
+        if !self.missing.is_empty() {
+            self.missing.remove(&record.id);
+        }
         let Some(number) = self.number(&record.id) else {
             self.insert(Node { record, stream, epoch });
             return Put::New;

@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+mod advice;
 mod apply;
 mod cluster;
 mod condition;
 mod connect;
+mod evaluation;
 mod events;
 mod evidence;
 mod explain;
@@ -29,8 +31,9 @@ pub use apply::{Applied, ApplyEvent, ApplyOptions, ApplyReport, Conflict, apply}
 pub use cluster::{Cluster, RequestError, Traffic, Verb};
 pub use condition::{For, ForError, Met};
 pub use connect::{Access, ConnectError, Token, client};
+pub use evaluation::ObservedFailure;
 pub use events::{Wanted, events_of, log_tail};
-pub use explain::{branch, causes, excuse, own_trouble, troubles};
+pub use explain::{advisory, branch, causes, excuse, failures, own_failure};
 pub use facts::{Crash, Facts, Ref};
 pub use graph::{Graph, Put};
 pub use id::{IdParts, ObjectId, Uid};
@@ -39,7 +42,7 @@ pub use inventory::{
     newest_revision,
 };
 pub use order::{Wave, apply_rank, waves};
-pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, Trouble, grace};
+pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, grace};
 pub use record::{Judge, Record, not_found};
 pub use release::{Keeper, Release, ReleaseError, ReleaseTargets};
 pub use report::{

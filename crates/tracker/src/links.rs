@@ -37,6 +37,7 @@ const KINDS: &[(&str, &str, &[Child])] = &[
     ("", "ReplicationController", &[child("", "Pod", By::Namespace)]),
     ("apps", "StatefulSet", &[POD, REFUSAL]),
     ("apps", "DaemonSet", &[POD, REFUSAL]),
+    ("batch", "CronJob", &[child("batch", "Job", By::Namespace)]),
     ("batch", "Job", &[child("", "Pod", By::Label("batch.kubernetes.io/job-name")), REFUSAL]),
     (
         "",

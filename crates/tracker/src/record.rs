@@ -108,6 +108,14 @@ impl Judge {
             true => self.until.iter().map(|wanted| wanted.met(Some(&object), &verdict, now)).collect(),
             false => Vec::new(),
         };
+        let met_if_failed = match target && self.until.iter().any(For::waits_for_failure) {
+            true => {
+                let mut failed = verdict.clone();
+                failed.status = Status::Failed;
+                self.until.iter().map(|wanted| wanted.met(Some(&object), &failed, now)).collect()
+            }
+            false => Vec::new(),
+        };
         let time = |key: &str| text(key).and_then(|time| time.parse().ok());
         let (namespace, name) = (text("namespace").unwrap_or_default(), text("name").unwrap_or_default());
         if group.is_empty() && &*kind == "Event" && !target {
@@ -119,6 +127,7 @@ impl Judge {
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         let (id, owners) = (common.id(&group, &kind, &namespace, &name), common.owners.share(owners));
         let (verdict, met) = (common.verdicts.share(verdict), common.met.share(met));
+        let met_if_failed = common.met.share(met_if_failed);
         drop(common);
         Some(Record {
             uid: Uid::from(&*text("uid").unwrap_or_default()),
@@ -132,6 +141,7 @@ impl Judge {
             id,
             verdict,
             met,
+            met_if_failed,
             facts: facts.map(Box::new),
         })
     }
@@ -182,6 +192,7 @@ fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
         id,
         verdict: Arc::new(verdict),
         met: Arc::default(),
+        met_if_failed: Arc::default(),
         facts: Some(Box::new(facts)),
     })
 }
@@ -190,6 +201,33 @@ fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
 #[must_use]
 pub fn not_found() -> Verdict {
     Verdict::new(Status::NotFound, kstatus::Basis::Nothing, "NotFound", "it does not exist")
+}
+
+/// An object that others refer to and that does not exist.
+pub(crate) fn missing(id: ObjectId) -> Record {
+    let class = match &*id.kind {
+        "StorageClass" | "PersistentVolume" | "PersistentVolumeClaim" => FailureClass::Storage,
+        "Service" | "IngressClass" | "GatewayClass" | "Gateway" => FailureClass::Network,
+        _ => FailureClass::Configuration,
+    };
+    let (reason, message) =
+        (format!("{}NotFound", id.kind), format!("{} \"{}\" not found", id.kind, id.name));
+    let verdict = Verdict::new(Status::NotFound, kstatus::Basis::Nothing, reason, message);
+    Record {
+        uid: Uid::from(""),
+        revision: 0,
+        generation: None,
+        created: None,
+        deleted: None,
+        owners: Arc::default(),
+        observes: false,
+        has_status: false,
+        id,
+        verdict: Arc::new(verdict.failure(class, false)),
+        met: Arc::default(),
+        met_if_failed: Arc::default(),
+        facts: None,
+    }
 }
 
 /// What is kept of an object.
@@ -217,6 +255,8 @@ pub struct Record {
     pub verdict: Arc<Verdict>,
     /// Whether it is what is waited for, one condition after another. Empty for what is no target.
     pub met: Arc<[Met]>,
+    /// The same if the object counts as Failed; empty where no condition waits for that.
+    pub met_if_failed: Arc<[Met]>,
     /// What explanations need besides.
     pub facts: Option<Box<Facts>>,
 }

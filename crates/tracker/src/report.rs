@@ -31,14 +31,17 @@ pub struct TargetReport {
     pub object: ObjectId,
     /// How the wait stands with it.
     pub state: State,
-    /// The verdict on the object. An object that isn't there has the status NotFound.
+    /// The evaluation of the object at this moment. Once a failure of it or of a dependent has outlasted its grace, the status is
+    /// Failed, with the reason and the message of the root cause. An object that isn't there has the status NotFound.
     #[serde(flatten)]
     pub verdict: Arc<Verdict>,
-    /// Since when the verdict has this status and reason, as far as is known: by the object's own times, or since it was first
-    /// seen so.
+    /// The verdict on the object by itself, where it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own: Option<Arc<Verdict>>,
+    /// Since when it is so, as far as is known: since the failure began, or by the object's own times.
     pub since: Option<Timestamp>,
-    /// What the wait has to add to the verdict: `condition Ready is False`, `stable for 4 s of 10 s`,
-    /// `counts as failed in 12 s`.
+    /// What the wait has to add to the verdict: `condition Ready is False`, `stable for 4s of 10s`, `fails in 12s unless it recovers`.
+    /// Of a target that is done, what a reader should know all the same: `no ready endpoints`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Why it isn't done, the gravest cause first. Empty for a target that is done.
@@ -63,9 +66,12 @@ pub struct Explanation {
     /// The last lines of containers that crashed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<LogTail>,
-    /// What to look at or do next, the most promising first.
+    /// Commands to run next, the most promising first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
+    /// What to check or change, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
 }
 
 /// One object on the way from a target to its root cause.
@@ -137,7 +143,7 @@ pub struct LogTail {
     pub lines: Vec<String>,
 }
 
-/// An object and what belongs to it, for trees.
+/// An object and its dependents, for trees.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Branch {

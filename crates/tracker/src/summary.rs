@@ -76,7 +76,7 @@ const PULL_ERRORS: &[(&str, &str)] = &[
 ];
 
 fn image(reason: &str, message: &str) -> Option<String> {
-    let name = ["image \"", "reference \"", "reference name \""]
+    let name = ["image tag \"", "image \"", "reference \"", "reference name \""]
         .iter()
         .find_map(|marker| quoted_after(message, marker));
     // The kubelet names it without quotes in some messages.

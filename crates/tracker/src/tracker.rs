@@ -8,6 +8,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kstatus::{FailureClass, Status, Verdict};
 use settled_rules::RuleSet;
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::cluster::{Cluster, RequestError, Verb};
 use crate::condition::For;
+use crate::evaluation::Evaluation;
 use crate::events::{Talker, Wanted, gather};
 use crate::evidence::evidence;
 use crate::explain;
@@ -45,6 +47,9 @@ const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 const TELL_AFTER: Duration = Duration::from_secs(5);
 /// How long, at the end, is waited for what explains it.
 const LAST_LOOK: Duration = Duration::from_secs(2);
+/// The same for what is worth a remark about targets that are done, and of how many targets at most.
+const ADVISORY_LOOK: Duration = Duration::from_millis(500);
+const MOST_ADVISED: usize = 50;
 
 /// What to follow, and how.
 #[derive(Debug)]
@@ -557,7 +562,8 @@ impl Tracker {
                 Some(Queued::Event(event)) => return Some(*event),
                 Some(Queued::Target(number)) => {
                     let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
-                    match self.report_on(number, self.now(), open) {
+                    let causes = if open { self.causes(number) } else { Vec::new() };
+                    match self.report_on(number, self.now(), causes) {
                         Some(report) => return Some(Event::Target(report)),
                         // It is none any more.
                         None => continue,
@@ -569,8 +575,9 @@ impl Tracker {
                 Phase::Over => return None,
                 Phase::Looking(outcome, until) => {
                     let outcome = *outcome;
-                    if self.all_looked_at() || Instant::now() >= *until {
-                        self.start_gathering(outcome);
+                    if self.all_looked_at() && self.dirty.is_empty() || Instant::now() >= *until {
+                        self.conclude(outcome);
+                        continue;
                     }
                 }
                 Phase::Following | Phase::Gathering => {}
@@ -828,6 +835,7 @@ impl Tracker {
             for gone in self.graph.vanished(id, epoch) {
                 self.lost(number, &gone, None);
             }
+            self.note_missing(number);
             // Only now it is known who uses them.
             self.dirty.extend(&self.claims);
             return;
@@ -873,6 +881,7 @@ impl Tracker {
             }
         }
         self.gone(gone, last);
+        self.note_missing(stream);
     }
 
     fn gone(&mut self, gone: &ObjectId, last: Option<Box<Record>>) {
@@ -919,12 +928,12 @@ impl Tracker {
         let record = self.graph.get(&target.id);
         let synced = target.stream.and_then(|(stream, _)| self.streams.get(stream)).is_some_and(|s| s.synced);
         let whole = record.is_some_and(|r| target.looked.as_ref() == Some(&r.uid)) && self.all_synced();
-        let troubles = record.map(|record| explain::troubles(&self.graph, record)).unwrap_or_default();
+        let failures = record.map(|record| explain::failures(&self.graph, record)).unwrap_or_default();
         let absent;
         let sight = match record {
             Some(record) => Sight::Present {
                 record,
-                troubles: &troubles,
+                failures: &failures,
                 whole,
                 excuse: explain::excuse(&self.graph, record).filter(|_| whole),
                 evidence: self.evidence_on(&record.id),
@@ -940,13 +949,13 @@ impl Tracker {
             }
         };
         let unseen = matches!(sight, Sight::NotYet);
-        let trouble = troubles.first().map(|trouble| trouble.class);
+        let failure = failures.first().map(|failure| failure.class);
         self.policy.observe(number, sight, now);
         if self.policy.is_silent(number) {
             self.ask_for_evidence(number);
         }
         // Only what was wholly told is worth a second look.
-        if synced && self.policy.state(number) == Some(State::Waiting) {
+        if synced && (self.policy.state(number) == Some(State::Waiting) || self.may_advise(number)) {
             self.look_below(number);
         }
         if unseen || !self.told_synced {
@@ -958,7 +967,9 @@ impl Tracker {
         let record = self.graph.get(&target.id);
         let verdict =
             record.map(|record| (record.verdict.status, &record.verdict.reason, &record.verdict.message));
-        let told = self.fingerprints.hash_one((state, verdict, trouble, self.policy.remark(number)));
+        let advisory = record.and_then(|record| explain::advisory(&self.graph, record));
+        let remark = (self.policy.remark(number), advisory);
+        let told = self.fingerprints.hash_one((state, verdict, failure, self.policy.failing(number), remark));
         let news = target.told != Some(told);
         if let Some(target) = self.targets.get_mut(number) {
             target.told = Some(told);
@@ -971,20 +982,45 @@ impl Tracker {
         record.map_or_else(|| Arc::new(not_found()), |record| Arc::clone(&record.verdict))
     }
 
-    fn report_on(&self, number: usize, now: Moment, why: bool) -> Option<TargetReport> {
+    /// The causes for which a target isn't done, those of the class that fails it first.
+    fn causes(&self, number: usize) -> Vec<Explanation> {
+        let record = self.targets.get(number).and_then(|target| self.graph.get(&target.id));
+        let order = self.policy.failure_order(number);
+        record.map(|record| explain::causes(&self.graph, record, &order)).unwrap_or_default()
+    }
+
+    /// How a target stands, with these causes.
+    fn report_on(&self, number: usize, now: Moment, causes: Vec<Explanation>) -> Option<TargetReport> {
         let target = self.targets.get(number)?;
+        let state = self.policy.state(number)?;
         let record = self.graph.get(&target.id);
+        let own = self.verdict(target);
+        let failing = self.policy.failing(number);
+        // Also where the failure is what is waited for.
+        let roots = if failing.is_some() && causes.is_empty() { self.causes(number) } else { Vec::new() };
+        let Evaluation { verdict, own } = Evaluation::new(own, failing, causes.first().or(roots.first()));
+        let failing_since = || {
+            let lasted = SignedDuration::try_from(self.policy.failing_for(number, now)?).ok()?;
+            now.wall.checked_sub(lasted).ok()
+        };
+        let by_chain = || causes.first()?.chain.first()?.since;
+        let advisory = || record.and_then(|record| explain::advisory(&self.graph, record));
         Some(TargetReport {
             object: target.id.clone(),
-            state: self.policy.state(number)?,
-            verdict: self.verdict(target),
-            since: record.and_then(Record::since),
-            note: self.policy.note(number, now),
-            causes: record
-                .filter(|_| why)
-                .map(|record| explain::causes(&self.graph, record))
-                .unwrap_or_default(),
+            state,
+            verdict,
+            own,
+            since: failing_since().or_else(by_chain).or_else(|| record.and_then(Record::since)),
+            note: self.policy.note(number, now).or_else(|| advisory().filter(|_| state == State::Done)),
+            causes,
         })
+    }
+
+    /// Whether a target that is done may have something to say when its dependents are known.
+    fn may_advise(&self, number: usize) -> bool {
+        let done = self.policy.state(number) == Some(State::Done) && self.targets.len() <= MOST_ADVISED;
+        let record = self.targets.get(number).filter(|_| done).and_then(|target| self.graph.get(&target.id));
+        record.is_some_and(explain::may_advise)
     }
 
     /// Whether all that is there of the targets was seen once.
@@ -1049,11 +1085,7 @@ impl Tracker {
                     self.rediscover = None;
                 }
             }
-            Answer::Gathered(outcome, causes) => {
-                let report = self.report(outcome, causes);
-                self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
-                self.phase = Phase::Over;
-            }
+            Answer::Gathered(outcome, causes) => self.end(outcome, causes),
         }
     }
 
@@ -1073,18 +1105,38 @@ impl Tracker {
         self.finish(Outcome::Unreachable);
     }
 
-    /// Ends the wait: what explains it is looked at once more, unless all is well.
+    /// Ends the wait: what explains it is looked at once more.
     fn finish(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Settled | Outcome::Unreachable => {
-                let report = self.report(outcome, Vec::new());
-                self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
-                self.phase = Phase::Over;
+            Outcome::Settled if (0..self.targets.len()).any(|number| self.may_advise(number)) => {
+                self.phase = Phase::Looking(outcome, Instant::now() + ADVISORY_LOOK);
             }
+            Outcome::Settled | Outcome::Unreachable => self.end(outcome, Vec::new()),
             Outcome::Failed | Outcome::TimedOut | Outcome::Interrupted => {
                 self.phase = Phase::Looking(outcome, Instant::now() + LAST_LOOK);
             }
         }
+    }
+
+    /// What explains the end is known, as far as it can be.
+    fn conclude(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Settled => self.end(outcome, Vec::new()),
+            // A look at one moment has only now seen the dependents.
+            Outcome::TimedOut
+                if self.limits.timeout == Some(Duration::ZERO) && self.policy.counts().failed > 0 =>
+            {
+                self.start_gathering(Outcome::Failed);
+            }
+            _ => self.start_gathering(outcome),
+        }
+    }
+
+    /// Ends with a report.
+    fn end(&mut self, outcome: Outcome, causes: Vec<(usize, Vec<Explanation>)>) {
+        let report = self.report(outcome, causes);
+        self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
+        self.phase = Phase::Over;
     }
 
     /// The caller has had enough: what follows ends with a report on how things stand.
@@ -1100,8 +1152,9 @@ impl Tracker {
     /// The causes of everything that isn't done, with events and logs.
     pub async fn explain(&mut self) -> Vec<TargetReport> {
         let now = self.now();
-        let mut reports: Vec<TargetReport> =
-            (0..self.targets.len()).filter_map(|number| self.report_on(number, now, true)).collect();
+        let mut reports: Vec<TargetReport> = (0..self.targets.len())
+            .filter_map(|number| self.report_on(number, now, self.causes(number)))
+            .collect();
         let mut causes: Vec<(Explanation, Vec<Talker>)> = Vec::new();
         for report in &mut reports {
             let settled = report.verdict.status == Status::Current;
@@ -1126,10 +1179,11 @@ impl Tracker {
         self.phase = Phase::Gathering;
         let mut causes = Vec::new();
         let mut numbers = Vec::new();
-        for (number, target) in self.targets.iter().enumerate() {
-            let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
-            let Some(record) = self.graph.get(&target.id).filter(|_| open) else { continue };
-            for cause in explain::causes(&self.graph, record) {
+        for number in 0..self.targets.len() {
+            if !matches!(self.policy.state(number), Some(State::Waiting | State::Failed)) {
+                continue;
+            }
+            for cause in self.causes(number) {
                 let talkers = self.talkers(&cause);
                 causes.push((cause, talkers));
                 numbers.push(number);
@@ -1163,11 +1217,8 @@ impl Tracker {
     fn report(&self, outcome: Outcome, causes: Vec<(usize, Vec<Explanation>)>) -> Report {
         let now = self.now();
         let mut causes: HashMap<usize, Vec<Explanation>> = causes.into_iter().collect();
-        let targets = (0..self.targets.len()).filter_map(|number| {
-            let mut report = self.report_on(number, now, false)?;
-            report.causes = causes.remove(&number).unwrap_or_default();
-            Some(report)
-        });
+        let targets = (0..self.targets.len())
+            .filter_map(|number| self.report_on(number, now, causes.remove(&number).unwrap_or_default()));
         Report {
             outcome,
             elapsed: now.elapsed,
@@ -1193,8 +1244,9 @@ impl Tracker {
             .into_iter()
             .filter_map(|(state, _, number)| {
                 let open = matches!(state, State::Failed | State::Waiting);
-                let report = self.report_on(number, now, open)?;
-                let branch = self.branch(&report.object, false);
+                let causes = if open { self.causes(number) } else { Vec::new() };
+                let report = self.report_on(number, now, causes)?;
+                let branch = self.branch(number, false)?;
                 Some((report, branch))
             })
             .unzip();
@@ -1213,22 +1265,33 @@ impl Tracker {
     pub fn branches(&self, all: bool) -> Vec<Branch> {
         let followed =
             self.targets.iter().enumerate().filter(|(number, _)| self.policy.state(*number).is_some());
-        followed.map(|(_, target)| self.branch(&target.id, all)).collect()
+        followed.filter_map(|(number, _)| self.branch(number, all)).collect()
     }
 
-    fn branch(&self, id: &ObjectId, all: bool) -> Branch {
-        match self.graph.get(id) {
-            Some(record) => explain::branch(&self.graph, record, all),
-            None => Branch {
-                object: id.clone(),
+    /// A target as it is evaluated, and its dependents.
+    fn branch(&self, number: usize, all: bool) -> Option<Branch> {
+        let target = self.targets.get(number)?;
+        let Some(record) = self.graph.get(&target.id) else {
+            return Some(Branch {
+                object: target.id.clone(),
                 link: "",
                 verdict: Arc::new(not_found()),
                 summary: String::new(),
                 created: None,
                 children: Vec::new(),
                 hidden: 0,
-            },
+            });
+        };
+        let mut branch = explain::branch(&self.graph, record, all);
+        let failing = self.policy.failing(number);
+        let causes = if failing.is_some() { self.causes(number) } else { Vec::new() };
+        branch.verdict = Evaluation::new(branch.verdict, failing, causes.first()).verdict;
+        if let Some(root) = causes.first().and_then(|cause| cause.chain.last()) {
+            branch.summary.clone_from(&root.summary);
+        } else if let Some(advisory) = explain::advisory(&self.graph, record) {
+            branch.summary = advisory;
         }
+        Some(branch)
     }
 
     /// How many targets are in which state.

@@ -256,7 +256,7 @@ fn reasons_are_short() {
     any(delete, failed): yes
     all(delete, ready): it does not exist
     "#);
-    insta::assert_snapshot!(met("delete", Some(&deleted)), @"being deleted for 60s");
+    insta::assert_snapshot!(met("delete", Some(&deleted)), @"being deleted for 1m");
     assert_eq!(met("ready", Some(&json!({"kind": "ConfigMap", "apiVersion": "v1"}))), "yes");
 }
 

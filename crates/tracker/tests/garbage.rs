@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use settled_rules::RuleSet;
-use settled_tracker::{For, Graph, Judge, branch, causes, excuse, troubles};
+use settled_tracker::{For, Graph, Judge, branch, causes, excuse, failures};
 
 /// Words that are read somewhere, and some that are not.
 const WORDS: &[&str] = &[
@@ -180,9 +180,9 @@ proptest! {
             }
         }
         for record in graph.iter() {
-            let found = causes(&graph, record);
+            let found = causes(&graph, record, &[]);
             prop_assert!(found.iter().all(|cause| cause.chain.first().is_some_and(|step| step.object == record.id)));
-            let of_classes = troubles(&graph, record);
+            let of_classes = failures(&graph, record);
             for (n, trouble) in of_classes.iter().enumerate() {
                 prop_assert!(of_classes[..n].iter().all(|other| other.class != trouble.class));
             }

@@ -453,6 +453,20 @@ fn tell(told: &mut String, at: Duration, event: &Event) {
             let outcome = serde_json::to_value(report.outcome).unwrap();
             writeln!(told, "finished: {}", outcome.as_str().unwrap()).unwrap();
             for target in report.targets.iter().take(20) {
+                // What the evaluation of a target adds to its own verdict.
+                if let Some(own) = &target.own {
+                    let since = target
+                        .since
+                        .map_or_else(String::new, |since| format!(" since {}", since.strftime("%H:%M:%S")));
+                    let (verdict, object) = (&target.verdict, &target.object);
+                    let class = verdict.failure.map_or("-", |failure| failure.class.as_str());
+                    writeln!(
+                        told,
+                        "  {object} is {} {} ({class}){since}; by itself {} {}",
+                        verdict.status, verdict.reason, own.status, own.reason
+                    )
+                    .unwrap();
+                }
                 for cause in &target.causes {
                     for (depth, step) in cause.chain.iter().enumerate() {
                         let link =
@@ -481,6 +495,12 @@ fn tell(told: &mut String, at: Duration, event: &Event) {
                     for log in &cause.logs {
                         writeln!(told, "    log of {} {}: {}", log.pod, log.container, log.lines.join(" | "))
                             .unwrap();
+                    }
+                    if let Some(last) = cause.chain.last().filter(|last| last.summary != last.message) {
+                        writeln!(told, "    summary: {}", last.summary).unwrap();
+                    }
+                    for remark in &cause.remarks {
+                        writeln!(told, "    remark: {remark}").unwrap();
                     }
                     for next in &cause.next {
                         writeln!(told, "    next: {next}").unwrap();

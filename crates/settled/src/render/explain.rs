@@ -202,6 +202,9 @@ impl Explain<'_> {
         for log in &cause.logs {
             self.log(out, indent, log, last);
         }
+        for remark in &cause.remarks {
+            self.paragraph(out, indent, "", remark);
+        }
         for (at, next) in cause.next.iter().enumerate() {
             let label = if at == 0 { self.palette.hint("next: ") } else { " ".repeat(6) };
             self.paragraph(out, indent, &label, next);

@@ -119,7 +119,7 @@ fn case(
 
 /// The reason and the message of what stands in the way of a target at last.
 pub(crate) fn root_cause(target: &TargetReport) -> (String, String) {
-    match target.causes.first().and_then(|cause| cause.chain.last()) {
+    match target.root_cause() {
         Some(step) => (step.reason.clone(), step.message.clone()),
         None => (target.verdict.reason.to_string(), target.verdict.message.to_string()),
     }

@@ -8,7 +8,8 @@ use kstatus::Status;
 use super::{Role, Tracker};
 use crate::id::ObjectId;
 use crate::links::{By, children, is_custom, remaining, selector};
-use crate::record::Record;
+use crate::record::{Record, missing};
+use crate::report::State;
 use crate::resources::Resource;
 use crate::stream::Spec;
 
@@ -79,6 +80,30 @@ impl Tracker {
         }
     }
 
+    /// Notes that an object does not exist which a stream was opened for, because a target refers to it.
+    pub(super) fn note_missing(&mut self, stream: usize) {
+        let Some(stream) =
+            self.streams.get(stream).filter(|s| s.role == Role::Children && s.synced && !s.ended)
+        else {
+            return;
+        };
+        let Some(name) =
+            stream.spec.fields.as_deref().and_then(|fields| fields.strip_prefix("metadata.name="))
+        else {
+            return;
+        };
+        let (resource, namespace) =
+            (&stream.spec.resource, stream.spec.namespace.as_deref().unwrap_or_default());
+        let id = self.judge.id(&resource.group, &resource.kind, namespace, name);
+        if self.graph.get(&id).is_none()
+            && self.graph.missing(&id).is_none()
+            && self.referred.contains_key(&id)
+        {
+            self.dirty.extend(self.referred.get(&id).into_iter().flatten());
+            self.graph.set_missing(missing(id));
+        }
+    }
+
     /// Watches an object that a target refers to, directly or not.
     fn look_at(&mut self, id: ObjectId, number: usize) {
         self.referred.insert(id.clone(), BTreeSet::from([number]));
@@ -92,7 +117,10 @@ impl Tracker {
     /// Watches the kinds that belong to an object.
     fn look_at_children(&mut self, parent: &ObjectId) {
         let Some(record) = self.graph.get(parent) else { return };
-        let kinds = children(record);
+        // Of a Service that is done, only the endpoints are of interest.
+        let target = self.index.get(parent).and_then(|number| self.policy.state(*number));
+        let done = target == Some(State::Done);
+        let kinds: Vec<_> = children(record).iter().filter(|child| !done || child.kind != "Pod").collect();
         let labels: Vec<Option<String>> = kinds.iter().map(|child| selector(record, child.by)).collect();
         let namespace = parent.namespace.clone();
         if is_custom(parent) {

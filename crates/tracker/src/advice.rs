@@ -1,0 +1,228 @@
+//! What to look at or do next about a root cause: commands to run, and remarks that are none.
+
+use kstatus::{Basis, FailureClass, Status};
+
+use crate::explain::{Way, consumers, waits_for_consumer};
+use crate::graph::Graph;
+use crate::id::ObjectId;
+use crate::record::Record;
+use crate::summary::summary;
+
+/// Kinds that have a template of Pods.
+const TEMPLATES: &[&str] =
+    &["Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job", "ReplicaSet", "ReplicationController"];
+
+/// What to do next: commands that can be pasted, and what they do not say.
+#[derive(Debug, Default)]
+pub(crate) struct Advice {
+    pub(crate) commands: Vec<String>,
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Advice {
+    fn run(&mut self, command: String) {
+        self.commands.push(command);
+    }
+
+    fn remark(&mut self, remark: impl Into<String>) {
+        self.remarks.push(remark.into());
+    }
+}
+
+/// ` -n shop`, where there is a namespace.
+fn in_namespace(id: &ObjectId) -> String {
+    if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) }
+}
+
+/// `kubectl describe pod web-1 -n shop`
+fn describe(id: &ObjectId) -> String {
+    let group = if id.group.contains('.') && !id.group.ends_with(".k8s.io") {
+        format!(".{}", id.group)
+    } else {
+        String::new()
+    };
+    format!("kubectl describe {}{group} {}{}", id.kind.to_lowercase(), id.name, in_namespace(id))
+}
+
+/// What to look at or do next.
+pub(crate) fn advice(graph: &Graph, way: &Way<'_>) -> Advice {
+    let mut advice = Advice::default();
+    let Some((_, last)) = way.last() else { return advice };
+    let (id, verdict) = (&last.id, &last.verdict);
+    let before = way.iter().rev().nth(1).map(|(_, record)| *record);
+    if verdict.status == Status::NotFound {
+        missing(&mut advice, last, before);
+        return advice;
+    }
+    if id.is("", "PersistentVolumeClaim") {
+        claim(graph, &mut advice, last);
+    }
+    match verdict.failure.map(|failure| failure.class) {
+        Some(class) => of_class(&mut advice, class, way, last),
+        None if verdict.reason == "Paused" && id.is("apps", "Deployment") => {
+            advice.run(format!("kubectl rollout resume deployment/{}{}", id.name, in_namespace(id)));
+        }
+        None => {}
+    }
+    if verdict.status == Status::Terminating && advice.remarks.is_empty() {
+        advice.remarks.extend(deletion(last));
+    }
+    if verdict.basis == Basis::Generation {
+        advice.remark(format!(
+            "its controller has not seen the latest change: check that the controller of {} runs",
+            id.kind
+        ));
+    }
+    if advice.commands.is_empty() {
+        let shown = if id.is("", "Event") { before } else { Some(*last) };
+        if let Some(shown) = shown {
+            advice.run(describe(&shown.id));
+        }
+    }
+    advice
+}
+
+fn of_class(advice: &mut Advice, class: FailureClass, way: &Way<'_>, last: &Record) {
+    let (id, verdict) = (&last.id, &last.verdict);
+    let namespace = in_namespace(id);
+    // Who has the template to change: the one that nobody else generated.
+    let owner = way.iter().map(|(_, record)| record).find(|record| TEMPLATES.contains(&&*record.id.kind));
+    let owner = owner.map_or_else(|| id.to_string(), |record| record.id.to_string());
+    match class {
+        FailureClass::Image => {
+            advice.remark(format!(
+                "check the image's name and tag in {owner}, that it is in the registry, and imagePullSecrets"
+            ));
+            advice.run(describe(id));
+        }
+        FailureClass::Crash => {
+            let crash = last.facts.as_ref().and_then(|facts| facts.crashed.first());
+            let container = crash.map_or_else(String::new, |crash| format!(" -c {}", crash.container));
+            let previous = if crash.is_none_or(|crash| crash.previous) { " --previous" } else { "" };
+            advice.run(format!("kubectl logs {}{namespace}{container}{previous}", id.name));
+        }
+        FailureClass::Configuration if id.is("", "Event") || verdict.reason == "FailedCreate" => {
+            advice.remark(format!("change {owner} so that it is admitted, or what refuses it"));
+        }
+        FailureClass::Configuration => {
+            // `ConfigMap "settings" not found`
+            let summary = summary(last);
+            if let Some((kind, name)) =
+                summary.strip_suffix("\" not found").and_then(|text| text.split_once(" \""))
+            {
+                advice.remark(format!("create {kind}/{name}{}", place(id)));
+            }
+            advice.run(describe(id));
+        }
+        FailureClass::Quota => advice.run(format!("kubectl describe quota{namespace}")),
+        FailureClass::Scheduling if verdict.reason == "SchedulingGated" => advice
+            .remark("whoever has set the scheduling gate has to remove it: check that its controller runs"),
+        FailureClass::Scheduling => {
+            let labels = last.facts.iter().flat_map(|facts| &facts.selector);
+            let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
+            let affinity = verdict.message.contains("didn't match Pod's node affinity/selector");
+            if affinity && !labels.is_empty() {
+                let labels = labels.join(",");
+                advice.remark(format!("no node has the labels {labels} that {owner} asks for"));
+                advice.run(format!("kubectl get nodes -l {labels}"));
+            } else {
+                advice
+                    .remark(format!("compare the nodes with requests, selectors and tolerations of {owner}"));
+                advice.run("kubectl describe nodes".to_owned());
+            }
+        }
+        FailureClass::Probe if id.is("", "Pod") => {
+            advice.remark("it runs, and its probe or readiness gate does not pass");
+            advice.run(format!("kubectl logs {}{namespace}", id.name));
+        }
+        FailureClass::Deletion => advice.remarks.extend(deletion(last)),
+        FailureClass::Job => advice.run(format!("kubectl logs job/{}{namespace}", id.name)),
+        FailureClass::Network if id.is("", "Service") => {
+            if verdict.reason == "NoAddress" {
+                advice.remark("does the cluster have a load balancer controller?");
+            }
+            advice.run(describe(id));
+        }
+        _ => {}
+    }
+}
+
+/// ` in namespace shop`
+fn place(id: &ObjectId) -> String {
+    if id.namespace.is_empty() { String::new() } else { format!(" in namespace {}", id.namespace) }
+}
+
+/// Something that is referred to and does not exist.
+fn missing(advice: &mut Advice, last: &Record, before: Option<&Record>) {
+    let referrer = before.map_or_else(String::new, |record| format!(", or change {}", record.id));
+    advice.remark(format!("create {}{}{referrer}", last.id, place(&last.id)));
+    let plural = match &*last.id.kind {
+        "StorageClass" | "IngressClass" | "GatewayClass" => format!("{}es", last.id.kind.to_lowercase()),
+        kind => format!("{}s", kind.to_lowercase()),
+    };
+    advice.run(format!("kubectl get {plural}{}", in_namespace(&last.id)));
+}
+
+/// A claim that is not bound: who is to do something about it.
+fn claim(graph: &Graph, advice: &mut Advice, claim: &Record) {
+    if !waits_for_consumer(graph, claim) {
+        return;
+    }
+    let consumers: Vec<String> = consumers(graph, claim).map(|pod| pod.id.to_string()).collect();
+    advice.remark(match consumers.as_slice() {
+        [] => "it binds when a Pod uses it (WaitForFirstConsumer), and none does: create the Pod, or whatever generates it".to_owned(),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            format!("it binds when {first}{more} is scheduled (WaitForFirstConsumer): look there")
+        }
+    });
+}
+
+/// Who is likely to have to remove a finalizer.
+const FINALIZERS: &[(&str, &str)] = &[
+    ("kubernetes.io/pvc-protection", "a Pod still uses the claim: delete that Pod"),
+    ("kubernetes.io/pv-protection", "a claim is still bound to the volume: delete that claim"),
+    ("foregroundDeletion", "what it owns is deleted first: look at its children"),
+    ("orphan", "the garbage collector of kube-controller-manager removes it: check that it runs"),
+    ("kubernetes", "all objects of the namespace are deleted first: what remains is in its conditions"),
+    (
+        "service.kubernetes.io/load-balancer-cleanup",
+        "the cloud controller manager removes the load balancer first",
+    ),
+    (
+        "batch.kubernetes.io/job-tracking",
+        "the Job controller of kube-controller-manager counts the Pod first: check that it runs",
+    ),
+    (
+        "customresourcecleanup.apiextensions.k8s.io",
+        "all objects of the kind are deleted first: look for one that is stuck",
+    ),
+    ("resources-finalizer.argocd.argoproj.io", "Argo CD deletes the application's resources first"),
+    ("finalizers.fluxcd.io", "a controller of Flux removes it: look at the Pods in flux-system"),
+    ("external-attacher/", "the CSI attacher detaches the volume first"),
+    (
+        "snapshot.storage.kubernetes.io/",
+        "the snapshot controller removes it when no snapshot needs the object",
+    ),
+];
+
+fn deletion(record: &Record) -> Vec<String> {
+    let finalizers = record.facts.iter().flat_map(|facts| &facts.finalizers);
+    let likely = |finalizer: &str| {
+        let known = FINALIZERS.iter().find(|(name, _)| {
+            if name.ends_with('/') { finalizer.starts_with(name) } else { finalizer == *name }
+        });
+        match (known, finalizer.split_once('/')) {
+            (Some((_, what)), _) => format!("finalizer {finalizer}: {what}"),
+            (None, Some((domain, _))) => {
+                format!(
+                    "finalizer {finalizer}: the controller of {domain} has to remove it; check that it runs"
+                )
+            }
+            (None, None) => format!(
+                "finalizer {finalizer}: the controller that set it has to remove it; check that it runs"
+            ),
+        }
+    };
+    finalizers.map(|finalizer| likely(finalizer)).collect()
+}

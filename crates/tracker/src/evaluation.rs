@@ -1,0 +1,161 @@
+//! The evaluation of a target at a moment: its own verdict, unless a failure of it or of a dependent has outlasted its grace.
+//!
+//! All consumers report this one: `wait`, `status`, `why`, `tree`, `--for=failed`, JUnit and JSON.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kstatus::{Failure, FailureClass, Status, Text, Verdict};
+
+use crate::policy::{Limits, Moment, grace};
+use crate::report::Explanation;
+
+/// How long a failure may be gone before it counts as over: a container that crashes again and again runs in between.
+const RECOVERED_AFTER: Duration = Duration::from_secs(30);
+
+/// A failure of a target, or of one of its dependents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedFailure {
+    /// Its class, which decides how long it is tolerated.
+    pub class: FailureClass,
+    /// The reason of the object that has it.
+    pub reason: Text,
+    /// Whether nothing but a change of the target can help.
+    pub terminal: bool,
+    /// Since when, by the object's own times.
+    pub since: Option<Timestamp>,
+}
+
+/// A failure that lasts, or did not long ago.
+#[derive(Clone, Debug)]
+pub(crate) struct FailureTimer {
+    pub(crate) class: FailureClass,
+    pub(crate) reason: Text,
+    /// Since when it is observed, from the start of the wait; how long it had lasted before that.
+    since: Duration,
+    before: Duration,
+    /// Since when it is gone.
+    gone: Option<Duration>,
+    /// How long it is tolerated. None: as long as the wait.
+    pub(crate) grace: Option<Duration>,
+}
+
+impl FailureTimer {
+    /// When it counts, from the start of the wait.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        Some(self.since.saturating_add(self.grace?.saturating_sub(self.before)))
+    }
+
+    /// How long it has lasted.
+    pub(crate) fn lasted(&self, now: Moment) -> Duration {
+        now.elapsed.saturating_sub(self.since) + self.before
+    }
+}
+
+/// The failures of one target, and since when it has each: at most one of a class.
+#[derive(Debug, Default)]
+pub(crate) struct FailureTimers {
+    timers: Vec<FailureTimer>,
+    /// Whether it was ever observed without a failure: then the objects' own times may be those of something else.
+    was_well: bool,
+}
+
+impl FailureTimers {
+    /// Takes in the failures of this moment. `whole`: all dependents are known, so that no failure means that all is well.
+    pub(crate) fn observe(
+        &mut self,
+        failures: &[ObservedFailure],
+        whole: bool,
+        limits: &Limits,
+        now: Moment,
+    ) {
+        self.forget(failures, now);
+        for failure in failures {
+            let grace = match failure.terminal {
+                true => Some(Duration::ZERO),
+                false => limits.grace.get(&failure.class).copied().or_else(|| grace(failure.class)),
+            };
+            if let Some(known) = self.timers.iter_mut().find(|timer| timer.class == failure.class) {
+                known.reason.clone_from(&failure.reason);
+                known.grace = grace;
+                continue;
+            }
+            // A failure from before the wait has lasted as long as the object says.
+            let lasted = match failure.since {
+                Some(since) if !self.was_well => now.wall.duration_since(since),
+                _ => SignedDuration::ZERO,
+            };
+            self.timers.push(FailureTimer {
+                class: failure.class,
+                reason: failure.reason.clone(),
+                since: now.elapsed,
+                before: Duration::try_from(lasted).unwrap_or_default(),
+                gone: None,
+                grace,
+            });
+        }
+        self.was_well |= failures.is_empty() && whole;
+    }
+
+    /// The target is as it should be.
+    pub(crate) fn recover(&mut self, now: Moment) {
+        self.was_well = true;
+        self.forget(&[], now);
+    }
+
+    /// Marks what is gone, and drops what has been gone for long enough.
+    fn forget(&mut self, present: &[ObservedFailure], now: Moment) {
+        self.timers.retain_mut(|timer| {
+            let over = timer.gone.is_some_and(|gone| now.elapsed.saturating_sub(gone) >= RECOVERED_AFTER);
+            match present.iter().any(|failure| failure.class == timer.class) {
+                true => timer.gone = None,
+                false => timer.gone = timer.gone.or(Some(now.elapsed)),
+            }
+            !over
+        });
+    }
+
+    /// The timer of a class.
+    pub(crate) fn get(&self, class: FailureClass) -> Option<&FailureTimer> {
+        self.timers.iter().find(|timer| timer.class == class)
+    }
+
+    /// The present failures that have a grace, the one that counts first before the others.
+    pub(crate) fn by_deadline(&self) -> Vec<&FailureTimer> {
+        let present = self.timers.iter().filter(|timer| timer.gone.is_none() && timer.grace.is_some());
+        let mut timers: Vec<&FailureTimer> = present.collect();
+        timers.sort_by_key(|timer| timer.deadline());
+        timers
+    }
+}
+
+/// A target's verdict at a moment, and its own where that is another.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Evaluation {
+    pub(crate) verdict: Arc<Verdict>,
+    pub(crate) own: Option<Arc<Verdict>>,
+}
+
+impl Evaluation {
+    /// Evaluates an object: with a class of failure that has outlasted its grace it is Failed, with the reason of the root cause.
+    pub(crate) fn new(own: Arc<Verdict>, failing: Option<FailureClass>, cause: Option<&Explanation>) -> Self {
+        let Some(class) = failing else { return Self { verdict: own, own: None } };
+        let root = cause.and_then(|cause| cause.chain.last()).filter(|step| step.status != Status::Current);
+        let (reason, message) = match root {
+            Some(step) => (Text::from(step.reason.clone()), Text::from(step.message.clone())),
+            None => (own.reason.clone(), own.message.clone()),
+        };
+        if own.status == Status::Failed && own.reason == reason && own.message == message {
+            return Self { verdict: own, own: None };
+        }
+        let mut verdict = Verdict::new(Status::Failed, own.basis, reason, message);
+        let terminal = own.status == Status::Failed && own.failure.is_some_and(|failure| failure.terminal);
+        verdict.failure = Some(Failure { class, terminal });
+        verdict.generation = own.generation;
+        verdict.observed_generation = own.observed_generation;
+        verdict.blocking = own.blocking;
+        verdict.problems.clone_from(&own.problems);
+        Self { verdict: Arc::new(verdict), own: Some(own) }
+    }
+}
