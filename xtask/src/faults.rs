@@ -6,6 +6,7 @@
 mod clock;
 mod disk;
 mod garbage;
+mod hostile;
 mod kill;
 mod open;
 mod slow;
@@ -73,7 +74,7 @@ impl Report {
 type Fault = fn(&Setting) -> Outcome<Report>;
 
 /// All of them. Half-open connections come first: most of that is waiting, and goes on beside the others.
-const FAULTS: [(&str, Fault); 7] = [
+const FAULTS: [(&str, Fault); 8] = [
     ("connections", open::run),
     ("kill", kill::run),
     ("watchers", watchers::run),
@@ -81,6 +82,7 @@ const FAULTS: [(&str, Fault); 7] = [
     ("clock", clock::run),
     ("slow", slow::run),
     ("garbage", garbage::run),
+    ("hostile", hostile::run),
 ];
 
 /// Runs `faults [FAULT…] [--quick] [--seed N] [--cycles N]`; false when something is wrong, or skipped though `CI` is `true`.

@@ -94,6 +94,7 @@ tasks
     clock                       jumps by hours and by centuries
     slow                        watchers that don't read
     garbage                     bytes that are no TLS, no HTTP/1.1, no HTTP/2
+    hostile                     requests as expensive as can be, and bodies that never end
     --quick                     as much as fits into CI
   bench rules                 what a compiled rule costs, and the pack's load, and the same rule in Lua
     --smoke                     few, short rounds; nothing fails

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response};
-use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 
 use crate::auth::User;
@@ -14,14 +13,16 @@ use crate::compress;
 use crate::core::{Call, Core};
 use crate::error::ApiError;
 use crate::features::Feature;
-use crate::limits::{Gate, Limits};
+use crate::limits::{self, Gate, Limits};
+use crate::metrics::Running;
 use crate::negotiate::{self, Endpoint};
 use crate::request::{Query, RequestInfo};
+use crate::request_body::{self, Received};
 use crate::resource::{self, Answer, ResourceRequest};
 use crate::surface::{Surface, nonresource};
+use crate::weight;
+use crate::workers::{CancelOnDrop, Workers, metered};
 
-/// The largest body of a request, in bytes.
-const MAX_BODY: usize = 3 << 20;
 /// The most that all warnings of an answer may have, and each one if that is exceeded.
 const MAX_WARNINGS: usize = 4096;
 const MAX_WARNING: usize = 256;
@@ -33,11 +34,13 @@ pub(crate) struct Api {
     pub(crate) gate: Gate,
     /// What there is besides resources.
     pub(crate) surface: Surface,
+    /// Where requests are answered that need much processor time.
+    workers: Workers,
 }
 
 impl Api {
-    pub(crate) fn new(core: Arc<Core>, limits: &Limits) -> Self {
-        Self { core, gate: Gate::new(limits), surface: Surface::default() }
+    pub(crate) fn new(core: Arc<Core>, limits: &Limits, workers: Workers) -> Self {
+        Self { core, gate: Gate::new(limits), surface: Surface::default(), workers }
     }
 
     /// Answers a request.
@@ -60,14 +63,11 @@ impl Api {
         call.now = self.core.now();
         let apply = is_apply(&head.headers);
         let mut running = self.surface.metrics.begin(&self.core, &info, &query, apply);
-        let admitted = self.core.identity.admit(certificate, &head.headers, &info).and_then(|user| {
-            running.holds(self.gate.enter(&info, &user)?);
-            Ok(user)
-        });
-        let result = match admitted {
+        // As upstream, before any of the body is read.
+        let result = match self.core.identity.admit(certificate, &head.headers, &info) {
             Ok(user) => {
                 call.user = user;
-                self.answer(&mut call, &info, &query, &head.headers, body).await
+                self.answer(&mut call, &info, &query, &head.headers, body, &mut running).await
             }
             Err(error) => Err(error),
         };
@@ -107,54 +107,86 @@ impl Api {
         query: &Query,
         headers: &HeaderMap,
         body: B,
+        running: &mut Running,
     ) -> Result<Answer, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let time = self.gate.time(info, query)?;
+        let work = async {
+            // Whoever sends slowly holds no seat.
+            let Received { bytes: body, place } = request_body::read(&self.gate, &call.user, body).await?;
+            let _place = place;
+            let seat = self.gate.enter(info, &call.user).await?;
+            let request = ResourceRequest { info, query, headers, body };
+            if !info.is_resource {
+                return nonresource(self, &request).await;
+            }
+            let result = self.resource(call, request).await;
+            if !info.is_mutating() {
+                // Long answers are read from the store while they are sent.
+                running.holds(seat);
+            }
+            result
+        };
+        tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(limits::timed_out()))
+    }
+
+    /// Answers a request for a resource: here, or by the workers if that will take long.
+    async fn resource(
+        self: &Arc<Self>,
+        call: &mut Call<'_>,
+        request: ResourceRequest<'_>,
+    ) -> Result<Answer, ApiError> {
         let mut stopping = self.core.host.stopping.subscribe();
         let stop = async move {
             // An error means that the server is gone altogether.
             let _gone = stopping.wait_for(|stopping| *stopping).await;
         };
-        let work = async {
-            let body = read_body(body).await?;
-            if info.is_resource {
-                let request = ResourceRequest { info, query, headers, body };
-                return self.core.resource(call, &request, stop).await;
-            }
-            nonresource(self, &ResourceRequest { info, query, headers, body }).await
-        };
-        match tokio::time::timeout(self.gate.time(info, query)?, work).await {
-            Ok(result) => result,
-            Err(_) => {
-                let message = "request did not complete within requested timeout - context deadline exceeded";
-                Err(ApiError::new(504, "Timeout", format!("Timeout: {message}")))
-            }
+        let budget = self.gate.budget();
+        let _cancel = CancelOnDrop(budget.clone());
+        let ResourceRequest { info, query, headers, ref body } = request;
+        if !self.workers.is_some() || !weight::is_heavy(&self.core, info, query, headers, body) {
+            return metered(&budget, answer_resource(&self.core, call, &request, stop)).await;
         }
+        let (core, info, query, headers) = (self.core.clone(), info.clone(), query.clone(), headers.clone());
+        let (user, agent, now) = (call.user.clone(), call.user_agent.to_owned(), call.now);
+        let name = user.name.clone();
+        let packs = compress::is_accepted(&headers) && core.host.gates.has(Feature::ApiResponseCompression);
+        let work = async move {
+            let mut call = Call::of(user, &agent);
+            call.now = now;
+            let request =
+                ResourceRequest { info: &info, query: &query, headers: &headers, body: request.body };
+            let mut result = answer_resource(&core, &mut call, &request, stop).await;
+            if let (true, Ok(response)) = (packs, &mut result) {
+                compress::compress(response);
+            }
+            (result, call.warnings)
+        };
+        let (result, warnings) = self.workers.run(&name, &budget, work).await.map_err(ApiError::internal)?;
+        call.warnings.extend(warnings);
+        result
     }
+}
+
+async fn answer_resource(
+    core: &Arc<Core>,
+    call: &mut Call<'_>,
+    request: &ResourceRequest<'_>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<Answer, ApiError> {
+    let result = core.resource(call, request, stop).await;
+    // A write has been looked at before it was stored.
+    let is_written = request.info.is_mutating() && result.is_ok();
+    if is_written { result } else { limits::check_budget().and(result) }
 }
 
 fn is_apply(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/apply-patch"))
-}
-
-async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let limited = std::pin::pin!(Limited::new(body, MAX_BODY));
-    match limited.collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            let message = format!("Request entity too large: limit is {MAX_BODY}");
-            Err(ApiError::new(413, "RequestEntityTooLarge", message))
-        }
-        Err(error) => Err(ApiError::bad_request(format!("the body could not be read: {error}"))),
-    }
 }
 
 /// The answer to a request that failed.

@@ -84,6 +84,12 @@ impl Custom {
         self.parsed.get_or_init(|| Schema::parse(&self.open_api.value()).ok()).as_ref()
     }
 
+    /// How much of the definition the first request has to read, and compile.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        let is_read = self.parsed.get().is_some() && self.rules.get().is_some() && self.types.get().is_some();
+        if is_read { 0 } else { self.versions.iter().map(|(_, schema)| schema.text().len()).sum() }
+    }
+
     /// An object as it is stored: where versions differ, without what the stored one does not have, and it remembers which that is.
     pub(crate) fn to_stored<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
         if !self.several {

@@ -1,5 +1,6 @@
 //! Errors as the API of Kubernetes reports them: `kind: Status`.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
@@ -146,12 +147,11 @@ impl ApiError {
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         // Upstream checks some things twice; its message says them once.
-        let mut texts: Vec<String> = Vec::new();
-        for text in causes.iter().map(ToString::to_string) {
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let mut seen = HashSet::new();
+        let mut texts: Vec<String> = causes.iter().map(ToString::to_string).collect();
+        let mut first =
+            texts.iter().map(|text| seen.insert(text.as_str())).collect::<Vec<bool>>().into_iter();
+        texts.retain(|_| first.next().unwrap_or(true));
         let kind = GroupResource { group, resource: kind };
         let message = match texts.as_slice() {
             [] => format!("{kind} {name:?} is invalid"),

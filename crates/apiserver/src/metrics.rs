@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use settled_store::{At, Scope};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::core::Core;
+use crate::fair::Seat;
 use crate::limits::Gate;
 use crate::request::{Query, RequestInfo};
 use crate::version;
@@ -61,7 +61,7 @@ pub(crate) struct Running {
     series: Arc<Series>,
     started: Instant,
     code: u16,
-    _permit: Option<OwnedSemaphorePermit>,
+    _seat: Option<Seat>,
 }
 
 impl Running {
@@ -71,8 +71,8 @@ impl Running {
     }
 
     /// What it holds until then.
-    pub(crate) fn holds(&mut self, permit: Option<OwnedSemaphorePermit>) {
-        self._permit = permit;
+    pub(crate) fn holds(&mut self, seat: Option<Seat>) {
+        self._seat = seat;
     }
 
     /// Some of a watch is sent: a line an event.
@@ -184,7 +184,7 @@ impl Metrics {
         };
         drop(all);
         series.running.fetch_add(1, Ordering::Relaxed);
-        Running { series, started: Instant::now(), code: 499, _permit: None }
+        Running { series, started: Instant::now(), code: 499, _seat: None }
     }
 
     /// `/metrics`.

@@ -12,6 +12,7 @@ use crate::decode;
 use crate::definition::{Definition, Part};
 use crate::error::ApiError;
 use crate::incoming;
+use crate::limits::check_budget;
 use crate::negotiate;
 use crate::options::{FieldValidation, WriteOptions};
 
@@ -111,6 +112,9 @@ impl Patched {
 }
 
 fn failed(error: PatchError) -> ApiError {
+    if let Err(exceeded) = check_budget() {
+        return exceeded;
+    }
     match error {
         PatchError::BadRequest(message) => ApiError::bad_request(message),
         PatchError::Invalid(_) => {

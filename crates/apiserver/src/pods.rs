@@ -1,6 +1,8 @@
 //! What is done to pods besides writing them: binding them to nodes, evicting them, changing what runs in them
 //! (`pkg/registry/core/pod` upstream).
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_store::{Write, WriteError};
@@ -432,9 +434,9 @@ pub(crate) fn only_part(part: Part, new: &mut Value, old: &Value) {
         for list in ["containers", "initContainers"] {
             let wanted = new.pointer(&format!("/spec/{list}")).and_then(Value::as_array);
             let containers = result.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
+            let wanted = by_name(wanted.map_or(&[], Vec::as_slice));
             for container in containers.into_iter().flatten() {
-                let name = text(container, "name").to_owned();
-                let wanted = wanted.into_iter().flatten().find(|wanted| text(wanted, "name") == name);
+                let wanted = wanted.get(text(container, "name")).copied();
                 for field in ["resources", "resizePolicy"] {
                     if let (Some(value), Some(container)) =
                         (wanted.and_then(|wanted| wanted.get(field)), container.as_object_mut())
@@ -449,6 +451,11 @@ pub(crate) fn only_part(part: Part, new: &mut Value, old: &Value) {
         metadata_mut(&mut result).insert("managedFields".to_owned(), managers);
     }
     *new = result;
+}
+
+/// Containers by their names; the first of a name counts.
+fn by_name(containers: &[Value]) -> HashMap<&str, &Value> {
+    containers.iter().rev().map(|container| (text(container, "name"), container)).collect()
 }
 
 /// What is wrong with a write to a part of a pod.
@@ -467,9 +474,10 @@ pub(crate) fn validate_part(part: Part, new: &Value, old: &Value) -> Vec<Cause> 
     };
     let (before, after) = (list(old), list(new));
     let mut causes = Vec::new();
+    let after = by_name(&after);
     for container in &before {
         let name = text(container, "name");
-        let verb = match after.iter().find(|after| text(after, "name") == name) {
+        let verb = match after.get(name).copied() {
             None => "removed",
             Some(after) if after != container => "changed",
             Some(_) => continue,

@@ -36,6 +36,7 @@ use crate::identity::RBAC_GROUP;
 use crate::limits::Limits;
 use crate::notice::Listener;
 use crate::object;
+use crate::workers::Workers;
 
 /// Whom tokens are for, as clusters usually have it.
 const AUDIENCE: &str = "https://kubernetes.default.svc";
@@ -214,10 +215,11 @@ impl Server {
         if tokens.audiences().is_empty() {
             tokens = tokens.for_audiences(vec![AUDIENCE.to_owned()]);
         }
+        let workers = if config.clock.is_some() { Workers::none() } else { Workers::new() };
         let core =
             Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?, tokens, host, config.clock));
         core.change_catalog(|served| *served = catalog);
-        let api = Arc::new(Api::new(core.clone(), &config.limits));
+        let api = Arc::new(Api::new(core.clone(), &config.limits, workers));
         let health = &api.surface.health;
         health.begin("crd-informer-synced");
         health.begin("start-system-namespaces-controller");

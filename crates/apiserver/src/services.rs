@@ -458,11 +458,13 @@ fn keep(service: &mut Value, old: &Value) {
     }
     if has_node_ports(old) && has_node_ports(service) {
         let before = list(old, "ports");
+        let before: BTreeMap<&str, u64> =
+            before.iter().rev().map(|port| (text(port, "name"), node_port(port))).collect();
         let taken: BTreeSet<u64> = list(service, "ports").iter().map(node_port).collect();
         let ports = member_mut(service, "spec").get_mut("ports").and_then(Value::as_array_mut);
         for port in ports.into_iter().flatten().filter(|port| node_port(port) == 0) {
-            let same = before.iter().find(|other| text(other, "name") == text(port, "name"));
-            let known = same.map(node_port).filter(|known| *known != 0 && !taken.contains(known));
+            let same = before.get(text(port, "name")).copied();
+            let known = same.filter(|known| *known != 0 && !taken.contains(known));
             if let (Some(known), Some(port)) = (known, port.as_object_mut()) {
                 port.insert("nodePort".to_owned(), known.into());
             }

@@ -11,6 +11,7 @@ use crate::definition::{Definition, Part};
 use crate::error::{ApiError, Cause};
 use crate::incoming::{check_type, yaml_warnings};
 use crate::info;
+use crate::limits::check_budget;
 use crate::metadata;
 use crate::model::StatusKeeps;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
@@ -156,6 +157,7 @@ impl Core {
             definition.model.fill_zeros(&mut object);
             let mut warnings = Vec::new();
             let causes = definition.model.validate_create(definition, &object, &mut warnings);
+            check_budget()?;
             warnings.into_iter().for_each(|warning| call.warn(warning));
             refuse(definition, &object, causes)?;
             strategy::canonicalize(definition, &mut object);
@@ -168,6 +170,8 @@ impl Core {
             if !options.dry_run {
                 metadata_mut(&mut object).remove("resourceVersion");
             }
+            // Half of an object must never be stored.
+            check_budget()?;
             let charge = self.admit(call, target, Part::Main, &object, None, options.dry_run).await?;
             let name = meta(&object, "name").to_owned();
             let target = Target { name: &name, ..*target };
@@ -284,12 +288,15 @@ impl Core {
             keep_system_fields(&mut new, &old);
             let mut warnings = Vec::new();
             let causes = definition.model.validate_update(definition, part, &new, &old, &mut warnings);
+            check_budget()?;
             warnings.into_iter().for_each(|warning| call.warn(warning));
             refuse(definition, &new, causes)?;
             refuse(definition, &new, pods::validate_part(part, &new, &old))?;
             strategy::canonicalize(definition, &mut new);
             metadata::normalize(&mut new);
             keep_times_of_managers(&mut new, &old);
+            // Half of an object must never be stored.
+            check_budget()?;
             let charge = self.admit(call, target, part, &new, Some(&old), options.dry_run).await?;
 
             let finished = is_terminating(&old)
@@ -491,6 +498,9 @@ impl Core {
 
 pub(crate) fn apply_failed(error: settled_managed_fields::ApplyError) -> ApiError {
     use settled_managed_fields::ApplyError;
+    if let Err(exceeded) = check_budget() {
+        return exceeded;
+    }
     match error {
         ApplyError::BadRequest(message) => ApiError::bad_request(message),
         ApplyError::Conflict { message, causes } => {

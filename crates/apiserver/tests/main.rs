@@ -5,6 +5,7 @@ mod answers;
 mod controller;
 mod controllers;
 mod embedding;
+mod hostile;
 mod openapi;
 mod protobuf;
 mod selectors;

@@ -1,5 +1,7 @@
 //! What is no resource: discovery, OpenAPI, health, the version, metrics, limits.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -364,6 +366,7 @@ async fn documents_are_found_by_their_hash() {
 async fn requests_are_limited_and_counted() {
     let mut config = Config::default();
     config.limits.reading = Some(1);
+    config.limits.queue_time = Duration::from_millis(1);
     let mut client = Client::new(config).await;
     let path = "/api/v1/namespaces";
     // Administrators are not limited: somebody else must ask.

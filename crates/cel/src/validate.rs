@@ -182,6 +182,11 @@ impl Run {
         if value.is_null() {
             return;
         }
+        if !settled_budget::spend(1) {
+            // Nobody reads the errors then.
+            self.budget = -1;
+            return;
+        }
         let old = old.filter(|old| !old.is_null());
         self.rules(node, path, value, old, ratchet);
         for inner in &node.all_of {

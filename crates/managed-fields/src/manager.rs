@@ -432,13 +432,15 @@ impl<T: ObjectTypes> FieldManager<T> {
         updaters.sort();
         let mut left = updaters.len();
         let mut first_of: BTreeMap<String, String> = BTreeMap::new();
+        // What goes into each bucket, merged at the end: one by one, it would be copied again and again.
+        let mut merged: BTreeMap<String, Vec<FieldSet>> = BTreeMap::new();
         for (_, identifier) in updaters {
             if left <= self.max_update_managers {
                 break;
             }
-            let Some(owned) = managers.get(&identifier).cloned() else { continue };
+            let Some(owned) = managers.get(&identifier) else { continue };
             let Some(first) = first_of.get(&owned.api_version) else {
-                first_of.insert(owned.api_version, identifier);
+                first_of.insert(owned.api_version.clone(), identifier);
                 continue;
             };
             let bucket = Entry {
@@ -455,16 +457,27 @@ impl<T: ObjectTypes> FieldManager<T> {
             {
                 managers.insert(bucket.clone(), owned);
             }
-            let before = managers.get(&bucket).map(|bucket| bucket.set.clone()).unwrap_or_default();
-            let merged = VersionedSet { set: owned.set.union(&before), ..owned };
-            managers.insert(bucket.clone(), merged);
-            if bucket != identifier {
-                managers.remove(&identifier);
+            if bucket != identifier
+                && let Some(owned) = managers.remove(&identifier)
+            {
+                managers.entry(bucket.clone()).or_insert_with(|| VersionedSet {
+                    set: FieldSet::new(),
+                    api_version: owned.api_version,
+                    applied: false,
+                });
+                merged.entry(bucket.clone()).or_default().push(owned.set);
             }
             left -= 1;
             // That of the younger one.
             let time = times.get(&identifier).copied().flatten();
             times.insert(bucket, time);
+        }
+        for (bucket, mut sets) in merged {
+            let Some(bucket) = managers.get_mut(&bucket) else { continue };
+            // Of equal elements, that of the youngest stays.
+            sets.reverse();
+            sets.push(std::mem::take(&mut bucket.set));
+            bucket.set = FieldSet::union_of(sets);
         }
     }
 

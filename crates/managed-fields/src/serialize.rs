@@ -229,7 +229,8 @@ fn read(value: &Value, depth: usize) -> Result<(Option<FieldSet>, bool), FieldsE
         Value::Null => return Ok((None, true)),
         other => return Err(FieldsError::NotAnObject(kind(other))),
     };
-    let mut set: Option<FieldSet> = None;
+    // In the order of their texts, which is not that of the elements.
+    let (mut members, mut children) = (Vec::new(), Vec::new());
     let mut is_member = false;
     for (key, below) in fields {
         if key == "." {
@@ -239,12 +240,14 @@ fn read(value: &Value, depth: usize) -> Result<(Option<FieldSet>, bool), FieldsE
         let Some(element) = PathElement::from_fields_v1(key)? else { continue };
         let (below, below_is_member) = read(below, depth + 1)?;
         if below_is_member {
-            set.get_or_insert_default().insert_member(element.clone());
+            members.push(element.clone());
         }
         if let Some(below) = below {
-            *set.get_or_insert_default().descend(&element) = below;
+            children.push((element, below));
         }
     }
+    let is_empty = members.is_empty() && children.is_empty();
+    let set = (!is_empty).then(|| FieldSet::of_level(members, children));
     let is_member = is_member || set.is_none();
     Ok((set, is_member))
 }

@@ -55,6 +55,50 @@ fn zip<'a, A, B>(
     })
 }
 
+/// What is left of a sorted list after the items before a place. Near items are found in few steps, far ones in not many more.
+fn skip<T>(list: &[T], is_before: impl Fn(&T) -> bool) -> &[T] {
+    let (mut from, mut step) = (0, 1);
+    while list.get(from + step - 1).is_some_and(&is_before) {
+        from += step;
+        step *= 2;
+    }
+    let end = list.len().min(from + step);
+    let place = from + list[from..end].partition_point(is_before);
+    &list[place..]
+}
+
+/// The items of a sorted list, each with the equal one of another. It takes as long as the shorter of the two and the longer one's
+/// logarithm: many managers with a field each meet thousands of changes.
+fn matched<'a, A, B>(
+    left: &'a [A],
+    mut right: &'a [B],
+    compare: impl Fn(&A, &B) -> Ordering,
+) -> impl Iterator<Item = (&'a A, Option<&'a B>)> {
+    left.iter().map(move |item| {
+        right = skip(right, |other| compare(item, other).is_gt());
+        match right.split_first() {
+            Some((first, rest)) if compare(item, first).is_eq() => {
+                right = rest;
+                (item, Some(first))
+            }
+            _ => (item, None),
+        }
+    })
+}
+
+/// The items that are in both of two sorted lists.
+fn common<'a, A, B>(
+    left: &'a [A],
+    right: &'a [B],
+    compare: impl Fn(&A, &B) -> Ordering + Copy + 'a,
+) -> Box<dyn Iterator<Item = (&'a A, &'a B)> + 'a> {
+    if left.len() <= right.len() {
+        return Box::new(matched(left, right, compare).filter_map(|(item, other)| Some((item, other?))));
+    }
+    let turned = move |item: &B, other: &A| compare(other, item).reverse();
+    Box::new(matched(right, left, turned).filter_map(|(item, other)| Some((other?, item))))
+}
+
 type Child = (PathElement, FieldSet);
 
 fn by_element(left: &Child, right: &Child) -> Ordering {
@@ -81,6 +125,20 @@ impl FieldSet {
         }
         set.insert_member(last.clone());
         true
+    }
+
+    /// A set of what stands at one level, in any order. Of sets below the same element the last one stays.
+    pub(crate) fn of_level(mut members: Vec<PathElement>, mut children: Vec<(PathElement, Self)>) -> Self {
+        if !members.is_sorted_by(|left, right| left < right) {
+            members.sort();
+            members.dedup();
+        }
+        if !children.is_sorted_by(|(left, _), (right, _)| left < right) {
+            children.reverse();
+            children.sort_by(by_element);
+            children.dedup_by(|(later, _), (first, _)| later == first);
+        }
+        Self { members, children }
     }
 
     pub(crate) fn insert_member(&mut self, element: PathElement) {
@@ -180,20 +238,25 @@ impl FieldSet {
         Self { members, children }
     }
 
+    /// The paths in any of these sets.
+    pub(crate) fn union_of(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            let pairs = sets.chunks(2).map(|pair| match pair {
+                [left, right] => left.union(right),
+                rest => rest.first().cloned().unwrap_or_default(),
+            });
+            sets = pairs.collect();
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// The paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        let members = zip(&self.members, &other.members, Ord::cmp)
-            .filter_map(|side| match side {
-                Side::Both(element, _) => Some(element.clone()),
-                _ => None,
-            })
-            .collect();
-        let children = zip(&self.children, &other.children, by_element)
-            .filter_map(|side| match side {
-                Side::Both((element, own), (_, other)) => kept(element, own.intersection(other)),
-                _ => None,
-            })
+        let members =
+            common(&self.members, &other.members, Ord::cmp).map(|(element, _)| element.clone()).collect();
+        let children = common(&self.children, &other.children, by_element)
+            .filter_map(|((element, own), (_, other))| kept(element, own.intersection(other)))
             .collect();
         Self { members, children }
     }
@@ -201,11 +264,10 @@ impl FieldSet {
     /// The paths of this set that are not in the other.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        let children = zip(&self.children, &other.children, by_element)
-            .filter_map(|side| match side {
-                Side::Left(child) => Some(child.clone()),
-                Side::Both((element, own), (_, other)) => kept(element, own.difference(other)),
-                Side::Right(_) => None,
+        let children = matched(&self.children, &other.children, by_element)
+            .filter_map(|(child, other)| match other {
+                None => Some(child.clone()),
+                Some((_, other)) => kept(&child.0, child.1.difference(other)),
             })
             .collect();
         Self { members: self.members_without(other), children }
@@ -221,26 +283,20 @@ impl FieldSet {
     /// ```
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
-        let children = zip(&self.children, &other.children, by_element)
-            .filter_map(|side| match side {
-                Side::Left((element, own)) if !other.has_member(element) => {
-                    Some((element.clone(), own.clone()))
-                }
-                Side::Both((element, own), (_, below)) if !other.has_member(element) => {
-                    kept(element, own.recursive_difference(below))
-                }
-                _ => None,
+        let children = matched(&self.children, &other.children, by_element)
+            .filter(|((element, _), _)| !other.has_member(element))
+            .filter_map(|(child, other)| match other {
+                None => Some(child.clone()),
+                Some((_, below)) => kept(&child.0, child.1.recursive_difference(below)),
             })
             .collect();
         Self { members: self.members_without(other), children }
     }
 
     fn members_without(&self, other: &Self) -> Vec<PathElement> {
-        zip(&self.members, &other.members, Ord::cmp)
-            .filter_map(|side| match side {
-                Side::Left(element) => Some(element.clone()),
-                _ => None,
-            })
+        matched(&self.members, &other.members, Ord::cmp)
+            .filter(|(_, other)| other.is_none())
+            .map(|(element, _)| element.clone())
             .collect()
     }
 
@@ -248,11 +304,9 @@ impl FieldSet {
     #[must_use]
     pub fn leaves(&self) -> Self {
         Self {
-            members: zip(&self.members, &self.children, |member, (child, _)| member.cmp(child))
-                .filter_map(|side| match side {
-                    Side::Left(member) => Some(member.clone()),
-                    _ => None,
-                })
+            members: matched(&self.members, &self.children, |member, (child, _)| member.cmp(child))
+                .filter(|(_, child)| child.is_none())
+                .map(|(member, _)| member.clone())
                 .collect(),
             children: self
                 .children
@@ -266,16 +320,14 @@ impl FieldSet {
     #[must_use]
     pub fn with_named_fields(&self, schema: &Schema, type_ref: &TypeRef) -> Self {
         let atom = schema.resolve(type_ref).unwrap_or_default();
-        let mut members = self.members.clone();
+        let mut named = Self::new();
         let mut children = Vec::with_capacity(self.children.len());
         for (element, below) in &self.children {
             let mut inner = &TypeRef::None;
             match (element, &atom.map, &atom.list) {
                 (PathElement::Field(name), Some(map), _) => {
-                    if map.field(name).is_some()
-                        && let Err(place) = members.binary_search(element)
-                    {
-                        members.insert(place, element.clone());
+                    if map.field(name).is_some() {
+                        named.insert_member(element.clone());
                     }
                     inner = map.type_of(name);
                 }
@@ -284,7 +336,8 @@ impl FieldSet {
             }
             children.push((element.clone(), below.with_named_fields(schema, inner)));
         }
-        Self { members, children }
+        let own = Self { members: self.members.clone(), children };
+        if named.members.is_empty() { own } else { own.union(&named) }
     }
 
     /// The paths that a pattern matches. What lies below the last element of a pattern is kept, too.

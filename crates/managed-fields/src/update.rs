@@ -137,6 +137,23 @@ pub enum UpdateError {
         /// Why it failed.
         error: ConvertError,
     },
+    /// The [budget](settled_budget) of the work is used up.
+    #[error("the work was stopped before its end")]
+    Stopped,
+}
+
+/// What a write takes from other managers, as one version has it.
+struct Taken {
+    /// The fields that get another value.
+    written: FieldSet,
+    /// The fields that go.
+    removed: FieldSet,
+}
+
+impl Taken {
+    fn of(changes: Comparison) -> Self {
+        Self { written: changes.modified.union(&changes.added), removed: changes.removed }
+    }
 }
 
 fn invalid(doing: &str) -> impl Fn(ValidationErrors) -> UpdateError {
@@ -288,7 +305,7 @@ impl<C: Converter> Updater<C> {
     ) -> Result<(Managers, Comparison), UpdateError> {
         let changes = live.compare(new).map_err(invalid("failed to compare objects"))?;
         let changes = self.filtered(changes, api_version);
-        let mut by_version = BTreeMap::from([(api_version.to_owned(), changes.clone())]);
+        let mut by_version = BTreeMap::from([(api_version.to_owned(), Some(Taken::of(changes.clone())))]);
         let mut conflicts = Vec::new();
         let mut left = Managers::new();
         for (name, mut owned) in managers {
@@ -298,17 +315,27 @@ impl<C: Converter> Updater<C> {
                 }
                 continue;
             }
+            if !settled_budget::spend(1) {
+                return Err(UpdateError::Stopped);
+            }
             if !by_version.contains_key(&owned.api_version) {
                 let version = &owned.api_version;
                 let before = convert(&self.converter, live, version, "failed to convert old object")?;
-                let Some(before) = before else { continue };
-                let after = convert(&self.converter, new, version, "failed to convert new object")?;
-                let Some(after) = after else { continue };
-                let changes = before.compare(&after).map_err(invalid("failed to compare objects"))?;
-                by_version.insert(version.clone(), self.filtered(changes, version));
+                let after = match before {
+                    Some(_) => convert(&self.converter, new, version, "failed to convert new object")?,
+                    None => None,
+                };
+                let taken = match (before, after) {
+                    (Some(before), Some(after)) => {
+                        let changes = before.compare(&after).map_err(invalid("failed to compare objects"))?;
+                        Some(Taken::of(self.filtered(changes, version)))
+                    }
+                    _ => None,
+                };
+                by_version.insert(version.clone(), taken);
             }
-            let Some(changes) = by_version.get(&owned.api_version) else { continue };
-            let lost = owned.set.intersection(&changes.modified.union(&changes.added));
+            let Some(Some(taken)) = by_version.get(&owned.api_version) else { continue };
+            let lost = owned.set.intersection(&taken.written);
             if !lost.is_empty() {
                 if !force {
                     let paths = lost.iter();
@@ -316,7 +343,7 @@ impl<C: Converter> Updater<C> {
                 }
                 owned.set = owned.set.difference(&lost);
             }
-            owned.set = owned.set.difference(&changes.removed);
+            owned.set = owned.set.difference(&taken.removed);
             if !owned.set.is_empty() {
                 left.insert(name, owned);
             }
@@ -359,13 +386,13 @@ impl<C: Converter> Updater<C> {
         pruned_version: &str,
         managers: &Managers,
     ) -> Result<TypedValue, UpdateError> {
-        let mut by_version: BTreeMap<&str, FieldSet> = BTreeMap::new();
+        let mut by_version: BTreeMap<&str, Vec<FieldSet>> = BTreeMap::new();
         for owned in managers.values() {
-            let all = by_version.entry(&owned.api_version).or_default();
-            *all = all.union(&owned.set);
+            by_version.entry(&owned.api_version).or_default().push(owned.set.clone());
         }
         // The version that was pruned comes first, because other versions may need what was pruned to be converted.
-        let mut versions: Vec<_> = by_version.into_iter().collect();
+        let mut versions: Vec<_> =
+            by_version.into_iter().map(|(version, sets)| (version, FieldSet::union_of(sets))).collect();
         versions.sort_by_key(|(version, _)| *version != pruned_version);
         let mut merged = Cow::Borrowed(merged);
         for (version, owned) in versions {
@@ -423,8 +450,16 @@ impl<C: Converter> Updater<C> {
     /// Brings what managers own in line with a schema that has changed since.
     fn reconcile(&self, live: &TypedValue, managers: &Managers) -> Result<Managers, UpdateError> {
         let mut reconciled = Managers::new();
+        let mut by_version = BTreeMap::new();
         for (name, owned) in managers {
-            let Some(live) = convert(&self.converter, live, &owned.api_version, "")? else { continue };
+            if !settled_budget::spend(1) {
+                return Err(UpdateError::Stopped);
+            }
+            let version = owned.api_version.as_str();
+            if !by_version.contains_key(version) {
+                by_version.insert(version, convert(&self.converter, live, version, "")?);
+            }
+            let Some(Some(live)) = by_version.get(version) else { continue };
             let changed = live
                 .reconcile_field_set(&owned.set)
                 .map_err(invalid("errors reconciling field set with schema"))?;

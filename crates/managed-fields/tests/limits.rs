@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_managed_fields::{
-    Duplicates, FieldSet, FieldsError, MAX_DEPTH, ObjectType, Path, Schema, TypedValue,
+    ApplyError, Duplicates, FieldManager, FieldSet, FieldsError, MAX_DEPTH, ObjectType, Path, Schema,
+    TypedValue, Untyped, decode_managed_fields,
 };
 
 fn nested(depth: usize, wrap: impl Fn(Value) -> Value) -> Value {
@@ -65,4 +67,77 @@ fn broken_fields_are_refused() {
     }
     // A later version may know more kinds of elements.
     assert!(FieldSet::from_json(r#"{"x:a":{"f:b":{}}}"#).unwrap().is_empty());
+}
+
+/// An object of many fields, each of which has a manager of its own.
+fn crowded(count: usize, operation: &str) -> Value {
+    let names = || (0..count).map(|number| format!("k{number:06}"));
+    let entry = |name: String| {
+        json!({
+            "manager": format!("m{name}"), "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "time": "2024-05-01T10:00:00Z", "fieldsV1": {"f:data": {format!("f:{name}"): {}}},
+        })
+    };
+    let data: serde_json::Map<String, Value> = names().map(|name| (name, "x".into())).collect();
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+        "metadata": {"name": "crowded", "uid": "u", "managedFields": names().map(entry).collect::<Vec<_>>()},
+    })
+}
+
+/// Each manager used to be compared with all that changes: this took minutes.
+#[test]
+fn many_managers_of_many_fields_take_linear_time() {
+    const COUNT: usize = 20_000;
+    let manager = FieldManager::new(Untyped, "v1", "ConfigMap");
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    for operation in ["Apply", "Update"] {
+        let live = crowded(COUNT, operation);
+        let mut new = live.clone();
+        new["data"].as_object_mut().unwrap().values_mut().for_each(|value| *value = "y".into());
+        // All lose their only field to one.
+        let updated = manager.update(&live, &new, "hog", now).unwrap();
+        let entries = decode_managed_fields(&updated).unwrap();
+        let found: Vec<_> =
+            entries.iter().map(|entry| (entry.manager.as_str(), entry.fields.len())).collect();
+        assert_eq!(found, [("hog", COUNT)], "{operation}");
+
+        // All keep theirs; those that update are merged into one, but for the youngest.
+        new["data"] = live["data"].clone();
+        new["data"]["another"] = "x".into();
+        let updated = manager.update(&live, &new, "hog", now).unwrap();
+        let entries = decode_managed_fields(&updated).unwrap();
+        let fields: usize = entries.iter().map(|entry| entry.fields.len()).sum();
+        let wanted = if operation == "Apply" { COUNT + 1 } else { 10 };
+        assert_eq!((entries.len(), fields), (wanted, COUNT + 1), "{operation}");
+
+        // A conflict with each, and all of them lost by force.
+        let mut config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "crowded"}});
+        config["data"] = live["data"].clone();
+        config["data"].as_object_mut().unwrap().values_mut().for_each(|value| *value = "y".into());
+        let Err(ApplyError::Conflict { causes, .. }) = manager.apply(&live, &config, "hog", false, now)
+        else {
+            panic!("no conflict");
+        };
+        assert_eq!(causes.len(), COUNT);
+        let applied = manager.apply(&live, &config, "hog", true, now).unwrap();
+        assert_eq!(decode_managed_fields(&applied).unwrap().len(), 1);
+        // What is applied no more goes, but nobody else's.
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "crowded"}});
+        let applied = manager.apply(&applied, &config, "hog", true, now).unwrap();
+        assert!(applied.get("data").is_none_or(Value::is_null));
+    }
+}
+
+#[test]
+fn work_stops_at_the_end_of_its_budget() {
+    let manager = FieldManager::new(Untyped, "v1", "ConfigMap");
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let live = crowded(1000, "Apply");
+    for steps in [1, 500, 1500] {
+        let budget = settled_budget::Budget::new(steps, 0);
+        let _entered = budget.enter();
+        assert!(manager.update(&live, &live, "hog", now).is_err(), "{steps}");
+        assert_eq!(budget.exceeded(), Some(settled_budget::Exceeded::Steps));
+    }
 }

@@ -1,5 +1,7 @@
 //! What holds for any schema, objects and operations.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use settled_managed_fields::{
@@ -46,6 +48,23 @@ proptest! {
         for path in left.iter() {
             prop_assert!(left.contains(&path) && union.contains(&path));
             prop_assert_eq!(both.contains(&path), right.contains(&path));
+        }
+    }
+
+    /// Sets of very different sizes are walked in another way than sets of the same size.
+    #[test]
+    fn few_fields_meet_many(few in prop::collection::btree_set(0..3000_u16, 0..5), many in prop::collection::btree_set(0..3000_u16, 0..900)) {
+        let set = |numbers: &BTreeSet<u16>| -> FieldSet {
+            let path = |number: &u16| Path::fields(["data", &format!("{number:05}")]);
+            let nested = |number: &u16| Path::fields(["deep", &format!("{number:05}"), "x"]);
+            numbers.iter().flat_map(|number| [path(number), nested(number)]).collect()
+        };
+        for (left, right) in [(&few, &many), (&many, &few)] {
+            let difference: BTreeSet<u16> = left.difference(right).copied().collect();
+            let both: BTreeSet<u16> = left.intersection(right).copied().collect();
+            prop_assert_eq!(set(left).difference(&set(right)), set(&difference));
+            prop_assert_eq!(set(left).recursive_difference(&set(right)), set(&difference));
+            prop_assert_eq!(set(left).intersection(&set(right)), set(&both));
         }
     }
 

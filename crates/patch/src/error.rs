@@ -34,6 +34,11 @@ impl PatchError {
         Self::Internal(why.to_owned())
     }
 
+    /// The [budget](settled_budget) of the work is used up.
+    pub(crate) fn stopped() -> Self {
+        Self::TooLarge("the patch was stopped before its end".to_owned())
+    }
+
     pub(crate) fn too_deep() -> Self {
         Self::BadRequest(format!("nested more than {} levels deep", crate::MAX_DEPTH))
     }

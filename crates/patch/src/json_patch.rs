@@ -105,6 +105,9 @@ impl JsonPatch {
             return Err(PatchError::Internal("a JSON patch applies to objects and lists".to_owned()));
         }
         for operation in &self.operations {
+            if !settled_budget::spend(1) {
+                return Err(PatchError::stopped());
+            }
             document.apply(Operation(operation))?;
         }
         Ok(document.root.into_value())
@@ -230,6 +233,8 @@ impl Document {
 
     fn shift(&mut self, items: usize) -> Result<(), PatchError> {
         self.shifted = self.shifted.saturating_add(items);
+        // The operation after this one sees when there are too many.
+        let _seen_later = settled_budget::spend(u64::try_from(items / 256).unwrap_or(u64::MAX));
         if self.shifted > MAX_SHIFTED {
             return Err(PatchError::TooLarge(format!(
                 "The patch moves more than {MAX_SHIFTED} items of lists"

@@ -65,6 +65,9 @@ fn merge_map(
     types: &impl StrategicSchema,
     at: &FieldType,
 ) -> Result<Object, PatchError> {
+    if !settled_budget::spend(1) {
+        return Err(PatchError::stopped());
+    }
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {

@@ -111,3 +111,22 @@ fn long_lists_are_merged() {
         json!({"metadata": {"finalizers": finalizers, "$deleteFromPrimitiveList/finalizers": finalizers}});
     assert_eq!(strategic_merge(&object, &patch, &*TYPES, &pod).unwrap(), object);
 }
+
+#[test]
+fn work_stops_at_the_end_of_its_budget() {
+    let pod = component("Pod");
+    let list = json!({"list": vec![1; 100_000]});
+    let first = Value::Array(vec![json!({"op": "add", "path": "/list/0", "value": 1}); 100]).to_string();
+    let containers = |count: usize| -> Value {
+        let named = (0..count).map(|number| json!({"name": number.to_string(), "image": "a"}));
+        json!({"spec": {"containers": named.collect::<Vec<_>>()}})
+    };
+    let many = containers(2000);
+    for (steps, ends) in [(1_000_000, true), (1000, false)] {
+        let budget = settled_budget::Budget::new(steps, 0);
+        let _entered = budget.enter();
+        assert_eq!(json_patch(&list, first.as_bytes()).is_ok(), ends);
+        assert_eq!(strategic_merge(&many, &many, &*TYPES, &pod).is_ok(), ends);
+        assert_eq!(budget.exceeded().is_none(), ends);
+    }
+}

@@ -17,6 +17,7 @@ mod structural;
 mod uri;
 mod validate;
 
+pub use defaults::MAX_DEFAULTS;
 pub use definition::{
     default_definition, prepare_for_create, prepare_for_update, validate_definition, validate_webhook_client,
 };

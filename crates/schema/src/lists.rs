@@ -9,8 +9,14 @@ use crate::error::FieldError;
 use crate::node::{ListType, Node};
 use crate::path::Path;
 
+/// So many duplicates of an object are told.
+const MAX_ERRORS: usize = 10_000;
+
 /// Checks the lists in an object.
 pub(crate) fn validate(value: &Value, node: &Node, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if !settled_budget::spend(1) {
+        return;
+    }
     match value {
         Value::Object(members) => {
             if let Some(one) = node.additional_properties() {
@@ -70,8 +76,15 @@ fn repeated(values: impl Iterator<Item = String>) -> Vec<usize> {
 fn set(items: &[Value], path: &Path<'_>, errors: &mut Vec<FieldError>) {
     if items.len() > 1 {
         for at in repeated(items.iter().map(identity)) {
-            errors.push(FieldError::duplicate(path.index(at), items[at].clone()));
+            report(errors, || FieldError::duplicate(path.index(at), items[at].clone()));
         }
+    }
+}
+
+/// As many errors of an object are kept as nobody reads to the end.
+fn report(errors: &mut Vec<FieldError>, error: impl FnOnce() -> FieldError) {
+    if errors.len() < MAX_ERRORS {
+        errors.push(error());
     }
 }
 
@@ -95,6 +108,6 @@ fn map(items: &[Value], node: &Node, path: &Path<'_>, errors: &mut Vec<FieldErro
         }
     };
     for at in repeated(items.iter().map(text)) {
-        errors.push(FieldError::duplicate(path.index(at), Value::Object(key(&items[at]))));
+        report(errors, || FieldError::duplicate(path.index(at), Value::Object(key(&items[at]))));
     }
 }

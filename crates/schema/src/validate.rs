@@ -220,6 +220,9 @@ impl Checker<'_> {
         depth: usize,
     ) -> Outcome {
         let mut result = Outcome { valid: true, matches: 0 };
+        if !settled_budget::spend(1) {
+            return result;
+        }
         if depth > MAX_DEPTH {
             report(sink, &mut result, || {
                 FieldError::new(Reason::Internal, self.field(&at.text()), None, "is nested too deeply")

@@ -117,6 +117,9 @@ fn walk(
     if depth > MAX_DEPTH {
         return Err(ValidationErrors::too_deep());
     }
+    if !settled_budget::spend(1) {
+        return Err(ValidationErrors::stopped());
+    }
     let atom = resolve(schema, type_ref)?;
     let (old_atom, new_atom) = (atom.for_value(old), atom.for_value(new));
     let sides = Sides { schema, type_ref, old, new, depth };
@@ -205,10 +208,11 @@ impl<'a> Sides<'a> {
     ) -> Result<Changes, ValidationErrors> {
         let mut all = Changes::default();
         let mut errors = ValidationErrors::default();
+        let mut found = Vec::new();
         let mut visit = |name: &str, before, after| {
             let element = PathElement::field(name);
             match walk(self.schema, map.type_of(name), before, after, self.depth + 1) {
-                Ok(changes) => all.add(&element, changes),
+                Ok(changes) => found.push((element, changes)),
                 Err(below) => errors.append(below.below(&element)),
             }
         };
@@ -220,6 +224,9 @@ impl<'a> Sides<'a> {
                 visit(name, None, Some(after));
             }
         }
+        // Sets are built in their order: anywhere else than at the end, adding is slow.
+        found.sort_by(|(left, _), (right, _)| left.cmp(right));
+        found.into_iter().for_each(|(element, changes)| all.add(&element, changes));
         errors.into_result(all)
     }
 

@@ -95,6 +95,7 @@ fn walk(
                     duplicates.insert(element);
                 }
             }
+            let mut found_items = Vec::with_capacity(items.len());
             for (element, item) in &items {
                 // Which of the duplicates is whose can't be told, so they are owned together.
                 let mut found = if duplicates.contains(element) {
@@ -109,8 +110,11 @@ fn walk(
                     }
                 };
                 found.own = true;
-                all.add(element.clone(), found);
+                found_items.push((element.clone(), found));
             }
+            // Sets are built in their order: anywhere else than at the end, adding is slow.
+            found_items.sort_by(|(left, _), (right, _)| left.cmp(right));
+            found_items.into_iter().for_each(|(element, found)| all.add(element, found));
             errors.into_result(all)
         }
         _ => Ok(Found::default()),

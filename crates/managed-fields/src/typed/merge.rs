@@ -30,6 +30,9 @@ fn walk(
     if depth > MAX_DEPTH {
         return Err(ValidationErrors::too_deep());
     }
+    if !settled_budget::spend(1) {
+        return Err(ValidationErrors::stopped());
+    }
     let atom = resolve(schema, type_ref)?;
     let (live_atom, config_atom) = (atom.for_value(live), atom.for_value(config));
     let sides = Sides { schema, type_ref, live, config, depth };

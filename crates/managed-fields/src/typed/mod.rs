@@ -49,6 +49,11 @@ impl ValidationErrors {
         Self::one(format!("the value is nested more than {MAX_DEPTH} levels deep"))
     }
 
+    /// The [budget](settled_budget) of the work is used up.
+    fn stopped() -> Self {
+        Self::one("the work was stopped before its end")
+    }
+
     fn unresolved(type_ref: &TypeRef) -> Self {
         let name = match type_ref {
             TypeRef::Named { name, .. } => name,

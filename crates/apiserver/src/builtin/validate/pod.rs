@@ -1,6 +1,6 @@
 //! Pods, and the templates of Pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -89,17 +89,19 @@ fn changed(check: &mut Check, new: &Value, old: &Value) {
         {
             map.remove("tolerationSeconds");
         }
-        toleration
+        toleration.to_string()
     };
-    let kept: Vec<Value> = items(new, "tolerations").iter().map(without_seconds).collect();
+    // By their texts: there may be very many.
+    let kept: HashSet<String> = items(new, "tolerations").iter().map(without_seconds).collect();
     if items(old, "tolerations").iter().any(|old| !kept.contains(&without_seconds(old))) {
         check.forbidden(
             "spec.tolerations",
             "existing toleration can not be modified except its tolerationSeconds",
         );
     }
-    let gates = items(old, "schedulingGates");
-    if let Some(index) = items(new, "schedulingGates").iter().position(|gate| !gates.contains(gate)) {
+    let gates: HashSet<String> = items(old, "schedulingGates").iter().map(Value::to_string).collect();
+    let is_new = |gate: &Value| !gates.contains(&gate.to_string());
+    if let Some(index) = items(new, "schedulingGates").iter().position(is_new) {
         check.forbidden(
             format!("spec.schedulingGates[{index}]"),
             "only deletion is allowed, but found new scheduling gate",

@@ -1,6 +1,6 @@
 //! Services: their ports, addresses and families, and what goes together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -415,10 +415,11 @@ pub(super) fn service_status(check: &mut Check, new: &Value, old: &Value) {
         check.forbidden(at, "may only be used when `spec.type` is 'LoadBalancer'");
         return;
     }
+    let known: HashSet<&str> = before.iter().map(|other| string(other, "ip")).collect();
     for (index, point) in now.iter().enumerate() {
         let at = format!("{at}[{index}]");
         let address = string(point, "ip");
-        if !address.is_empty() && !before.iter().any(|other| string(other, "ip") == address) {
+        if !address.is_empty() && !known.contains(address) {
             check.form(&join(&at, "ip"), address, text::address);
         }
         match given(point, "ipMode") {

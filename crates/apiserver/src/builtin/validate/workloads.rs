@@ -1,5 +1,7 @@
 //! What makes Pods: Deployments, Jobs and their like.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::pod::{same_template, template, template_labels};
@@ -227,11 +229,10 @@ pub(super) fn stateful_set(check: &mut Check, new: &Value, old: Option<&Value>) 
         if !claims.is_empty() {
             let mut volumes = claims;
             let own = pod.remove("volumes").unwrap_or_default();
-            let taken = |volume: &Value, all: &[Value]| {
-                all.iter().any(|other| field(other, "name") == field(volume, "name"))
-            };
+            let mut taken: HashSet<String> =
+                volumes.iter().map(|volume| field(volume, "name").to_string()).collect();
             for volume in own.as_array().into_iter().flatten() {
-                if !taken(volume, &volumes) {
+                if taken.insert(field(volume, "name").to_string()) {
                     volumes.push(volume.clone());
                 }
             }
