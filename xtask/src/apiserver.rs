@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use settled_conformance::{
-    Case, CaseFile, Differences, Recording, Runner, Target, compare, load, load_recordings, walk,
+    Case, CaseFile, Client, Compared, Differences, Recording, Runner, Target, compare_case, load,
+    load_recordings, walk,
 };
 
 use crate::server::{self, Kind};
-use crate::wire::Client;
 use crate::{Outcome, corpora};
 
 /// How many differences of a case are printed.
@@ -203,19 +202,11 @@ fn report(
             let theirs = of(theirs).unwrap_or_default();
             let ours = of(ours).unwrap_or_else(|| nothing.clone());
             let mut printed = 0;
-            for step in 0..theirs.len().max(ours.len()) {
+            for Compared { step, differs, unexplained } in
+                compare_case(&meant, &file.name, &case.name, &theirs, &ours)
+            {
                 steps += 1;
-                let [a, b] =
-                    [&theirs, &ours].map(|answers| answers.get(step).cloned().unwrap_or(Value::Null));
-                let mut unmeant = Vec::new();
-                let mut any = false;
-                for difference in compare(&a, &b) {
-                    any = true;
-                    if meant.reason(&file.name, &case.name, step, &difference).is_none() {
-                        unmeant.push(difference);
-                    }
-                }
-                match (any, unmeant.is_empty()) {
+                match (differs, unexplained.is_empty()) {
                     (false, _) => equal += 1,
                     (true, true) => known += 1,
                     (true, false) => {
@@ -223,7 +214,7 @@ fn report(
                         if printed < PRINTED {
                             println!("{}/{}, step {step}: {}", file.name, case.name, title(case, step));
                         }
-                        for difference in &unmeant {
+                        for difference in &unexplained {
                             if printed < PRINTED {
                                 println!("  {difference}");
                             }

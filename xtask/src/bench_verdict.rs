@@ -12,10 +12,12 @@ use kstatus::{Options, Profile};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
+use settled_rules::RuleSet;
 
 use crate::generate::{self, Random, SEED};
 use crate::measure::{Plan, Rounds, Table, cores, figure, round, round_on};
 use crate::oracle::{self, Oracle};
+use crate::page::Page;
 use crate::{Outcome, corpora, process};
 
 /// The clock of the benchmarks.
@@ -165,6 +167,9 @@ struct Measured {
     /// By profile: `kstatus`, `settled`.
     bytes: [Rounds; 2],
     bytes_all: [Rounds; 2],
+    /// What users run: `settled` with the rule pack.
+    pack: Rounds,
+    pack_all: Rounds,
     parsed: [Rounds; 2],
     utf8: Rounds,
     memchr: Rounds,
@@ -187,7 +192,9 @@ struct Allocations {
 const PROFILES: [Profile; 2] = [Profile::Kstatus, Profile::Settled];
 
 /// Measures and prints. False when a bar is missed; a smoke run judges the allocations only.
-pub(crate) fn run(smoke: bool) -> Outcome<bool> {
+pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
+    let mut page = Page::new("verdict", write_docs && !smoke);
+    page.machine("cargo xtask bench verdict --write-docs")?;
     let plan = if smoke {
         Plan { rounds: 3, at_least: Duration::from_millis(40) }
     } else {
@@ -195,33 +202,34 @@ pub(crate) fn run(smoke: bool) -> Outcome<bool> {
     };
     let workloads = workloads()?;
     let mut decoder = Decoder::start()?;
-    println!(
-        "{} rounds of at least {} ms each, alternating; medians (minima); {} cores; seed {SEED:#x}",
+    page.line(&format!(
+        "{} rounds of at least {} ms each, alternating; medians (minima); seed {SEED:#x}.",
         plan.rounds,
         plan.at_least.as_millis(),
-        cores()
-    );
+    ));
 
     let mut results = Vec::new();
     for workload in &workloads {
         if let Some(decoder) = &mut decoder {
             let loaded = decoder.load(workload)?;
             if results.is_empty() {
-                println!(
-                    "against unstructured.UnmarshalJSON of apimachinery {}, {}",
+                page.line(&format!(
+                    "Against unstructured.UnmarshalJSON of apimachinery {}, {}. \"With the pack\" is what `settled status` does by default: \
+                     the profile `settled` and the built-in rules; `settled` alone is the library `kstatus`.",
                     loaded.apimachinery, loaded.go
-                );
+                ));
             }
         }
         results.push(measure(workload, plan, decoder.as_mut())?);
     }
 
     let rows: Vec<(&Workload, &Measured)> = workloads.iter().zip(&results).collect();
-    print_single_thread(&rows);
-    print_floor(&rows);
-    print_all_cores(&rows);
-    let allocations_met = print_allocations(&rows);
-    let ratios_met = print_bars(&rows);
+    print_single_thread(&mut page, &rows);
+    print_floor(&mut page, &rows);
+    print_all_cores(&mut page, &rows);
+    let allocations_met = print_allocations(&mut page, &rows);
+    let ratios_met = print_bars(&mut page, &rows);
+    page.publish()?;
     Ok(allocations_met && (smoke || ratios_met))
 }
 
@@ -231,6 +239,11 @@ fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -
         objects.iter().map(|object| serde_json::from_slice(object)).collect::<Result<_, _>>()?;
     let options = [options(PROFILES[0])?, options(PROFILES[1])?];
     let all = cores();
+    let rules = RuleSet::default();
+    // A rule is compiled when the first object is met that it fits.
+    for object in objects {
+        std::hint::black_box(rules.compute(object, &options[1]));
+    }
 
     let mut measured = Measured::default();
     count_allocations(workload, &values, &options, &mut measured.allocations)?;
@@ -247,6 +260,7 @@ fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -
             measured.parsed[at]
                 .push(round(&values, plan.at_least, |value| kstatus::compute_value(value, options)));
         }
+        measured.pack.push(round(objects, plan.at_least, |object| rules.compute(object, &options[1])));
         measured.utf8.push(round(objects, plan.at_least, |object| std::str::from_utf8(object).is_ok()));
         measured.memchr.push(round(objects, plan.at_least, |object| memchr::memchr(0, object)));
         measured.ignored.push(round(objects, plan.at_least, |object| {
@@ -258,6 +272,9 @@ fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -
         if let Some(decoder) = &mut decoder {
             measured.go_all.push(decoder.round(all, plan)?.ns_per_object);
         }
+        measured
+            .pack_all
+            .push(round_on(all, objects, plan.at_least, |object| rules.compute(object, &options[1])));
         for (at, options) in options.iter().enumerate() {
             measured.bytes_all[at]
                 .push(round_on(all, objects, plan.at_least, |object| kstatus::compute(object, options)));
@@ -335,8 +352,8 @@ fn megabytes_per_second(bytes: f64, rounds: &Rounds) -> String {
     figure(bytes * 1e3 / rounds.median())
 }
 
-fn print_single_thread(rows: &[(&Workload, &Measured)]) {
-    println!("\n### Bytes to verdict, one thread, ns per object\n");
+fn print_single_thread(page: &mut Page, rows: &[(&Workload, &Measured)]) {
+    page.line("### Bytes to verdict, one thread, ns per object");
     let mut table = Table::new([
         "workload",
         "bytes",
@@ -345,6 +362,9 @@ fn print_single_thread(rows: &[(&Workload, &Measured)]) {
         "MB/s",
         "ratio",
         "`settled`",
+        "MB/s",
+        "ratio",
+        "with the pack",
         "MB/s",
         "ratio",
         "Go allocations",
@@ -362,14 +382,17 @@ fn print_single_thread(rows: &[(&Workload, &Measured)]) {
             both(settled),
             megabytes_per_second(bytes, settled),
             ratio(&measured.go, settled),
+            both(&measured.pack),
+            megabytes_per_second(bytes, &measured.pack),
+            ratio(&measured.go, &measured.pack),
             figure(measured.go_allocations),
         ]);
     }
-    table.print();
+    page.table(&table);
 }
 
-fn print_floor(rows: &[(&Workload, &Measured)]) {
-    println!("\n### Parsed to verdict, and what only reading the bytes costs, one thread, ns per object\n");
+fn print_floor(page: &mut Page, rows: &[(&Workload, &Measured)]) {
+    page.line("### Parsed to verdict, and what only reading the bytes costs, one thread, ns per object");
     let mut table = Table::new([
         "workload",
         "parsed, `kstatus`",
@@ -396,12 +419,23 @@ fn print_floor(rows: &[(&Workload, &Measured)]) {
             ratio(settled, &measured.ignored),
         ]);
     }
-    table.print();
+    page.table(&table);
 }
 
-fn print_all_cores(rows: &[(&Workload, &Measured)]) {
-    println!("\n### Bytes to verdict, all {} cores, ns of wall clock per object\n", cores());
-    let mut table = Table::new(["workload", "Go decode", "`kstatus`", "ratio", "`settled`", "MB/s", "ratio"]);
+fn print_all_cores(page: &mut Page, rows: &[(&Workload, &Measured)]) {
+    page.line(&format!("### Bytes to verdict, all {} cores, ns of wall clock per object", cores()));
+    let mut table = Table::new([
+        "workload",
+        "Go decode",
+        "`kstatus`",
+        "ratio",
+        "`settled`",
+        "MB/s",
+        "ratio",
+        "with the pack",
+        "MB/s",
+        "ratio",
+    ]);
     for (workload, measured) in rows {
         let [kstatus, settled] = &measured.bytes_all;
         table.row([
@@ -412,13 +446,16 @@ fn print_all_cores(rows: &[(&Workload, &Measured)]) {
             both(settled),
             megabytes_per_second(workload.bytes_per_object(), settled),
             ratio(&measured.go_all, settled),
+            both(&measured.pack_all),
+            megabytes_per_second(workload.bytes_per_object(), &measured.pack_all),
+            ratio(&measured.go_all, &measured.pack_all),
         ]);
     }
-    table.print();
+    page.table(&table);
 }
 
-fn print_allocations(rows: &[(&Workload, &Measured)]) -> bool {
-    println!("\n### Heap allocations per object, bytes to verdict\n");
+fn print_allocations(page: &mut Page, rows: &[(&Workload, &Measured)]) -> bool {
+    page.line("### Heap allocations per object, bytes to verdict");
     let mut table = Table::new([
         "workload",
         "the verdict's own, `kstatus`",
@@ -439,7 +476,7 @@ fn print_allocations(rows: &[(&Workload, &Measured)]) -> bool {
             figure(settled.beyond as f64 / objects),
         ]);
     }
-    table.print();
+    page.table(&table);
     for (workload, measured) in rows {
         for (profile, allocations) in PROFILES.iter().zip(&measured.allocations) {
             for (sort, first) in &allocations.offenders {
@@ -450,14 +487,15 @@ fn print_allocations(rows: &[(&Workload, &Measured)]) -> bool {
     met
 }
 
-fn print_bars(rows: &[(&Workload, &Measured)]) -> bool {
-    println!("\n### Bars: ratios of medians (of minima)\n");
-    let mut table = Table::new(["bar", "wanted", "`kstatus`", "`settled`", "met"]);
+fn print_bars(page: &mut Page, rows: &[(&Workload, &Measured)]) -> bool {
+    page.line("### Bars: ratios of medians (of minima)");
+    let mut table = Table::new(["bar", "wanted", "`kstatus`", "`settled`", "with the pack", "met"]);
     let mut all_met = true;
     for (workload, measured) in rows {
         let Some(bar) = workload.bar else { continue };
-        let reached = measured.bytes.each_ref().map(|ours| measured.go.median() / ours.median());
-        let of_minima = measured.bytes.each_ref().map(|ours| measured.go.min() / ours.min());
+        let ours = [&measured.bytes[0], &measured.bytes[1], &measured.pack];
+        let reached = ours.map(|ours| measured.go.median() / ours.median());
+        let of_minima = ours.map(|ours| measured.go.min() / ours.min());
         let met = if measured.go.median().is_nan() {
             "not compared"
         } else if reached.iter().all(|ratio| *ratio >= bar) {
@@ -466,9 +504,9 @@ fn print_bars(rows: &[(&Workload, &Measured)]) -> bool {
             all_met = false;
             "NO"
         };
-        let [kstatus, settled] =
-            [0, 1].map(|profile| format!("{:.1}x ({:.1}x)", reached[profile], of_minima[profile]));
-        table.row([workload.name.to_owned(), format!("{bar:.0}x"), kstatus, settled, met.to_owned()]);
+        let [kstatus, settled, pack] =
+            [0, 1, 2].map(|which| format!("{:.1}x ({:.1}x)", reached[which], of_minima[which]));
+        table.row([workload.name.to_owned(), format!("{bar:.0}x"), kstatus, settled, pack, met.to_owned()]);
     }
     let beyond: [i64; 2] =
         [0, 1].map(|profile| rows.iter().map(|(_, measured)| measured.allocations[profile].beyond).sum());
@@ -477,8 +515,9 @@ fn print_bars(rows: &[(&Workload, &Measured)]) -> bool {
         "0".to_owned(),
         beyond[0].to_string(),
         beyond[1].to_string(),
+        "-".to_owned(),
         if beyond == [0, 0] { "yes" } else { "NO" }.to_owned(),
     ]);
-    table.print();
+    page.table(&table);
     all_met
 }

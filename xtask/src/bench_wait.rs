@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,17 @@ use tokio::runtime::Runtime;
 use crate::Outcome;
 use crate::cluster::{Place, kubeconfig_text};
 use crate::load::{Address, Client, namespace, requests};
-use crate::measure::{Rounds, Table, cores, figure};
+use crate::measure::{Rounds, Table, figure};
 use crate::oracle::{self, Oracle, Program};
+use crate::page::Page;
+use crate::process::run_measured;
 use crate::proxy::{Count, Proxy, Verb};
 use crate::server::{self, Kind, Server};
 use crate::waiters::{By, Ended, OBJECTS, Tool, Wait, Waited, Waiter, command};
 
 /// The bars. At every size: the median at most this part of the best rival's.
 const PART_OF_THE_BEST: f64 = 1.0 / 3.0;
-/// For the largest number of objects, in ms.
+/// The 99th percentile of the rounds of [`Plan::tail`], and the worst round at the largest number of objects, in ms.
 const P99_BELOW: f64 = 10.0;
 /// For 50 Pods among the most, and for all of the tracked ones, in MB.
 const MEMORY_BELOW: f64 = 40.0;
@@ -37,8 +39,12 @@ struct Plan {
     rounds: usize,
     pods: &'static [usize],
     deployments: &'static [usize],
-    /// How long a tool that doesn't notice a failure is let wait.
+    /// How many rounds of ours alone, of so many Pods each, the 99th percentile is taken from.
+    tail: (usize, &'static [usize]),
+    /// How long a tool that doesn't notice a failure is let wait in each round.
     failure_limit: Duration,
+    /// How long, once, those that did not notice it then, and ours with its default grace.
+    patience: Duration,
     /// How many Pods are in the namespace, of how many bytes, where 50 are tracked.
     among: &'static [usize],
     /// How many are all tracked.
@@ -52,7 +58,9 @@ const FULL: Plan = Plan {
     rounds: 10,
     pods: &[1, 20, 200, 2000],
     deployments: &[1, 20],
+    tail: (200, &[1, 20]),
     failure_limit: Duration::from_secs(15),
+    patience: Duration::from_secs(80),
     among: &[1000, 10_000, 100_000],
     all: 15_000,
     counted: (200, 20),
@@ -63,12 +71,17 @@ const SMOKE: Plan = Plan {
     rounds: 2,
     pods: &[1, 20],
     deployments: &[1],
+    tail: (3, &[1]),
     failure_limit: Duration::from_secs(8),
+    patience: Duration::ZERO,
     among: &[1000],
     all: 1000,
     counted: (20, 2),
     quiet: Duration::from_secs(1),
 };
+
+/// For one look at all Pods of the largest number, in seconds.
+const LOOK_BELOW: f64 = 1.5;
 
 /// How many are tracked among others.
 const TRACKED: usize = 50;
@@ -77,16 +90,18 @@ const BYTES: [usize; 2] = [10_000, 12_500];
 /// How long a tool may take until all is done.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The parts, in the order of a whole run.
-const PARTS: [&str; 4] = ["detect", "fail", "memory", "requests"];
+/// The parts, in the order of a whole run, and whether a run of both servers has them on kube-apiserver, too.
+const PARTS: [(&str, bool); 4] = [("detect", true), ("fail", true), ("requests", false), ("memory", false)];
 
 struct Flags {
     smoke: bool,
     /// Another number of rounds than the plan's.
     rounds: Option<usize>,
-    kind: Kind,
+    /// One server; both if none.
+    kind: Option<Kind>,
     parts: Vec<&'static str>,
     tools: Vec<Tool>,
+    write_docs: bool,
 }
 
 impl Flags {
@@ -94,14 +109,16 @@ impl Flags {
         let mut flags = Self {
             smoke: false,
             rounds: None,
-            kind: Kind::OursAlone,
+            kind: None,
             parts: vec![],
             tools: Tool::ALL.to_vec(),
+            write_docs: false,
         };
         let mut words = words.iter().copied();
         while let Some(word) = words.next() {
             match word {
                 "--smoke" => flags.smoke = true,
+                "--write-docs" => flags.write_docs = true,
                 "--rounds" => {
                     let number = words.next().ok_or("--rounds needs a number")?;
                     flags.rounds = Some(number.parse().map_err(|why| format!("--rounds {number}: {why}"))?);
@@ -109,26 +126,38 @@ impl Flags {
                 "--rivals" => flags.tools.retain(|tool| *tool != Tool::Settled),
                 "--server" => {
                     flags.kind = match words.next() {
-                        Some("settled") => Kind::OursAlone,
-                        Some("kube-apiserver") => Kind::RealOnDisk,
+                        Some("settled") => Some(Kind::OursAlone),
+                        Some("kube-apiserver") => Some(Kind::RealOnDisk),
                         _ => return Err("--server settled or --server kube-apiserver".into()),
                     }
                 }
-                other => match PARTS.into_iter().find(|part| *part == other) {
-                    Some(part) => flags.parts.push(part),
+                other => match PARTS.into_iter().find(|(part, _)| *part == other) {
+                    Some((part, _)) => flags.parts.push(part),
                     None => {
-                        return Err(
-                            format!("no such part or flag: {other}; parts: {}", PARTS.join(", ")).into()
-                        );
+                        let parts = PARTS.map(|(part, _)| part).join(", ");
+                        return Err(format!("no such part or flag: {other}; parts: {parts}").into());
                     }
                 },
             }
         }
+        if flags.write_docs && (flags.smoke || !flags.parts.is_empty() || flags.kind.is_some()) {
+            return Err("--write-docs goes with a whole run: no part, no --server, no --smoke".into());
+        }
         Ok(flags)
     }
 
-    fn wants(&self, part: &str) -> bool {
-        self.parts.is_empty() || self.parts.contains(&part)
+    fn kinds(&self) -> Vec<Kind> {
+        match self.kind {
+            Some(kind) => vec![kind],
+            None if self.smoke => vec![Kind::OursAlone],
+            None => vec![Kind::OursAlone, Kind::RealOnDisk],
+        }
+    }
+
+    fn wants(&self, part: &str, kind: Kind) -> bool {
+        let everywhere = self.kind.is_some() || kind == Kind::OursAlone;
+        let here = PARTS.into_iter().any(|(name, both)| name == part && (both || everywhere));
+        here && (self.parts.is_empty() || self.parts.contains(&part))
     }
 }
 
@@ -142,15 +171,45 @@ struct Bar {
     always: bool,
 }
 
-/// Runs `bench wait [PART…] [--smoke] [--rounds N] [--rivals] [--server settled|kube-apiserver]`; false when a bar is missed.
+/// Runs `bench wait [PART…] [--smoke] [--rounds N] [--rivals] [--server settled|kube-apiserver] [--write-docs]`; false when a bar
+/// is missed.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
+    let mut page = Page::new("wait", flags.write_docs);
+    page.machine("cargo xtask bench wait --write-docs")?;
+    let mut bars = Vec::new();
+    for kind in flags.kinds() {
+        match measure(&flags, kind, page)? {
+            Some((continued, more)) => {
+                page = continued;
+                bars.extend(more);
+            }
+            None => return Ok(true),
+        }
+    }
+    if !flags.tools.contains(&Tool::Settled) {
+        return Ok(true);
+    }
+    page.line("### Bars");
+    let mut table = Table::new(["bar", "wanted", "is", "met"]);
+    let mut met = true;
+    for bar in bars.into_iter().filter(|bar| bar.always || !flags.smoke) {
+        met &= bar.met;
+        table.row([bar.what, bar.wanted, bar.is, if bar.met { "yes" } else { "NO" }.to_owned()]);
+    }
+    page.table(&table);
+    page.publish()?;
+    Ok(met)
+}
+
+/// All parts that are wanted on one server; nothing where a program can't be had here.
+fn measure(flags: &Flags, kind: Kind, page: Page) -> Outcome<Option<(Page, Vec<Bar>)>> {
     let mut plan = if flags.smoke { SMOKE } else { FULL };
     plan.rounds = flags.rounds.unwrap_or(plan.rounds);
-    let Some(server) = server::start(flags.kind)? else { return Ok(true) };
+    let Some(server) = server::start(kind)? else { return Ok(None) };
     let programs = [("kubectl", Program::Kubectl), ("helm", Program::Helm)];
-    let Some(place) = Place::new(&server, &programs)? else { return Ok(true) };
-    let informer = if flags.wants("memory") {
+    let Some(place) = Place::new(&server, &programs)? else { return Ok(None) };
+    let informer = if flags.wants("memory", kind) {
         match oracle::build("informer")? {
             Oracle::Ready(program) => Some(program),
             Oracle::Skipped(why) => {
@@ -164,42 +223,37 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let address = Address::new(&server.url, &server.ca)?;
     let client = runtime.block_on(address.connect())?;
-    let mut bench = Bench { plan, flags, server, place, informer, runtime, address, client, namespaces: 0 };
-    println!(
-        "{:?}; {} cores; load {}",
-        bench.flags.kind,
-        cores(),
-        fs::read_to_string("/proc/loadavg")?.trim()
-    );
+    let tools = flags.tools.clone();
+    let mut bench =
+        Bench { plan, kind, tools, server, place, informer, runtime, address, client, namespaces: 0, page };
     let mut bars = Vec::new();
-    for (part, measure) in [
-        ("detect", Bench::detect as fn(&mut Bench) -> Outcome<Vec<Bar>>),
+    type Part = fn(&mut Bench) -> Outcome<Vec<Bar>>;
+    let parts: [(&str, Part); 4] = [
+        ("detect", Bench::detect),
         ("fail", Bench::fail),
         ("requests", Bench::requests),
         ("memory", Bench::memory),
-    ] {
-        if bench.flags.wants(part) {
-            bars.extend(measure(&mut bench)?);
+    ];
+    for (part, measure) in parts {
+        if flags.wants(part, kind) {
+            let of_part = measure(&mut bench)?;
+            bars.extend(
+                of_part.into_iter().map(|bar| Bar { what: format!("{}{}", bar.what, on(kind)), ..bar }),
+            );
         }
     }
-    if !bench.flags.tools.contains(&Tool::Settled) {
-        return Ok(true);
-    }
-    let smoke = bench.flags.smoke;
-    println!("\n### Bars\n");
-    let mut table = Table::new(["bar", "wanted", "is", "met"]);
-    let mut met = true;
-    for bar in bars.into_iter().filter(|bar| bar.always || !smoke) {
-        met &= bar.met;
-        table.row([bar.what, bar.wanted, bar.is, if bar.met { "yes" } else { "NO" }.to_owned()]);
-    }
-    table.print();
-    Ok(met)
+    Ok(Some((bench.page, bars)))
+}
+
+/// Which server a figure is of, where it is not ours.
+fn on(kind: Kind) -> &'static str {
+    if kind == Kind::RealOnDisk { ", on kube-apiserver" } else { "" }
 }
 
 struct Bench {
     plan: Plan,
-    flags: Flags,
+    kind: Kind,
+    tools: Vec<Tool>,
     server: Server,
     place: Place,
     informer: Option<PathBuf>,
@@ -207,21 +261,22 @@ struct Bench {
     address: Address,
     client: Client,
     namespaces: usize,
+    page: Page,
 }
 
 /// When the last status was written.
 #[derive(Clone, Copy)]
 struct Written {
-    /// The request was sent.
+    /// The request was sent: here the clock starts.
     sent: Instant,
-    /// The server has answered: until then, nothing is written yet.
+    /// The server has answered.
     answered: Instant,
 }
 
 impl Written {
-    /// Milliseconds from then to the end of a tool; an answer may take longer than what the server tells those who watch.
+    /// Milliseconds from the last write, as it is sent, to the end of a tool.
     fn until(self, ended: Ended) -> f64 {
-        millis(ended.at.saturating_duration_since(self.answered))
+        millis(ended.at.saturating_duration_since(self.sent))
     }
 }
 
@@ -302,9 +357,9 @@ impl Bench {
         };
         let mut started = Started { namespace, path, names, waiter };
         // Long enough to see all objects, and another part of a second each round, for those who look once a second.
-        let pause =
-            Duration::from_millis(1000 + count.min(7000) as u64 + self.namespaces as u64 * 137 % 1000);
-        started.still_waits(tool, pause)?;
+        let part = self.namespaces as u64 * 137;
+        let pause = if setting.soon { 300 + part % 200 } else { 1000 + count.min(7000) as u64 + part % 1000 };
+        started.still_waits(tool, Duration::from_millis(pause))?;
         Ok(started)
     }
 
@@ -314,7 +369,7 @@ impl Bench {
         let sizes: Vec<(Waited, usize)> = (plan.pods.iter().map(|count| (Waited::Pods, *count)))
             .chain(plan.deployments.iter().map(|count| (Waited::Deployments, *count)))
             .collect();
-        let tools = self.flags.tools.clone();
+        let tools = self.tools.clone();
         let mut writes = Rounds::default();
         let mut measured: Vec<Vec<Rounds>> = vec![vec![Rounds::default(); tools.len()]; sizes.len()];
         for (row, (kind, count)) in sizes.iter().copied().enumerate() {
@@ -330,14 +385,14 @@ impl Bench {
                 }
             }
         }
-        println!("\n### From the last status to the exit, ms\n");
-        println!(
-            "{} rounds, the tools taking turns; median (p99); in brackets the rounds where they are fewer. The last status is written when \
-             the server has answered, which takes it {} ({}) ms\n",
+        self.page.line(&format!("### From the last status to the exit, ms{}", on(self.kind)));
+        self.page.line(&format!(
+            "{} rounds, the tools taking turns; median (worst); in brackets the rounds where they are fewer. The clock starts when the last \
+             status is sent; the server's answer takes {} ({}) ms of it.",
             plan.rounds,
             figure(writes.median()),
             figure(writes.percentile(99)),
-        );
+        ));
         let mut table = Table::new([
             "objects",
             "settled wait",
@@ -386,7 +441,7 @@ impl Bench {
             if *count == 2000 {
                 let worst = of(Tool::Settled).map_or(f64::NAN, |rounds| rounds.percentile(99));
                 bars.push(Bar {
-                    what: format!("{what}: p99"),
+                    what: format!("{what}: the worst of {} rounds", plan.rounds),
                     wanted: format!("under {P99_BELOW} ms"),
                     is: format!("{} ms", figure(worst)),
                     met: worst < P99_BELOW,
@@ -394,7 +449,45 @@ impl Bench {
                 });
             }
         }
-        table.print();
+        self.page.table(&table);
+        if self.tools.contains(&Tool::Settled) {
+            bars.extend(self.tail()?);
+        }
+        Ok(bars)
+    }
+
+    /// Ours alone, in as many rounds as a 99th percentile needs.
+    fn tail(&mut self) -> Outcome<Vec<Bar>> {
+        let (count_of_rounds, sizes) = self.plan.tail;
+        let mut table = Table::new(["objects", "rounds", "p50", "p90", "p99", "worst"]);
+        let mut bars = Vec::new();
+        for count in sizes.iter().copied() {
+            progress(&format!("{count_of_rounds} rounds of {count} pods"));
+            let mut rounds = Rounds::default();
+            for _ in 0..count_of_rounds {
+                let setting = Setting { kind: Waited::Pods, count, soon: true, ..Setting::default() };
+                rounds.push(self.detect_once(Tool::Settled, &setting)?.0);
+            }
+            let what = format!("{count} pods");
+            let p99 = rounds.percentile(99);
+            table.row([
+                what.clone(),
+                rounds.len().to_string(),
+                figure(rounds.median()),
+                figure(rounds.percentile(90)),
+                figure(p99),
+                figure(rounds.percentile(100)),
+            ]);
+            bars.push(Bar {
+                what: format!("{what}: p99 of {} rounds", rounds.len()),
+                wanted: format!("under {P99_BELOW} ms"),
+                is: format!("{} ms", figure(p99)),
+                met: p99 < P99_BELOW,
+                always: false,
+            });
+        }
+        self.page.line("`settled wait` alone, in as many rounds as a 99th percentile needs, ms:");
+        self.page.table(&table);
         Ok(bars)
     }
 
@@ -412,12 +505,15 @@ impl Bench {
     /// From a failure to an exit that says so.
     fn fail(&mut self) -> Outcome<Vec<Bar>> {
         let plan = self.plan;
-        println!("\n### From a failure to an exit other than 0, ms\n");
-        println!(
-            "{} rounds; median (p99); a tool that runs into its timeout of {} s has one round\n",
+        self.page.line(&format!("### From a failure to an exit other than 0{}", on(self.kind)));
+        self.page.line(&format!(
+            "In ms, median (worst) of {} rounds, in each of which a tool has {} seconds to notice. By default ours gives images and crashes \
+             some time to recover; \"without grace\" is with `--grace image=0s` or `crash=0s`. What was not noticed then is tried once more, \
+             with {} seconds, and told in seconds.",
             plan.rounds,
-            plan.failure_limit.as_secs()
-        );
+            plan.failure_limit.as_secs(),
+            plan.patience.as_secs(),
+        ));
         let mut table = Table::new([
             "failure",
             "settled wait",
@@ -430,14 +526,18 @@ impl Bench {
             progress(failure.name());
             let kind = failure.kind();
             let mut cells = Vec::new();
-            for (tool, more) in [
+            let mut unnoticed = Vec::new();
+            for (at, (tool, more)) in [
                 (Tool::Settled, &[][..]),
                 (Tool::Settled, failure.without_grace()),
                 (Tool::KubectlWait, &[]),
                 (Tool::RolloutStatus, &[]),
                 (Tool::Helm, &[]),
-            ] {
-                if !self.flags.tools.contains(&tool) || !tool.knows(kind) {
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                if !self.tools.contains(&tool) || !tool.knows(kind) {
                     cells.push("-".to_owned());
                     continue;
                 }
@@ -451,27 +551,70 @@ impl Bench {
                     }
                 }
                 cells.push(match rounds.len() {
-                    0 => "runs into its timeout".to_owned(),
+                    0 => {
+                        unnoticed.push((at, tool, more));
+                        format!("not in {} s", plan.failure_limit.as_secs())
+                    }
                     _ => format!("{} ({})", figure(rounds.median()), figure(rounds.percentile(99))),
                 });
+            }
+            for (at, cell) in self.fail_at_last(failure, &unnoticed)? {
+                cells[at] = cell;
             }
             let [a, b, c, d, e] = <[String; 5]>::try_from(cells).unwrap_or_default();
             table.row([failure.name().to_owned(), a, b, c, d, e]);
         }
-        println!();
-        table.print();
+        self.page.table(&table);
         Ok(vec![])
+    }
+
+    /// Those that have not noticed a failure soon, all at once, with more time.
+    fn fail_at_last(
+        &mut self,
+        failure: Failure,
+        unnoticed: &[(usize, Tool, &'static [&'static str])],
+    ) -> Outcome<Vec<(usize, String)>> {
+        let limit = self.plan.patience;
+        if limit.is_zero() {
+            return Ok(vec![]);
+        }
+        let mut running = Vec::new();
+        for &(at, tool, more) in unnoticed {
+            let setting = Setting { kind: failure.kind(), count: 1, limit, more, ..Setting::default() };
+            let started = self.start(tool, &setting)?;
+            let written = self.write_failure(failure, &started)?;
+            running.push((at, tool, started, written));
+        }
+        let mut cells = Vec::new();
+        for (at, tool, mut started, written) in running {
+            let ended = started.waiter.ended(limit + Duration::from_secs(10));
+            let ended = ended.ok_or_else(|| format!("{} does not end", tool.name()))?;
+            cells.push((
+                at,
+                if timed_out(tool, ended, &started) {
+                    format!("not in {} s", limit.as_secs())
+                } else {
+                    format!("{} s", figure(written.until(ended) / 1e3))
+                },
+            ));
+        }
+        Ok(cells)
+    }
+
+    /// Writes what goes wrong into the status of what the tool waits for, or of its Pod.
+    fn write_failure(&mut self, failure: Failure, started: &Started) -> Outcome<Written> {
+        let (path, names) = if failure == Failure::PodOfADeployment {
+            self.generated(started)?
+        } else {
+            (started.path.clone(), started.names.clone())
+        };
+        self.write(&path, &names, &failure.status())
     }
 
     /// Milliseconds from the failure to the exit; nothing if the tool runs into its timeout.
     fn fail_once(&mut self, tool: Tool, failure: Failure, setting: &Setting<'_>) -> Outcome<Option<f64>> {
         let mut started = self.start(tool, setting)?;
-        let (path, names) = if failure == Failure::PodOfADeployment {
-            self.generated(&started)?
-        } else {
-            (started.path.clone(), started.names.clone())
-        };
-        let written = self.write(&path, &names, &failure.status())?;
+        let written = self.write_failure(failure, &started)?;
         let ended = started.waiter.ended(setting.limit + Duration::from_secs(10));
         let ended = ended.ok_or_else(|| format!("{} does not end", tool.name()))?;
         if ended.code == Some(0) {
@@ -482,12 +625,9 @@ impl Bench {
             )
             .into());
         }
-        let said = started.waiter.said();
-        let timed_out =
-            ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words));
-        let timed_out = if tool == Tool::Settled { ended.code == Some(3) } else { timed_out };
+        let timed_out = timed_out(tool, ended, &started);
         if timed_out && !setting.more.is_empty() {
-            println!("{} noticed no failure, and says:\n{said}", tool.name());
+            println!("{} noticed no failure, and says:\n{}", tool.name(), started.waiter.said());
         }
         Ok((!timed_out).then(|| written.until(ended)))
     }
@@ -536,11 +676,12 @@ impl Bench {
         let plan = self.plan;
         let proxy = Proxy::start(&self.runtime, &self.server.url, &self.server.ca, &self.place.folder)?;
         let straight = fs::read_to_string(&self.place.kubeconfig)?;
-        println!("\n### What is asked of the server\n");
-        println!(
-            "from the start, through {} quiet seconds with all in progress, until all are done; bytes are those of bodies, as sent; a watch with list begins with all objects\n",
+        self.page.line("### What is asked of the server");
+        self.page.line(&format!(
+            "From the start, through {} quiet seconds with all in progress, until all are done; bytes are those of bodies, as sent; a watch \
+             with list begins with all objects.",
             plan.quiet.as_secs()
-        );
+        ));
         let mut table = Table::new([
             "objects",
             "tool",
@@ -557,7 +698,7 @@ impl Bench {
         ]);
         let mut bars = Vec::new();
         for (kind, count) in [(Waited::Pods, plan.counted.0), (Waited::Deployments, plan.counted.1)] {
-            for tool in self.flags.tools.clone() {
+            for tool in self.tools.clone() {
                 if !tool.knows(kind) {
                     continue;
                 }
@@ -613,7 +754,7 @@ impl Bench {
                 }
             }
         }
-        table.print();
+        self.page.table(&table);
         Ok(bars)
     }
 
@@ -695,12 +836,68 @@ impl Bench {
             bars.push(memory_bar(format!("{how}, all of {all} Pods"), *cell));
         }
         table.row(memory_row(all.to_string(), all, &cells));
-        println!("\n### The most memory, MB\n");
-        println!(
-            "Pods of {} bytes where some are tracked, of {} where all are; in brackets the seconds until the store was full\n",
+        self.page.line("### The most memory, MB");
+        self.page.line(&format!(
+            "Pods of {} bytes where some are tracked, of {} where all are; in brackets the seconds until the store was full.",
             sizes[0], sizes[1]
-        );
-        table.print();
+        ));
+        self.page.table(&table);
+        bars.extend(self.unfinished()?);
+        Ok(bars)
+    }
+
+    /// Time and memory of looking at many Pods that are not done, and of a wait for them that times out.
+    fn unfinished(&mut self) -> Outcome<Vec<Bar>> {
+        let count = self.plan.all;
+        let namespace = self.namespace()?;
+        progress(&format!("{count} that are not done"));
+        let [_, bytes] = BYTES;
+        self.fill(&namespace, "unfinished", count, bytes)?;
+        let names: Vec<String> = (0..count).map(|at| format!("unfinished-{at:06}")).collect();
+        self.write(&Waited::Pods.path(&namespace), &names, &starting())?;
+        let settled = server::binary()?;
+        let kubectl = self.place.bin.join("kubectl");
+        let timeout = format!("{}s", 10 + count / 1000);
+        let look = format!("settled status pods, {count}");
+        let ran_out = format!("settled wait pods --all, {count}, timed out");
+        let json = format!("kubectl get pods -o json, {count}");
+        let asked: [(&str, &PathBuf, Vec<&str>, i32); 3] = [
+            (&look, &settled, vec!["status", "pods", "-o", "jsonl"], 3),
+            (&ran_out, &settled, vec!["wait", "pods", "--all", "--timeout", &timeout], 3),
+            (&json, &kubectl, vec!["get", "pods", "-o", "json"], 0),
+        ];
+        let mut table = Table::new(["command", "seconds", "CPU s", "peak MB"]);
+        let mut bars = Vec::new();
+        for (what, program, words, code) in asked {
+            if program == &settled && !self.tools.contains(&Tool::Settled) {
+                continue;
+            }
+            let mut command = Command::new(program);
+            command.args(words).args(["-n", &namespace]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            self.place.environment(&mut command);
+            let used = run_measured(&mut command)?;
+            if used.exit_code != Some(code) {
+                return Err(format!("{what}: ended with {:?} instead of {code}", used.exit_code).into());
+            }
+            let (seconds, peak) = (used.wall.as_secs_f64(), used.peak_bytes as f64 / 1e6);
+            table.row([what.to_owned(), figure(seconds), figure(used.cpu.as_secs_f64()), figure(peak)]);
+            if program == &settled {
+                bars.push(memory_bar(what.to_owned(), Some((peak, None))));
+            }
+            if what == look {
+                bars.push(Bar {
+                    what: what.to_owned(),
+                    wanted: format!("under {LOOK_BELOW} s"),
+                    is: format!("{} s", figure(seconds)),
+                    met: seconds < LOOK_BELOW,
+                    always: false,
+                });
+            }
+        }
+        self.page.line("Pods of the larger size, none of them done:");
+        self.page.table(&table);
+        self.empty(&namespace)?;
         Ok(bars)
     }
 
@@ -708,7 +905,7 @@ impl Bench {
     fn hold(&mut self, holder: Holder, setting: &Setting<'_>) -> Outcome<Option<(f64, Option<f64>)>> {
         let (mut command, name) = match holder {
             Holder::Tool(tool, _) => {
-                if !self.flags.tools.contains(&tool) {
+                if !self.tools.contains(&tool) {
                     return Ok(None);
                 }
                 let mut started = self.start(tool, setting)?;
@@ -824,6 +1021,8 @@ struct Setting<'s> {
     bytes: usize,
     memory: bool,
     more: &'s [&'s str],
+    /// The tool needs no second to see all objects: it is ours, and they are few.
+    soon: bool,
 }
 
 impl Default for Setting<'_> {
@@ -839,6 +1038,7 @@ impl Default for Setting<'_> {
             bytes: 0,
             memory: false,
             more: &[],
+            soon: false,
         }
     }
 }
@@ -873,6 +1073,15 @@ impl Started {
                 Err(format!("{} ended with {other:?} instead of {code}: {said}", tool.name()).into())
             }
         }
+    }
+}
+
+/// Whether a tool ran into its own timeout.
+fn timed_out(tool: Tool, ended: Ended, started: &Started) -> bool {
+    let said = started.waiter.said();
+    match tool {
+        Tool::Settled => ended.code == Some(3),
+        _ => ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words)),
     }
 }
 
@@ -954,6 +1163,23 @@ impl Failure {
             }),
         }
     }
+}
+
+/// The status of a Pod whose image is being pulled.
+fn starting() -> Value {
+    json!({
+        "phase": "Pending",
+        "conditions": [
+            {"type": "PodScheduled", "status": "True"},
+            {"type": "Initialized", "status": "True"},
+            {"type": "ContainersReady", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]"},
+            {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]"},
+        ],
+        "containerStatuses": [{
+            "name": "app", "image": "registry.example/app:1", "imageID": "", "ready": false, "started": false, "restartCount": 0,
+            "state": {"waiting": {"reason": "ContainerCreating"}},
+        }],
+    })
 }
 
 /// The status that makes an object done.

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::Outcome;
@@ -65,6 +66,54 @@ pub(crate) struct Expected {
     /// The health word it was made of.
     pub(crate) argo: String,
     pub(crate) object: Vec<u8>,
+}
+
+/// An object of the built-in pack's own cases, with the verdict that is expected of it.
+pub(crate) struct PackCase {
+    /// Group and kind.
+    pub(crate) kind: String,
+    /// The file and the name of the case.
+    pub(crate) name: String,
+    /// A status of kstatus; none where the case expects something else only.
+    pub(crate) expect: Option<String>,
+    /// The time at which it is evaluated, if the case names one.
+    pub(crate) now: Option<String>,
+    pub(crate) object: Value,
+}
+
+/// The cases beside the pack's rules: a set that is in every clone.
+pub(crate) fn pack_cases() -> Outcome<Vec<PackCase>> {
+    let mut files: Vec<PathBuf> = fs::read_dir(root().join("crates/rules/rules"))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    files.retain(|path| path.to_string_lossy().ends_with(".test.yaml"));
+    files.sort();
+    let mut cases = Vec::new();
+    for path in files {
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut json = Vec::new();
+        settled_manifest::yaml_to_json(&fs::read(&path)?, &mut json)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut document: Value = serde_json::from_slice(&json)?;
+        let list = document.pointer_mut("/cases").and_then(Value::as_array_mut).map(std::mem::take);
+        for mut case in list.ok_or_else(|| format!("{file} has no cases"))? {
+            let object = case["object"].take();
+            let text = |value: &Value| value.as_str().map(str::to_owned);
+            let api_version = object["apiVersion"].as_str().unwrap_or_default();
+            let group = api_version.rsplit_once('/').map_or("core", |(group, _)| group);
+            cases.push(PackCase {
+                kind: format!("{group}/{}", object["kind"].as_str().unwrap_or_default()),
+                name: format!("{file}: {}", case["name"].as_str().unwrap_or_default()),
+                expect: text(&case["expect"]["status"]),
+                now: text(&case["now"]),
+                object,
+            });
+        }
+    }
+    if cases.is_empty() {
+        return Err("crates/rules/rules has no cases".into());
+    }
+    Ok(cases)
 }
 
 /// The real objects of the corpus, compact, or `None` where the corpus is not at hand.

@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 use settled_conformance::{Request, Response, Target as _};
 
 use crate::measure::Table;
-use crate::wire::Client;
 use crate::{Outcome, server};
+use settled_conformance::Client;
 
 /// A server that isn't ready by then never will be.
 const PATIENCE: Duration = Duration::from_secs(30);

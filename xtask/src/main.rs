@@ -22,6 +22,7 @@ mod live;
 mod load;
 mod measure;
 mod oracle;
+mod page;
 mod parity;
 mod process;
 mod protobuf;
@@ -29,7 +30,6 @@ mod proxy;
 mod reflector;
 mod server;
 mod waiters;
-mod wire;
 mod yaml_golden;
 
 use std::error::Error;
@@ -81,7 +81,7 @@ tasks
     --record                    run them on the real one only, and write their recordings anew
     --real                      compare the real one with its recordings
     --meant                     show what differs as the scripts say, too
-  accuracy                    how often verdicts are right on the corpus, per kind, beside upstream's
+  accuracy                    how often verdicts are right, beside upstream's: on the pack's own cases, and per kind on the published ones
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
   generate builtins           the data of the API server's built-in kinds, from upstream's published documents
@@ -109,12 +109,14 @@ tasks
     requests                    what is asked of the server, by verb
     memory                      with some or all of many Pods tracked
     --server settled|kube-apiserver
-                                on which server (settled)
+                                on which server (both; requests and memory on settled)
     --rivals                    without ours
     --rounds N                  so many rounds (10)
     --smoke                     few, small rounds; what comes out is checked, how fast is not
   bench status                `settled status` on dumps of 1 GB
     --smoke                     dumps of 50 MB; nothing fails
+  All benchmarks but smoke runs know
+    --write-docs                put the tables into docs/performance.md, as they were printed
 
 environment
   SETTLED_CACHE               where built oracles and generated dumps are kept
@@ -162,25 +164,25 @@ fn run(words: &[&str]) -> Outcome<bool> {
         }
         ["generate", "builtins"] => builtins::run(),
         ["bench", "verdict", flags @ ..] => {
-            let [smoke, callgrind] = flagged(flags, ["--smoke", "--callgrind"])?;
-            let met = bench_verdict::run(smoke)?;
+            let [smoke, callgrind, write_docs] = flagged(flags, ["--smoke", "--callgrind", "--write-docs"])?;
+            let met = bench_verdict::run(smoke, write_docs)?;
             if callgrind {
                 callgrind::run()?;
             }
             Ok(met)
         }
         ["bench", "apiserver", flags @ ..] => {
-            let [smoke] = flagged(flags, ["--smoke"])?;
-            bench_apiserver::run(smoke)
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            bench_apiserver::run(smoke, write_docs)
         }
         ["bench", "wait", words @ ..] => bench_wait::run(words),
         ["bench", "rules", flags @ ..] => {
-            let [smoke] = flagged(flags, ["--smoke"])?;
-            bench_rules::run(smoke)
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            bench_rules::run(smoke, write_docs)
         }
         ["bench", "status", flags @ ..] => {
-            let [smoke] = flagged(flags, ["--smoke"])?;
-            bench_status::run(smoke)
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            bench_status::run(smoke, write_docs)
         }
         [reflector::CHILD, rest @ ..] => reflector::child(rest),
         [callgrind::CHILD, rest @ ..] => callgrind::child(rest),

@@ -133,34 +133,35 @@ impl Table {
         self.rows.push(cells.to_vec());
     }
 
-    pub(crate) fn print(&self) {
+    /// As Markdown, a line a row.
+    pub(crate) fn text(&self) -> String {
         let columns = self.rows[0].len();
         let widths: Vec<usize> = (0..columns)
             .map(|column| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
             .collect();
+        let mut text = String::new();
+        let mut line = |cells: Vec<String>| {
+            text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        };
         for (at, row) in self.rows.iter().enumerate() {
-            let cells: Vec<String> = row
-                .iter()
-                .zip(&widths)
-                .enumerate()
-                .map(|(column, (cell, &width))| match column {
-                    0 => format!("{cell:<width$}"),
-                    _ => format!("{cell:>width$}"),
-                })
-                .collect();
-            println!("| {} |", cells.join(" | "));
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+            line(cells.collect());
             if at == 0 {
-                let rules: Vec<String> = widths
-                    .iter()
-                    .enumerate()
-                    .map(|(column, &width)| match column {
-                        0 => "-".repeat(width),
-                        _ => format!("{}:", "-".repeat(width.saturating_sub(1))),
-                    })
-                    .collect();
-                println!("| {} |", rules.join(" | "));
+                let rules = widths.iter().enumerate().map(|(column, &width)| match column {
+                    0 => "-".repeat(width),
+                    _ => format!("{}:", "-".repeat(width.saturating_sub(1))),
+                });
+                line(rules.collect());
             }
         }
+        text
+    }
+
+    pub(crate) fn print(&self) {
+        print!("{}", self.text());
     }
 }
 

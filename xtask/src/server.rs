@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use settled_conformance::{Identity, Request, Target, token_file};
 
 use crate::oracle::{self, Oracle, Program};
-use crate::wire::Client;
 use crate::{Outcome, corpora, process};
+use settled_conformance::Client;
 
 /// How long a server may take until it is ready.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,6 +8,7 @@ mod embedding;
 mod hostile;
 mod openapi;
 mod protobuf;
+mod recorded;
 mod selectors;
 mod services;
 mod surface;

@@ -141,6 +141,40 @@ impl Differences {
     }
 }
 
+/// One step of a case, compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// The number of the recorded step, from 0.
+    pub step: usize,
+    /// Whether the answers differ at all.
+    pub differs: bool,
+    /// Where they differ without a reason.
+    pub unexplained: Vec<Difference>,
+}
+
+/// Compares the answers of a case, step by step. A step that only one of the two has differs as a whole.
+#[must_use]
+pub fn compare_case(
+    known: &Differences,
+    file: &str,
+    case: &str,
+    theirs: &[Value],
+    ours: &[Value],
+) -> Vec<Compared> {
+    let steps = 0..theirs.len().max(ours.len());
+    let compared = steps.map(|step| {
+        let [a, b] = [theirs, ours].map(|answers| answers.get(step).unwrap_or(&Value::Null));
+        let all = compare(a, b);
+        let differs = !all.is_empty();
+        let unexplained = all
+            .into_iter()
+            .filter(|difference| known.reason(file, case, step, difference).is_none())
+            .collect();
+        Compared { step, differs, unexplained }
+    });
+    compared.collect()
+}
+
 /// Whether a text is a pattern's, where `*` is any text.
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {

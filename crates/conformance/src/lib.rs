@@ -41,12 +41,14 @@ mod target;
 mod token;
 mod vars;
 mod walk;
+mod wire;
 
 pub use case::{Action, Await, Case, CaseFile, Step, Until, load};
-pub use compare::{Difference, Differences, Known, compare, matches};
+pub use compare::{Compared, Difference, Differences, Known, compare, compare_case, matches};
 pub use normal::Normaliser;
 pub use recording::{Recording, load_recordings};
 pub use run::Runner;
 pub use target::{Body, Error, IDENTITIES, Identity, Lines, Request, Response, Target, Watching, token_file};
 pub use token::base64;
 pub use walk::walk;
+pub use wire::Client;

@@ -14,7 +14,7 @@ use settled_conformance::Target as _;
 
 use super::{COLLECTION, Dice, Kept, Report, Setting, begin, config_map, name_of, number, request, revision};
 use crate::Outcome;
-use crate::wire::Client;
+use settled_conformance::Client;
 
 /// How many clients write at once.
 const WRITERS: usize = 8;

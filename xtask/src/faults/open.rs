@@ -82,7 +82,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let mut slowest = Duration::ZERO;
     for at in 0..50 {
         let start = Instant::now();
-        let client = crate::wire::Client::new(&format!("https://{}", running.address), &running.ca)?;
+        let client = settled_conformance::Client::new(&format!("https://{}", running.address), &running.ca)?;
         let object = config_map(&format!("c{at}"), 1, 10);
         let answer = settled_conformance::Target::send(&client, &super::request("POST", COLLECTION, &object));
         match answer {

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use settled_conformance::{Error, Lines, Request, Response, Target, Watching};
 
-use crate::Outcome;
+use crate::target::{Error, Lines, Request, Response, Target, Watching};
 
 /// How long a whole answer may take.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -24,35 +23,62 @@ const LONGEST: usize = 64 << 20;
 type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 /// A server's address, and connections to it that are free.
-pub(crate) struct Client {
+pub struct Client {
     host: String,
     port: u16,
     tls: Arc<ClientConfig>,
     free: Mutex<Vec<Stream>>,
     /// The tokens are those of the identities unless the administrator's is another.
-    pub(crate) admin_token: Option<String>,
+    pub admin_token: Option<String>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the token.
+        formatter
+            .debug_struct("Client")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Client {
     /// A client for `https://HOST:PORT`, whose certificate one of the file's must vouch for.
-    pub(crate) fn new(url: &str, ca: &Path) -> Outcome<Self> {
-        let address = url.strip_prefix("https://").ok_or("the server's URL must begin with https://")?;
+    ///
+    /// # Errors
+    ///
+    /// The URL is no such URL, or the file has no certificates.
+    pub fn new(url: &str, ca: &Path) -> Result<Self, Error> {
+        let pem = std::fs::read(ca).map_err(|why| Error::Transport(format!("{}: {why}", ca.display())))?;
+        Self::with_pem(url, &pem)
+    }
+
+    /// The same, with the certificates themselves.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::new`].
+    pub fn with_pem(url: &str, pem: &[u8]) -> Result<Self, Error> {
+        let failed = |why: &dyn std::fmt::Display| Error::Transport(format!("{url}: {why}"));
+        let address =
+            url.strip_prefix("https://").ok_or_else(|| failed(&"the URL must begin with https://"))?;
         let (host, port) =
-            address.trim_end_matches('/').rsplit_once(':').ok_or("the server's URL has no port")?;
+            address.trim_end_matches('/').rsplit_once(':').ok_or_else(|| failed(&"the URL has no port"))?;
         let mut roots = RootCertStore::empty();
-        for certificate in
-            CertificateDer::pem_file_iter(ca).map_err(|why| format!("{}: {why}", ca.display()))?
-        {
-            roots.add(certificate?)?;
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate = certificate.map_err(|why| failed(&why))?;
+            roots.add(certificate).map_err(|why| failed(&why))?;
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+            .with_safe_default_protocol_versions()
+            .map_err(|why| failed(&why))?
             .with_root_certificates(roots)
             .with_no_client_auth();
         Ok(Self {
             host: host.to_owned(),
-            port: port.parse()?,
+            port: port.parse().map_err(|why| failed(&why))?,
             tls: Arc::new(tls),
             free: Mutex::default(),
             admin_token: None,
