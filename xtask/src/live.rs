@@ -610,24 +610,31 @@ fn between(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 fn table(scenarios: &BTreeMap<String, Scenario>, differences: &[Difference]) -> String {
-    let mut text =
-        String::from("| what | rival | comes to | ours | right | why |\n|---|---|---|---|---|---|\n");
+    let mut text = String::from(
+        "| what | competitor | result | `settled wait` | time, options | right | why |\n|---|---|---|---|---|---|---|\n",
+    );
     for Difference { scenario: name, tools, right, why } in differences {
         let Some(scenario) = scenarios.get(name) else { continue };
         let Some(theirs) = tools.first().and_then(|tool| scenario.ask(*tool)) else { continue };
         let tools: Vec<String> = tools.iter().map(|tool| format!("`{}`", tool.name())).collect();
         let right = match right {
-            Right::Settled => "ours",
-            Right::Rival => "the rival",
+            Right::Settled => "settled",
+            Right::Rival => "the competitor",
             Right::Both => "both",
         };
+        // What ours is asked beyond its defaults decides some rows: a grace of 2 s where the default is 30 s to 5 min.
+        let run = scenario.settled.run.as_deref().unwrap_or_default();
+        let options: Vec<&str> = run.split_whitespace().skip_while(|word| !word.starts_with("--")).collect();
+        let options =
+            if options.is_empty() { "defaults".to_owned() } else { format!("`{}`", options.join(" ")) };
         let _infallible = writeln!(
             text,
-            "| {} | {} | {} | {} | {right} | {} |",
+            "| {} | {} | {} | {} | {} s, {options} | {right} | {} |",
             scenario.about.trim(),
             tools.join(", "),
             theirs.words(),
             scenario.settled.words(),
+            scenario.seconds,
             why.trim().replace('\n', " "),
         );
     }
