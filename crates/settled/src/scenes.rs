@@ -180,6 +180,7 @@ pub(crate) fn crash() -> Report {
             pod: id("Pod", "migrate-x7w4n"),
             container: "migrate".to_owned(),
             previous: true,
+            error: None,
             lines: vec![
                 "goroutine 1 [running]:".to_owned(),
                 "\tmain.go:12 \u{1b}[2J\u{1b}]0;owned\u{7}".to_owned(),

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::Method;
+use http_body_util::BodyExt as _;
 use jiff::Timestamp;
-use kstatus::{Node, Object};
+use kstatus::{Node, Object, format_duration};
 
 use crate::cluster::{Cluster, RequestError, Verb, encode};
 use crate::explain::witnesses;
@@ -20,8 +21,9 @@ const MOST_OBJECTS: usize = 12;
 const MOST_LOGS: usize = 4;
 /// How many events of a cause are told.
 const MOST_EVENTS: usize = 6;
-/// How much of a log is read at most.
+/// How much of a log is read at most, and for how long.
 const LOG_BYTES: usize = 16 << 10;
+const LOG_READ: Duration = Duration::from_secs(2);
 
 /// How much evidence is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,13 +127,29 @@ pub async fn log_tail(
         pod.name,
         encode(container)
     );
-    let bytes = cluster.fetch(Verb::Get, Method::GET, &path, "*/*", None).await?;
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LOG_BYTES)]).into_owned();
+    let answer = cluster.send(Verb::Get, Method::GET, &path, "*/*", None).await?;
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut body = answer.into_body();
+    // What a log has said before it breaks off, or goes on without an end, is worth showing.
+    let read = async {
+        while bytes.len() < LOG_BYTES
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            bytes.extend(frame.data_ref().into_iter().flatten());
+        }
+    };
+    let _late = tokio::time::timeout(LOG_READ, read).await;
+    cluster.count_bytes(bytes.len());
+    bytes.truncate(LOG_BYTES);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let all: Vec<&str> = text.lines().collect();
+    let surplus = all.len().saturating_sub(lines as usize);
     Ok(LogTail {
         pod: pod.clone(),
         container: container.to_owned(),
         previous,
-        lines: text.lines().map(str::to_owned).collect(),
+        lines: all.into_iter().skip(surplus).map(str::to_owned).collect(),
+        error: None,
     })
 }
 
@@ -143,7 +161,7 @@ pub(crate) struct Talker {
     pub(crate) previous: bool,
 }
 
-/// Adds events and logs to causes. What can't be had in time, or at all, is left out.
+/// Adds events and logs to causes. Events that cannot be read in time, or at all, are left out; of logs that is said.
 pub(crate) async fn gather(cluster: Cluster, causes: &mut [(Explanation, Vec<Talker>)], wanted: Wanted) {
     let mut asked = BTreeSet::new();
     for (cause, _) in causes.iter() {
@@ -151,17 +169,18 @@ pub(crate) async fn gather(cluster: Cluster, causes: &mut [(Explanation, Vec<Tal
     }
     let objects: Vec<ObjectId> =
         asked.into_iter().take(if wanted.events { MOST_OBJECTS } else { 0 }).collect();
-    let about = objects.iter().map(|id| events_of(&cluster, id, None));
+    let about = objects.iter().map(|id| tokio::time::timeout(PATIENCE, events_of(&cluster, id, None)));
     let mut talkers: Vec<Talker> = Vec::new();
     for talker in causes.iter().flat_map(|(_, talkers)| talkers) {
         if talkers.len() < MOST_LOGS && wanted.log_lines > 0 && !talkers.contains(talker) {
             talkers.push(talker.clone());
         }
     }
-    let logs = talkers.iter().map(|t| log_tail(&cluster, &t.pod, &t.container, t.previous, wanted.log_lines));
+    let logs = talkers.iter().map(|talker| readable_log(&cluster, talker, wanted.log_lines));
     let both = futures::future::join(futures::future::join_all(about), futures::future::join_all(logs));
-    let Ok((events, logs)) = tokio::time::timeout(PATIENCE, both).await else { return };
-    let events: Vec<Vec<EventNote>> = events.into_iter().map(Result::unwrap_or_default).collect();
+    let (events, logs) = both.await;
+    let events: Vec<Vec<EventNote>> =
+        events.into_iter().map(|e| e.ok().and_then(Result::ok).unwrap_or_default()).collect();
     for (cause, talkers) in causes {
         for (id, events) in objects.iter().zip(&events) {
             if cause.chain.iter().any(|step| step.object == *id) {
@@ -180,11 +199,29 @@ pub(crate) async fn gather(cluster: Cluster, causes: &mut [(Explanation, Vec<Tal
         cause.events.sort_by_key(|event| event.last);
         let surplus = cause.events.len().saturating_sub(MOST_EVENTS);
         cause.events.drain(..surplus);
-        for log in logs.iter().flatten() {
+        for log in &logs {
             let mine = |talker: &Talker| talker.pod == log.pod && *talker.container == *log.container;
-            if talkers.iter().any(mine) && !log.lines.is_empty() {
+            if talkers.iter().any(mine) && (!log.lines.is_empty() || log.error.is_some()) {
                 cause.logs.push(log.clone());
             }
         }
+    }
+}
+
+/// The log of a container, or why it cannot be read.
+async fn readable_log(cluster: &Cluster, talker: &Talker, lines: u32) -> LogTail {
+    let Talker { pod, container, previous } = talker;
+    let read = tokio::time::timeout(PATIENCE, log_tail(cluster, pod, container, *previous, lines)).await;
+    let error = match read {
+        Ok(Ok(log)) => return log,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {}", format_duration(PATIENCE)),
+    };
+    LogTail {
+        pod: pod.clone(),
+        container: container.to_string(),
+        previous: *previous,
+        lines: Vec::new(),
+        error: Some(error),
     }
 }

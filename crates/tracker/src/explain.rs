@@ -206,7 +206,8 @@ fn walk<'g>(graph: &'g Graph, way: Way<'g>, seen: &mut BTreeSet<&'g ObjectId>, w
                 continue;
             }
             // Where traffic would go may be broken, and the way to it, too.
-            explained |= !matches!(link, "routes to" | "scales");
+            let dangling = link == "refers to" && child.verdict.status == Status::NotFound;
+            explained |= !matches!(link, "routes to" | "scales") && !dangling;
             let mut longer = way.clone();
             longer.push((link, child));
             walk(graph, longer, seen, ways);
@@ -480,4 +481,43 @@ fn grow<'g>(
 /// The objects of which events and logs tell more: those of the chain, the root cause first.
 pub(crate) fn witnesses(explanation: &Explanation) -> impl Iterator<Item = &Step> {
     explanation.chain.iter().rev().filter(|step| !step.object.is("", "Event"))
+}
+
+#[cfg(test)]
+mod tests {
+    use settled_rules::RuleSet;
+
+    use super::*;
+    use crate::record::Judge;
+
+    #[test]
+    fn steps_are_dated_by_the_problem() {
+        let objects = [
+            // The conditions are those of the rollout before.
+            r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"a","uid":"d","creationTimestamp":"2026-11-01T00:00:00Z","generation":2,"annotations":{"deployment.kubernetes.io/revision":"2"}},
+                "spec":{"replicas":1},"status":{"observedGeneration":2,"replicas":1,"updatedReplicas":0,"conditions":[{"type":"Available","status":"True","lastTransitionTime":"2026-11-20T00:00:00Z"}]}}"#,
+            r#"{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"web-2","namespace":"a","uid":"r","creationTimestamp":"2026-11-21T12:00:00Z","generation":1,"annotations":{"deployment.kubernetes.io/revision":"2"},"ownerReferences":[{"uid":"d"}]},
+                "spec":{"replicas":1},"status":{"observedGeneration":1,"replicas":1}}"#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-2-a","namespace":"a","uid":"p","creationTimestamp":"2026-11-21T12:00:00Z","ownerReferences":[{"uid":"r"}]},
+                "status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":"2026-11-21T12:00:05Z"}],"containerStatuses":[{"name":"app","ready":false,"state":{"waiting":{"reason":"ErrImagePull"}}}]}}"#,
+            // Without conditions of its own, and created long ago.
+            r#"{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db","namespace":"a","uid":"s","creationTimestamp":"2026-11-01T00:00:00Z","generation":1},
+                "spec":{"replicas":1},"status":{"observedGeneration":1,"replicas":1}}"#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"db-0","namespace":"a","uid":"q","creationTimestamp":"2026-11-21T12:00:00Z","ownerReferences":[{"uid":"s"}]},
+                "status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":"2026-11-21T12:00:05Z"}],"containerStatuses":[{"name":"app","ready":false,"state":{"waiting":{"reason":"ErrImagePull"}}}]}}"#,
+        ];
+        let judge = Judge::new(RuleSet::default(), Vec::new());
+        let mut graph = Graph::default();
+        for json in objects {
+            graph.put(judge.record(json.as_bytes(), Timestamp::UNIX_EPOCH, false).unwrap(), 1, 1);
+        }
+        let times = |kind: &str, name: &str| {
+            let target = graph.get(&ObjectId::new("apps", kind, "a", name)).unwrap();
+            let cause = causes(&graph, target, &[]).remove(0);
+            let time = |step: &Step| step.since.unwrap().strftime("%d %H:%M:%S").to_string();
+            cause.chain.iter().map(time).collect::<Vec<_>>()
+        };
+        assert_eq!(times("Deployment", "web"), ["21 12:00:00", "21 12:00:05", "21 12:00:05"]);
+        assert_eq!(times("StatefulSet", "db"), ["21 12:00:05", "21 12:00:05"]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kstatus::{Node, Status};
 
 /// What explanations need of an object besides the verdict. What a kind does not have is empty.
@@ -138,6 +138,13 @@ pub(crate) fn read(group: &str, kind: &str, object: Node<'_>, status: Status) ->
         reader(object, status, &mut facts);
     }
     if status != Status::Current {
+        if group.contains('.') && !group.ends_with(".k8s.io") {
+            for part in ["spec", "status"] {
+                let Some(part) = object.get(part) else { continue };
+                references(part, 0, &mut facts.refs);
+            }
+            unique(&mut facts.refs);
+        }
         if facts.since.is_none() {
             facts.since = latest_transition(object);
         }
@@ -155,6 +162,31 @@ fn reference(link: &'static str, node: Node<'_>, default_group: &str) -> Option<
     };
     let kind = word(node, &["kind"])?;
     Some(Ref { link, group, kind, namespace: word(node, &["namespace"]), name: word(node, &["name"])? })
+}
+
+/// No more references of a custom resource are kept, and none that lie deeper.
+const MOST_REFS: usize = 16;
+const DEEPEST_REF: usize = 5;
+
+/// What a custom resource refers to, wherever: maps with a `kind`, a `name`, and an `apiVersion` or a `group`, such as Cluster API's
+/// `infrastructureRef`, Crossplane's `resourceRefs` and cert-manager's `issuerRef`.
+fn references(node: Node<'_>, depth: usize, refs: &mut Vec<Ref>) {
+    if depth > DEEPEST_REF || refs.len() >= MOST_REFS {
+        return;
+    }
+    if node.get("kind").is_some() && (node.get("apiVersion").is_some() || node.get("group").is_some()) {
+        // With a spec it is a template, not a reference.
+        refs.extend(
+            reference("refers to", node, "").filter(|r| !r.name.is_empty() && node.get("spec").is_none()),
+        );
+        return;
+    }
+    for (_, value) in node.members() {
+        references(value, depth + 1, refs);
+    }
+    for value in node.elements() {
+        references(value, depth + 1, refs);
+    }
 }
 
 fn named(link: &'static str, group: &str, kind: &str, object: Node<'_>, path: &[&str]) -> Option<Ref> {
@@ -185,7 +217,7 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
             named("claims", "", "PersistentVolumeClaim", volume, &["persistentVolumeClaim", "claimName"]);
         facts.refs.extend(claim);
     }
-    // Since the trouble can have begun: since it was scheduled, or last went from good to bad.
+    // Since the failure can have begun: since it was scheduled, or last went from good to bad.
     let condition = |type_: &str| {
         let found =
             list(object, &["status", "conditions"]).find(|c| c.get("type").is_some_and(|t| t.is(type_)))?;
@@ -201,6 +233,14 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
                 let bad = at(ended, &["exitCode"]).and_then(Node::as_int).is_none_or(|code| code != 0);
                 bad.then_some((state == "lastState", time(ended, &["finishedAt"])))
             };
+            // It has crashed for longer than since the last time: each back-off is twice as long as the one before.
+            let loops = at(container, &["state", "waiting", "message"]).and_then(Node::as_str);
+            let loops = loops.and_then(|message| back_off(&message));
+            let ended_last =
+                at(container, &["lastState", "terminated"]).and_then(|ended| time(ended, &["finishedAt"]));
+            if let (Some(loops), Some(last)) = (loops, ended_last) {
+                facts.since = last.checked_sub(loops).ok().into_iter().chain(facts.since).min();
+            }
             let ready = at(container, &["ready"]).and_then(Node::as_bool) == Some(true);
             let Some((previous, when)) = ended("state").or_else(|| ended("lastState")).filter(|_| !ready)
             else {
@@ -212,6 +252,14 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
             }
         }
     }
+}
+
+/// How long a container has been in a crash loop at least: the back-offs before the present one, which begin with 10 seconds at most.
+fn back_off(message: &str) -> Option<SignedDuration> {
+    let (_, rest) = message.split_once("back-off ")?;
+    let (present, _) = rest.split_once(" restarting")?;
+    let present: SignedDuration = present.parse().ok()?;
+    Some(present - SignedDuration::from_secs(10)).filter(|before| before.is_positive())
 }
 
 fn claim(object: Node<'_>, _: Status, facts: &mut Facts) {
@@ -409,6 +457,23 @@ mod tests {
             Some(false)
         );
         assert_eq!(end(&job(r#"{"type":"FailureTarget","status":"True"}"#), Status::Failed), None);
+    }
+
+    #[test]
+    fn crash_loops_have_lasted_for_their_back_offs() {
+        let since = |message: &str| {
+            let json = format!(
+                r#"{{"apiVersion":"v1","kind":"Pod","status":{{"phase":"Running","conditions":[{{"type":"Ready","status":"False","lastTransitionTime":"2026-11-21T12:00:00Z"}}],
+                "containerStatuses":[{{"name":"app","ready":false,"restartCount":9,"state":{{"waiting":{{"reason":"CrashLoopBackOff","message":"{message}"}}}},
+                "lastState":{{"terminated":{{"exitCode":1,"finishedAt":"2026-11-21T12:00:00Z"}}}}}}]}}}}"#
+            );
+            let object = Object::parse(json.as_bytes()).unwrap();
+            read("", "Pod", object.root(), Status::Failed).unwrap().since.unwrap().to_string()
+        };
+        assert_eq!(since("back-off 5m0s restarting failed container=app pod=x"), "2026-11-21T11:55:10Z");
+        assert_eq!(since("back-off 1m20s restarting failed container=app pod=x"), "2026-11-21T11:58:50Z");
+        assert_eq!(since("back-off 10s restarting failed container=app pod=x"), "2026-11-21T12:00:00Z");
+        assert_eq!(since("waiting"), "2026-11-21T12:00:00Z");
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl Judge {
     }
 }
 
-/// An event as a record: trouble that belongs to what it is about, where it tells of an object that can't be made.
+/// An event as a record: a failure of what it is about, where it tells of an object that can't be made.
 fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
     let note = crate::events::read(event)?;
     let about = event.get("involvedObject").or_else(|| event.get("regarding"))?;
@@ -261,7 +261,7 @@ pub struct Record {
     pub facts: Option<Box<Facts>>,
 }
 
-fn owners(metadata: Node<'_>) -> Vec<Uid> {
+pub(crate) fn owners(metadata: Node<'_>) -> Vec<Uid> {
     let list = metadata.get("ownerReferences").into_iter().flat_map(|list| list.elements());
     list.filter_map(|owner| Some(Uid::from(&*owner.get("uid")?.as_str()?))).collect()
 }

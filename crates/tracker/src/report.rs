@@ -141,6 +141,9 @@ pub struct LogTail {
     pub previous: bool,
     /// The lines, the oldest first; control characters are theirs, so whoever prints them makes them harmless.
     pub lines: Vec<String>,
+    /// Why the log cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// An object and its dependents, for trees.

@@ -26,6 +26,14 @@ pub fn summary(record: &Record) -> String {
 
 /// A message without what the reason says already, and without the layers of gRPC.
 fn plain(reason: &str, message: &str, status: Status) -> String {
+    if let Some(phase) = message.strip_prefix("PVC is not Bound. phase: ") {
+        return format!("the claim is {phase}");
+    }
+    match reason {
+        "JobNotStarted" => return "the Job has not started".to_owned(),
+        "NothingToSchedule" => return "no node matches".to_owned(),
+        _ => {}
+    }
     let message = match message.strip_prefix(reason).and_then(|rest| rest.strip_prefix(": ")) {
         Some(rest) if !rest.is_empty() => rest,
         _ => message,

@@ -1,6 +1,7 @@
 //! The one who follows: starts streams, tells the graph and the policy what they say, and says what came of it.
 
 mod below;
+mod discovery;
 mod recovery;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -173,6 +174,8 @@ pub struct Tracker {
     referred: HashMap<ObjectId, BTreeSet<usize>>,
     /// Lives of what targets refer to, of which all is watched that belongs to them.
     looked: HashSet<Uid>,
+    /// Searches for dependents in other groups.
+    searches: discovery::Searches,
     evidence: HashMap<(Arc<str>, Arc<str>), Option<Evidence>>,
     events: VecDeque<Queued>,
     notices: Vec<Notice>,
@@ -276,6 +279,8 @@ enum Answer {
     Resources(Resources),
     Evidence(Arc<str>, Arc<str>, Evidence),
     Gathered(Outcome, Vec<(usize, Vec<Explanation>)>),
+    /// Metadata of candidates for dependents in a namespace.
+    Listed(String, discovery::Listed),
 }
 
 impl Drop for Tracker {
@@ -344,6 +349,7 @@ impl Tracker {
             covered: HashMap::new(),
             referred: HashMap::new(),
             looked: HashSet::new(),
+            searches: discovery::Searches::default(),
             evidence: HashMap::new(),
             events: VecDeque::new(),
             notices: Vec::new(),
@@ -642,7 +648,8 @@ impl Tracker {
         let kinds = self.rediscover.map(|(at, _)| at);
         let following = self.phase == Phase::Following;
         let down = self.streams.iter().filter(|_| following).filter_map(Stream::gives_notice_at);
-        policy.into_iter().chain(looking).chain(kinds).chain(down).min()
+        let search = self.next_search().filter(|_| following);
+        policy.into_iter().chain(looking).chain(kinds).chain(down).chain(search).min()
     }
 
     /// Does what is due, looks at targets again that something happened to, and ends the wait if it is over.
@@ -657,6 +664,9 @@ impl Tracker {
         }
         if self.phase == Phase::Following {
             self.check_connections();
+            if self.next_search().is_some_and(|at| at <= Instant::now()) {
+                self.search_again(false);
+            }
         }
         if self.phase == Phase::Over {
             // Nothing comes after the end.
@@ -836,6 +846,7 @@ impl Tracker {
                 self.lost(number, &gone, None);
             }
             self.note_missing(number);
+            self.watch_dependents();
             // Only now it is known who uses them.
             self.dirty.extend(&self.claims);
             return;
@@ -1037,13 +1048,17 @@ impl Tracker {
 
     /// Whether all that is there was seen once, also of what explains targets.
     fn all_synced(&self) -> bool {
-        self.streams.iter().all(|stream| stream.synced || stream.ended || stream.role == Role::Definitions)
+        self.searches.running == 0
+            && self
+                .streams
+                .iter()
+                .all(|stream| stream.synced || stream.ended || stream.role == Role::Definitions)
     }
 
     /// The same, but for what is not to be had at the moment.
     fn all_looked_at(&self) -> bool {
         let looked_at = |s: &Stream| s.synced || s.ended || s.down.is_some() || s.role == Role::Definitions;
-        self.streams.iter().all(looked_at)
+        self.searches.running == 0 && self.streams.iter().all(looked_at)
     }
 
     fn evidence_on(&self, id: &ObjectId) -> Evidence {
@@ -1086,6 +1101,7 @@ impl Tracker {
                 }
             }
             Answer::Gathered(outcome, causes) => self.end(outcome, causes),
+            Answer::Listed(namespace, listed) => self.take_listed(&namespace, listed),
         }
     }
 
@@ -1113,6 +1129,7 @@ impl Tracker {
             }
             Outcome::Settled | Outcome::Unreachable => self.end(outcome, Vec::new()),
             Outcome::Failed | Outcome::TimedOut | Outcome::Interrupted => {
+                self.search_again(true);
                 self.phase = Phase::Looking(outcome, Instant::now() + LAST_LOOK);
             }
         }

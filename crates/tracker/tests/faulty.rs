@@ -1,14 +1,16 @@
 //! A client to a server in the process, with faults between them that a test switches on.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
-use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, StreamBody};
 use kube_client::Client;
 use kube_client::client::Body;
 use tokio::sync::watch;
@@ -56,8 +58,59 @@ pub(crate) struct Refusals {
     pub(crate) busy: Option<String>,
     /// No watch gets through.
     pub(crate) watches_unreachable: bool,
+    /// What a kubelet would answer to requests for logs, by `POD/CONTAINER`, with `/previous` for the run before.
+    pub(crate) logs: BTreeMap<String, Log>,
     /// The server is one that can't begin a watch with the state.
     pub(crate) no_watch_list: bool,
+}
+
+/// A log as a kubelet answers it.
+#[derive(Clone, Debug)]
+pub(crate) enum Log {
+    /// These lines, of which as many as are asked for.
+    Lines(Vec<String>),
+    /// A refusal with this code and message.
+    Refused(u16, String),
+    /// The same line again and again, without an end.
+    Endless(String),
+    /// These lines, and then nothing more.
+    Hanging(Vec<String>),
+}
+
+impl Log {
+    fn answer(&self, uri: &http::Uri) -> Response<UnsyncBoxBody<Bytes, std::io::Error>> {
+        let query = uri.query().unwrap_or_default();
+        let asked = query.split('&').find_map(|pair| pair.strip_prefix("tailLines="));
+        let asked: usize = asked.unwrap().parse().unwrap();
+        let last = |lines: &[String]| {
+            let text: String =
+                lines[lines.len().saturating_sub(asked)..].iter().map(|line| format!("{line}\n")).collect();
+            Bytes::from(text)
+        };
+        let frame = |bytes: Bytes| Ok::<_, std::io::Error>(Frame::data(bytes));
+        let (status, body) = match self {
+            Self::Lines(lines) => {
+                (200, StreamBody::new(futures::stream::iter([frame(last(lines))])).boxed_unsync())
+            }
+            Self::Refused(code, message) => {
+                let text =
+                    serde_json::json!({"kind": "Status", "message": message, "code": code}).to_string();
+                (*code, boxed(Body::from(text.into_bytes())))
+            }
+            Self::Endless(line) => {
+                let line = Bytes::from(format!("{line}\n"));
+                (
+                    200,
+                    StreamBody::new(futures::stream::repeat_with(move || frame(line.clone()))).boxed_unsync(),
+                )
+            }
+            Self::Hanging(lines) => {
+                let first = futures::stream::iter([frame(last(lines))]);
+                (200, StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync())
+            }
+        };
+        Response::builder().status(status).body(body).unwrap()
+    }
 }
 
 /// The faults between a client and a server.
@@ -106,6 +159,17 @@ impl Faults {
     ) -> Result<Response<UnsyncBoxBody<Bytes, std::io::Error>>, kube_client::Error> {
         let uri = request.uri().to_string();
         self.log.lock().unwrap().push(format!("{} {uri}", request.method()));
+        if let Some((pod, _)) =
+            request.uri().path().split_once("/pods/").and_then(|(_, rest)| rest.split_once("/log"))
+        {
+            let value =
+                |key: &str| uri.split(['?', '&']).find_map(|pair| pair.strip_prefix(key)).unwrap_or_default();
+            let run = if value("previous=") == "true" { "/previous" } else { "" };
+            let key = format!("{pod}/{}{run}", value("container="));
+            if let Some(log) = self.refusals.lock().unwrap().logs.get(&key) {
+                return Ok(log.answer(request.uri()));
+            }
+        }
         let (mut begun, mut pieces) = (None, usize::MAX);
         let retry_after = self.refusals.lock().unwrap().retry_after;
         let refused = {

@@ -31,7 +31,7 @@ use settled_tracker::{
     ApplyOptions, Cluster, Event, For, Limits, Missing, Request, StartError, Target, Tracker, Wanted, apply,
 };
 
-use crate::faulty::{Fault, Faults};
+use crate::faulty::{Fault, Faults, Log};
 
 /// When all scenarios begin.
 const BEGINNING: &str = "2026-11-21T12:00:00Z";
@@ -254,7 +254,7 @@ fn request(script: &Value, targets: Vec<Target>) -> Request {
 }
 
 /// Does what a step says: `create`, `status`, `patch` and `delete` objects, `many` of them, `strike` all watches with a
-/// [`Fault`], `refuse` requests from now on (each `refuse` takes the place of the one before), and `then` what comes after it in
+/// [`Fault`], answer `logs` as a kubelet would, `refuse` requests from now on (each `refuse` takes the place of the one before), and `then` what comes after it in
 /// the same moment.
 async fn act(client: &Client, faults: &Faults, step: &Value) {
     let step = step.as_object().unwrap();
@@ -329,6 +329,11 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
             }),
             // Steps are done in the order of their names; this is the last.
             "then" => Box::pin(act(client, faults, with)).await,
+            "logs" => {
+                let logs = with.as_object().unwrap().iter();
+                let logs = logs.map(|(container, log)| (container.clone(), log_of(log))).collect();
+                faults.refuse(|refusals| refusals.logs = logs);
+            }
             "refuse" => faults.refuse(|refusals| {
                 let count = |key: &str| usize::try_from(with[key].as_u64().unwrap_or(0)).unwrap();
                 refusals.too_many = count("tooMany");
@@ -350,6 +355,21 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
             other => panic!("no step {other}"),
         }
     }
+}
+
+/// A log as a scenario has it: its lines, or what is wrong with it.
+fn log_of(log: &Value) -> Log {
+    let lines = |value: &Value| list(value).map(|line| line.as_str().unwrap().to_owned()).collect();
+    if let Some(code) = log["refused"].as_u64() {
+        return Log::Refused(code.try_into().unwrap(), log["message"].as_str().unwrap().to_owned());
+    }
+    if let Some(line) = log["endless"].as_str() {
+        return Log::Endless(line.to_owned());
+    }
+    if log["hanging"].is_array() {
+        return Log::Hanging(lines(&log["hanging"]));
+    }
+    Log::Lines(lines(log))
 }
 
 /// What an object that belongs to another (`owner`), or an Event (`about`), says of it; which other, a scenario says by apiVersion, kind and name.
@@ -493,8 +513,19 @@ fn tell(told: &mut String, at: Duration, event: &Event) {
                         .unwrap();
                     }
                     for log in &cause.logs {
-                        writeln!(told, "    log of {} {}: {}", log.pod, log.container, log.lines.join(" | "))
-                            .unwrap();
+                        let run = if log.previous { " before" } else { "" };
+                        let error =
+                            log.error.as_ref().map_or_else(String::new, |error| format!("error: {error}"));
+                        let shown: String = log.lines.join(" | ").chars().take(200).collect();
+                        let shown = shown.escape_debug();
+                        writeln!(
+                            told,
+                            "    log of {} {}{run}, {} lines: {shown}{error}",
+                            log.pod,
+                            log.container,
+                            log.lines.len()
+                        )
+                        .unwrap();
                     }
                     if let Some(last) = cause.chain.last().filter(|last| last.summary != last.message) {
                         writeln!(told, "    summary: {}", last.summary).unwrap();

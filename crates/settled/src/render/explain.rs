@@ -267,6 +267,11 @@ impl Explain<'_> {
     }
 
     fn log(&self, out: &mut String, indent: usize, log: &LogTail, last: Option<&Step>) {
+        if let Some(error) = &log.error {
+            let line =
+                format!("the log of container {} cannot be read: {error}", text::clean(&log.container));
+            return self.paragraph(out, indent, "", &line);
+        }
         if log.lines.is_empty() {
             return;
         }

@@ -45,11 +45,14 @@ impl Tracker {
             }
             return;
         }
+        let custom =
+            Some(record.id.clone()).filter(|id| is_custom(id) && record.verdict.status != Status::Current);
         let mut references: Vec<ObjectId> = Vec::new();
         let mut seen = HashSet::from([&record.id]);
         let mut todo = vec![(record, 0)];
         while let Some((record, depth)) = todo.pop() {
             for id in referred(record) {
+                let id = self.in_its_place(id);
                 // A Service that is fine by itself may have no endpoints.
                 let other = self
                     .graph
@@ -70,6 +73,9 @@ impl Tracker {
         }
         for parent in parents {
             self.look_at_children(&parent);
+        }
+        if let Some(owner) = custom {
+            self.search_dependents(&owner);
         }
         for id in references {
             if let Some(by) = self.referred.get_mut(&id) {
@@ -102,6 +108,23 @@ impl Tracker {
             self.dirty.extend(self.referred.get(&id).into_iter().flatten());
             self.graph.set_missing(missing(id));
         }
+    }
+
+    /// An object that is referred to, without a namespace where its kind has none.
+    fn in_its_place(&self, id: ObjectId) -> ObjectId {
+        let resource = self.resources.of_kind(&id.group, None, &id.kind);
+        match resource {
+            Some(resource) if !resource.namespaced && !id.namespace.is_empty() => {
+                ObjectId::new(id.group.clone(), id.kind.clone(), "", id.name.clone())
+            }
+            _ => id,
+        }
+    }
+
+    /// Whether all objects of a kind in a namespace are watched for explanations.
+    pub(super) fn covers_all(&self, resource: &Resource, namespace: &str) -> bool {
+        let key = (format!("{} ", resource.qualified()), namespace.to_owned());
+        self.covered.get(&key).is_some_and(|covered| covered.whole)
     }
 
     /// Watches an object that a target refers to, directly or not.
@@ -149,7 +172,7 @@ impl Tracker {
     }
 
     /// Watches a kind in a namespace for explanations: by selectors while there are few, then all of it.
-    fn cover(
+    pub(super) fn cover(
         &mut self,
         resource: &Arc<Resource>,
         namespace: &str,
