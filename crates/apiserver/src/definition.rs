@@ -46,7 +46,7 @@ pub(crate) struct Definition {
     pub(crate) model: Model,
     api_version: String,
     head: Head,
-    managers: [OnceLock<FieldManager<Types>>; 6],
+    managers: [OnceLock<FieldManager<Types>>; 7],
     retired: watch::Sender<bool>,
 }
 
@@ -73,6 +73,37 @@ pub(crate) enum Part {
     Ephemeral,
     /// What the containers of a pod may use.
     Resize,
+    /// Whether a CertificateSigningRequest is approved.
+    Approval,
+}
+
+impl Part {
+    /// The subresource that the part is read and written by. Empty: the resource itself.
+    pub(crate) const fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Finalize => "finalize",
+            Self::Ephemeral => "ephemeralcontainers",
+            Self::Resize => "resize",
+            Self::Approval => "approval",
+        }
+    }
+
+    /// The part that a subresource reads and writes.
+    pub(crate) fn of_subresource(subresource: &str) -> Option<Self> {
+        const ALL: [Part; 7] = [
+            Part::Main,
+            Part::Status,
+            Part::Scale,
+            Part::Finalize,
+            Part::Ephemeral,
+            Part::Resize,
+            Part::Approval,
+        ];
+        ALL.into_iter().find(|part| part.subresource() == subresource)
+    }
 }
 
 /// What a [`Definition`] is called.
@@ -241,15 +272,8 @@ impl Definition {
 
     /// Who keeps the books on who owns which field of a part.
     pub(crate) fn field_manager(&self, part: Part) -> &FieldManager<Types> {
-        let (at, subresource) = match part {
-            Part::Main => (0, ""),
-            Part::Status => (1, "status"),
-            Part::Scale => (2, "scale"),
-            Part::Finalize => (3, "finalize"),
-            Part::Ephemeral => (4, "ephemeralcontainers"),
-            Part::Resize => (5, "resize"),
-        };
-        let cell = &self.managers[at];
+        let subresource = part.subresource();
+        let cell = &self.managers[part as usize];
         cell.get_or_init(|| {
             if part == Part::Scale {
                 let types = Types::scale();

@@ -146,19 +146,6 @@ impl Form for WatchForm {
     }
 }
 
-/// Which part of an object a subresource is.
-fn part(subresource: &str) -> Option<Part> {
-    match subresource {
-        "" => Some(Part::Main),
-        "status" => Some(Part::Status),
-        "scale" => Some(Part::Scale),
-        "finalize" => Some(Part::Finalize),
-        "ephemeralcontainers" => Some(Part::Ephemeral),
-        "resize" => Some(Part::Resize),
-        _ => None,
-    }
-}
-
 impl Core {
     /// Answers a request for a resource.
     pub(crate) async fn resource(
@@ -445,7 +432,7 @@ impl Core {
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
         let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
-        let part = part(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
+        let part = Part::of_subresource(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
         let body = incoming::object(call, request, target.definition, &options)?;
         let outcome = self.update(call, target, part, Change::Replace(&body), &options).await?;
         if part == Part::Scale {
@@ -510,7 +497,7 @@ impl Core {
         target: &Target<'_>,
     ) -> Result<Answer, ApiError> {
         let shape = Shape::new(request, Endpoint::Resource, call.now)?;
-        let part = part(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
+        let part = Part::of_subresource(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
         let content_type = header_text(request.headers, header::CONTENT_TYPE).unwrap_or_default();
         let kind = patching::Kind::parse(content_type, target.definition)?;
         let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;

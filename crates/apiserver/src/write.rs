@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use settled_go_text as go;
 use settled_store::{Entry, Expect, Write, WriteError};
 
+use crate::auth::Attributes;
 use crate::core::{Call, Core, Target, write_failed};
 use crate::definition::{Definition, Part};
 use crate::error::{ApiError, Cause};
@@ -39,6 +40,15 @@ pub(crate) enum Written {
 pub(crate) struct Outcome {
     pub(crate) written: Written,
     pub(crate) created: bool,
+}
+
+/// Which request creates an object.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A POST, which was authorized as `create`.
+    Post,
+    /// An update, patch or apply of a part of what did not exist. It was authorized as `update` or `patch` only.
+    Update(Part),
 }
 
 /// How an object comes from the one before.
@@ -105,7 +115,7 @@ impl Core {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
-        self.create_part(call, target, Part::Main, object, options).await
+        self.create_part(call, target, Part::Main, Way::Post, object, options).await
     }
 
     /// As [`Core::create_read`], by a write to a part of the object.
@@ -114,6 +124,7 @@ impl Core {
         call: &mut Call<'_>,
         target: &Target<'_>,
         part: Part,
+        way: Way,
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
@@ -128,7 +139,7 @@ impl Core {
             &options.manager(call.user_agent),
             call.now,
         );
-        self.create_complete(call, target, object, options).await
+        self.create_complete(call, target, way, object, options).await
     }
 
     /// The part of a create after the managed fields.
@@ -136,6 +147,7 @@ impl Core {
         &self,
         call: &mut Call<'_>,
         target: &Target<'_>,
+        way: Way,
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
@@ -172,6 +184,9 @@ impl Core {
             }
             // Half of an object must never be stored.
             check_budget()?;
+            if let Way::Update(part) = way {
+                self.authorize_create(call, target, part)?;
+            }
             let charge = self.admit(call, target, Part::Main, &object, None, options.dry_run).await?;
             let name = meta(&object, "name").to_owned();
             let target = Target { name: &name, ..*target };
@@ -205,6 +220,25 @@ impl Core {
                 Err(error) => return Err(write_failed(&error)),
             }
         }
+    }
+
+    /// Requires the verb `create` for an update that creates (`withAuthorization` of `pkg/endpoints/handlers/update.go` upstream):
+    /// after the object was found valid, before validating admission.
+    fn authorize_create(&self, call: &Call<'_>, target: &Target<'_>, part: Part) -> Result<(), ApiError> {
+        let Definition { group, version, plural, .. } = target.definition;
+        // The path of a Namespace names it as the namespace too.
+        let is_namespace = (group.as_str(), plural.as_str()) == ("", "namespaces");
+        let attributes = Attributes {
+            verb: "create",
+            api_group: group,
+            api_version: version,
+            resource: plural,
+            subresource: part.subresource(),
+            namespace: if is_namespace { target.name } else { target.namespace },
+            name: target.name,
+            path: None,
+        };
+        self.identity.rbac().require(&call.user, &attributes)
     }
 
     /// Makes an object whole that is not read from a request: unknown fields go, defaults come.
@@ -448,7 +482,7 @@ impl Core {
                 check_place(target, &mut new)?;
                 // Upstream does not look at it on this way.
                 metadata_mut(&mut new).remove("resourceVersion");
-                self.create_part(call, target, part, new, options).await
+                self.create_part(call, target, part, Way::Update(part), new, options).await
             }
             Change::Apply(config) => {
                 let manager = definition.field_manager(part);
@@ -468,7 +502,7 @@ impl Core {
                 self.check_namespace(target)?;
                 wipe_system_fields(&mut object);
                 metadata_mut(&mut object).remove("resourceVersion");
-                self.create_complete(call, target, object, options).await
+                self.create_complete(call, target, Way::Update(part), object, options).await
             }
             _ => Err(target.not_found()),
         }

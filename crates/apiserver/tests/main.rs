@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test's helpers fail the test")]
 
 mod answers;
+mod authorization;
 mod controller;
 mod controllers;
+mod conversion;
 mod embedding;
 mod hostile;
 mod openapi;
@@ -11,6 +13,7 @@ mod protobuf;
 mod recorded;
 mod selectors;
 mod services;
+mod signing_requests;
 mod surface;
 mod tables;
 mod watching;

@@ -94,7 +94,7 @@ impl Client {
     }
 }
 
-fn widgets() -> Value {
+pub(crate) fn widgets() -> Value {
     json!({
         "metadata": {"name": "widgets.example.com"},
         "spec": {
