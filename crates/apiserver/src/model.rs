@@ -15,6 +15,7 @@ use crate::definition::{Definition, Part};
 use crate::error::Cause;
 use crate::metadata::{self, NameRule};
 use crate::scale;
+use crate::signing_requests::PLURAL;
 
 /// The schema of definitions. They are checked by what reads them.
 const CRD_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
@@ -245,6 +246,7 @@ impl Model {
             Self::Builtin(builtin) if part == Part::Status => {
                 causes.extend(builtin::validate_status(builtin.row, new, old));
             }
+            Self::Builtin(_) if part == Part::Approval => causes.extend(builtin::validate_approval(new, old)),
             Self::Builtin(_) if part != Part::Main && part != Part::Scale => {}
             Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
                 causes.extend(custom::validate_definition(new, Some(old)));
@@ -334,7 +336,11 @@ impl Model {
 
     /// Which fields a write to a part may own, when the status is a part of its own.
     pub(crate) fn owned_filter(&self, part: Part) -> FieldFilter {
+        let of_signing_requests = matches!(self, Self::Builtin(builtin) if builtin.row.plural == PLURAL);
         let paths: &[&[&str]] = match (part, self.behaviour().status_keeps) {
+            (Part::Status, _) if of_signing_requests => &[&["spec"], &["status", "conditions"]],
+            (Part::Approval, _) => &[&["spec"], &["status", "certificate"]],
+            _ if of_signing_requests => &[&["spec"], &["status"]],
             (Part::Main | Part::Ephemeral | Part::Resize, _) => &[&["status"]],
             (Part::Scale | Part::Finalize, _) => &[],
             (Part::Status, StatusKeeps::All) => &[&["spec"], &["metadata"]],
@@ -349,7 +355,7 @@ impl Model {
     }
 }
 
-/// The types of a kind by version: `apiVersion`, the name of the type, the schema that has it.
+/// The types of a kind by version: `apiVersion`, the name of the type, the schema that has it; and how versions are converted.
 #[derive(Clone, Debug)]
 pub(crate) struct Types(pub(crate) Arc<Vec<(String, String, Arc<Schema>)>>);
 

@@ -2,16 +2,18 @@
 
 use serde_json::{Value, json};
 
+use crate::auth::User;
 use crate::builtin;
 use crate::crds;
 use crate::custom;
 use crate::definition::{Definition, Part};
 use crate::object::{self, member_mut, metadata_mut};
 use crate::pods;
+use crate::signing_requests;
 use crate::write::{only_status, same_but_metadata};
 
 /// Before an object is created: the status is not the client's to say, and the count of changes begins.
-pub(crate) fn prepare_create(definition: &Definition, object: &mut Value) {
+pub(crate) fn prepare_create(definition: &Definition, object: &mut Value, user: &User) {
     if definition.has_status()
         && let Some(map) = object.as_object_mut()
     {
@@ -36,15 +38,25 @@ pub(crate) fn prepare_create(definition: &Definition, object: &mut Value) {
             }
         }
         ("apiextensions.k8s.io", _) => custom::remember_stored_version(object),
+        (signing_requests::GROUP, signing_requests::PLURAL) => signing_requests::prepare_create(object, user),
         _ => {}
     }
 }
 
 /// Before an object is changed: each part of a request may touch its own part of the object only.
-pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Value, old: &Value) {
+pub(crate) fn prepare_update(
+    definition: &Definition,
+    part: Part,
+    new: &mut Value,
+    old: &Value,
+    now: jiff::Timestamp,
+) {
     let behaviour = definition.model.behaviour();
     let generation = object::metadata(old).and_then(|metadata| metadata.get("generation")).cloned();
     match part {
+        _ if signing_requests::is_signing_request(definition) => {
+            signing_requests::prepare_update(part, new, old, now);
+        }
         Part::Status => {
             only_status(new, old, behaviour.status_keeps);
             if (definition.group.as_str(), definition.plural.as_str()) == ("", "pods") {
@@ -69,7 +81,7 @@ pub(crate) fn prepare_update(definition: &Definition, part: Part, new: &mut Valu
             }
         }
         Part::Ephemeral | Part::Resize => pods::only_part(part, new, old),
-        Part::Main | Part::Scale => {
+        Part::Main | Part::Scale | Part::Approval => {
             if definition.has_status()
                 && let Some(map) = new.as_object_mut()
             {

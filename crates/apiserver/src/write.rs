@@ -162,7 +162,7 @@ impl Core {
                 let name = generated_name(meta(&object, "generateName"));
                 metadata_mut(&mut object).insert("name".to_owned(), name.into());
             }
-            strategy::prepare_create(definition, &mut object);
+            strategy::prepare_create(definition, &mut object, &call.user);
             definition.model.prepare_create(&mut object);
             // As upstream, before the object is checked.
             let _until_stored = self.allocate(target, &mut object, None)?;
@@ -313,7 +313,7 @@ impl Core {
             }
             object::set_resource_version(&mut new, current);
             self.mutate(target, part, &mut new, Some(&old)).await?;
-            strategy::prepare_update(definition, part, &mut new, &old);
+            strategy::prepare_update(definition, part, &mut new, &old, call.now);
             let _until_stored = match part {
                 Part::Main => self.allocate(target, &mut new, Some(&old))?,
                 _ => None,

@@ -7,11 +7,13 @@
 //! | ServiceAccount, Priority, DefaultTolerationSeconds, RuntimeClass | `pods.rs` |
 //! | TaintNodesByCondition, DefaultStorageClass, StorageObjectInUseProtection, DefaultIngressClass | here |
 //! | PodTopologyLabels | `pods.rs` of the crate, with bindings |
+//! | CertificateApproval, CertificateSigning, CertificateSubjectRestriction | `signing_requests.rs` |
 //! | ResourceQuota | `quota.rs` |
 
 pub(crate) mod limits;
 mod pods;
 pub(crate) mod quota;
+mod signing_requests;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,6 +180,9 @@ impl Core {
                         old,
                     })?;
                 }
+            }
+            (crate::signing_requests::GROUP, crate::signing_requests::PLURAL) => {
+                self.check_signing_request(call, target, part, new, old)?;
             }
             ("", "pods" | "persistentvolumeclaims") => self.check_limits(target, part, new, old)?,
             ("scheduling.k8s.io", "priorityclasses") => self.check_priority_class(target, new)?,

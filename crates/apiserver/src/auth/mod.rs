@@ -21,6 +21,7 @@ pub use certificates::Certificates;
 pub use impersonation::Impersonation;
 pub use rbac::{Attributes, Decision, PolicyKind, Rbac};
 pub use tokens::Tokens;
+pub(crate) use user::MASTERS;
 pub use user::User;
 
 use settled_go_text::quote;

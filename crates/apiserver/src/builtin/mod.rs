@@ -27,8 +27,8 @@ pub(crate) use prepare::{count_templates, prepare_create, quality_of_service};
 pub(crate) use protobuf::{component_of, message};
 pub(crate) use quantity::Quantity;
 pub(crate) use validate::{
-    addresses, is_reachable, needs_health_check, shown, validate, validate_content, validate_metadata,
-    validate_status, warnings,
+    addresses, is_reachable, needs_health_check, organizations, shown, validate, validate_approval,
+    validate_content, validate_metadata, validate_status, warnings,
 };
 
 /// A kind of one group version, as discovery shows it.

@@ -10,6 +10,7 @@ mod pod;
 mod quotas;
 mod resources;
 mod services;
+mod signing_requests;
 mod text;
 mod webhooks;
 mod workloads;
@@ -20,6 +21,7 @@ use super::BuiltinKind;
 use crate::Cause;
 use crate::metadata::{self, NameRule};
 pub(crate) use services::{addresses, is_reachable, needs_health_check};
+pub(crate) use signing_requests::organizations;
 use text::Form;
 
 /// What is wrong with a new object. Empty: nothing. At most some hundred causes.
@@ -63,6 +65,9 @@ pub(crate) fn validate_content(kind: &BuiltinKind, new: &Value, old: Option<&Val
             "admissionregistration.k8s.io",
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
         ) => webhooks::configuration(&mut check, new, old),
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            signing_requests::request(&mut check, new, old, signing_requests::Writes::Nothing);
+        }
         ("", "LimitRange") => quotas::limit_range(&mut check, new),
         ("", "Node") => quotas::node(&mut check, new, old),
         ("", "Endpoints") => endpoints::endpoints(&mut check, new, old),
@@ -161,6 +166,9 @@ pub(crate) fn validate_status(kind: &BuiltinKind, new: &Value, old: &Value) -> V
         ("", "Service") => services::service_status(&mut check, new, old),
         ("", "ResourceQuota") => quotas::quota_status(&mut check, new),
         ("", "Node") => quotas::node_change(&mut check, new, old),
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            signing_requests::request(&mut check, new, Some(old), signing_requests::Writes::Certificate);
+        }
         _ => {}
     }
     let (numbers, bounded) = counts(kind);
@@ -189,11 +197,18 @@ pub(crate) fn validate_status(kind: &BuiltinKind, new: &Value, old: &Value) -> V
     check.causes
 }
 
+/// What is wrong with a change of an approval.
+pub(crate) fn validate_approval(new: &Value, old: &Value) -> Vec<Cause> {
+    let mut check = Check { causes: Vec::new() };
+    signing_requests::request(&mut check, new, Some(old), signing_requests::Writes::Conditions);
+    check.causes
+}
+
 /// The form of a kind's names.
 fn name_rule(kind: &BuiltinKind) -> NameRule {
     match (kind.group, kind.kind) {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,
-        ("rbac.authorization.k8s.io", _) => NameRule::Path,
+        ("rbac.authorization.k8s.io", _) | ("certificates.k8s.io", _) => NameRule::Path,
         // Theirs are made of other names: whoever serves them checks what they are made of.
         ("apiregistration.k8s.io", _) => NameRule::Path,
         ("authentication.k8s.io" | "authorization.k8s.io", _) => NameRule::Any,
