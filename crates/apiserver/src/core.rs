@@ -37,6 +37,8 @@ pub(crate) struct Call<'a> {
     pub(crate) user: User,
     /// What the client calls itself.
     pub(crate) user_agent: &'a str,
+    /// The server itself calls, not a client.
+    pub(crate) internal: bool,
     /// The time of the request.
     pub(crate) now: jiff::Timestamp,
     /// For the `Warning` headers of the answer.
@@ -46,12 +48,12 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// A call of a user.
     pub(crate) fn of(user: User, user_agent: &'a str) -> Self {
-        Self { user, user_agent, now: jiff::Timestamp::now(), warnings: Vec::new() }
+        Self { user, user_agent, internal: false, now: jiff::Timestamp::now(), warnings: Vec::new() }
     }
 
     /// A call of the server itself.
     pub(crate) fn new(user_agent: &'a str) -> Self {
-        Self::of(User::admin(), user_agent)
+        Self { internal: true, ..Self::of(User::admin(), user_agent) }
     }
 
     /// Adds a warning, unless it was given already.

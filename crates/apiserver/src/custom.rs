@@ -4,15 +4,19 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use settled_cel::Validator;
 use settled_managed_fields as managed;
 use settled_schema::{FieldError, Schema};
 
+use crate::conversion::Conversion;
 use crate::definition::{Definition, Names, Subresource, stored_as, version_rank};
 use crate::error::{ApiError, Cause};
 use crate::model::{Incoming, Model};
 use crate::object::{member_mut, metadata_mut, text, to_bytes};
+use crate::pem;
 use crate::scale::ScalePaths;
 use crate::selector::SelectableFields;
 use crate::table::Columns;
@@ -49,7 +53,9 @@ pub(crate) struct Custom {
     /// The version that objects are stored in.
     pub(crate) storage_version: String,
     /// The version of what is stored without saying which: the oldest one that may still be there.
-    first_stored: String,
+    pub(crate) first_stored: String,
+    /// How objects get from one version to another.
+    pub(crate) conversion: Conversion,
     /// The revision of the definition: objects that are older may have to be read anew.
     pub(crate) changed: u64,
     /// Versions differ in their schemas: an object that was written in one is read anew in another.
@@ -101,7 +107,8 @@ impl Custom {
         {
             schema.prune(&mut object, true);
         }
-        if self.storage_version != self.first_stored {
+        // Where a webhook converts, nothing is taken for granted.
+        if self.storage_version != self.first_stored || self.conversion == Conversion::Webhook {
             metadata_mut(&mut object).insert(STORED_VERSION.to_owned(), self.storage_version.clone().into());
         }
         Cow::Owned(object)
@@ -125,6 +132,12 @@ impl Custom {
             self.read_in(object);
             self.default(object, false);
         }
+    }
+
+    /// Does the definition have a version of this name?
+    pub(crate) fn has_version(&self, version: &str) -> bool {
+        let name = |api_version: &str| api_version.rsplit_once('/').is_some_and(|(_, name)| name == version);
+        self.versions.iter().any(|(api_version, _)| name(api_version))
     }
 
     /// The schema of a version, by name. None where it is gone.
@@ -328,6 +341,10 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
             .map_or_else(String::new, |version| text(version, "name").to_owned());
         let first_stored = crd.pointer("/status/storedVersions/0").and_then(Value::as_str);
         let first_stored = first_stored.unwrap_or(&storage_version).to_owned();
+        let conversion = match crd.pointer("/spec/conversion/strategy").and_then(Value::as_str) {
+            Some("Webhook") => Conversion::Webhook,
+            _ => Conversion::None,
+        };
         let custom = Custom {
             kind: own("kind"),
             open_api: open_api.clone(),
@@ -335,7 +352,10 @@ pub(crate) fn definitions(crd: &Value, revision: u64) -> Result<Vec<Definition>,
             selectable_paths: paths(version.get("selectableFields")),
             versions: all.clone(),
             changed: revision,
-            several: all.windows(2).any(|pair| pair[0].1 != pair[1].1) || storage_version != first_stored,
+            several: all.windows(2).any(|pair| pair[0].1 != pair[1].1)
+                || storage_version != first_stored
+                || conversion == Conversion::Webhook && all.len() > 1,
+            conversion,
             storage_version,
             first_stored,
             generation: crd.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
@@ -522,12 +542,23 @@ pub(crate) fn accept_names(crd: &mut Value, others: &[Value], now: jiff::Timesta
         }
         None => {
             set_condition(crd, ("NamesAccepted", "True", "NoConflicts", "no conflicts found"), now);
-            if !is_true(crd, "Established") {
+            if !is_true(crd, "Established") && wrong_ca_bundle(crd).is_some() {
+                let message = "The conversion webhook CABundle is invalid";
+                set_condition(crd, ("Established", "False", "InvalidCABundle", message), now);
+            } else if !is_true(crd, "Established") {
                 let message = "the initial names have been accepted";
                 set_condition(crd, ("Established", "True", "InitialNamesAccepted", message), now);
             }
         }
     }
+}
+
+/// Why the certificates for the conversion webhook cannot be used (`ValidateCABundle` upstream).
+fn wrong_ca_bundle(crd: &Value) -> Option<String> {
+    let bundle = crd.pointer("/spec/conversion/webhook/clientConfig/caBundle")?.as_str()?;
+    let bundle = BASE64_STANDARD.decode(bundle).unwrap_or_default();
+    let error = if bundle.is_empty() { None } else { pem::check_roots(&bundle).err() };
+    error.map(|error| format!("unable to load root certificates: {error}"))
 }
 
 fn copy(to: &mut Value, from: &Value, name: &str) {
@@ -544,6 +575,15 @@ fn copy(to: &mut Value, from: &Value, name: &str) {
 /// What is wrong with a definition.
 pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = causes(&settled_schema::validate_definition(new, old));
+    // The schema crate knows no certificates: what it took for some, is looked at here.
+    if old.is_some_and(|old| is_true(old, "Established") && wrong_ca_bundle(old).is_none())
+        && let Some(detail) = wrong_ca_bundle(new)
+        && !causes.iter().any(|cause| cause.field.ends_with(".caBundle"))
+    {
+        let shown = &new["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"];
+        let field = "spec.conversion.webhookClientConfig.caBundle";
+        causes.push(crate::metadata::invalid(field, shown, &detail));
+    }
     let of_rules = |cause: &Cause| cause.field.contains("x-kubernetes-validations");
     if causes.iter().all(of_rules) {
         let schemas = |crd| -> Vec<Value> {

@@ -46,6 +46,8 @@ impl Core {
         target: &Target<'_>,
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
+        let stored = self.as_stored(call, target);
+        let target = &stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
         let definition = target.definition;
         let key = target.key()?;
         let mut attempts = 0;
@@ -54,12 +56,16 @@ impl Core {
         loop {
             attempts += 1;
             let entry = self.store.get(&key).ok_or_else(|| target.not_found())?;
+            definition.check_readable(&entry)?;
             let old = self.read(definition, &entry);
             if !over {
                 check_preconditions(target, &old, options)?;
             }
             protect(target)?;
             let step = self.next_step(call, target, &old, options);
+            if matches!(step, Step::Mark(_) | Step::MarkAndRemove(_)) {
+                definition.check_storable()?;
+            }
             let expect = Expect::Revision(entry.mod_revision());
             let (write, marked) = match step {
                 Step::Nothing => return Ok(Deleted::Pending(old)),

@@ -11,6 +11,7 @@ mod client;
 mod components;
 mod compress;
 mod controllers;
+mod conversion;
 mod core;
 mod crds;
 mod custom;

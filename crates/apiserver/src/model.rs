@@ -10,10 +10,12 @@ use settled_managed_fields::{ConvertError, FieldFilter, FieldSet, ObjectType, Ob
 use settled_patch::PatchTypes;
 
 use crate::builtin::{self, BuiltinKind};
+use crate::conversion::{self, Conversion};
 use crate::custom::{self, Custom};
 use crate::definition::{Definition, Part};
 use crate::error::Cause;
 use crate::metadata::{self, NameRule};
+use crate::object::text;
 use crate::scale;
 use crate::signing_requests::PLURAL;
 
@@ -313,9 +315,10 @@ impl Model {
                     Ok(schema) if schema.contains(name) => (name.to_owned(), Arc::new(schema)),
                     _ => (String::new(), Schema::deduced()),
                 };
-                Types(Arc::new(vec![(definition.api_version().to_owned(), row.0, row.1)]))
+                let versions = vec![(definition.api_version().to_owned(), row.0, row.1)];
+                Types(Arc::new(versions), Conversion::None)
             }
-            Self::Custom(custom) => Types(custom.types()),
+            Self::Custom(custom) => Types(custom.types(), custom.conversion),
         }
     }
 
@@ -357,7 +360,7 @@ impl Model {
 
 /// The types of a kind by version: `apiVersion`, the name of the type, the schema that has it; and how versions are converted.
 #[derive(Clone, Debug)]
-pub(crate) struct Types(pub(crate) Arc<Vec<(String, String, Arc<Schema>)>>);
+pub(crate) struct Types(pub(crate) Arc<Vec<(String, String, Arc<Schema>)>>, pub(crate) Conversion);
 
 impl Types {
     /// That of the subresource `scale`.
@@ -369,7 +372,7 @@ impl Types {
             Some(Ok(schema)) => (builtin::SCALE.to_owned(), Arc::new(schema)),
             _ => (String::new(), Schema::deduced()),
         };
-        Self(Arc::new(vec![(scale::API_VERSION.to_owned(), name, schema)]))
+        Self(Arc::new(vec![(scale::API_VERSION.to_owned(), name, schema)]), Conversion::None)
     }
 
     /// All versions.
@@ -390,6 +393,12 @@ impl ObjectTypes for Types {
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
         if !self.versions().any(|version| version == api_version) {
             return Err(ConvertError::MissingVersion(api_version.to_owned()));
+        }
+        let [from, kind] = ["apiVersion", "kind"].map(|name| text(object, name));
+        // As upstream, what has nothing but its type needs no webhook.
+        let is_empty = object.as_object().is_some_and(|map| map.len() == 2);
+        if self.1 == Conversion::Webhook && from != api_version && !is_empty {
+            return Err(ConvertError::Failed(conversion::failure(from, kind)));
         }
         let mut object = object.clone();
         if let Some(map) = object.as_object_mut() {

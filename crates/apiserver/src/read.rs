@@ -140,7 +140,7 @@ impl Core {
                 ReadError::Compacted { .. } => inconsistent(&token),
                 other => read_failed(&other),
             })?;
-            return Ok(page(definition, &snapshot, &scope, &start, &prefix, filter, options.limit));
+            return page(definition, &snapshot, &scope, &start, &prefix, filter, options.limit);
         }
         let revision = options
             .revision()
@@ -155,7 +155,7 @@ impl Core {
         let snapshot = self.store.snapshot(&definition.resource, at).map_err(|error| read_failed(&error))?;
         // Upstream's cache has no pages; clients count on that for revision 0.
         let limit = if options.resource_version == "0" { 0 } else { options.limit };
-        Ok(page(definition, &snapshot, &scope, "", &prefix, filter, limit))
+        page(definition, &snapshot, &scope, "", &prefix, filter, limit)
     }
 }
 
@@ -167,13 +167,14 @@ fn page(
     prefix: &str,
     filter: &Filter,
     limit: usize,
-) -> Listing {
+) -> Result<Listing, ApiError> {
     let revision = snapshot.revision().0;
     if filter.is_everything() {
         let page = snapshot.page(scope, start, limit);
         let next = page.next.as_deref().map_or_else(String::new, |path| token(path, prefix, revision));
         let remaining = (!next.is_empty()).then_some(page.remaining);
-        return Listing { entries: page.entries, revision, next, remaining };
+        page.entries.iter().try_for_each(|entry| definition.check_readable(entry))?;
+        return Ok(Listing { entries: page.entries, revision, next, remaining });
     }
     let mut entries: Vec<Arc<Entry>> = Vec::new();
     let mut at = start.to_owned();
@@ -182,6 +183,8 @@ fn page(
         let last = page.next.is_none();
         let found = page.entries.len();
         for (place, entry) in page.entries.into_iter().enumerate() {
+            // As upstream, objects are selected as they are in the version that was asked for.
+            definition.check_readable(&entry)?;
             if !filter.matches(definition, &entry) {
                 continue;
             }
@@ -191,12 +194,12 @@ fn page(
                 let more = !last || place + 1 < found;
                 let end = entries.last().map_or_else(String::new, |last| format!("{}\0", last.key().path()));
                 let next = if more { token(&end, prefix, revision) } else { String::new() };
-                return Listing { entries, revision, next, remaining: None };
+                return Ok(Listing { entries, revision, next, remaining: None });
             }
         }
         match page.next {
             Some(path) => at = path,
-            None => return Listing { entries, revision, next: String::new(), remaining: None },
+            None => return Ok(Listing { entries, revision, next: String::new(), remaining: None }),
         }
     }
 }

@@ -209,6 +209,7 @@ impl Core {
             return self.answer_written(200, &shape, target.definition, Written::Object(status));
         }
         let entry = self.get_at(target, request.query.get("resourceVersion")).await?;
+        target.definition.check_readable(&entry)?;
         if request.info.subresource == "scale" {
             let object = self.read(target.definition, &entry);
             return shape.scale(target.definition, &object);

@@ -220,6 +220,9 @@ impl WatchStream {
             }
             let Some(watch) = &mut self.watch else { return Poll::Ready(None) };
             if let Some(entry) = self.initial.pop_front() {
+                if !self.is_readable(&entry) {
+                    continue;
+                }
                 if self.filter.matches(&self.definition, &entry) {
                     self.push(&mut chunk, "ADDED", &entry, entry.mod_revision().0);
                 }
@@ -260,6 +263,14 @@ impl WatchStream {
         Poll::Ready(Some(chunk.into_bytes()))
     }
 
+    /// Can the client have this object? If not, the watch ends with the reason, as upstream's does.
+    fn is_readable(&mut self, entry: &Entry) -> bool {
+        let Err(error) = self.definition.check_readable(entry) else { return true };
+        self.initial.clear();
+        self.last = Some(error_line(&ApiError { reason: "InternalError", ..error }));
+        false
+    }
+
     /// What a client is told last. A slow one just finds its stream at an end, and lists again.
     fn end(&self, error: &WatchError) -> Bytes {
         match error {
@@ -294,6 +305,9 @@ impl WatchStream {
     fn event(&mut self, chunk: &mut Chunk, event: &Arc<Event>) {
         let revision = event.revision().0;
         if revision <= self.skip {
+            return;
+        }
+        if ![event.previous(), event.entry()].into_iter().flatten().all(|entry| self.is_readable(entry)) {
             return;
         }
         let everything = self.filter.is_everything();

@@ -289,6 +289,8 @@ impl Core {
         change: Change<'_>,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
+        let as_stored = self.as_stored(call, target);
+        let target = &as_stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
         let definition = target.definition;
         let behaviour = definition.model.behaviour();
         let key = target.key()?;
@@ -298,6 +300,7 @@ impl Core {
             let Some(entry) = self.store.get(&key) else {
                 return self.create_by_update(call, target, part, change, options).await;
             };
+            definition.check_readable(&entry)?;
             let old = self.read(definition, &entry);
             let mut new = self.changed(call, target, part, &change, &old, options)?;
             let revision = revision_of(&new)?;
