@@ -64,6 +64,7 @@ mod surface;
 mod table;
 #[doc(hidden)]
 pub mod testing;
+mod unenforced;
 mod version;
 mod watching;
 mod weight;

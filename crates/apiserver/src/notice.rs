@@ -34,6 +34,16 @@ pub enum Notice {
         /// Its name.
         name: String,
     },
+    /// An object was stored that kube-apiserver enforces and this server does not. It is reported once, and again when a server
+    /// starts with it.
+    NotEnforced {
+        /// Its resource, such as `validatingwebhookconfigurations.admissionregistration.k8s.io`.
+        resource: String,
+        /// Its name.
+        name: String,
+        /// What is not done, as the warning in the answer says it.
+        reason: String,
+    },
     /// A watch was closed because its client does not read fast enough. It has to list again.
     SlowWatcher {
         /// What was watched, as the store calls it: `GROUP/RESOURCE`.
@@ -57,6 +67,7 @@ impl Notice {
             Self::NamespaceRemoved { .. } => "namespace-removed",
             Self::CrdEstablished { .. } => "crd-established",
             Self::CrdRemoved { .. } => "crd-removed",
+            Self::NotEnforced { .. } => "not-enforced",
             Self::SlowWatcher { .. } => "slow-watcher-closed",
             Self::StoreFailed { .. } => "store-failed",
         }
@@ -70,6 +81,9 @@ impl Notice {
             | Self::NamespaceRemoved { name }
             | Self::CrdEstablished { name }
             | Self::CrdRemoved { name } => vec![("name", name)],
+            Self::NotEnforced { resource, name, reason } => {
+                vec![("resource", resource), ("name", name), ("reason", reason)]
+            }
             Self::SlowWatcher { resource, reason } => vec![("resource", resource), ("reason", reason)],
             Self::StoreFailed { error } => vec![("error", error)],
         }
@@ -83,6 +97,7 @@ impl fmt::Display for Notice {
             Self::NamespaceRemoved { name } => write!(f, "namespace {name} removed"),
             Self::CrdEstablished { name } => write!(f, "{name} established"),
             Self::CrdRemoved { name } => write!(f, "{name} removed"),
+            Self::NotEnforced { resource, name, reason } => write!(f, "{resource} {name}: {reason}"),
             Self::SlowWatcher { resource, reason } => {
                 write!(f, "slow watcher of {resource} closed: {reason}")
             }
@@ -148,6 +163,7 @@ impl Core {
         if self.host.notices.listener.is_none() {
             return;
         }
+        self.report_all_unenforced();
         let begin = |resource| self.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
         loop {
             let (Ok(namespaces), Ok(definitions)) = (begin(&self.namespaces), begin(&definitions)) else {

@@ -20,6 +20,7 @@ use crate::options::{FieldValidation, WriteOptions};
 use crate::patching::{Configuration, Patch, Patched};
 use crate::pods;
 use crate::strategy;
+use crate::unenforced;
 
 /// How often a write without a revision is tried again after a conflict.
 const MAX_ATTEMPTS: usize = 100;
@@ -188,6 +189,15 @@ impl Core {
                 self.authorize_create(call, target, part)?;
             }
             let charge = self.admit(call, target, Part::Main, &object, None, options.dry_run).await?;
+            if let Err(error) = definition.check_storable() {
+                self.settle(charge, false).await;
+                return Err(error);
+            }
+            if !call.internal
+                && let Some(warning) = unenforced::warning(definition, &object)
+            {
+                call.warn(warning);
+            }
             let name = meta(&object, "name").to_owned();
             let target = Target { name: &name, ..*target };
             let key = target.key()?;
@@ -212,6 +222,9 @@ impl Core {
                         let undo = Write::delete(target.key()?, Expect::Revision(event.revision()));
                         let _gone_or_changed = self.store.write(undo).await;
                         return Err(error);
+                    }
+                    if !call.internal {
+                        self.report_unenforced(&target, &object, None);
                     }
                     return Ok(Outcome { written: stored(event.entry(), object), created: true });
                 }
@@ -343,6 +356,16 @@ impl Core {
                     .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
                     .and_then(Value::as_i64)
                     .is_none_or(|grace| grace == 0);
+            if !finished && let Err(error) = definition.check_storable() {
+                self.settle(charge, false).await;
+                return Err(error);
+            }
+            if !call.internal
+                && part == Part::Main
+                && let Some(warning) = unenforced::warning(definition, &new)
+            {
+                call.warn(warning);
+            }
             if options.dry_run {
                 // What goes with its last finalizer would not be stored.
                 let shown = if finished { new } else { as_if_stored(definition, new) };
@@ -360,7 +383,12 @@ impl Core {
             let written = self.store.write(write).await;
             self.settle(charge, written.is_ok()).await;
             match written {
-                Ok(event) => return Ok(Outcome { written: stored(event.entry(), new), created: false }),
+                Ok(event) => {
+                    if !finished && !call.internal {
+                        self.report_unenforced(target, &new, Some(&old));
+                    }
+                    return Ok(Outcome { written: stored(event.entry(), new), created: false });
+                }
                 Err(WriteError::Conflict { current: None }) if finished => {
                     return Ok(Outcome { written: Written::Object(new), created: false });
                 }

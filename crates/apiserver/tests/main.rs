@@ -16,4 +16,5 @@ mod services;
 mod signing_requests;
 mod surface;
 mod tables;
+mod unenforced;
 mod watching;
