@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use kstatus::{Basis, CustomRule, Object, Options, Profile, Verdict};
 
@@ -196,6 +196,8 @@ fn closest<'r>(
 pub struct RuleSet {
     user: Layer,
     crd: Layer,
+    /// Rules of definitions that were added after it was built.
+    learned: RwLock<Vec<Arc<Rule>>>,
     builtin: bool,
     /// None where annotations of objects are no rules.
     annotations: Option<Cache>,
@@ -257,6 +259,7 @@ impl Builder {
         RuleSet {
             user: Layer::new(rules),
             crd: Layer::new(crd_rules),
+            learned: RwLock::default(),
             builtin: self.builtin,
             annotations: self.annotations.then(Cache::default),
             notes,
@@ -269,6 +272,42 @@ impl RuleSet {
     #[must_use]
     pub fn builder() -> Builder {
         Builder { loaded: Loaded::default(), builtin: true, annotations: true }
+    }
+
+    /// Whether annotations are rules.
+    #[must_use]
+    pub fn reads_annotations(&self) -> bool {
+        self.annotations.is_some()
+    }
+
+    /// Adds the rule that the annotations of a CustomResourceDefinition give, which was read from a cluster: JSON, of which
+    /// `metadata`, `spec.group` and `spec.names.kind` are enough. One that was loaded from a file goes before it. Says whether there
+    /// is one.
+    ///
+    /// # Errors
+    /// When it can't be read; then there is none.
+    pub fn add_definition(&self, name: &str, json: &str) -> Result<bool, LoadErrors> {
+        let mut loaded = Loaded::default();
+        load(&name.into(), json, &mut loaded);
+        for rule in &loaded.crd_rules {
+            if let Err(wrong) = rule.check() {
+                loaded.errors.extend(wrong);
+            }
+        }
+        if !loaded.errors.is_empty() {
+            return Err(LoadErrors(loaded.errors));
+        }
+        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        let before = learned.len();
+        learned.extend(loaded.crd_rules.into_iter().map(Arc::new));
+        Ok(learned.len() > before)
+    }
+
+    /// The rule of a definition that was added, for a kind.
+    fn learned(&self, group: &str, kind: &str) -> Option<Arc<Rule>> {
+        let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
+        // The last one is the newest.
+        learned.iter().rev().find(|rule| rule.draft.matches.fits_type(group, kind)).cloned()
     }
 
     /// What was passed over while loading, and why.
@@ -326,17 +365,17 @@ impl RuleSet {
     #[must_use]
     pub fn decider<'r>(&'r self, object: &Object<'_>) -> Decider<'r> {
         let (group, kind) = object.type_names();
-        let user = self.user.find(&group, &kind, object).map(|rule| (Basis::CustomRule, rule));
-        let crd = self.crd.find(&group, &kind, object).map(|rule| (Basis::CrdAnnotation, rule));
+        let user = self.user.find(&group, &kind, object);
+        let crd = self.crd.find(&group, &kind, object);
+        let learned = if crd.is_none() { self.learned(&group, &kind) } else { None };
         let builtin =
             if self.builtin { closest(builtin::rules(&group), &group, &kind, object) } else { None };
-        let builtin = builtin.map(|rule| (Basis::RulePack, rule));
         let (mut annotated, mut ignored) = (None, false);
         if let Some(cache) = &self.annotations {
             let found = Found::on(object);
             (annotated, ignored) = (cache.get(&found), found.ignored);
         }
-        Decider { annotated, ignored, rules: [user, crd, builtin] }
+        Decider { annotated, ignored, user, crd, learned, builtin }
     }
 }
 
@@ -346,7 +385,10 @@ pub struct Decider<'r> {
     annotated: Option<Arc<Annotated>>,
     /// An annotation asks that nobody waits for the object.
     ignored: bool,
-    rules: [Option<(Basis, &'r Rule)>; 3],
+    user: Option<&'r Rule>,
+    crd: Option<&'r Rule>,
+    learned: Option<Arc<Rule>>,
+    builtin: Option<&'r Rule>,
 }
 
 impl Decider<'_> {
@@ -354,10 +396,18 @@ impl Decider<'_> {
         self.annotated.as_ref()?.rule.as_ref()
     }
 
+    /// All but the annotation of the object.
+    fn rules(&self) -> impl Iterator<Item = (Basis, &Rule)> {
+        let user = self.user.map(|rule| (Basis::CustomRule, rule));
+        let crd = self.crd.or(self.learned.as_deref()).map(|rule| (Basis::CrdAnnotation, rule));
+        let builtin = self.builtin.map(|rule| (Basis::RulePack, rule));
+        user.into_iter().chain(crd).chain(builtin)
+    }
+
     /// The rule whose checks count. An annotation has none, so those of its kind hold; a script's are only its own.
     fn checks(&self) -> Option<&Compiled> {
         let is_annotated = self.annotation().is_some();
-        let mut rules = self.rules.iter().flatten().filter(|(_, rule)| !(is_annotated && rule.is_lua()));
+        let mut rules = self.rules().filter(|(_, rule)| !(is_annotated && rule.is_lua()));
         rules.next().and_then(|(_, rule)| rule.compiled())
     }
 
@@ -367,7 +417,7 @@ impl Decider<'_> {
         let mut over = false;
         annotation
             .into_iter()
-            .chain(self.rules.iter().flatten().copied())
+            .chain(self.rules())
             .take_while(move |(_, rule)| !std::mem::replace(&mut over, rule.always_decides(suspended)))
     }
 
@@ -390,9 +440,7 @@ impl CustomRule for Decider<'_> {
         match self.checks() {
             Some(rule) => rule.checks_generation(object, options),
             // Scripts compare generations themselves.
-            None => {
-                self.annotation().is_some() || !self.rules.iter().flatten().any(|(_, rule)| rule.is_lua())
-            }
+            None => self.annotation().is_some() || !self.rules().any(|(_, rule)| rule.is_lua()),
         }
     }
 

@@ -7,8 +7,8 @@ use kstatus::FailureClass;
 use settled_manifest::{Batch, Splitter};
 use settled_rules::RuleSet;
 use settled_tracker::{
-    Access, Cluster, For, JudgeOptions, KindName, Limits, Missing, Notice, Release, ReleaseError, Request,
-    RequestError, Selection, StartError, Target, TargetError, Tracker, Wanted,
+    Access, Cluster, ConnectError, For, JudgeOptions, KindName, Limits, Missing, Notice, Release,
+    ReleaseError, Request, RequestError, Selection, StartError, Target, TargetError, Tracker, Wanted,
 };
 use tokio::runtime::Runtime;
 
@@ -16,6 +16,7 @@ use crate::cli::live::{ClusterArgs, JudgeArgs, OnMissing, PolicyArgs, SelectArgs
 use crate::error::CommandError;
 use crate::inputs::Inputs;
 use crate::output;
+use crate::patience::{self, Patience};
 use crate::row::Reader;
 use crate::targets::{self, BareType, Which};
 
@@ -29,6 +30,11 @@ pub(crate) fn runtime() -> Result<Runtime, CommandError> {
 
 /// A client for the cluster that is meant. Nothing is sent yet.
 pub(crate) async fn connect(args: &ClusterArgs) -> Result<Cluster, CommandError> {
+    connect_within(args, Patience::default()).await
+}
+
+/// The same, and no request lasts longer than the command may.
+pub(crate) async fn connect_within(args: &ClusterArgs, patience: Patience) -> Result<Cluster, CommandError> {
     let access = Access {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
@@ -45,15 +51,32 @@ pub(crate) async fn connect(args: &ClusterArgs) -> Result<Cluster, CommandError>
         client_key: args.client_key.clone(),
         token: args.token.clone(),
     };
-    access.connect().await.map_err(|error| {
-        CommandError::cluster(error.to_string())
-            .hint("--kubeconfig FILE and --context NAME say which one is meant")
-    })
+    let waiting = "waiting for the kubeconfig, or for its plugin for credentials";
+    let Some(connected) = patience.within(waiting, access.connect()).await else {
+        let limit = patience.limit();
+        return Err(CommandError::cluster(format!("no credentials within {limit}"))
+            .hint("does the kubeconfig's plugin for credentials end, and is the kubeconfig a file?"));
+    };
+    let cluster = connected.map_err(|error| {
+        let failed = CommandError::cluster(error.to_string());
+        match error {
+            ConnectError::Exec(_) => failed.hint("run the plugin by hand to see what it lacks"),
+            _ => failed.hint("--kubeconfig FILE and --context NAME say which one is meant"),
+        }
+    })?;
+    Ok(cluster.with_deadline(patience.deadline()))
 }
 
 /// The targets that the arguments name, but for releases, which only the cluster knows.
 pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, CommandError> {
     let mut all = named(&args.names, &args.select, bare)?;
+    let namespaces = namespaces(args.namespace.as_deref())?;
+    if let [_, _, ..] = &*namespaces {
+        if !args.files.is_empty() || !args.select.releases.is_empty() {
+            return Err(CommandError::usage("-f and --release take one namespace"));
+        }
+        all = in_each(&all, &namespaces);
+    }
     if !args.files.is_empty() {
         all.extend(read(&args.files, |_, target| target)?);
     }
@@ -65,6 +88,30 @@ pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, 
     Ok(all)
 }
 
+/// The namespaces of `-n`, which is a list everywhere.
+pub(crate) fn namespaces(list: Option<&str>) -> Result<Vec<String>, CommandError> {
+    let Some(list) = list else { return Ok(Vec::new()) };
+    let names: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
+    match names.iter().any(String::is_empty) {
+        true => Err(CommandError::usage(format!("--namespace {list:?}: a name is empty"))),
+        false => Ok(names),
+    }
+}
+
+/// The same targets in each of these namespaces.
+pub(crate) fn in_each(targets: &[Target], namespaces: &[String]) -> Vec<Target> {
+    let within = |target: &Target, namespace: &String| {
+        let mut target = target.clone();
+        match &mut target {
+            Target::Object { namespace: place, .. } | Target::Select(Selection { namespace: place, .. }) => {
+                *place = Some(namespace.clone());
+            }
+        }
+        target
+    };
+    namespaces.iter().flat_map(|name| targets.iter().map(move |target| within(target, name))).collect()
+}
+
 /// The objects of releases, whose lists the cluster has.
 pub(crate) async fn releases(
     cluster: &Cluster,
@@ -74,13 +121,13 @@ pub(crate) async fn releases(
     if releases.is_empty() {
         return Ok(Vec::new());
     }
-    let resources = cluster.resources().await.map_err(|error| unreachable(&error))?;
+    let resources = cluster.resources().await.map_err(|error| unreachable_at(cluster, &error))?;
     let default = cluster.default_namespace();
     let namespace = namespace.unwrap_or(&default);
     let mut targets = Vec::new();
     for release in releases {
         let found = release.targets(cluster, &resources, namespace).await.map_err(|error| match error {
-            ReleaseError::Request { source, .. } => unreachable(&source),
+            ReleaseError::Request { source, .. } => unreachable_at(cluster, &source),
             error @ (ReleaseError::Inventory(_) | ReleaseError::Missing(_)) => {
                 CommandError::input(error.to_string())
             }
@@ -146,7 +193,7 @@ fn read<T>(files: &[PathBuf], keep: impl Fn(&[u8], Target) -> T) -> Result<Vec<T
                 };
                 match object {
                     Ok(object) => objects.push(object),
-                    Err(error) => wrong.push(format!("{source}, object {number}: {error}")),
+                    Err(error) => wrong.push(place(&source, number, &error.to_string())),
                 }
                 number += 1;
             });
@@ -165,6 +212,17 @@ fn read<T>(files: &[PathBuf], keep: impl Fn(&[u8], Target) -> T) -> Result<Vec<T
     Ok(objects)
 }
 
+/// `FILE:LINE:COLUMN: what is wrong`, where the error says so.
+fn place(source: &str, number: usize, error: &str) -> String {
+    let found = || {
+        let (line, rest) = error.strip_prefix("line ")?.split_once(", column ")?;
+        let (column, message) = rest.split_once(": ")?;
+        let numbers = line.parse::<u64>().is_ok() && column.parse::<u64>().is_ok();
+        numbers.then(|| format!("{source}:{line}:{column}: {message}"))
+    };
+    found().unwrap_or_else(|| format!("{source}, object {number}: {error}"))
+}
+
 /// What is to be followed, for a look at how things stand: it is over once all is seen.
 pub(crate) fn look(
     targets: Vec<Target>,
@@ -174,7 +232,8 @@ pub(crate) fn look(
 ) -> Request {
     let mut request = Request::new(targets);
     request.rules = rules;
-    request.namespace = namespace.map(str::to_owned);
+    // In several, each target has its own.
+    request.namespace = namespace.filter(|list| !list.contains(',')).map(str::to_owned);
     request.judge = JudgeOptions {
         assume_current: judge.assume_current,
         require_address: !judge.address_optional,
@@ -216,16 +275,23 @@ pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<For>, Limits), CommandErr
 
 /// Starts to follow what the arguments name, releases included.
 pub(crate) async fn follow(args: &TargetArgs, mut request: Request) -> Result<Tracker, CommandError> {
-    let cluster = connect(&args.cluster).await?;
-    let releases = releases(&cluster, &args.select.releases, args.namespace.as_deref()).await?;
-    request.targets.extend(releases);
+    let patience = Patience::of(&request.limits);
+    let cluster = connect_within(&args.cluster, patience).await?;
+    let releases = releases(&cluster, &args.select.releases, args.namespace.as_deref());
+    let Some(releases) = patience.within("waiting for the release", releases).await else {
+        return Err(CommandError::cluster(format!("the release was not read within {}", patience.limit())));
+    };
+    request.targets.extend(releases?);
     start(cluster, request).await
 }
 
-/// Starts to follow.
-pub(crate) async fn start(cluster: Cluster, request: Request) -> Result<Tracker, CommandError> {
-    Tracker::start(cluster, request).await.map_err(|error| match error {
-        StartError::Cluster(error) => unreachable(&error),
+/// Starts to follow. The time counts from the start of the process.
+pub(crate) async fn start(cluster: Cluster, mut request: Request) -> Result<Tracker, CommandError> {
+    request.started.get_or_insert(patience::started());
+    let patience = Patience::of(&request.limits);
+    let started = patience.reach(&cluster, Tracker::start(cluster.clone(), request)).await;
+    started.map_err(|error| match error {
+        StartError::Cluster(error) => unreachable_at(&cluster, &error),
         StartError::NoKind { name, similar } => {
             let error = CommandError::usage(format!("the cluster has no kind `{name}`"));
             if similar.is_empty() {
@@ -238,13 +304,38 @@ pub(crate) async fn start(cluster: Cluster, request: Request) -> Result<Tracker,
 
 /// The error of a cluster that doesn't answer as it should.
 pub(crate) fn unreachable(error: &RequestError) -> CommandError {
-    let failed = CommandError::cluster(format!("the cluster can't be asked: {error}"));
-    match error.code() {
-        Some(401) => failed.hint("the credentials are refused: log in again, or choose another --context"),
-        Some(403) => failed.hint("the message names the permission that is missing"),
-        Some(_) => failed,
-        None => failed.hint("is the server of this context running, and can it be reached from here?"),
+    refused("the cluster", error)
+}
+
+/// The same, with the cluster's URL.
+pub(crate) fn unreachable_at(cluster: &Cluster, error: &RequestError) -> CommandError {
+    match cluster.server() {
+        Some(url) => refused(&format!("the cluster at {url}"), error),
+        None => unreachable(error),
     }
+}
+
+fn refused(cluster: &str, error: &RequestError) -> CommandError {
+    if error.code().is_some() {
+        let failed = CommandError::cluster(format!("{cluster} refuses the request: {error}"));
+        return match error.code() {
+            Some(401) => failed.hint("log in again, or choose another --context"),
+            Some(403) => failed.hint("the message names the permission that is missing"),
+            _ => failed,
+        };
+    }
+    let text = error.to_string();
+    let failed = CommandError::cluster(format!("cannot reach {cluster}: {text}"));
+    let says = |words: &str| text.contains(words);
+    failed.hint(if says("invalid peer certificate") {
+        "the server's certificate is not signed by the certificate-authority of the kubeconfig, or is for another name"
+    } else if says("corrupt message") || says("invalid HTTP version") {
+        "the server does not speak TLS there: check http:// or https:// and the port in the kubeconfig"
+    } else if matches!(error, RequestError::Misconfigured(_)) && !says("alert") {
+        "check the host in the kubeconfig's server URL"
+    } else {
+        "is the server of this context running, and can it be reached from here?"
+    })
 }
 
 /// Runs something that a Ctrl-C ends, before there is anything to tell of.

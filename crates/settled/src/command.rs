@@ -21,6 +21,7 @@ const THREADS_MAX: usize = 16;
 
 /// Runs the command that the process' arguments name.
 pub(crate) fn run() -> Result<ExitCode, CommandError> {
+    crate::patience::started();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match parse(&arguments) {
         Ok(cli) => cli,

@@ -29,6 +29,12 @@ impl Filter {
         }
     }
 
+    /// The same, whatever namespace an object is in.
+    pub(crate) fn in_any_namespace(mut self) -> Self {
+        self.namespaces.clear();
+        self
+    }
+
     /// Whether the object is one of those that the user asks about.
     pub(crate) fn selects(&self, identity: &Identity<'_>) -> bool {
         // What can't be read might be anything, so it is never what nobody asked about.

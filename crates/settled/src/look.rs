@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use settled_tracker::{
-    Branch, Cluster, EventNote, ObjectId, Request, RequestError, Tracker, Wanted, events_of,
+    Branch, Cluster, EventNote, ObjectId, Outcome, Request, RequestError, Tracker, Wanted, events_of,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -91,16 +91,25 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
     let seen = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;
-        Ok((tracker.branches(args.full), tracker.notices().to_vec()))
+        Ok((tracker.branches(args.full), tracker.notices().to_vec(), unread(&tracker)))
     })?;
-    let Some((branches, notices)) = seen else { return Ok(ExitCode::from(INTERRUPTED)) };
+    let Some((branches, notices, unread)) = seen else { return Ok(ExitCode::from(INTERRUPTED)) };
     cluster::warn(&notices);
     if args.output == TextOrJson::Json {
         output::print(&json(&branches))?;
     } else {
         output::print(drawn(&branches, width()).as_bytes())?;
     }
-    Ok(ExitCode::from(exit_code(&branches)))
+    Ok(ExitCode::from(unread.unwrap_or_else(|| exit_code(&branches))))
+}
+
+/// What a survey ends with that could not read all that was asked for.
+fn unread(tracker: &Tracker) -> Option<u8> {
+    match tracker.outcome() {
+        Some(outcome) => Some(wait::exit_code(outcome)),
+        None if tracker.is_incomplete() => Some(wait::exit_code(Outcome::Unreachable)),
+        None => None,
+    }
 }
 
 fn drawn(branches: &[Branch], width: Option<usize>) -> String {
@@ -132,9 +141,12 @@ async fn watch(args: &TreeArgs, request: Request, signals: &mut Signals) -> Resu
     };
     let mut tracker = tokio::select! {
         tracker = looking => tracker?,
-        () = signals.interrupted() => return Ok(ExitCode::from(INTERRUPTED)),
+        () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),
     };
     cluster::warn(tracker.notices());
+    if tracker.outcome().is_some() {
+        return Ok(ExitCode::from(unread(&tracker).unwrap_or_default()));
+    }
     let mut screen = terminal::size()
         .filter(|_| io::stdout().is_terminal() && args.output == TextOrJson::Text)
         .map(|size| Screen::new(io::stdout(), size, Palette::stdout().is_enabled()));
@@ -160,7 +172,7 @@ async fn watch(args: &TreeArgs, request: Request, signals: &mut Signals) -> Resu
             }
         }
         match step(&mut tracker, signals, Instant::now() + PICTURE).await {
-            Some(Signal::Interrupt) => return Ok(ExitCode::from(INTERRUPTED)),
+            Some(Signal::Interrupt | Signal::Hangup) => return Ok(ExitCode::from(signals.exit_code())),
             Some(Signal::Stop) => {
                 if let Some(screen) = &mut screen {
                     screen.close(&[]).ok();
@@ -218,11 +230,14 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
         tracker.branches(true).iter().for_each(|branch| collect(branch, &mut objects));
         let missing = objects.len().saturating_sub(MOST_OBJECTS);
         objects.truncate(MOST_OBJECTS);
-        let events =
-            gather(tracker.cluster(), objects).await.map_err(|error| cluster::unreachable(&error))?;
-        Ok((events, missing, tracker.notices().to_vec()))
+        // Of a cluster that did not answer, no more is asked.
+        let objects = if tracker.outcome().is_some() { Vec::new() } else { objects };
+        let events = gather(tracker.cluster(), objects)
+            .await
+            .map_err(|error| cluster::unreachable_at(tracker.cluster(), &error))?;
+        Ok((events, missing, tracker.notices().to_vec(), unread(&tracker)))
     })?;
-    let Some((mut events, missing, notices)) = found else { return Ok(ExitCode::from(INTERRUPTED)) };
+    let Some((mut events, missing, notices, unread)) = found else { return Ok(ExitCode::from(INTERRUPTED)) };
     cluster::warn(&notices);
     if missing > 0 {
         let label = Palette::stderr().warning("warning:");
@@ -234,14 +249,16 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
     if args.output == TextOrJson::Json {
         output::print(&json(&events))?;
     } else if events.is_empty() {
-        output::diagnose("no events");
+        if unread.is_none() {
+            output::diagnose("no events");
+        }
     } else {
         let names = Names::of(events.iter().map(|event| &event.object));
         let timeline =
             Timeline { palette: Palette::stdout(), width: width(), names: &names, now: Timestamp::now() };
         output::print(timeline.text(&events).as_bytes())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(unread.unwrap_or_default()))
 }
 
 fn collect(branch: &Branch, objects: &mut Vec<ObjectId>) {

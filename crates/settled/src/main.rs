@@ -14,6 +14,7 @@ mod live;
 mod look;
 mod names;
 mod output;
+mod patience;
 mod pipeline;
 mod progress;
 mod render;

@@ -434,6 +434,18 @@ fn walk<'p>(
     Ok(found)
 }
 
+/// The health check of a kind as Argo CD publishes it.
+const ARGO_HEALTH: &str = "health.lua";
+
+/// Whether a directory is one of Argo CD's `resource_customizations/GROUP/KIND`: beside the health check it has tests, test data, and
+/// scripts for actions, none of which are rules.
+fn is_argo_kind(inside: &[PathBuf]) -> bool {
+    let has = |wanted: &str| inside.iter().find(|path| path.file_name().is_some_and(|name| name == wanted));
+    let actions =
+        |path: &PathBuf| path.join("discovery.lua").is_file() || path.join("action_test.yaml").is_file();
+    has(ARGO_HEALTH).is_some() || has("health_test.yaml").is_some() || has("actions").is_some_and(actions)
+}
+
 fn folder(
     path: &Path,
     is_wanted: &dyn Fn(&str) -> bool,
@@ -447,6 +459,9 @@ fn folder(
         inside.push(entry.map_err(unreadable)?.path());
     }
     inside.sort();
+    if is_argo_kind(&inside) {
+        inside.retain(|path| path.file_name().is_some_and(|name| name == ARGO_HEALTH));
+    }
     for path in inside {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name.starts_with('.') {

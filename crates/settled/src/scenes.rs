@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kstatus::{Basis, FailureClass, Status, Verdict};
 use settled_tracker::{
-    Branch, Counts, Event, EventNote, Explanation, LogTail, Notice, ObjectId, Outcome, Report, Snapshot,
-    State, Step, TargetReport,
+    Branch, Connection, Counts, Event, EventNote, Explanation, LogTail, Notice, ObjectId, Outcome, Report,
+    Snapshot, State, Step, TargetReport,
 };
 
 /// The present of all scenes.
@@ -244,6 +244,7 @@ pub(crate) fn rollout(seconds: u64) -> Snapshot {
         elapsed: Duration::from_secs(seconds),
         timeout: Some(Duration::from_secs(300)),
         synced: true,
+        connection: Connection::Connected,
         counts: Counts { total: 5, done: 3, waiting: 2, failed: 0, skipped: 0 },
         targets: vec![web, search],
         branches: vec![web_branch, search_branch],
@@ -271,6 +272,7 @@ pub(crate) fn crowd(number: usize) -> Snapshot {
         elapsed: Duration::from_secs(7),
         timeout: None,
         synced: true,
+        connection: Connection::Connected,
         counts: Counts { total: number, done: 0, waiting: number, failed: 0, skipped: 0 },
         targets,
         branches,

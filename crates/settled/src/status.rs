@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use kstatus::{Profile, Status, Verdict};
 use settled_manifest::Batch;
-use settled_tracker::{Outcome, Selection, State, Target, TargetReport};
+use settled_tracker::{KindName, Outcome, Selection, State, Target, TargetReport};
 
 use crate::cli::live::{JudgeArgs, SelectArgs, TargetArgs};
 use crate::cli::{Sort, StatusArgs, StatusOutput};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
         StatusOutput::Yaml => Form::Yaml,
     };
     let sort = args.sort.unwrap_or(if form == Form::Table { Sort::Status } else { Sort::None });
-    let judge = Judge {
+    let mut judge = Judge {
         how: command::verdicts(&args.verdict)?,
         filter: Filter::new(&args.filter),
         form,
@@ -45,6 +45,8 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
         reader: Reader::default(),
     };
     if !args.input.targets.is_empty() || !args.select.releases.is_empty() {
+        // What is asked of the cluster is limited to them already, and what has no namespace was named.
+        judge.filter = Filter::new(&args.filter).in_any_namespace();
         return live(args, judge, started);
     }
     let SelectArgs { selector, field_selector, all, .. } = &args.select;
@@ -100,10 +102,9 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     let (namespace, targets) = match &*args.filter.namespace {
         [] => (None, targets),
         [one] => (Some(one.clone()), targets),
-        many => {
-            (None, many.iter().flat_map(|one| targets.iter().map(|target| within(target, one))).collect())
-        }
+        many => (None, cluster::in_each(&targets, many)),
     };
+    let kinds: Vec<KindName> = targets.iter().map(kind_of).cloned().collect();
     let rules = command::rule_set(&args.verdict.rules)?;
     let how = JudgeArgs {
         assume_current: args.verdict.assume_current,
@@ -146,19 +147,21 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     let written = writer.rows(&input, &rows, &mut report).and_then(|()| writer.finish());
     let shortened = matches!(written, Ok(true));
     Stopped::forgive(written.map(|_| ()))?;
-    if found.outcome == Outcome::Unreachable {
-        return Ok(ExitCode::from(wait::exit_code(found.outcome)));
+    let unread = matches!(found.outcome, Outcome::Unreachable | Outcome::Rejected);
+    if report.nothing_to_judge() && !unread {
+        let error = CommandError::input("no such objects found");
+        let namespaced =
+            kinds.iter().any(|kind| kind.find(&resources).is_none_or(|resource| resource.namespaced));
+        return Err(match namespaced && !args.select.all_namespaces {
+            true => error.hint("-n NAMESPACE or -A says where to look"),
+            false => error,
+        });
     }
-    if report.nothing_to_judge() {
-        return Err(
-            CommandError::input("there are no such objects").hint("-n NAMESPACE or -A says where to look")
-        );
-    }
-    if !args.quiet {
+    if !args.quiet && report.read > 0 {
         report.summary(measure.only_namespace(), started);
         report.hints(shortened);
     }
-    Ok(ExitCode::from(report.exit_code()))
+    Ok(ExitCode::from(if unread { wait::exit_code(found.outcome) } else { report.exit_code() }))
 }
 
 /// The verdict on a target, with what a reader should know of one that is done.
@@ -172,15 +175,10 @@ fn with_note(target: &TargetReport) -> Verdict {
     verdict
 }
 
-/// The same target in a namespace.
-fn within(target: &Target, namespace: &str) -> Target {
-    let mut target = target.clone();
-    match &mut target {
-        Target::Object { namespace: place, .. } | Target::Select(Selection { namespace: place, .. }) => {
-            *place = Some(namespace.to_owned());
-        }
+fn kind_of(target: &Target) -> &KindName {
+    match target {
+        Target::Object { kind, .. } | Target::Select(Selection { kind, .. }) => kind,
     }
-    target
 }
 
 /// Gives verdicts, on any thread.

@@ -64,7 +64,12 @@ pub(crate) fn parse(
             return Err(CommandError::usage("names and a selector exclude each other"));
         }
         _ if *all => return Err(CommandError::usage("names and --all exclude each other")),
-        names => names.iter().cloned().map(Which::Named).collect(),
+        names => {
+            if let Some(list) = names.iter().find(|name| name.contains(',')) {
+                return Err(comma(list));
+            }
+            names.iter().cloned().map(Which::Named).collect()
+        }
     };
     let targets = resources.iter().flat_map(|resource| {
         which.iter().map(|which| Target { resource: (*resource).to_owned(), which: which.clone() })
@@ -86,6 +91,9 @@ fn slashed(name: &str, names: &[String], selects: bool, all: bool) -> Result<Tar
             error.hint("for example: deploy/web, or certificates.cert-manager.io/tls")
         });
     }
+    if object.contains(',') {
+        return Err(comma(name));
+    }
     if selects || all {
         let names = names.join(" ");
         return Err(CommandError::usage(format!(
@@ -93,6 +101,11 @@ fn slashed(name: &str, names: &[String], selects: bool, all: bool) -> Result<Tar
         )));
     }
     Ok(Target { resource: resource.to_owned(), which: Which::Named(object.to_owned()) })
+}
+
+fn comma(name: &str) -> CommandError {
+    CommandError::usage(format!("`{name}` is no name of an object: names have no commas"))
+        .hint("write each object for itself: deploy/web deploy/db")
 }
 
 fn missing_name(resource: &str) -> CommandError {
@@ -162,6 +175,8 @@ mod tests {
         check("pod a -l a=b", "names and a selector exclude each other");
         check("-l a=b", "a selector needs a type");
         check("pods, -l a=b", "`pods,` names no type");
+        check("deploy/web,db", "`deploy/web,db` is no name of an object: names have no commas");
+        check("deploy web,db", "`web,db` is no name of an object: names have no commas");
         assert_eq!(shown("pods", BareType::All), "[pods labels= fields=]");
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
     interruptible(async |signals| {
         let tracker = tokio::select! {
             tracker = cluster::follow(&args.targets, request) => tracker?,
-            () = signals.interrupted() => return Ok(ExitCode::from(INTERRUPTED)),
+            () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),
         };
         follow(tracker, output, signals).await
     })
@@ -71,9 +71,12 @@ pub(crate) async fn follow<S: Source>(
         Ok(ended) => {
             drop(shows);
             end.write(&ended)?;
-            Ok(ExitCode::from(exit_code(ended.report.outcome)))
+            Ok(ExitCode::from(match ended.report.outcome {
+                Outcome::Interrupted => signals.exit_code(),
+                outcome => exit_code(outcome),
+            }))
         }
-        Err(Abandoned::Impatient) => Ok(ExitCode::from(INTERRUPTED)),
+        Err(Abandoned::Impatient) => Ok(ExitCode::from(signals.exit_code())),
         Err(Abandoned::Unread(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::from(INTERRUPTED))
         }
@@ -85,6 +88,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Settled => 0,
         Outcome::Failed => 1,
+        Outcome::Rejected => 2,
         Outcome::TimedOut => 3,
         Outcome::Unreachable => 4,
         Outcome::Interrupted => INTERRUPTED,

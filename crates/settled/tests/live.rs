@@ -57,7 +57,7 @@ impl Cluster {
         cluster
     }
 
-    fn settled(&self, arguments: &str) -> Run {
+    pub(crate) fn settled(&self, arguments: &str) -> Run {
         let kubeconfig = self.server.kubeconfig.to_str().unwrap();
         settled(arguments).env("KUBECONFIG", kubeconfig).dir(&self.folder)
     }
@@ -272,7 +272,7 @@ fn what_is_wrong_with_the_arguments_is_said_before_anything_is_asked() {
     --- stderr ---
     error: not all of the input is objects
       bad.yaml, object 0: the object has no metadata.name
-      bad.yaml, object 1: line 3, column 1: expected an object as the item of a list
+      bad.yaml:3:1: expected an object as the item of a list
     ");
     assert_snapshot!(transcript("wait pods --all --grace crashes=1m"), @"
     exit code: 2
@@ -296,7 +296,7 @@ fn what_is_wrong_with_the_arguments_is_said_before_anything_is_asked() {
     assert_snapshot!(transcript("wait pod/a"), @r#"
     exit code: 4
     --- stderr ---
-    error: no cluster to talk to: failed to read kubeconfig from '"/nonexistent"': No such file or directory (os error 2), and this is no Pod of a cluster
+    error: no kubeconfig at /nonexistent (and not running inside a cluster)
     hint: --kubeconfig FILE and --context NAME say which one is meant
     "#);
 }

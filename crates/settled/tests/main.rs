@@ -9,6 +9,7 @@ mod generated;
 mod help;
 mod inputs;
 mod live;
+mod reach;
 mod rules;
 mod serve;
 mod support;

@@ -61,6 +61,17 @@ impl Served {
     }
 
     /// The answer to a request of the administrator, whole.
+    /// Host and port.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Ends it without a word.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     pub(crate) fn request(&self, head: &str, body: &str) -> String {
         self.request_of_type("application/json", head, body)
     }

@@ -151,6 +151,20 @@ fn ctrl_z_gives_the_terminal_back_for_a_while() {
 }
 
 #[test]
+fn a_signal_that_ends_it_is_the_exit_code() {
+    let cluster = Cluster::with_objects();
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut terminal = Terminal::run(&cluster, "wait deploy/web -n shop", (12, 70));
+        terminal.until_text("1 not done");
+        let pid = Pid::from_raw(terminal.child.process_id().unwrap().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+        assert_eq!(terminal.end(), code, "{}", terminal.contents());
+        assert!(!terminal.screen.screen().hide_cursor());
+        assert!(!terminal.contents().contains("of 5m"), "the view is gone: {}", terminal.contents());
+    }
+}
+
+#[test]
 fn a_tree_is_watched_until_ctrl_c() {
     let cluster = Cluster::with_objects();
     let mut terminal = Terminal::run(&cluster, "tree deploy/web cm/web -n shop --watch", (12, 90));

@@ -13,6 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube_client::Client;
 use kube_client::client::Body;
 use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::resources::{Document, Resource, Resources, read_document, read_resource_list};
 
@@ -44,6 +46,10 @@ pub enum RequestError {
     /// The server can't be reached, or its answer broke off.
     #[error("{0}")]
     Transport(String),
+    /// No connection can be made, and retrying does not help: the host name does not exist, the certificate is not trusted, or the
+    /// server does not speak TLS.
+    #[error("{0}")]
+    Misconfigured(String),
     /// What arrived is no answer of an API server.
     #[error("{0}")]
     Answer(String),
@@ -55,7 +61,7 @@ impl RequestError {
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Status { code, .. } => Some(*code),
-            Self::Transport(_) | Self::Answer(_) => None,
+            Self::Transport(_) | Self::Misconfigured(_) | Self::Answer(_) => None,
         }
     }
 
@@ -63,6 +69,12 @@ impl RequestError {
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
+    }
+
+    /// Whether the server calls the request malformed: it will say so again.
+    #[must_use]
+    pub fn is_rejected(&self) -> bool {
+        matches!(self.code(), Some(400 | 405 | 406 | 414 | 415 | 422))
     }
 
     /// Whether it isn't there.
@@ -94,10 +106,12 @@ type Clock = dyn Fn() -> Timestamp + Send + Sync;
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
+    /// No request lasts longer.
+    deadline: Option<Instant>,
 }
 
 struct Inner {
-    /// Host and port, for messages.
+    /// The URL, for messages.
     server: Option<String>,
     client: Mutex<Client>,
     clock: Option<Box<Clock>>,
@@ -106,6 +120,11 @@ struct Inner {
     ahead: Mutex<SignedDuration>,
     requests: [AtomicU64; Verb::ALL.len()],
     bytes: AtomicU64,
+    /// How often something was heard of the server, and when last.
+    answers: AtomicU64,
+    answered: Mutex<Option<Instant>>,
+    /// Why the last request was not answered.
+    failure: watch::Sender<Option<RequestError>>,
     /// Whether watches are asked to begin with the state: until the server says that it can't.
     watch_list: AtomicBool,
 }
@@ -190,12 +209,52 @@ impl Cluster {
             ahead: Mutex::default(),
             requests: Default::default(),
             bytes: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
+            answered: Mutex::default(),
+            failure: watch::Sender::new(None),
             watch_list: AtomicBool::new(true),
         };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(inner), deadline: None }
     }
 
-    /// The same with the server's host and port, for messages; before there are copies of it.
+    /// The same, whose requests fail once this moment has come: for a command that must not outlive its timeout.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The server's URL, where it is known.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.inner.server.as_deref()
+    }
+
+    /// Waits until a request is not answered, and says why.
+    pub async fn failure(&self) -> RequestError {
+        let mut failure = self.inner.failure.subscribe();
+        match failure.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
+            Ok(Some(failure)) => failure,
+            _ => std::future::pending().await,
+        }
+    }
+
+    fn note_answer(&self) {
+        self.inner.answers.fetch_add(1, Ordering::Relaxed);
+        *self.inner.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// When something was last heard of the server.
+    pub(crate) fn answered(&self) -> Option<Instant> {
+        *self.inner.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often something was heard of the server.
+    pub(crate) fn answers(&self) -> u64 {
+        self.inner.answers.load(Ordering::Relaxed)
+    }
+
+    /// The same with the server's URL, for messages; before there are copies of it.
     pub(crate) fn named(mut self, server: Option<String>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.server = server;
@@ -228,6 +287,7 @@ impl Cluster {
 
     pub(crate) fn count_bytes(&self, bytes: usize) {
         self.inner.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.note_answer();
     }
 
     pub(crate) fn has_watch_list(&self) -> bool {
@@ -257,8 +317,8 @@ impl Cluster {
         true
     }
 
-    /// Sends a request, and waits for the beginning of the answer. Answers that are no success are errors.
-    pub(crate) async fn send(
+    /// Sends a request, and waits for the beginning of the answer, whatever that is.
+    async fn ask(
         &self,
         verb: Verb,
         method: Method,
@@ -279,21 +339,35 @@ impl Cluster {
         let request = request.body(body).map_err(invalid)?;
         self.inner.requests[verb as usize].fetch_add(1, Ordering::Relaxed);
         let client = self.client();
-        let answer = tokio::time::timeout(ANSWER_WITHIN, client.send(request)).await;
-        let answer = match answer {
-            Err(_) => {
-                return Err(RequestError::Transport(format!(
-                    "no answer within {} s",
-                    ANSWER_WITHIN.as_secs()
-                )));
+        let asked = Instant::now();
+        let failure = match tokio::time::timeout_at(self.until(ANSWER_WITHIN), client.send(request)).await {
+            Ok(Ok(answer)) => {
+                self.note_answer();
+                return Ok(answer);
             }
-            Ok(Err(error)) => {
-                let server =
-                    self.inner.server.as_ref().map_or_else(String::new, |server| format!("{server}: "));
-                return Err(RequestError::Transport(format!("{server}{}", innermost(&error))));
-            }
-            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => connect_error(&error),
+            Err(_) => RequestError::Transport(no_answer(asked.elapsed())),
         };
+        self.inner.failure.send_replace(Some(failure.clone()));
+        Err(failure)
+    }
+
+    /// The moment at which something has lasted too long that may last `limit`.
+    fn until(&self, limit: Duration) -> Instant {
+        let until = Instant::now() + limit;
+        self.deadline.map_or(until, |deadline| deadline.min(until))
+    }
+
+    /// Sends a request, and waits for the beginning of the answer. Answers that are no success are errors.
+    pub(crate) async fn send(
+        &self,
+        verb: Verb,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<Response<Body>, RequestError> {
+        let answer = self.ask(verb, method, path, accept, body).await?;
         self.notice_clock(answer.headers().get(http::header::DATE));
         if answer.status().is_success() { Ok(answer) } else { Err(refusal(answer).await) }
     }
@@ -314,7 +388,7 @@ impl Cluster {
     /// All of an answer that is small enough to be held.
     pub(crate) async fn whole(&self, answer: Response<Body>) -> Result<Bytes, RequestError> {
         let limited = http_body_util::Limited::new(answer.into_body(), LONGEST_ANSWER);
-        let whole = tokio::time::timeout(ANSWER_WITHIN, limited.collect());
+        let whole = tokio::time::timeout_at(self.until(ANSWER_WITHIN), limited.collect());
         match whole.await {
             Ok(Ok(body)) => {
                 let bytes = body.to_bytes();
@@ -383,6 +457,30 @@ impl Cluster {
     }
 }
 
+/// What a request came to that was not answered. TLS and the resolver have no types here that could be asked.
+fn connect_error(error: &(dyn std::error::Error + 'static)) -> RequestError {
+    /// Of rustls, of hyper, of getaddrinfo in glibc, musl and macOS.
+    const PERMANENT: &[&str] = &[
+        "invalid peer certificate",
+        "received fatal alert",
+        "received corrupt message",
+        "invalid HTTP version",
+        "Name or service not known",
+        "Name does not resolve",
+        "No address associated with hostname",
+        "nodename nor servname provided",
+    ];
+    let text = innermost(error);
+    match PERMANENT.iter().any(|words| text.contains(words)) {
+        true => RequestError::Misconfigured(text),
+        false => RequestError::Transport(text),
+    }
+}
+
+pub(crate) fn no_answer(within: Duration) -> String {
+    format!("no answer within {}s", within.as_secs_f64().round())
+}
+
 /// What is wrong at the bottom of it: `tcp connect error` says less than `Connection refused`.
 pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let (mut error, mut text) = (error, error.to_string());
@@ -394,10 +492,19 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
         }
     }
     // What hyper and tower say about themselves helps nobody.
-    for noise in ["ServiceError: ", "client error (Connect): ", "client error (SendRequest): "] {
+    for noise in [
+        "ServiceError: ",
+        "client error (Connect): ",
+        "client error (SendRequest): ",
+        "tcp connect error: ",
+        "dns error: ",
+    ] {
         text = text.replace(noise, "");
     }
-    text
+    match text.rfind(" (os error ").filter(|_| text.ends_with(')')) {
+        Some(number) => text[..number].to_owned(),
+        None => text,
+    }
 }
 
 /// Escapes a segment of a path or a value of a query.

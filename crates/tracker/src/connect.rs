@@ -80,11 +80,14 @@ impl fmt::Debug for Token {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// There is no kubeconfig, or it can't be read.
-    #[error("no cluster to talk to: {0}")]
+    #[error("{0}")]
     Config(String),
     /// It asks for something that can't be done.
-    #[error("the kubeconfig can't be used: {0}")]
+    #[error("cannot use the kubeconfig: {0}")]
     Client(String),
+    /// The plugin for credentials fails.
+    #[error("{0}")]
+    Exec(String),
 }
 
 impl Access {
@@ -100,26 +103,75 @@ impl Access {
             user: self.user.clone(),
         };
         let asked = self.context.is_some() || self.cluster.is_some() || self.user.is_some();
-        let mut config = match &self.kubeconfig {
-            Some(path) => {
-                let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
-                Config::from_custom_kubeconfig(file, &options).await.map_err(|error| wrong(&error))?
-            }
-            None if asked => Config::from_kubeconfig(&options).await.map_err(|error| wrong(&error))?,
-            None => match (Config::infer().await, &self.server) {
-                (Ok(config), _) => config,
-                // As with kubectl, a server and credentials are enough where there is no kubeconfig.
-                (Err(_), Some(server)) if !has_kubeconfig() => Config::new(server_url(server)?),
-                (Err(error), _) => {
-                    // Both were tried; who has no kubeconfig rarely means to be in a cluster.
-                    let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), innermost);
-                    return Err(ConnectError::Config(format!("{why}, and this is no Pod of a cluster")));
-                }
+        let mut config = match self.kubeconfig()? {
+            Some(file) => match Config::from_custom_kubeconfig(file, &options).await {
+                Ok(config) => config,
+                Err(error) if asked || self.kubeconfig.is_some() => return Err(wrong(&error)),
+                // As with kubectl, an empty one is none.
+                Err(error) => self.without_kubeconfig().map_err(|_| wrong(&error))?,
             },
+            None => self.without_kubeconfig()?,
         };
         self.override_server(&mut config)?;
         self.override_credentials(&mut config)?;
         Ok(config)
+    }
+
+    /// The kubeconfig, if there is one, with the context that is asked for.
+    fn kubeconfig(&self) -> Result<Option<Kubeconfig>, ConnectError> {
+        let places = match &self.kubeconfig {
+            Some(path) => vec![path.clone()],
+            None => kubeconfig_paths(),
+        };
+        let names: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+        let names = names.join(", ");
+        if !places.iter().any(|path| path.exists()) {
+            return match (&self.kubeconfig, &self.context) {
+                (None, None) if self.cluster.is_none() && self.user.is_none() => Ok(None),
+                _ => Err(ConnectError::Config(format!("no kubeconfig at {names}"))),
+            };
+        }
+        places.iter().try_for_each(|path| limited(path))?;
+        let read = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let file = read.map_err(|error| ConnectError::Config(innermost(&error)))?;
+        let clusters = file.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
+        let users = file.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
+        let files = clusters
+            .map(|cluster| &cluster.certificate_authority)
+            .chain(users.flat_map(|user| [&user.client_certificate, &user.client_key, &user.token_file]));
+        files.flatten().try_for_each(|path| limited(Path::new(path)))?;
+        if let Some(context) = &self.context
+            && !file.contexts.iter().any(|known| known.name == *context)
+        {
+            let known: Vec<&str> = file.contexts.iter().map(|context| &*context.name).collect();
+            let known = if known.is_empty() {
+                "there are none".to_owned()
+            } else {
+                format!("there are: {}", known.join(", "))
+            };
+            return Err(ConnectError::Config(format!("no context \"{context}\" in {names}; {known}")));
+        }
+        Ok(Some(file))
+    }
+
+    /// Where there is no kubeconfig: as a Pod of a cluster, or with what the options say.
+    fn without_kubeconfig(&self) -> Result<Config, ConnectError> {
+        match (Config::incluster(), &self.server) {
+            (Ok(config), _) => Ok(config),
+            // As with kubectl, a server and credentials are enough where there is no kubeconfig.
+            (Err(_), Some(server)) => Ok(Config::new(server_url(server)?)),
+            (Err(_), None) => {
+                let names: Vec<String> =
+                    kubeconfig_paths().iter().map(|path| path.display().to_string()).collect();
+                let names = names.join(", ");
+                Err(ConnectError::Config(format!(
+                    "no kubeconfig at {names} (and not running inside a cluster)"
+                )))
+            }
+        }
     }
 
     fn override_server(&self, config: &mut Config) -> Result<(), ConnectError> {
@@ -188,16 +240,28 @@ impl Access {
     /// # Errors
     /// There is no configuration, or it can't be used.
     pub async fn connect(&self) -> Result<Cluster, ConnectError> {
-        let config = self.config().await?;
-        let server = config.cluster_url.authority().map(ToString::to_string);
-        let client = client(&config)?;
+        let (client, server) = self.client().await?;
         let again = self.clone();
         let reconnect = move || {
             let again = again.clone();
-            let anew = async move { client_of(&again).await };
+            let anew = async move { again.client().await.ok().map(|(client, _)| client) };
             Box::pin(anew) as futures::future::BoxFuture<'static, Option<Client>>
         };
-        Ok(Cluster::with(client, Some(Box::new(reconnect)), None).named(server))
+        Ok(Cluster::with(client, Some(Box::new(reconnect)), None).named(Some(server)))
+    }
+
+    /// A client, and the server's URL. Whoever stops waiting for it stops plugins, too.
+    async fn client(&self) -> Result<(Client, String), ConnectError> {
+        let access = self.clone();
+        let handle = tokio::runtime::Handle::current();
+        // Files may be on a disk that does not answer.
+        let reading = tokio::task::spawn_blocking(move || handle.block_on(access.config()));
+        let mut config = reading.await.map_err(|error| ConnectError::Config(error.to_string()))??;
+        crate::exec::fill(&mut config.auth_info).await.map_err(ConnectError::Exec)?;
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let making = tokio::task::spawn_blocking(move || client(&config));
+        let client = making.await.map_err(|error| ConnectError::Client(error.to_string()))??;
+        Ok((client, server))
     }
 }
 
@@ -212,24 +276,37 @@ fn server_url(server: &str) -> Result<http::Uri, ConnectError> {
     }
 }
 
-/// Whether there is a kubeconfig where kubectl looks for one. One that is there and broken must not be passed over.
-fn has_kubeconfig() -> bool {
+/// Where kubectl looks for a kubeconfig. One that is there and broken must not be passed over.
+fn kubeconfig_paths() -> Vec<PathBuf> {
     match std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
-        Some(paths) => std::env::split_paths(&paths).any(|path| path.exists()),
-        None => std::env::home_dir().is_some_and(|home| home.join(".kube/config").exists()),
+        Some(paths) => std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect(),
+        None => std::env::home_dir().into_iter().map(|home| home.join(".kube/config")).collect(),
     }
+}
+
+/// Refuses a file that could fill all memory: kube-client reads files to their end. One that is missing is for it to say.
+fn limited(path: &Path) -> Result<(), ConnectError> {
+    const FILE_MAX: u64 = 16 << 20;
+    let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
+    let wrong = |what: &str| Err(ConnectError::Config(format!("cannot read {}: it {what}", path.display())));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        let kind = metadata.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            return wrong("is a device");
+        }
+    }
+    if metadata.len() > FILE_MAX { wrong("is larger than 16 MiB") } else { Ok(()) }
 }
 
 /// Opens a file that an option names, so that the error names the option.
 fn readable(option: &str, path: &Path) -> Result<(), ConnectError> {
+    limited(path)?;
     match std::fs::File::open(path) {
         Ok(_) => Ok(()),
         Err(error) => Err(ConnectError::Config(format!("cannot read {option} {}: {error}", path.display()))),
     }
-}
-
-async fn client_of(access: &Access) -> Option<Client> {
-    client(&access.config().await.ok()?).ok()
 }
 
 /// A client for a configuration: HTTP/2 where the server speaks it, HTTP/1.1 where it doesn't. Through proxies it is

@@ -1,12 +1,13 @@
 //! Whether a kind has a status at all: what decides between "not yet" and "never" for an object that says nothing.
 
 use crate::cluster::{Cluster, Verb};
+use crate::id::ObjectId;
 use crate::policy::Evidence;
 use crate::resources::Resource;
 use crate::wire::Items;
 
-/// Whether a kind has a status, as its definition and other objects of it tell.
-pub(crate) async fn evidence(cluster: &Cluster, resource: &Resource, namespace: &str) -> Evidence {
+/// Whether a kind has a status, as its definition and other objects of it than the one in question tell.
+pub(crate) async fn evidence(cluster: &Cluster, resource: &Resource, asking: &ObjectId) -> Evidence {
     let path = format!(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
         resource.plural, resource.group
@@ -18,16 +19,19 @@ pub(crate) async fn evidence(cluster: &Cluster, resource: &Resource, namespace: 
     }
     let mut evidence = Evidence::Unseen;
     let everywhere = format!("{}?limit=50", resource.path(None, None));
-    let here = format!("{}?limit=50", resource.path(Some(namespace), None));
+    let here = format!("{}?limit=50", resource.path(Some(&asking.namespace), None));
     for path in [everywhere, here] {
         let Ok(list) = cluster.get(Verb::List, &path).await else { continue };
         let mut reports = false;
         let mut items = Items::default();
         let each = |item: &[u8]| {
-            let status = kstatus::Object::parse(item)
-                .ok()
-                .and_then(|o| Some(o.root().get("status")?.members().next().is_some()));
-            reports |= status == Some(true);
+            let Ok(object) = kstatus::Object::parse(item) else { return };
+            let is = |part: Option<std::borrow::Cow<'_, str>>, wanted: &str| {
+                part.as_deref().unwrap_or_default() == wanted
+            };
+            let itself = is(object.name(), &asking.name) && is(object.namespace(), &asking.namespace);
+            let status = object.root().get("status");
+            reports |= !itself && status.is_some_and(|status| status.members().next().is_some());
         };
         if items.push(&list, each).is_ok() {
             evidence = if reports { Evidence::OthersReport } else { Evidence::NobodyReports };

@@ -5,9 +5,11 @@ mod apply;
 mod cluster;
 mod condition;
 mod connect;
+mod definitions;
 mod evaluation;
 mod events;
 mod evidence;
+mod exec;
 mod explain;
 mod facts;
 mod graph;
@@ -43,11 +45,11 @@ pub use inventory::{
 };
 pub use order::{Wave, apply_rank, waves};
 pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, grace};
-pub use record::{Judge, Record, not_found};
+pub use record::{Judge, Record, Unread, not_found};
 pub use release::{Keeper, Release, ReleaseError, ReleaseTargets};
 pub use report::{
-    Branch, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot, State, Step,
-    TargetReport,
+    Branch, Connection, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot,
+    State, Step, TargetReport,
 };
 pub use resources::{Document, Resource, Resources, read_document, read_resource_list};
 pub use summary::summary;

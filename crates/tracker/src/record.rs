@@ -8,9 +8,12 @@ use jiff::Timestamp;
 use kstatus::{FailureClass, Node, Object, Options, Profile, Status, Verdict};
 use settled_rules::RuleSet;
 
+use crate::cluster::Cluster;
 use crate::condition::{For, Met};
+use crate::definitions::Definitions;
 use crate::facts::{self, Facts};
 use crate::id::{ObjectId, Uid};
+use crate::resources::Resource;
 use crate::shared::Pool;
 
 /// Who decides about objects while they arrive.
@@ -24,6 +27,8 @@ pub struct Judge {
     until: Vec<For>,
     /// What the objects of a kind have in common.
     common: Mutex<Common>,
+    /// Custom kinds whose definitions were asked for rules.
+    definitions: Definitions,
 }
 
 /// What records share. Most of thousands of Pods are in the same state, and belong to a few others.
@@ -53,6 +58,15 @@ impl Judge {
             require_address: true,
             until,
             common: Mutex::default(),
+            definitions: Definitions::default(),
+        }
+    }
+
+    /// Reads the rule that a custom kind's definition carries in its annotations, once for each kind: before the first of its
+    /// objects is read.
+    pub(crate) async fn learn(&self, cluster: &Cluster, resource: &Resource) {
+        if self.profile == Profile::Settled && self.rules.reads_annotations() {
+            self.definitions.learn(cluster, resource, &self.rules).await;
         }
     }
 
@@ -227,6 +241,45 @@ pub(crate) fn missing(id: ObjectId) -> Record {
         met: Arc::default(),
         met_if_failed: Arc::default(),
         facts: None,
+    }
+}
+
+/// Why the state of an object is not known: the reason of its verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// The server has not answered yet.
+    NotYetListed,
+    /// The user may not read it.
+    Forbidden,
+    /// The server can't be reached, or fails.
+    Unreachable,
+}
+
+impl Unread {
+    /// The verdict's reason.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotYetListed => "NotYetListed",
+            Self::Forbidden => "Forbidden",
+            Self::Unreachable => "Unreachable",
+        }
+    }
+
+    /// The verdict on an object that could not be read. That it does not exist, nobody said.
+    #[must_use]
+    pub fn verdict(self, message: impl Into<String>) -> Verdict {
+        Verdict::new(Status::Unknown, kstatus::Basis::Nothing, self.as_str(), message.into())
+    }
+
+    /// Whether a verdict is of an object that could not be read.
+    #[must_use]
+    pub fn of(verdict: &Verdict) -> Option<Self> {
+        let is = |unread: &Self| verdict.reason == unread.as_str();
+        if verdict.status != Status::Unknown || verdict.basis != kstatus::Basis::Nothing {
+            return None;
+        }
+        [Self::NotYetListed, Self::Forbidden, Self::Unreachable].into_iter().find(is)
     }
 }
 

@@ -32,7 +32,8 @@ pub struct TargetReport {
     /// How the wait stands with it.
     pub state: State,
     /// The evaluation of the object at this moment. Once a failure of it or of a dependent has outlasted its grace, the status is
-    /// Failed, with the reason and the message of the root cause. An object that isn't there has the status NotFound.
+    /// Failed, with the reason and the message of the root cause. An object that isn't there has the status NotFound; one that could
+    /// not be read has the status Unknown with a reason of [`Unread`](crate::Unread).
     #[serde(flatten)]
     pub verdict: Arc<Verdict>,
     /// The verdict on the object by itself, where it is another.
@@ -201,14 +202,33 @@ pub struct Snapshot {
     /// When it ends at the latest, in seconds from its start.
     #[serde(serialize_with = "maybe_seconds")]
     pub timeout: Option<Duration>,
-    /// Whether all that is there was seen once: before, an object that wasn't seen may still be there.
+    /// Whether all that is there was seen once: before, an object that wasn't seen may still be there, and has no row.
     pub synced: bool,
+    /// The connection to the API server.
+    pub connection: Connection,
     /// How many targets are in which state.
     pub counts: Counts,
     /// Targets, the ones that need attention first, as many as were asked for.
     pub targets: Vec<TargetReport>,
     /// What belongs to each of `targets`, in the same order, without what is Current.
     pub branches: Vec<Branch>,
+}
+
+/// The connection to the API server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "camelCase")]
+pub enum Connection {
+    /// Requests are answered.
+    #[default]
+    Connected,
+    /// No request has been answered since then; all of them are retried.
+    Lost {
+        /// Since when, in seconds from the start of the wait, as [`Snapshot::elapsed`].
+        #[serde(serialize_with = "seconds")]
+        since: Duration,
+        /// The last error.
+        error: String,
+    },
 }
 
 /// Something a user should know about the wait itself: a permission that is missing, a connection that is down.
@@ -233,6 +253,8 @@ pub enum Outcome {
     TimedOut,
     /// A permission is missing, or the cluster can't be reached: what is known is in the notices.
     Unreachable,
+    /// The server rejects a request as malformed, a selector for example; its words are in the notices.
+    Rejected,
     /// The caller ended it.
     Interrupted,
 }

@@ -96,10 +96,12 @@ pub(crate) enum Update {
     Synced,
     /// The last request succeeded, after some that did not.
     Up,
-    /// The last request failed; it is tried again.
-    Down(RequestError),
+    /// The last request failed; it is retried. How often something was heard of the server until then.
+    Down(RequestError, u64),
     /// The user may not list, or not watch. The stream has ended.
     Forbidden(Verb, RequestError),
+    /// The server rejects the request as malformed. The stream has ended.
+    Rejected(RequestError),
     /// The server does not have this kind (any more). It is tried again.
     NoKind,
 }
@@ -170,6 +172,9 @@ struct Follower {
 
 impl Follower {
     async fn run(mut self) {
+        if !self.spec.metadata {
+            self.judge.learn(&self.cluster, &self.spec.resource).await;
+        }
         loop {
             let tried = match self.revision.is_none() {
                 true if self.asked_to_watch() => self.watch(true).await,
@@ -218,6 +223,11 @@ impl Follower {
                             self.flush().await;
                             return;
                         }
+                        _ if error.is_rejected() => {
+                            self.updates.push(Update::Rejected(error));
+                            self.flush().await;
+                            return;
+                        }
                         Some(404) => {
                             self.revision = None;
                             self.updates.push(Update::NoKind);
@@ -233,7 +243,7 @@ impl Follower {
                                 RequestError::Status { retry_after, .. } => *retry_after,
                                 _ => None,
                             });
-                            self.updates.push(Update::Down(error));
+                            self.updates.push(Update::Down(error, self.cluster.answers()));
                             self.told_down = true;
                             pause
                         }
@@ -524,6 +534,7 @@ pub(crate) async fn poll(
     stream: u32,
     out: Sender<Message>,
 ) {
+    judge.learn(&cluster, &spec.resource).await;
     let mut pause = Duration::from_millis(500);
     let mut revisions = vec![None; names.len()];
     let (mut synced, mut failed, mut refused) = (false, false, 0);
@@ -566,7 +577,7 @@ pub(crate) async fn poll(
         }
         if let Some(error) = down {
             failed = true;
-            updates.push(Update::Down(error));
+            updates.push(Update::Down(error, cluster.answers()));
         } else if !unanswered {
             refused = 0;
             if std::mem::take(&mut failed) {

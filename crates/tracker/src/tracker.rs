@@ -2,6 +2,9 @@
 
 mod below;
 mod discovery;
+mod ending;
+mod missing;
+mod reading;
 mod recovery;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -10,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kstatus::{FailureClass, Status, Verdict};
+use kstatus::{FailureClass, Status};
 use settled_rules::RuleSet;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, RequestError, Verb};
+use crate::cluster::{Cluster, RequestError, Verb, no_answer};
 use crate::condition::For;
 use crate::evaluation::Evaluation;
 use crate::events::{Talker, Wanted, gather};
@@ -25,13 +28,14 @@ use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::{ObjectId, Uid};
 use crate::policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, ended};
-use crate::record::{Judge, Record, not_found};
+use crate::record::{Judge, Record};
 use crate::report::{
     Branch, Counts, Event, Explanation, Notice, Outcome, Report, Snapshot, State, TargetReport,
 };
 use crate::resources::{Resource, Resources};
 use crate::stream::{Message, Spec, Update, follow};
 use crate::target::{KindName, Selection, Target};
+use reading::Patience;
 
 /// So few objects of a kind are watched one by one without asking how many others there are.
 const FEW: usize = 3;
@@ -42,14 +46,13 @@ const MOST_NAMED: usize = 150;
 const MOST_NAMESPACES: usize = 8;
 /// How long to wait before a server is asked again that did not answer to the first question.
 const START_PAUSE: Duration = Duration::from_millis(250);
-/// How long a cluster that never answered is tried.
-const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
-/// How long an interruption may be before the user is told.
+/// The longest pause between two questions for the kinds there are.
+const REDISCOVER_MAX: Duration = Duration::from_secs(5);
+/// How long a survey waits for what belongs to objects, once they were read.
+const SURVEY_MAX: Duration = Duration::from_secs(10);
+/// How long the watch of one kind may be interrupted before the user is told.
 const TELL_AFTER: Duration = Duration::from_secs(5);
-/// How long, at the end, is waited for what explains it.
-const LAST_LOOK: Duration = Duration::from_secs(2);
-/// The same for what is worth a remark about targets that are done, and of how many targets at most.
-const ADVISORY_LOOK: Duration = Duration::from_millis(500);
+/// Of how many targets that are done at most a remark is looked for.
 const MOST_ADVISED: usize = 50;
 
 /// What to follow, and how.
@@ -69,6 +72,10 @@ pub struct Request {
     pub namespace: Option<String>,
     /// More about how verdicts are found.
     pub judge: JudgeOptions,
+    /// Since when the limits count; the call of [`Tracker::start`] if none.
+    pub started: Option<Instant>,
+    /// How long the first complete answer may take where [`Limits::timeout`] is zero or none: 30 s if this is none.
+    pub request_timeout: Option<Duration>,
 }
 
 /// How verdicts are found; as in [`kstatus::Options`].
@@ -100,6 +107,8 @@ impl Request {
             wanted: Wanted::default(),
             namespace: None,
             judge: JudgeOptions::default(),
+            started: None,
+            request_timeout: None,
         }
     }
 }
@@ -180,6 +189,17 @@ pub struct Tracker {
     events: VecDeque<Queued>,
     notices: Vec<Notice>,
     told_synced: bool,
+    /// How long an answer is waited for.
+    patience: Patience,
+    /// It was told that the connection is lost, since then.
+    told_lost: Option<Instant>,
+    told_silent: bool,
+    /// It is looked at once, and nothing ends it.
+    surveying: bool,
+    missing: missing::Missing,
+    prefetch: ending::Prefetch,
+    /// How it ended.
+    ended: Option<Outcome>,
     phase: Phase,
 }
 
@@ -188,8 +208,8 @@ enum Phase {
     Following,
     /// It is over; what explains it is being looked at, until then.
     Looking(Outcome, Instant),
-    /// Evidence is being fetched.
-    Gathering,
+    /// Evidence is being fetched, until then.
+    Gathering(Outcome, Instant),
     Over,
 }
 
@@ -228,8 +248,12 @@ struct Stream {
     /// It was so once.
     seen: bool,
     epoch: u32,
-    down: Option<(Instant, RequestError)>,
+    down: Option<Down>,
     told_down: bool,
+    /// Why it will never be read.
+    denied: Option<Denied>,
+    /// It is one of many kinds: that there is nothing of it is no news.
+    of_category: bool,
     /// What to tell once it turns out that it works: it stands in for another one that was forbidden.
     substitute: Option<Notice>,
     /// The server does not have its kind any more, at least not at this version.
@@ -238,20 +262,30 @@ struct Stream {
     task: AbortHandle,
 }
 
+/// Why a stream tells nothing at the moment.
+#[derive(Debug)]
+struct Down {
+    since: Instant,
+    error: RequestError,
+    /// How often something was heard of the server until then.
+    answers: u64,
+}
+
+/// Why a stream will never tell anything.
+#[derive(Debug)]
+struct Denied {
+    since: Instant,
+    message: String,
+}
+
 impl Stream {
-    /// Whether the wait can't be as long as it is down: nothing was seen of its targets yet, and nobody answers.
-    fn decides(&self) -> bool {
-        let busy = self.down.as_ref().is_some_and(|(_, error)| error.code() == Some(429));
-        !self.seen && !busy && matches!(self.role, Role::Targets | Role::Selection)
+    fn is_of_targets(&self) -> bool {
+        matches!(self.role, Role::Targets | Role::Selection)
     }
 
-    /// When somebody has to hear that it is down.
-    fn gives_notice_at(&self) -> Option<Instant> {
-        let (since, _) = self.down.as_ref().filter(|_| !self.ended)?;
-        match self.decides() {
-            true => Some(*since + UNREACHABLE_AFTER),
-            false => Some(*since + TELL_AFTER).filter(|_| !self.told_down),
-        }
+    /// Whether nothing is known of its targets yet.
+    fn is_unread(&self) -> bool {
+        !self.seen && !self.ended && self.is_of_targets()
     }
 }
 
@@ -278,7 +312,9 @@ struct Covered {
 enum Answer {
     Resources(Resources),
     Evidence(Arc<str>, Arc<str>, Evidence),
-    Gathered(Outcome, Vec<(usize, Vec<Explanation>)>),
+    Gathered(Vec<(usize, Vec<Explanation>)>),
+    Prefetched(Vec<Explanation>),
+    Missing(missing::Findings),
     /// Metadata of candidates for dependents in a namespace.
     Listed(String, discovery::Listed),
 }
@@ -297,28 +333,11 @@ impl Tracker {
     /// # Errors
     /// The cluster can't be asked, or it does not have a kind that was named.
     pub async fn start(cluster: Cluster, request: Request) -> Result<Self, StartError> {
-        let started = Instant::now();
-        let mut refused = 0;
-        let resources = loop {
-            match cluster.resources().await {
-                Ok(resources) => break resources,
-                Err(RequestError::Status { code: 401, .. }) if refused < 2 && cluster.refresh().await => {
-                    refused += 1;
-                }
-                // A server that is just starting is no reason to give up.
-                Err(RequestError::Transport(_)) if started.elapsed() < UNREACHABLE_AFTER => {
-                    tokio::time::sleep(START_PAUSE).await;
-                }
-                Err(RequestError::Status { code: 429 | 500..=599, retry_after, .. })
-                    if started.elapsed() < UNREACHABLE_AFTER =>
-                {
-                    let pause = retry_after.unwrap_or_default().clamp(START_PAUSE, UNREACHABLE_AFTER);
-                    tokio::time::sleep(pause).await;
-                }
-                Err(error) => return Err(StartError::Cluster(error)),
-            }
-        };
-        let Request { targets, until, limits, rules, wanted, namespace, judge } = request;
+        let Request { targets, until, limits, rules, wanted, namespace, judge, started, request_timeout } =
+            request;
+        let started = started.unwrap_or_else(Instant::now);
+        let patience = Patience::new(&limits, request_timeout);
+        let resources = patience.resources(&cluster, started).await.map_err(StartError::Cluster)?;
         let judge = Judge::new(rules, until.clone())
             .profile(judge.profile)
             .assume_current(judge.assume_current)
@@ -354,6 +373,13 @@ impl Tracker {
             events: VecDeque::new(),
             notices: Vec::new(),
             told_synced: false,
+            patience,
+            told_lost: None,
+            told_silent: false,
+            surveying: false,
+            missing: missing::Missing::default(),
+            prefetch: ending::Prefetch::default(),
+            ended: None,
             phase: Phase::Following,
             cluster,
         };
@@ -368,7 +394,11 @@ impl Tracker {
                 Target::Select(selection) => tracker.add_selection(&selection, &default)?,
             }
         }
-        tracker.watch_objects(&named).await;
+        // The question how many others there are must not take longer than the wait.
+        let by = started + tracker.patience.answer;
+        if tokio::time::timeout_at(by, tracker.watch_objects(&named)).await.is_err() {
+            return Err(StartError::Cluster(RequestError::Transport(no_answer(tracker.patience.answer))));
+        }
         if !tracker.streams.iter().any(|stream| stream.role == Role::Selection) {
             tracker.policy.close();
         }
@@ -402,7 +432,11 @@ impl Tracker {
             return Ok(None);
         }
         let unknown = resource.is_none();
+        let by_hand = matches!(kind, KindName::Spoken(_)) && floor.is_none();
         let number = self.add_target(id, resource, floor, false);
+        if by_hand {
+            self.missing.named.push(number);
+        }
         if unknown {
             self.unknown.push((number, kind));
         }
@@ -437,6 +471,7 @@ impl Tracker {
     }
 
     fn add_selection(&mut self, selection: &Selection, default: &str) -> Result<(), StartError> {
+        let mut of_category = false;
         let kinds = match (&selection.kind, selection.kind.find(&self.resources)) {
             (_, Some(resource)) => vec![Arc::clone(resource)],
             (KindName::Spoken(spoken), None) => {
@@ -445,6 +480,7 @@ impl Tracker {
                     let similar = self.resources.similar(spoken);
                     return Err(StartError::NoKind { name: spoken.clone(), similar });
                 }
+                of_category = true;
                 kinds
             }
             (KindName::Exact { kind, .. }, None) => {
@@ -458,7 +494,10 @@ impl Tracker {
             spec.labels = selection.labels.as_deref().map(Into::into);
             spec.fields = selection.fields.as_deref().map(Into::into);
             spec.target = true;
-            self.open(spec, Role::Selection);
+            let stream = self.open(spec, Role::Selection);
+            if let Some(stream) = self.streams.get_mut(stream) {
+                stream.of_category = of_category;
+            }
         }
         Ok(())
     }
@@ -550,6 +589,8 @@ impl Tracker {
             epoch: 0,
             down: None,
             told_down: false,
+            denied: None,
+            of_category: false,
             substitute: None,
             no_kind: false,
             ended: false,
@@ -586,7 +627,11 @@ impl Tracker {
                         continue;
                     }
                 }
-                Phase::Following | Phase::Gathering => {}
+                Phase::Gathering(outcome, until) if Instant::now() >= *until => {
+                    self.finish_with_causes(*outcome);
+                    continue;
+                }
+                Phase::Following | Phase::Gathering(..) => {}
             }
             self.step().await;
         }
@@ -594,14 +639,28 @@ impl Tracker {
 
     /// Goes on until everything that explains the targets was seen once, for a look at one moment.
     pub async fn survey(&mut self) {
-        let until = Instant::now() + UNREACHABLE_AFTER;
+        self.surveying = true;
         let seen = |tracker: &Self| tracker.told_synced && tracker.all_synced() && tracker.dirty.is_empty();
-        while self.phase == Phase::Following && !seen(self) && Instant::now() < until {
-            let step = tokio::time::timeout_at(until, self.step());
-            if step.await.is_err() {
+        let mut until = None;
+        while self.phase == Phase::Following && !seen(self) {
+            if self.told_synced {
+                until.get_or_insert(Instant::now() + SURVEY_MAX);
+            }
+            // Until then, the limit of the first answer holds.
+            let by = until.unwrap_or_else(|| self.started + self.patience.answer + SURVEY_MAX);
+            if tokio::time::timeout_at(by, self.step()).await.is_err() {
                 break;
             }
         }
+        if self.told_synced && self.phase == Phase::Following {
+            self.find_missing().await;
+        }
+    }
+
+    /// How it ended, once it has.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.ended
     }
 
     /// Waits for something to happen, and takes it in.
@@ -642,14 +701,14 @@ impl Tracker {
             .filter(|_| self.phase == Phase::Following)
             .and_then(|wake| self.started.checked_add(wake));
         let looking = match &self.phase {
-            Phase::Looking(_, until) => Some(*until),
+            Phase::Looking(_, until) | Phase::Gathering(_, until) => Some(*until),
             _ => None,
         };
         let kinds = self.rediscover.map(|(at, _)| at);
         let following = self.phase == Phase::Following;
-        let down = self.streams.iter().filter(|_| following).filter_map(Stream::gives_notice_at);
+        let check = following.then(|| self.next_check()).flatten();
         let search = self.next_search().filter(|_| following);
-        policy.into_iter().chain(looking).chain(kinds).chain(down).chain(search).min()
+        policy.into_iter().chain(looking).chain(kinds).chain(check).chain(search).min()
     }
 
     /// Does what is due, looks at targets again that something happened to, and ends the wait if it is over.
@@ -658,7 +717,7 @@ impl Tracker {
         if let Some((at, pause)) = self.rediscover
             && Instant::now() >= at
         {
-            let pause = (pause * 2).min(UNREACHABLE_AFTER / 2);
+            let pause = (pause * 2).min(REDISCOVER_MAX);
             self.rediscover = Some((Instant::now() + pause, pause));
             self.discover();
         }
@@ -681,20 +740,20 @@ impl Tracker {
         let first_time = synced && !self.told_synced;
         if first_time {
             self.told_synced = true;
+            self.count_missing_from(Instant::now());
             // What is still unseen by now is not there.
             self.dirty.extend(0..self.targets.len());
             self.tell_what_matches_nothing();
         }
         let mut looked = std::mem::take(&mut self.dirty);
         looked.retain(|number| self.look(*number, now));
-        if first_time {
+        // What may not be read was not seen.
+        if first_time && self.denied_since().is_none() {
             self.events.push_back(Queued::Event(Box::new(Event::Synced { counts: self.policy.counts() })));
         }
         self.events.extend(looked.into_iter().map(Queued::Target));
-        if self.phase == Phase::Following
-            && let Some(outcome) = self.policy.outcome(synced, self.now())
-        {
-            self.finish(outcome);
+        if self.phase == Phase::Following {
+            self.end_if_over(synced);
         }
     }
 
@@ -710,7 +769,7 @@ impl Tracker {
             .map(|(stream, _)| *stream)
             .collect();
         let empty = |(number, stream): &(usize, &Stream)| {
-            stream.role == Role::Selection && !stream.ended && !told.contains(number)
+            stream.role == Role::Selection && !stream.ended && !stream.of_category && !told.contains(number)
         };
         let messages: Vec<String> = self
             .streams
@@ -798,16 +857,24 @@ impl Tracker {
                     self.tell(message, None);
                 }
             }
-            Update::Down(error) => {
-                let since = stream.down.take().map_or_else(Instant::now, |(since, _)| since);
+            Update::Down(error, answers) => {
                 let refused = error.code() == Some(401);
-                stream.down = Some((since, error));
+                stream.down = Some(match stream.down.take() {
+                    // The server answers something in between: it is not lost.
+                    Some(Down { since, error: before, answers }) if before.code() == error.code() => {
+                        Down { since, error, answers }
+                    }
+                    Some(Down { since, .. }) => Down { since, error, answers },
+                    None => Down { since: Instant::now(), error, answers },
+                });
                 if refused && stream.role != Role::Children {
                     let message = "the server refuses the credentials".to_owned();
-                    self.give_up(message, "log in again, or check the user of the kubeconfig");
+                    let remedy = "log in again, or check the user of the kubeconfig";
+                    self.give_up(message, remedy, Outcome::Unreachable);
                 }
             }
             Update::Forbidden(verb, error) => self.forbidden(number, verb, &error),
+            Update::Rejected(error) => self.rejected(number, &error),
             Update::NoKind => {
                 if stream.role == Role::Children {
                     stream.ended = true;
@@ -988,11 +1055,6 @@ impl Tracker {
         news
     }
 
-    fn verdict(&self, target: &Followed) -> Arc<Verdict> {
-        let record = self.graph.get(&target.id);
-        record.map_or_else(|| Arc::new(not_found()), |record| Arc::clone(&record.verdict))
-    }
-
     /// The causes for which a target isn't done, those of the class that fails it first.
     fn causes(&self, number: usize) -> Vec<Explanation> {
         let record = self.targets.get(number).and_then(|target| self.graph.get(&target.id));
@@ -1005,7 +1067,7 @@ impl Tracker {
         let target = self.targets.get(number)?;
         let state = self.policy.state(number)?;
         let record = self.graph.get(&target.id);
-        let own = self.verdict(target);
+        let own = self.verdict(&target.id, Some(target));
         let failing = self.policy.failing(number);
         // Also where the failure is what is waited for.
         let roots = if failing.is_some() && causes.is_empty() { self.causes(number) } else { Vec::new() };
@@ -1074,10 +1136,9 @@ impl Tracker {
             return;
         }
         self.evidence.insert(key.clone(), None);
-        let (cluster, to, namespace) =
-            (self.cluster.clone(), self.answer_to.clone(), target.id.namespace.clone());
+        let (cluster, to, asking) = (self.cluster.clone(), self.answer_to.clone(), target.id.clone());
         tokio::spawn(async move {
-            let evidence = evidence(&cluster, &resource, &namespace).await;
+            let evidence = evidence(&cluster, &resource, &asking).await;
             let _gone = to.send(Answer::Evidence(key.0, key.1, evidence)).await;
         });
     }
@@ -1100,7 +1161,13 @@ impl Tracker {
                     self.rediscover = None;
                 }
             }
-            Answer::Gathered(outcome, causes) => self.end(outcome, causes),
+            Answer::Gathered(causes) => {
+                if let Phase::Gathering(outcome, _) = self.phase {
+                    self.over(outcome, causes);
+                }
+            }
+            Answer::Prefetched(causes) => self.prefetch.causes = causes,
+            Answer::Missing(findings) => self.tell_missing(findings),
             Answer::Listed(namespace, listed) => self.take_listed(&namespace, listed),
         }
     }
@@ -1110,59 +1177,6 @@ impl Tracker {
         if !self.notices.contains(&notice) {
             self.notices.push(notice.clone());
             self.events.push_back(Queued::Event(Box::new(Event::Notice(notice))));
-        }
-    }
-
-    fn give_up(&mut self, message: String, remedy: &str) {
-        if self.phase != Phase::Following {
-            return;
-        }
-        self.tell(message, Some(remedy.to_owned()));
-        self.finish(Outcome::Unreachable);
-    }
-
-    /// Ends the wait: what explains it is looked at once more.
-    fn finish(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Settled if (0..self.targets.len()).any(|number| self.may_advise(number)) => {
-                self.phase = Phase::Looking(outcome, Instant::now() + ADVISORY_LOOK);
-            }
-            Outcome::Settled | Outcome::Unreachable => self.end(outcome, Vec::new()),
-            Outcome::Failed | Outcome::TimedOut | Outcome::Interrupted => {
-                self.search_again(true);
-                self.phase = Phase::Looking(outcome, Instant::now() + LAST_LOOK);
-            }
-        }
-    }
-
-    /// What explains the end is known, as far as it can be.
-    fn conclude(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Settled => self.end(outcome, Vec::new()),
-            // A look at one moment has only now seen the dependents.
-            Outcome::TimedOut
-                if self.limits.timeout == Some(Duration::ZERO) && self.policy.counts().failed > 0 =>
-            {
-                self.start_gathering(Outcome::Failed);
-            }
-            _ => self.start_gathering(outcome),
-        }
-    }
-
-    /// Ends with a report.
-    fn end(&mut self, outcome: Outcome, causes: Vec<(usize, Vec<Explanation>)>) {
-        let report = self.report(outcome, causes);
-        self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
-        self.phase = Phase::Over;
-    }
-
-    /// The caller has had enough: what follows ends with a report on how things stand.
-    pub fn interrupt(&mut self) {
-        match self.phase {
-            Phase::Following => self.finish(Outcome::Interrupted),
-            // Twice: now.
-            Phase::Looking(outcome, _) => self.phase = Phase::Looking(outcome, Instant::now()),
-            Phase::Gathering | Phase::Over => {}
         }
     }
 
@@ -1190,31 +1204,6 @@ impl Tracker {
             }
         }
         reports
-    }
-
-    fn start_gathering(&mut self, outcome: Outcome) {
-        self.phase = Phase::Gathering;
-        let mut causes = Vec::new();
-        let mut numbers = Vec::new();
-        for number in 0..self.targets.len() {
-            if !matches!(self.policy.state(number), Some(State::Waiting | State::Failed)) {
-                continue;
-            }
-            for cause in self.causes(number) {
-                let talkers = self.talkers(&cause);
-                causes.push((cause, talkers));
-                numbers.push(number);
-            }
-        }
-        let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
-        tokio::spawn(async move {
-            gather(cluster, &mut causes, wanted).await;
-            let mut by_target: BTreeMap<usize, Vec<Explanation>> = BTreeMap::new();
-            for (number, (cause, _)) in numbers.into_iter().zip(causes) {
-                by_target.entry(number).or_default().push(cause);
-            }
-            let _gone = to.send(Answer::Gathered(outcome, by_target.into_iter().collect())).await;
-        });
     }
 
     /// The containers whose logs tell more about a cause.
@@ -1253,6 +1242,8 @@ impl Tracker {
             .targets
             .iter()
             .enumerate()
+            // Before the first answer there is nothing to show of it.
+            .filter(|(_, target)| self.told_synced || self.graph.get(&target.id).is_some())
             .filter_map(|(number, target)| Some((self.policy.state(number)?, &target.id, number)))
             .collect();
         order.sort_unstable();
@@ -1271,6 +1262,7 @@ impl Tracker {
             elapsed: now.elapsed,
             timeout: self.limits.timeout,
             synced: self.told_synced,
+            connection: self.connection(),
             counts: self.policy.counts(),
             targets,
             branches,
@@ -1292,7 +1284,7 @@ impl Tracker {
             return Some(Branch {
                 object: target.id.clone(),
                 link: "",
-                verdict: Arc::new(not_found()),
+                verdict: self.verdict(&target.id, Some(target)),
                 summary: String::new(),
                 created: None,
                 children: Vec::new(),

@@ -56,6 +56,8 @@ pub(crate) struct Refusals {
     /// Requests whose path contains this get 503, or 429.
     pub(crate) failing: Option<String>,
     pub(crate) busy: Option<String>,
+    /// Requests whose path contains this are never answered.
+    pub(crate) hanging: Option<String>,
     /// No watch gets through.
     pub(crate) watches_unreachable: bool,
     /// What a kubelet would answer to requests for logs, by `POD/CONTAINER`, with `/previous` for the run before.
@@ -171,6 +173,10 @@ impl Faults {
             }
         }
         let (mut begun, mut pieces) = (None, usize::MAX);
+        let hangs = self.refusals.lock().unwrap().hanging.as_ref().is_some_and(|path| uri.contains(path));
+        if hangs {
+            std::future::pending::<()>().await;
+        }
         let retry_after = self.refusals.lock().unwrap().retry_after;
         let refused = {
             let mut refusals = self.refusals.lock().unwrap();

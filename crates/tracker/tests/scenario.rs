@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `targets`, `apply` | what is waited for: see [`targets`] |
 //! | `for`, `timeout`, `targetTimeout`, `stable`, `failFast`, `missing`, `grace` | as the options of `settled wait` |
+//! | `namespace` | of targets that name none |
+//! | `look` | `true` is a look at one moment, with the tree of what was seen |
 //! | `as` | who waits: an administrator, unless a user is named |
 //! | `newCredentials` | there are others when the present ones are refused |
 //! | `before`, `steps` | what happens before all else, and at which time: see [`act`] |
@@ -28,7 +30,8 @@ use serde_json::{Value, json};
 use settled_apiserver::Server;
 use settled_apiserver::auth::User;
 use settled_tracker::{
-    ApplyOptions, Cluster, Event, For, Limits, Missing, Request, StartError, Target, Tracker, Wanted, apply,
+    ApplyOptions, Cluster, Event, For, Limits, Missing, Request, StartError, State, Target, Tracker, Wanted,
+    apply,
 };
 
 use crate::faulty::{Fault, Faults, Log};
@@ -119,7 +122,11 @@ async fn perform(script: &Value) -> String {
         Ok(mut tracker) => {
             let enough = script.get("interrupt").map(|at| begun + duration(at));
             let mut at_once = (Duration::MAX, 0);
-            loop {
+            if script["look"] == true {
+                tracker.survey().await;
+                tell_look(&mut told, begun.elapsed(), &tracker);
+            }
+            while script["look"] != true {
                 let event = match enough.filter(|at| *at > tokio::time::Instant::now()) {
                     Some(at) => match tokio::time::timeout_at(at, tracker.next()).await {
                         Ok(event) => event,
@@ -248,6 +255,11 @@ fn request(script: &Value, targets: Vec<Target>) -> Request {
     for (class, grace) in script["grace"].as_object().into_iter().flatten() {
         limits.grace.insert(class.parse::<FailureClass>().unwrap(), duration(grace));
     }
+    if script["look"] == true {
+        limits.timeout = None;
+        limits.stable = Duration::from_secs(100 * 365 * 24 * 3600);
+    }
+    request.namespace = script["namespace"].as_str().map(str::to_owned);
     request.limits = limits;
     request.wanted = Wanted { events: true, log_lines: 5 };
     request
@@ -347,6 +359,7 @@ async fn act(client: &Client, faults: &Faults, step: &Value) {
                 });
                 refusals.busy = with["busy"].as_str().map(str::to_owned);
                 refusals.failing = with["failing"].as_str().map(str::to_owned);
+                refusals.hanging = with["hanging"].as_str().map(str::to_owned);
                 refusals.unauthorized = count("unauthorized");
                 refusals.unreachable = count("unreachable");
                 refusals.watches_unreachable = with["watchesUnreachable"] == true;
@@ -440,6 +453,21 @@ fn path_of(object: &Value, named: bool) -> String {
 }
 
 /// One line for each event, and the causes at the end.
+/// What a look at one moment has seen.
+fn tell_look(told: &mut String, at: Duration, tracker: &Tracker) {
+    let outcome = serde_json::to_value(tracker.outcome()).unwrap();
+    let complete = if tracker.is_incomplete() { "incomplete" } else { "complete" };
+    writeln!(told, "{:6.1}s {complete}, outcome: {outcome}", at.as_secs_f64()).unwrap();
+    for notice in tracker.notices() {
+        writeln!(told, "  notice: {}", notice.message).unwrap();
+    }
+    for branch in tracker.branches(true) {
+        let verdict = &branch.verdict;
+        writeln!(told, "  {} {}: {}: {}", branch.object, verdict.status, verdict.reason, verdict.message)
+            .unwrap();
+    }
+}
+
 fn tell(told: &mut String, at: Duration, event: &Event) {
     write!(told, "{:6.1}s ", at.as_secs_f64()).unwrap();
     match event {
@@ -484,6 +512,20 @@ fn tell(told: &mut String, at: Duration, event: &Event) {
                         told,
                         "  {object} is {} {} ({class}){since}; by itself {} {}",
                         verdict.status, verdict.reason, own.status, own.reason
+                    )
+                    .unwrap();
+                }
+                // What is done was told; what is not must not pass for anything else.
+                if matches!(target.state, State::Waiting | State::Failed) {
+                    let (state, verdict) = (serde_json::to_value(target.state).unwrap(), &target.verdict);
+                    writeln!(
+                        told,
+                        "  {} {} {}: {}: {}",
+                        target.object,
+                        state.as_str().unwrap(),
+                        verdict.status,
+                        verdict.reason,
+                        verdict.message
                     )
                     .unwrap();
                 }

@@ -14,6 +14,16 @@ struct Shape {
     block: bool,
 }
 
+/// Whether a character may stand for itself: it is printable in YAML, and neither invisible nor one that turns the direction of
+/// writing, with which a text could pass for another.
+fn is_printable(char: char) -> bool {
+    match char {
+        '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' => false,
+        ' '..='~' | '\u{A0}'..='\u{D7FF}' | '\u{E000}'..='\u{FEFE}' | '\u{FF00}'..='\u{FFFD}' => true,
+        _ => char >= '\u{10000}',
+    }
+}
+
 impl Shape {
     fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
@@ -21,9 +31,7 @@ impl Shape {
         for char in text.chars() {
             match char {
                 '\n' => multiline = true,
-                ' '..='~' | '\u{A0}'..='\u{2027}' | '\u{202A}'..='\u{D7FF}' => {}
-                '\u{E000}'..='\u{FEFE}' | '\u{FF00}'..='\u{FFFD}' | '\u{10000}'.. => {}
-                _ => special = true,
+                _ => special |= !is_printable(char),
             }
         }
         let space_at_edge = matches!(bytes.first(), Some(b' ')) || matches!(bytes.last(), Some(b' '));
@@ -104,12 +112,7 @@ pub(super) fn write_double_quoted(text: &str, out: &mut Vec<u8>) {
             '\n' => out.extend_from_slice(b"\\n"),
             '\t' => out.extend_from_slice(b"\\t"),
             '\r' => out.extend_from_slice(b"\\r"),
-            ' '..='~' | '\u{A0}'..='\u{2027}' | '\u{202A}'..='\u{D7FF}' | '\u{10000}'.. => {
-                out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            '\u{E000}'..='\u{FEFE}' | '\u{FF00}'..='\u{FFFD}' => {
-                out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
-            }
+            _ if is_printable(char) => out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
             _ => write_escape(char, out),
         }
     }

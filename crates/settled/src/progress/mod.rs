@@ -109,6 +109,10 @@ pub(crate) async fn follow<S: Source>(
             () = picture => {}
             signal = signals.next() => match signal {
                 Signal::Interrupt if interrupted => return Err(Abandoned::Impatient),
+                Signal::Hangup => {
+                    shows.iter_mut().for_each(|show| show.pause());
+                    return Err(Abandoned::Impatient);
+                }
                 Signal::Interrupt => {
                     interrupted = true;
                     source.interrupt();

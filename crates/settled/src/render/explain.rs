@@ -151,6 +151,7 @@ impl Explain<'_> {
             Outcome::Failed => (State::Failed, "failed"),
             Outcome::TimedOut => (State::Failed, "timed out"),
             Outcome::Unreachable => (State::Failed, "gave up"),
+            Outcome::Rejected => (State::Failed, "rejected"),
             Outcome::Interrupted => (State::Failed, "interrupted"),
         };
         let words = self.palette.state(state, &format!("{} {words}", style::mark(state)));

@@ -65,7 +65,7 @@ impl Kind {
             (State::Failed, _) | (State::Waiting, Outcome::TimedOut | Outcome::Settled) => Self::Failure,
             // Nobody knows what would have become of it.
             (State::Waiting, Outcome::Failed) => Self::Skipped,
-            (State::Waiting, Outcome::Unreachable | Outcome::Interrupted) => Self::Error,
+            (State::Waiting, Outcome::Unreachable | Outcome::Rejected | Outcome::Interrupted) => Self::Error,
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Answer, MOST_BY_NAME, Role, Stream, Tracker};
+use super::{Answer, MOST_BY_NAME, Role, Tracker};
 use crate::cluster::{RequestError, Verb};
-use crate::report::Notice;
+use crate::report::{Notice, Outcome};
 use crate::stream::{Spec, poll};
 use crate::target::KindName;
 
@@ -100,18 +100,18 @@ impl Tracker {
         let synced = stream.synced;
         stream.ended = true;
         let what = spec.describe();
-        let remedy = |verbs: &str| {
-            let group = if spec.resource.group.is_empty() { "\"\"" } else { &spec.resource.group };
-            format!("a role with {verbs} on {} (API group {group})", spec.resource.plural)
+        let scope = match &spec.namespace {
+            Some(namespace) => format!(" in {namespace}"),
+            None if spec.resource.namespaced => " in all namespaces".to_owned(),
+            None => String::new(),
         };
+        let remedy = |verbs: &str| format!("grant {verbs} on {}{scope}", spec.resource.qualified());
         match role {
             // Then they are only asked for from time to time.
             Role::Definitions => {}
             Role::Children => {
-                let message = format!(
-                    "can't see {what}, so causes among them are not told: {verb} is forbidden",
-                    verb = verb.as_str()
-                );
+                let message =
+                    format!("no permission to {} {what}: causes there can't be shown", verb.as_str());
                 let remedy = remedy("list and watch");
                 self.tell(message, Some(remedy));
             }
@@ -162,22 +162,31 @@ impl Tracker {
             }
             Role::Targets | Role::Selection => {
                 let namespace = match &spec.namespace {
-                    Some(namespace) => format!("namespace {namespace}"),
-                    None => "all namespaces".to_owned(),
+                    Some(namespace) => format!(" in namespace \"{namespace}\""),
+                    None if spec.resource.namespaced => " in all namespaces".to_owned(),
+                    None => String::new(),
                 };
-                let message = format!(
-                    "{} {} in {namespace} is forbidden: {error}",
-                    verb.as_str(),
-                    spec.resource.qualified()
-                );
-                let remedy = remedy(if role == Role::Selection {
-                    "list and watch"
-                } else {
-                    "get, or better get, list and watch"
-                });
-                self.give_up(message, &remedy);
+                let message =
+                    format!("cannot {} {}{namespace}: {error}", verb.as_str(), spec.resource.qualified());
+                let remedy =
+                    remedy(if role == Role::Selection { "list and watch" } else { "get, list and watch" });
+                self.deny(number, message, remedy);
             }
         }
+    }
+
+    /// The server calls a request malformed: what is a target by it, nobody will ever know.
+    pub(super) fn rejected(&mut self, number: usize, error: &RequestError) {
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        let what = stream.spec.describe();
+        stream.ended = true;
+        if !stream.is_of_targets() {
+            if stream.role == Role::Children {
+                self.tell(format!("cannot list {what}: causes there can't be shown ({error})"), None);
+            }
+            return;
+        }
+        self.give_up(format!("cannot list {what}: {error}"), "", Outcome::Rejected);
     }
 
     fn of_stream(&self, number: usize) -> Vec<usize> {
@@ -198,35 +207,6 @@ impl Tracker {
             // What was seen stays seen.
             stream.synced = synced;
             stream.seen = synced;
-        }
-    }
-
-    /// Tells of connections that are down for some time, and gives up on a cluster that never answered.
-    pub(super) fn check_connections(&mut self) {
-        let mut dead = None;
-        let mut told = Vec::new();
-        let now = Instant::now();
-        let due = |stream: &&mut Stream| stream.gives_notice_at().is_some_and(|at| at <= now);
-        for stream in self.streams.iter_mut().filter(due) {
-            let (Some((_, error)), what) = (&stream.down, stream.spec.describe()) else { continue };
-            if stream.decides() {
-                dead = Some(format!("can't see {what}: {error}"));
-                continue;
-            }
-            told.push(match (stream.role, stream.seen) {
-                (Role::Children, false) => {
-                    format!("can't see {what}, so causes among them are not told ({error}); trying again")
-                }
-                (_, false) => format!("can't see {what} yet ({error}); trying again"),
-                (_, true) => format!("the watch of {what} is interrupted ({error}); trying again"),
-            });
-            stream.told_down = true;
-        }
-        for message in told {
-            self.tell(message, None);
-        }
-        if let Some(message) = dead {
-            self.give_up(message, "check the address in the kubeconfig, and that the API server runs");
         }
     }
 }

@@ -1,0 +1,188 @@
+//! The end of a wait: what explains it is looked at once more, and fetched, but never beyond the timeout.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Answer, Phase, Queued, Tracker};
+use crate::events::{Talker, Wanted, gather};
+use crate::report::{Event, Explanation, Outcome, State};
+
+/// How long, at the end, is waited for what explains it.
+const LAST_LOOK: Duration = Duration::from_secs(2);
+/// The same for what is worth a remark about targets that are done.
+const ADVISORY_LOOK: Duration = Duration::from_millis(500);
+/// How long evidence is fetched.
+const GATHER_MAX: Duration = Duration::from_secs(4);
+/// How long before the timeout evidence is fetched for it: there is no time left then.
+const PREFETCH_BEFORE: Duration = Duration::from_secs(1);
+
+/// Evidence that was fetched before the wait timed out.
+#[derive(Debug, Default)]
+pub(super) struct Prefetch {
+    started: bool,
+    pub(super) causes: Vec<Explanation>,
+}
+
+impl Tracker {
+    /// When the wait ends at the latest.
+    fn deadline(&self) -> Option<Instant> {
+        self.limits.timeout.filter(|t| !t.is_zero()).and_then(|timeout| self.started.checked_add(timeout))
+    }
+
+    /// When evidence is fetched ahead.
+    fn prefetch_at(&self) -> Option<Instant> {
+        let before = self.limits.timeout.map_or(PREFETCH_BEFORE, |t| PREFETCH_BEFORE.min(t / 4));
+        let nothing = Wanted { events: false, log_lines: 0 };
+        let wanted = !self.prefetch.started && self.told_synced && self.wanted != nothing;
+        self.deadline().filter(|_| wanted)?.checked_sub(before)
+    }
+
+    /// When something is to be done for the end although nothing happens.
+    pub(super) fn next_ending(&self) -> Option<Instant> {
+        [self.prefetch_at(), self.missing_at()].into_iter().flatten().min()
+    }
+
+    /// Ends the wait if it is over.
+    pub(super) fn end_if_over(&mut self, synced: bool) {
+        if self.ends_unread(synced) {
+            return;
+        }
+        let now = Instant::now();
+        if self.missing_at().is_some_and(|at| at <= now) {
+            self.ask_for_missing();
+        }
+        if self.prefetch_at().is_some_and(|at| at <= now) {
+            self.start_prefetch();
+        }
+        match self.policy.outcome(synced, self.now()) {
+            None => {}
+            Some(Outcome::Settled) => self.finish(Outcome::Settled),
+            Some(outcome) => {
+                let outcome = self.unless_lost(outcome);
+                self.finish(outcome);
+            }
+        }
+    }
+
+    /// Ends the wait: what explains it is looked at once more, unless all is well or there is no time left.
+    pub(super) fn finish(&mut self, outcome: Outcome) {
+        let now = Instant::now();
+        let deadline = self.deadline();
+        match outcome {
+            Outcome::Settled if (0..self.targets.len()).any(|number| self.may_advise(number)) => {
+                let until = now + ADVISORY_LOOK;
+                self.phase = Phase::Looking(outcome, deadline.map_or(until, |deadline| deadline.min(until)));
+            }
+            Outcome::Settled => self.over(outcome, Vec::new()),
+            Outcome::Failed | Outcome::TimedOut | Outcome::Interrupted
+                if deadline.is_none_or(|deadline| now < deadline) =>
+            {
+                self.search_again(true);
+                let until = now + LAST_LOOK;
+                self.phase = Phase::Looking(outcome, deadline.map_or(until, |deadline| deadline.min(until)));
+            }
+            _ => self.finish_with_causes(outcome),
+        }
+    }
+
+    /// What explains the end is known, as far as it can be.
+    pub(super) fn conclude(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Settled => self.over(outcome, Vec::new()),
+            // A look at one moment has only now seen the dependents.
+            Outcome::TimedOut
+                if self.limits.timeout == Some(Duration::ZERO) && self.policy.counts().failed > 0 =>
+            {
+                self.start_gathering(Outcome::Failed);
+            }
+            _ => self.start_gathering(outcome),
+        }
+    }
+
+    /// Ends with what is known by now.
+    pub(super) fn finish_with_causes(&mut self, outcome: Outcome) {
+        let mut by_target: BTreeMap<usize, Vec<Explanation>> = BTreeMap::new();
+        let (numbers, causes) = self.open_causes();
+        for (number, (mut cause, _)) in numbers.into_iter().zip(causes) {
+            if let Some(known) = self.prefetch.causes.iter().find(|known| same(known, &cause)) {
+                cause.events.clone_from(&known.events);
+                cause.logs.clone_from(&known.logs);
+            }
+            by_target.entry(number).or_default().push(cause);
+        }
+        self.over(outcome, by_target.into_iter().collect());
+    }
+
+    pub(super) fn over(&mut self, outcome: Outcome, causes: Vec<(usize, Vec<Explanation>)>) {
+        let report = self.report(outcome, causes);
+        self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
+        self.ended = Some(outcome);
+        self.phase = Phase::Over;
+    }
+
+    /// The caller has had enough: what follows ends with a report on how things stand.
+    pub fn interrupt(&mut self) {
+        match self.phase {
+            Phase::Following => self.finish(Outcome::Interrupted),
+            // Twice: now.
+            Phase::Looking(outcome, _) => self.phase = Phase::Looking(outcome, Instant::now()),
+            Phase::Gathering(outcome, _) => self.phase = Phase::Gathering(outcome, Instant::now()),
+            Phase::Over => {}
+        }
+    }
+
+    /// The causes of all targets that aren't done, and the targets that they are of.
+    fn open_causes(&self) -> (Vec<usize>, Vec<(Explanation, Vec<Talker>)>) {
+        let mut causes = Vec::new();
+        let mut numbers = Vec::new();
+        for number in 0..self.targets.len() {
+            if !matches!(self.policy.state(number), Some(State::Waiting | State::Failed)) {
+                continue;
+            }
+            for cause in self.causes(number) {
+                let talkers = self.talkers(&cause);
+                causes.push((cause, talkers));
+                numbers.push(number);
+            }
+        }
+        (numbers, causes)
+    }
+
+    pub(super) fn start_gathering(&mut self, outcome: Outcome) {
+        let until = Instant::now() + GATHER_MAX;
+        let until = self.deadline().map_or(until, |deadline| deadline.min(until));
+        self.phase = Phase::Gathering(outcome, until);
+        let (numbers, mut causes) = self.open_causes();
+        let absent = if self.has_asked_for_missing() { Vec::new() } else { self.absentees() };
+        let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
+        tokio::spawn(async move {
+            let missing = super::missing::find(&cluster, absent);
+            let (missing, ()) = futures::join!(missing, gather(cluster.clone(), &mut causes, wanted));
+            let mut by_target: BTreeMap<usize, Vec<Explanation>> = BTreeMap::new();
+            for (number, (cause, _)) in numbers.into_iter().zip(causes) {
+                by_target.entry(number).or_default().push(cause);
+            }
+            let _gone = to.send(Answer::Missing(missing)).await;
+            let _gone = to.send(Answer::Gathered(by_target.into_iter().collect())).await;
+        });
+    }
+
+    fn start_prefetch(&mut self) {
+        self.prefetch.started = true;
+        let (_, mut causes) = self.open_causes();
+        let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
+        tokio::spawn(async move {
+            gather(cluster, &mut causes, wanted).await;
+            let causes = causes.into_iter().map(|(cause, _)| cause).collect();
+            let _gone = to.send(Answer::Prefetched(causes)).await;
+        });
+    }
+}
+
+/// Whether two causes are the same one at two moments.
+fn same(one: &Explanation, other: &Explanation) -> bool {
+    one.chain.len() == other.chain.len()
+        && one.chain.iter().zip(&other.chain).all(|(one, other)| one.object == other.object)
+}
