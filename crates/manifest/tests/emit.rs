@@ -147,3 +147,19 @@ fn minifying_takes_only_white_space_away() {
     check(" { \"a \\\" b\" : [ 1 ,\t2 ]\r\n} ", "{\"a \\\" b\":[1,2]}");
     check("\"unclosed \\", "\"unclosed \\");
 }
+
+#[test]
+fn invisible_characters_are_spelled_out() {
+    for code in [0x61c, 0x200b, 0x200f, 0x2028, 0x202e, 0x2060, 0x2066, 0xfeff] {
+        let text = format!("a{}b", char::from_u32(code).expect("it is a character"));
+        let json = serde_json::to_string(&text).expect("a string is JSON");
+        let mut yaml = Vec::new();
+        write_yaml(json.as_bytes(), &mut yaml).expect("the tests' JSON is JSON");
+        let yaml = String::from_utf8(yaml).expect("YAML is UTF-8");
+        assert!(yaml.is_ascii(), "{yaml:?}");
+        let mut back = Vec::new();
+        settled_manifest::yaml_to_json(yaml.as_bytes(), &mut back).expect("our YAML is YAML");
+        assert_eq!(serde_json::from_slice::<String>(&back).expect("it is a string"), text);
+    }
+    check("\"grüße 世界 \u{2026}\"", "grüße 世界 \u{2026}\n");
+}

@@ -530,3 +530,44 @@ otherwise: {from: Ready}",
     let listed = rules.list();
     assert_eq!(listed[0].reads, ["spec.paused", "status.count", "status.text", "status.phase"]);
 }
+
+/// A definition that is met later counts as if its file had been loaded, and less than what the user loaded.
+#[test]
+fn definitions_may_be_added_later() {
+    let object = br#"{"apiVersion":"example.com/v1","kind":"Widget","status":{"knobs":1}}"#;
+    let definition = |rule: &str| {
+        serde_json::json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.example.com", "annotations": {"settled.dev/rule": rule}},
+            "spec": {"group": "example.com", "names": {"kind": "Widget"}},
+        })
+        .to_string()
+    };
+    let rules = load(&format!("{HEAD}rules: []\n")).unwrap();
+    assert_eq!(rules.compute(object, &options()).status, Status::Unknown);
+    assert_eq!(
+        rules.add_definition("widgets.example.com", &definition("current: status.knobs > 0")),
+        Ok(true)
+    );
+    let verdict = rules.compute(object, &options());
+    assert_eq!((verdict.status, verdict.basis), (Status::Current, kstatus::Basis::CrdAnnotation));
+    // It was changed: the last one counts.
+    assert_eq!(
+        rules.add_definition("widgets.example.com", &definition("current: status.knobs > 1")),
+        Ok(true)
+    );
+    assert_eq!(rules.compute(object, &options()).status, Status::InProgress);
+    // What can't be read is none, and changes nothing.
+    assert!(rules.add_definition("widgets.example.com", &definition("current: status.knobs >")).is_err());
+    assert_eq!(rules.compute(object, &options()).status, Status::InProgress);
+    let plain = definition("").replace("settled.dev/rule", "example.com/note");
+    assert_eq!(rules.add_definition("widgets.example.com", &plain), Ok(false));
+
+    let rules = load(&pack_of("current: status.knobs == 1")).unwrap();
+    assert_eq!(
+        rules.add_definition("widgets.example.com", &definition("current: status.knobs > 1")),
+        Ok(true)
+    );
+    let verdict = rules.compute(object, &options());
+    assert_eq!((verdict.status, verdict.basis), (Status::Current, kstatus::Basis::CustomRule));
+}

@@ -11,16 +11,20 @@ use crate::command;
 use crate::error::CommandError;
 use crate::names::Names;
 use crate::output;
+use crate::patience::Patience;
 use crate::progress::write_timed;
 use crate::render::explain::{self, Explain};
 use crate::style::Palette;
 use crate::text::plural;
-use crate::wait::{self, INTERRUPTED, Output, kubectl_name};
+use crate::wait::{self, Output, kubectl_name};
 
 pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
     let dry_run = args.dry_run == DryRun::Server;
     if dry_run && args.wait {
         return Err(CommandError::usage("a dry run changes nothing that --wait could wait for"));
+    }
+    if let [_, _, ..] = &*cluster::namespaces(args.namespace.as_deref())? {
+        return Err(CommandError::usage("apply takes one namespace: an object without one is applied once"));
     }
     let (until, limits) = cluster::policy(&args.policy)?;
     let rules = command::rule_set(&args.rules)?;
@@ -32,8 +36,9 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
         dry_run,
         namespace: args.namespace.clone(),
     };
+    let patience = Patience::with_timeout(Some(args.policy.timeout));
     wait::interruptible(async |signals| {
-        let cluster = cluster::connect(&args.cluster).await?;
+        let cluster = cluster::connect_within(&args.cluster, patience).await?;
         let mut told = Told {
             format: args.output,
             quiet: args.show.quiet,
@@ -43,7 +48,11 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
         };
         let applied = tokio::select! {
             applied = apply(&cluster, objects, &options, |event| told.event(&event)) => applied,
-            () = signals.interrupted() => return Ok(ExitCode::from(INTERRUPTED)),
+            () = patience.exhausted() => {
+                let error = format!("not all objects were applied within {}", patience.limit());
+                return Err(CommandError::cluster(error).hint("--timeout allows more time"));
+            }
+            () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),
         };
         let report = applied.map_err(|error| cluster::unreachable(&error))?;
         if let Some(error) = told.broken {
@@ -68,7 +77,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
         request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
         let tracker = tokio::select! {
             tracker = cluster::start(cluster, request) => tracker?,
-            () = signals.interrupted() => return Ok(ExitCode::from(INTERRUPTED)),
+            () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),
         };
         wait::follow(tracker, output, signals).await
     })

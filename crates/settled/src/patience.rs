@@ -43,6 +43,14 @@ impl Patience {
         started().checked_add(self.timeout?)
     }
 
+    /// Waits until the command has no time left.
+    pub(crate) async fn exhausted(self) {
+        match self.deadline() {
+            Some(deadline) => tokio::time::sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// For messages: `30s`.
     pub(crate) fn limit(self) -> String {
         let limit = self.timeout.unwrap_or(CONNECT_MAX);

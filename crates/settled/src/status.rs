@@ -119,9 +119,9 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     };
     let seen = cluster::run(async {
         let mut tracker = cluster::follow(&names, request).await?;
+        let found = wait::look(&mut tracker).await;
         // It may be another version than that of the manifest: the one the server prefers.
-        let resources = tracker.cluster().resources().await.map_err(|error| cluster::unreachable(&error))?;
-        Ok((wait::look(&mut tracker).await, resources))
+        Ok((found, tracker.resources().clone()))
     })?;
     let Some((found, resources)) = seen else { return Ok(ExitCode::from(wait::INTERRUPTED)) };
     cluster::warn(&found.notices);

@@ -326,3 +326,35 @@ fn a_rule_without_a_case_is_warned_of() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("no case reaches current: status.done == true"), "{stderr}");
 }
+
+/// As `resource_customizations` of Argo CD's repository: beside the health checks are tests, their data, and scripts for actions.
+#[test]
+fn folders_of_argo_cd_load_as_they_are_published() {
+    let health = "hs = {}\nhs.status = \"Healthy\"\nhs.message = obj.status.phase\nreturn hs\n";
+    let test = "tests:\n- healthStatus:\n    status: Healthy\n  inputPath: testdata/up.yaml\n";
+    let action = "actions = {}\nactions[\"restart\"] = {}\nreturn actions\n";
+    let folder = Folder::new(&[
+        ("rc/example.com/Widget/health.lua", health),
+        ("rc/example.com/Widget/health_test.yaml", test),
+        ("rc/example.com/Widget/testdata/up.yaml", "apiVersion: example.com/v1\nkind: Widget\n"),
+        ("rc/example.com/Widget/actions/discovery.lua", action),
+        ("rc/example.com/Widget/actions/action_test.yaml", "discoveryTests: []\n"),
+        ("rc/example.com/Widget/actions/restart/action.lua", "return obj\n"),
+        ("rc/example.com/Widget/actions/testdata/x.yaml", "a: b\n"),
+        // A kind with actions alone.
+        ("rc/apps/Deployment/actions/discovery.lua", action),
+        ("rc/apps/Deployment/actions/restart/action.lua", "return obj\n"),
+        (
+            "widgets.yaml",
+            "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nstatus: {phase: Up}\n",
+        ),
+    ]);
+    assert_snapshot!(status("-f widgets.yaml --rules rc -o wide").dir(&folder).transcript(), @"
+    exit code: 0
+    --- stdout ---
+    STATUS   OBJECT    REASON   BASIS        CLASS  SOURCE          MESSAGE
+    Current  Widget/a  Healthy  custom-rule         widgets.yaml#0  Up
+    --- stderr ---
+    1 object: 1 Current (1 file, [TIME])
+    ");
+}

@@ -20,6 +20,8 @@ use crate::resources::{Document, Resource, Resources, read_document, read_resour
 
 /// How long an answer may take to begin. A watch answers at once, too.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// For so long after a login nobody logs in again.
+const RENEWED_FOR: Duration = Duration::from_millis(200);
 /// How much of an answer that is no list is read.
 const LONGEST_ANSWER: usize = 64 << 20;
 /// Aggregated discovery where the server has it.
@@ -116,6 +118,8 @@ struct Inner {
     client: Mutex<Client>,
     clock: Option<Box<Clock>>,
     reconnect: Option<Box<Reconnect>>,
+    /// When the client was made anew.
+    renewed: tokio::sync::Mutex<Option<Instant>>,
     /// How far the server's clock is ahead of ours, in milliseconds.
     ahead: Mutex<SignedDuration>,
     requests: [AtomicU64; Verb::ALL.len()],
@@ -206,6 +210,7 @@ impl Cluster {
             client: Mutex::new(client),
             clock,
             reconnect,
+            renewed: tokio::sync::Mutex::default(),
             ahead: Mutex::default(),
             requests: Default::default(),
             bytes: AtomicU64::new(0),
@@ -312,8 +317,14 @@ impl Cluster {
     /// The credentials were refused: gets new ones, where that is possible. Says whether there are any.
     pub(crate) async fn refresh(&self) -> bool {
         let Some(reconnect) = &self.inner.reconnect else { return false };
+        // Many requests are refused at the same moment, and one login is enough for all of them.
+        let mut renewed = self.inner.renewed.lock().await;
+        if renewed.is_some_and(|at| at.elapsed() < RENEWED_FOR) {
+            return true;
+        }
         let Some(client) = reconnect().await else { return false };
         *self.inner.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+        *renewed = Some(Instant::now());
         true
     }
 
@@ -367,7 +378,15 @@ impl Cluster {
         accept: &str,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Response<Body>, RequestError> {
-        let answer = self.ask(verb, method, path, accept, body).await?;
+        // Streams find new credentials themselves; a write would fail for good.
+        let again = (verb == Verb::Write && self.inner.reconnect.is_some()).then(|| body.clone());
+        let mut answer = self.ask(verb, method.clone(), path, accept, body).await?;
+        if let Some(body) = again
+            && answer.status() == http::StatusCode::UNAUTHORIZED
+            && self.refresh().await
+        {
+            answer = self.ask(verb, method, path, accept, body).await?;
+        }
         self.notice_clock(answer.headers().get(http::header::DATE));
         if answer.status().is_success() { Ok(answer) } else { Err(refusal(answer).await) }
     }

@@ -97,3 +97,49 @@ async fn run(plugin: &ExecConfig, command: &str) -> Result<Vec<u8>, String> {
         Err(error) => Err(format!("cannot wait for it: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// What comes of a plugin that is this shell command: the credentials as a kubeconfig has them, or the error.
+    async fn filled(script: &str) -> Result<Value, String> {
+        let exec = json!({
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+            "env": [{"name": "TOKEN", "value": "abc"}], "interactiveMode": "Never",
+        });
+        let mut credentials: AuthInfo = serde_json::from_value(json!({ "exec": exec })).unwrap();
+        fill(&mut credentials).await?;
+        assert!(credentials.exec.is_none(), "it would run once more");
+        Ok(serde_json::to_value(&credentials).unwrap())
+    }
+
+    #[tokio::test]
+    async fn plugins_print_tokens_and_certificates() {
+        let printed = |status: &str| format!(r#"echo '{{"kind":"ExecCredential","status":{status}}}'"#);
+        let token = filled(r#"echo "{\"status\": {\"token\": \"$TOKEN\"}}""#).await.unwrap();
+        assert_eq!(token["token"], "abc");
+        let info = filled(r#"echo "status: {token: '$KUBERNETES_EXEC_INFO'}""#).await.unwrap();
+        let info: Value = serde_json::from_str(info["token"].as_str().unwrap()).unwrap();
+        assert_eq!(info["apiVersion"], "client.authentication.k8s.io/v1");
+        assert_eq!(info["spec"], json!({"interactive": false}));
+        let both =
+            filled(&printed(r#"{"clientCertificateData":"cert","clientKeyData":"key"}"#)).await.unwrap();
+        assert_eq!(both["client-certificate-data"], STANDARD.encode("cert"));
+        let cases = [
+            ("exit 3", "exec plugin sh: it failed with exit status: 3"),
+            (&printed("{}"), "exec plugin sh: it printed neither a token nor a certificate"),
+            (
+                &printed(r#"{"clientKeyData":"key"}"#),
+                "exec plugin sh: it printed a certificate or a key without the other",
+            ),
+            ("echo '{}'", "exec plugin sh: its ExecCredential has no status"),
+            ("yes", "exec plugin sh: it prints more than 1 MiB"),
+        ];
+        for (script, error) in cases {
+            assert_eq!(filled(script).await, Err(error.to_owned()), "{script}");
+        }
+    }
+}

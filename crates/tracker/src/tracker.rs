@@ -1315,6 +1315,12 @@ impl Tracker {
         &self.notices
     }
 
+    /// The kinds that the cluster has.
+    #[must_use]
+    pub fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
     /// The cluster that is asked.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {

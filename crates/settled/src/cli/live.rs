@@ -53,7 +53,7 @@ Exit codes:
   2    wrong arguments, or unreadable input
   3    the time is over
   4    the cluster can't be reached, or a permission is missing
-  130  interrupted";
+  130  interrupted (129 and 143: by SIGHUP and SIGTERM)";
 
 const WHY_HELP_AFTER: &str = "\
 Examples:
@@ -84,7 +84,12 @@ Exit codes:
 const EVENTS_HELP_AFTER: &str = "\
 Examples:
   settled events deploy/web                   of it, its ReplicaSets, its Pods
-  settled events deploy/web --warnings        only what went wrong";
+  settled events deploy/web --warnings        only what went wrong
+
+Exit codes:
+  0  all that was asked for was read
+  2  wrong arguments, or unreadable input
+  4  the cluster can't be reached, or a permission is missing";
 
 const APPLY_HELP_AFTER: &str = "\
 Examples:
@@ -101,7 +106,7 @@ Exit codes:
   2    wrong arguments, or unreadable input
   3    with --wait: the time is over
   4    the cluster can't be reached, or a permission is missing
-  130  interrupted";
+  130  interrupted (129 and 143: by SIGHUP and SIGTERM)";
 
 /// Wait until objects of a cluster are done; stop as soon as they can't get done, and say why
 ///
@@ -272,7 +277,7 @@ pub(crate) struct TargetArgs {
     #[arg(short = 'R', long, hide = true)]
     pub(crate) recursive: bool,
 
-    /// The namespace [default: the context's]
+    /// The namespace, or several separated by commas [default: the context's]
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
     pub(crate) namespace: Option<String>,
 
