@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
     };
     let patience = Patience::with_timeout(Some(args.policy.timeout));
     wait::interruptible(async |signals| {
-        let cluster = cluster::connect_within(&args.cluster, patience).await?;
+        let cluster = cluster::connect(&args.cluster, patience).await?;
         let mut told = Told {
             format: args.output,
             quiet: args.show.quiet,

@@ -28,13 +28,8 @@ pub(crate) fn runtime() -> Result<Runtime, CommandError> {
         .map_err(|error| CommandError::input_error("the runtime can't be started", error))
 }
 
-/// A client for the cluster that is meant. Nothing is sent yet.
-pub(crate) async fn connect(args: &ClusterArgs) -> Result<Cluster, CommandError> {
-    connect_within(args, Patience::default()).await
-}
-
-/// The same, and no request lasts longer than the command may.
-pub(crate) async fn connect_within(args: &ClusterArgs, patience: Patience) -> Result<Cluster, CommandError> {
+/// A client for the cluster that is meant, whose requests last no longer than the command may. Nothing is sent yet.
+pub(crate) async fn connect(args: &ClusterArgs, patience: Patience) -> Result<Cluster, CommandError> {
     let access = Access {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
@@ -276,7 +271,7 @@ pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<For>, Limits), CommandErr
 /// Starts to follow what the arguments name, releases included.
 pub(crate) async fn follow(args: &TargetArgs, mut request: Request) -> Result<Tracker, CommandError> {
     let patience = Patience::of(&request.limits);
-    let cluster = connect_within(&args.cluster, patience).await?;
+    let cluster = connect(&args.cluster, patience).await?;
     let releases = releases(&cluster, &args.select.releases, args.namespace.as_deref());
     let Some(releases) = patience.within("waiting for the release", releases).await else {
         return Err(CommandError::cluster(format!("the release was not read within {}", patience.limit())));
