@@ -62,6 +62,15 @@ pub struct Mark {
     pub objects: u64,
 }
 
+/// A write that was not finished when its process or the machine ended. It was never acknowledged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DroppedWrite {
+    /// How many bytes of it were there.
+    pub bytes: u64,
+    /// The last revision before it.
+    pub revision: Revision,
+}
+
 /// Keeps records. One process owns it; it is called by one thread at a time.
 ///
 /// The store keeps all objects and the history window in memory, so a backend is read only when the store is opened.
@@ -91,6 +100,11 @@ pub trait Backend: Send {
     ///
     /// The backend isn't usable. This is called again before the next batch.
     fn recover(&mut self) -> Result<Revision, BackendError>;
+
+    /// The write that was found unfinished, and was dropped, when the backend was opened.
+    fn dropped(&self) -> Option<DroppedWrite> {
+        None
+    }
 
     /// Stores what is buffered, if anything is. Called when nothing is to be done.
     ///

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fs;
 use std::fs::File;
-use std::fs::OpenOptions;
 use std::fs::TryLockError;
 use std::io;
 use std::io::Read;
@@ -13,20 +12,30 @@ use std::path::PathBuf;
 
 use crate::backend::Backend;
 use crate::backend::Batch;
+use crate::backend::DroppedWrite;
 use crate::backend::Loaded;
 use crate::backend::Record;
 use crate::error::BackendError;
+use crate::file::Directory;
+use crate::file::Reader;
+use crate::file::SharedFile;
+use crate::file::SystemDirectory;
+use crate::file::private_file;
+use crate::file::sync_directory;
+use crate::frame::Damage;
+use crate::frame::Failure;
+use crate::frame::Frame;
+use crate::frame::Frames;
+use crate::frame::HEAD;
+use crate::frame::ROW;
+use crate::frame::State;
+use crate::frame::damaged;
 use crate::key::Revision;
 use crate::log::FORMAT;
-use crate::log::Failure;
-use crate::log::Frame;
-use crate::log::Frames;
-use crate::log::HEAD;
 use crate::log::Log;
-use crate::log::ROW;
-use crate::log::State;
 use crate::log::is_full;
 use crate::record;
+use crate::tail::SECTOR;
 
 /// When a write counts as stored.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -39,13 +48,15 @@ pub enum Durability {
     None,
 }
 
-const FILE: &str = "store.log";
-const NEW: &str = "store.log.new";
+pub(crate) const FILE: &str = "store.log";
+pub(crate) const NEW: &str = "store.log.new";
 /// What a file is called once it was found to be damaged: it must not be taken for whole by a second try.
-const CORRUPT: &str = "store.log.corrupt";
+pub(crate) const CORRUPT: &str = "store.log.corrupt";
+/// The seal of the last write. Not needed: it finds more damage.
+pub(crate) const SEAL: &str = "store.seal";
 /// What the first format was kept in.
-const FIRST_FILE: &str = "store.redb";
-const FIRST_FORMAT: u32 = 1;
+pub(crate) const FIRST_FILE: &str = "store.redb";
+pub(crate) const FIRST_FORMAT: u32 = 1;
 const LOCK: &str = "LOCK";
 
 /// How many revisions are reserved at once where writes are not synced.
@@ -86,10 +97,13 @@ const COPIED_FRAME: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Disk {
     directory: PathBuf,
+    files: Box<dyn Directory>,
     path: PathBuf,
     durability: Durability,
     /// Nothing once it is closed.
     log: Option<Log>,
+    /// For the seal of each write.
+    beside: Option<SharedFile>,
     /// As it is on disk.
     state: State,
     /// Up to here, the file is synced.
@@ -101,15 +115,16 @@ pub struct Disk {
     compaction: Option<Compaction>,
     /// After one that failed, no compaction begins before the file is as large, or as little of it is needed.
     compact_from: (u64, u64),
-    /// The file has its name, but that is not synced.
+    /// The file may have got its name without that being synced.
     renamed: bool,
+    dropped: Option<DroppedWrite>,
     frame: Frame,
     record: Vec<u8>,
     /// What is to be written later.
     buffer: Batch,
     buffered_bytes: usize,
     /// Held as long as the directory is in use. It comes last, so that it is let go last.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Disk {
@@ -121,41 +136,63 @@ impl Disk {
     pub fn open(directory: &Path, durability: Durability) -> Result<Self, BackendError> {
         make_directory(directory).map_err(|e| failed("creating", directory, e))?;
         let lock = lock_directory(directory)?;
+        restrict(directory);
+        let files = Box::new(SystemDirectory(directory.to_owned()));
+        Self::open_files(directory, files, durability, Some(lock))
+    }
+
+    /// Opens the files of a directory that nobody else has open.
+    fn open_files(
+        directory: &Path,
+        files: Box<dyn Directory>,
+        durability: Durability,
+        lock: Option<File>,
+    ) -> Result<Self, BackendError> {
         let path = directory.join(FILE);
-        let exists = |path: &Path| path.try_exists().map_err(|e| failed("looking for", path, e));
-        if !exists(&path)? {
-            let (corrupt, first) = (directory.join(CORRUPT), directory.join(FIRST_FILE));
-            if exists(&corrupt)? {
+        let exists = |name: &str| {
+            files.exists(name).map_err(|e| failed("looking for", &directory.join(name), e))
+        };
+        if !exists(FILE)? {
+            if exists(CORRUPT)? {
                 let what = "found by an earlier start".to_owned();
-                return Err(BackendError::Corrupt { path: corrupt, what });
+                return Err(BackendError::Corrupt { path: directory.join(CORRUPT), what });
             }
-            if exists(&first)? {
-                return Err(BackendError::Format { path: first, found: FIRST_FORMAT, known: FORMAT });
+            if exists(FIRST_FILE)? {
+                let path = directory.join(FIRST_FILE);
+                return Err(BackendError::Format { path, found: FIRST_FORMAT, known: FORMAT });
             }
-            create(directory)?;
+            create(directory, &*files)?;
         }
         // A crash may have left a compaction that was not done.
-        let _none = fs::remove_file(directory.join(NEW));
+        let _none = files.remove(NEW);
         let mut state = State::default();
         let mut discarded = HashSet::new();
-        let log = Log::open(&path, |body| {
-            state = body.state;
-            discarded.extend(body.discards());
-            Ok(())
+        let beside = files.open(SEAL).and_then(read_all).unwrap_or_default();
+        let log = files.open(FILE).map_err(Failure::Io).and_then(|file| {
+            Log::open(file, &beside, |body| {
+                state = body.state;
+                discarded.extend(body.discards());
+                Ok(())
+            })
         });
-        let log = log.map_err(|error| set_aside(directory, known(&path, error)))?;
+        let (log, torn) = log.map_err(|error| set_aside(directory, &*files, known(&path, error)))?;
+        let dropped = (torn > 0).then_some(DroppedWrite { bytes: torn, revision: state.mark.last });
         Ok(Self {
             directory: directory.to_owned(),
             path,
             durability,
             end: log.end(),
             log: Some(log),
+            beside: seal_file(&*files),
+            files,
             state,
             discarded,
             needed: 0,
             compaction: None,
             compact_from: (0, 0),
-            renamed: false,
+            // By a process that was killed before it could sync the directory.
+            renamed: true,
+            dropped,
             frame: Frame::default(),
             record: Vec::new(),
             buffer: Batch::default(),
@@ -177,7 +214,7 @@ impl Disk {
     fn commit(&mut self, batch: &Batch, reserved: u64) -> Result<(), BackendError> {
         let Some(log) = &mut self.log else { return Err(closed(&self.path)) };
         if self.renamed {
-            sync_directory(&self.directory).map_err(|e| failed("syncing", &self.directory, e))?;
+            self.files.sync().map_err(|e| failed("syncing", &self.directory, e))?;
             self.renamed = false;
         }
         let state = State { mark: batch.mark, reserved };
@@ -190,12 +227,13 @@ impl Disk {
             self.frame.push(record.revision, &self.record);
             needed += (self.record.len() + ROW) as u64;
         }
-        let mut written = log.append(&self.frame).and_then(|()| log.sync());
+        let mut written = log.commit(&self.frame, self.beside.as_ref());
         if written.as_ref().is_err_and(is_full) && self.compaction.is_some() {
             // What is half copied takes the room that the write needs.
-            give_up(&mut self.compaction, &self.directory);
+            give_up(&mut self.compaction, &*self.files);
             self.compact_from = (self.end + SUPERFLUOUS, self.needed / 4 * 3);
-            written = log.cut(self.end).and_then(|()| log.append(&self.frame)).and_then(|()| log.sync());
+            written =
+                log.cut(self.end, self.state.mark.last.0).and_then(|()| log.commit(&self.frame, self.beside.as_ref()));
         }
         written.map_err(|e| failed("writing", &self.path, e))?;
         self.state = state;
@@ -214,7 +252,7 @@ impl Disk {
         let due = superfluous > self.needed.max(SUPERFLUOUS)
             && (self.end >= self.compact_from.0 || self.needed <= self.compact_from.1);
         if (due || self.compaction.is_some()) && self.copy(bytes).is_err() {
-            give_up(&mut self.compaction, &self.directory);
+            give_up(&mut self.compaction, &*self.files);
             self.compact_from = (self.end + SUPERFLUOUS, self.needed / 4 * 3);
         }
     }
@@ -226,7 +264,7 @@ impl Disk {
         let mut compaction = match self.compaction.take() {
             Some(compaction) => compaction,
             None => {
-                let begun = Compaction::begin(&self.path, &new, log);
+                let begun = Compaction::begin(&*self.files, log);
                 begun.map_err(|e| failed("creating", &new, e))?
             }
         };
@@ -236,14 +274,14 @@ impl Disk {
             return Ok(());
         }
         compaction.log.close().map_err(|e| failed("writing", &new, e))?;
-        fs::rename(&new, &self.path).map_err(|e| failed("renaming", &new, e))?;
+        self.files.rename(NEW, FILE).map_err(|e| failed("renaming", &new, e))?;
         let Compaction { log, dropped, .. } = compaction;
         self.end = log.end();
         self.log = Some(log);
         self.discarded.retain(|revision| !dropped.contains(revision));
         self.compact_from = (0, 0);
         // If this fails, the next write tries again before anything is acknowledged.
-        self.renamed = sync_directory(&self.directory).is_err();
+        self.renamed = self.files.sync().is_err();
         Ok(())
     }
 
@@ -277,34 +315,40 @@ impl Backend for Disk {
         let mut needed = 0;
         let mut load = || {
             let mut resource = None;
-            let mut frames = Frames::new(&self.path, log.number(), self.end)?;
+            let mut frames = log.frames(self.end);
             while let Some(body) = frames.next()? {
                 for record in body.records() {
                     let (revision, bytes) = record?;
                     if !self.discarded.contains(&revision.0) {
                         needed += (bytes.len() + ROW) as u64;
                         let record =
-                            record::decode(revision, bytes, &mut resource).map_err(Failure::Damaged)?;
-                        visit(Loaded::Record(record)).map_err(Failure::Damaged)?;
+                            record::decode(revision, bytes, &mut resource).map_err(Failure::content)?;
+                        visit(Loaded::Record(record)).map_err(Failure::content)?;
                     }
                 }
             }
             if frames.place() < self.end {
-                return Err(Failure::Damaged(format!("what is at byte {} has changed", frames.place())));
+                return changed(frames.place());
             }
             if self.state.reserved > mark.last.0 {
                 // Not closed in order: revisions up to there may have been given out, and what they wrote is lost.
                 mark.last = Revision(self.state.reserved);
                 mark.compact = mark.last;
             }
-            visit(Loaded::Mark(mark)).map_err(Failure::Damaged)
+            visit(Loaded::Mark(mark)).map_err(Failure::content)
         };
-        load().map_err(|error| set_aside(&self.directory, known(&self.path, error)))?;
+        load().map_err(|error| set_aside(&self.directory, &*self.files, known(&self.path, error)))?;
         self.needed = needed;
         if self.durability == Durability::None || self.state.reserved > 0 {
             // Before any further revision is given out.
             let batch = Batch { mark, ..Batch::default() };
-            self.commit(&batch, self.reserve(mark.last))?;
+            match self.commit(&batch, self.reserve(mark.last)) {
+                // The first write reserves revisions before it is acknowledged, when there is room. Until then there is none.
+                Err(BackendError::NoSpace { .. }) => {
+                    self.recover()?;
+                }
+                other => other?,
+            }
         }
         Ok(())
     }
@@ -335,12 +379,15 @@ impl Backend for Disk {
     fn recover(&mut self) -> Result<Revision, BackendError> {
         let Some(log) = &mut self.log else { return Err(closed(&self.path)) };
         // What may or may not be there after an error is made to be gone.
-        log.cut(self.end).map_err(|e| failed("writing", &self.path, e))?;
+        log.cut(self.end, self.state.mark.last.0).map_err(|e| failed("writing", &self.path, e))?;
         Ok(self.state.mark.last.max(self.buffer.mark.last))
     }
 
     fn flush(&mut self) -> Result<(), BackendError> {
         self.drain()?;
+        if let Some(log) = &mut self.log {
+            log.sync_seal().map_err(|e| failed("syncing", &self.path, e))?;
+        }
         self.compact(COPIED_IDLE);
         Ok(())
     }
@@ -349,7 +396,7 @@ impl Backend for Disk {
         self.drain()?;
         let copied = self.copy(u64::MAX);
         if copied.is_err() {
-            give_up(&mut self.compaction, &self.directory);
+            give_up(&mut self.compaction, &*self.files);
         }
         copied
     }
@@ -366,7 +413,11 @@ impl Backend for Disk {
         if let Some(mut log) = self.log.take() {
             log.close().map_err(|e| failed("writing", &self.path, e))?;
         }
-        sync_directory(&self.directory).map_err(|e| failed("syncing", &self.directory, e))
+        self.files.sync().map_err(|e| failed("syncing", &self.directory, e))
+    }
+
+    fn dropped(&self) -> Option<DroppedWrite> {
+        self.dropped
     }
 }
 
@@ -385,11 +436,9 @@ struct Compaction {
 }
 
 impl Compaction {
-    fn begin(path: &Path, new: &Path, old: &Log) -> io::Result<Self> {
-        let frames = Frames::new(path, old.number(), HEAD)?;
-        let log = Log::create(private_file().truncate(true).open(new)?)?;
-        #[cfg(test)]
-        let log = log.failing_as(old);
+    fn begin(files: &dyn Directory, old: &Log) -> io::Result<Self> {
+        let frames = old.frames(HEAD);
+        let log = Log::create(files.create(NEW)?)?;
         let (dropped, frame) = (HashSet::new(), Frame::default());
         Ok(Self { frames, log, dropped, frame, pending: false, synced: 0 })
     }
@@ -401,7 +450,7 @@ impl Compaction {
         while self.frames.place() < until.min(end) {
             let place = self.frames.place();
             let Some(body) = self.frames.next()? else {
-                return Err(Failure::Damaged(format!("what is at byte {place} has changed")));
+                return changed(place);
             };
             self.pending = true;
             self.frame.state = body.state;
@@ -440,20 +489,25 @@ impl Compaction {
     }
 }
 
+fn changed<T>(offset: u64) -> Result<T, Failure> {
+    damaged(offset, format!("what is at byte {offset} has changed"))
+}
+
 /// Ends a compaction. Its file goes: it may be what fills the disk.
-fn give_up(compaction: &mut Option<Compaction>, directory: &Path) {
+fn give_up(compaction: &mut Option<Compaction>, files: &dyn Directory) {
     *compaction = None;
     // If it stays, the next one writes over it.
-    let _none = fs::remove_file(directory.join(NEW));
+    let _none = files.remove(NEW);
 }
 
 /// Renames a damaged file.
-fn set_aside(directory: &Path, error: BackendError) -> BackendError {
+fn set_aside(directory: &Path, files: &dyn Directory, error: BackendError) -> BackendError {
     match error {
         BackendError::Corrupt { path, what } => {
-            let corrupt = directory.join(CORRUPT);
-            let renamed = fs::rename(&path, &corrupt).is_ok();
-            BackendError::Corrupt { path: if renamed { corrupt } else { path }, what }
+            let renamed = files.rename(FILE, CORRUPT).is_ok();
+            // A backup that takes its place is shorter.
+            let _none = files.remove(SEAL);
+            BackendError::Corrupt { path: if renamed { directory.join(CORRUPT) } else { path }, what }
         }
         other => other,
     }
@@ -466,20 +520,36 @@ fn extend(buffer: &mut Batch, batch: &Batch) {
     buffer.mark = batch.mark;
 }
 
+/// Creates a directory and those above it, durably.
 fn make_directory(directory: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = directory.ancestors().take_while(|path| !path.exists()).collect();
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
+    builder.create(directory)?;
+    for parent in missing.into_iter().filter_map(Path::parent) {
+        sync_directory(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
+    }
+    Ok(())
 }
 
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true);
+/// Takes the rights of others away, which an earlier version or a copy may have left.
+fn restrict(directory: &Path) {
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let files = [FILE, SEAL, CORRUPT, LOCK].map(|name| (directory.join(name), 0o600));
+        for (path, mode) in [(directory.to_owned(), 0o700)].into_iter().chain(files) {
+            let open = fs::symlink_metadata(&path)
+                .is_ok_and(|metadata| !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0);
+            if open {
+                // The directory may be another user's, who decides.
+                let _theirs = fs::set_permissions(&path, fs::Permissions::from_mode(mode));
+            }
+        }
+    }
 }
 
 fn lock_directory(directory: &Path) -> Result<File, BackendError> {
@@ -503,19 +573,29 @@ fn lock_directory(directory: &Path) -> Result<File, BackendError> {
     Ok(file)
 }
 
-/// Makes an empty file under another name first, so that a crash leaves none that is half made.
-fn create(directory: &Path) -> Result<(), BackendError> {
-    let (new, path) = (directory.join(NEW), directory.join(FILE));
-    let created =
-        private_file().truncate(true).open(&new).and_then(Log::create).and_then(|mut log| log.sync());
-    created.map_err(|e| failed("creating", &new, e))?;
-    fs::rename(&new, &path).map_err(|e| failed("creating", &path, e))?;
-    sync_directory(directory).map_err(|e| failed("syncing", directory, e))
+/// The file for seals, with room for one, if it can be had.
+fn seal_file(files: &dyn Directory) -> Option<SharedFile> {
+    if let Ok(file) = files.open(SEAL) {
+        return Some(file);
+    }
+    let file = files.create(SEAL).ok()?;
+    file.write_all_at(0, &[0; 64]).ok()?;
+    Some(file)
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    // Elsewhere, directories can't be opened as files.
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+pub(crate) fn read_all(file: SharedFile) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Reader::new(file, 0).take(SECTOR).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Makes an empty file under another name first, so that a crash leaves none that is half made.
+fn create(directory: &Path, files: &dyn Directory) -> Result<(), BackendError> {
+    let new = directory.join(NEW);
+    let created = files.create(NEW).and_then(Log::create).and_then(|mut log| log.sync());
+    created.map_err(|e| failed("creating", &new, e))?;
+    files.rename(NEW, FILE).map_err(|e| failed("creating", &directory.join(FILE), e))?;
+    files.sync().map_err(|e| failed("syncing", directory, e))
 }
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> BackendError {
@@ -532,163 +612,15 @@ fn closed(path: &Path) -> BackendError {
 }
 
 /// What went wrong with the file.
-fn known(path: &Path, failure: Failure) -> BackendError {
+pub(crate) fn known(path: &Path, failure: Failure) -> BackendError {
     match failure {
         Failure::Io(source) => failed("reading", path, source),
-        Failure::Damaged(what) => BackendError::Corrupt { path: path.to_owned(), what },
+        Failure::Damaged(Damage { what, .. }) => BackendError::Corrupt { path: path.to_owned(), what },
         Failure::Format(found) => BackendError::Format { path: path.to_owned(), found, known: FORMAT },
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicU64;
-    use std::sync::atomic::Ordering;
-
-    use super::*;
-    use crate::entry::Expect;
-    use crate::entry::Write;
-    use crate::error::WriteError;
-    use crate::key::Key;
-    use crate::key::Resource;
-    use crate::key::Scope;
-    use crate::mvcc::At;
-    use crate::mvcc::Mvcc;
-    use crate::store::Options;
-    use crate::store::Store;
-
-    /// A disk that is full after so many bytes.
-    #[derive(Clone, Debug)]
-    pub(crate) struct Faults {
-        left: Arc<AtomicU64>,
-    }
-
-    impl Default for Faults {
-        fn default() -> Self {
-            Self { left: Arc::new(AtomicU64::new(u64::MAX)) }
-        }
-    }
-
-    impl Faults {
-        pub(crate) fn use_up(&self, bytes: usize) -> io::Result<()> {
-            let full = || io::Error::from(io::ErrorKind::StorageFull);
-            let left = self.left.load(Ordering::Relaxed).checked_sub(bytes as u64).ok_or_else(full)?;
-            self.left.store(left, Ordering::Relaxed);
-            Ok(())
-        }
-    }
-
-    /// Every place in a few transactions where the disk may be full: what is acknowledged stays, the rest is all or
-    /// nothing, and it works again when there is space.
-    #[test]
-    fn a_full_disk_loses_nothing() {
-        // What is not synced is written many writes at a time.
-        for (durability, value) in [(Durability::Synced, 3000), (Durability::None, 400_000)] {
-            let mut failures = 0;
-            for space in (0..100_000).step_by(9_973) {
-                let directory = std::env::temp_dir()
-                    .join(format!("settled-store-full-{}-{durability:?}-{space}", std::process::id()));
-                failures += full(&directory, durability, value, space);
-                fs::remove_dir_all(&directory).unwrap();
-            }
-            assert!(failures > 10, "{failures}");
-        }
-    }
-
-    fn full(directory: &Path, durability: Durability, value: usize, space: u64) -> usize {
-        let mut disk = Disk::open(directory, durability).unwrap();
-        let faults = Faults::default();
-        let left = faults.left.clone();
-        disk.log.as_mut().unwrap().break_with(faults);
-        let store = Store::open(Box::new(disk), Options::default()).unwrap();
-        let resource = Resource::new("r").unwrap();
-        let put = |i: usize| {
-            let key = Key::new(&resource, "", &format!("{i:02}")).unwrap();
-            store.write(Write::create(key, vec![i as u8; value])).wait()
-        };
-        put(0).unwrap();
-        left.store(space, Ordering::Relaxed);
-        let mut acknowledged = vec![0];
-        let mut failures = 0;
-        for i in 1..16 {
-            match put(i) {
-                Ok(_) => acknowledged.push(i),
-                Err(WriteError::Backend(error)) => {
-                    assert!(matches!(*error, BackendError::NoSpace { .. }), "{error:?}");
-                    failures += 1;
-                }
-                Err(error) => panic!("{error:?}"),
-            }
-            assert!(store.get(&Key::new(&resource, "", "00").unwrap()).is_some());
-        }
-        left.store(u64::MAX, Ordering::Relaxed);
-        put(16).unwrap();
-        acknowledged.push(16);
-        let names = |store: &Store| -> Vec<usize> {
-            let snapshot = store.snapshot(&resource, At::Latest).unwrap();
-            snapshot.iter(&Scope::All).map(|entry| entry.key().name().parse().unwrap()).collect()
-        };
-        let seen = names(&store);
-        assert!(acknowledged.iter().all(|i| seen.contains(i)), "{acknowledged:?} {seen:?}");
-        let last = store.current_revision();
-        drop(store);
-        let disk = Disk::open(directory, durability).unwrap();
-        let store = Store::open(Box::new(disk), Options::default()).unwrap();
-        assert_eq!((names(&store), store.current_revision()), (seen, last), "space for {space}");
-        failures
-    }
-
-    /// Writes come while the file is copied, and after each step a crash finds everything.
-    #[test]
-    fn a_compaction_is_never_noticed() {
-        let folder =
-            |name: &str| std::env::temp_dir().join(format!("settled-store-{name}-{}", std::process::id()));
-        let (directory, image) = (folder("compaction"), folder("compaction-image"));
-        let mut limits = Options::default().limits;
-        limits.history_events = 20;
-        let mut mvcc = Mvcc::new(limits.clone());
-        let mut disk = Disk::open(&directory, Durability::Synced).unwrap();
-        let resource = Resource::new("r").unwrap();
-        let live = |mvcc: &Mvcc| -> Vec<String> {
-            let snapshot = mvcc.snapshot(&resource, At::Latest).unwrap();
-            snapshot.iter(&Scope::All).map(|entry| format!("{entry:?} {:?}", entry.value())).collect()
-        };
-        let mut compacted = 0;
-        for i in 0..400_usize {
-            let key = Key::new(&resource, "", &format!("{:02}", i * 7 % 31)).unwrap();
-            let write = match i % 4 {
-                3 => Write::delete(key, Expect::Any),
-                _ => Write::put(key, format!("{i}").repeat(i % 50).into_bytes()),
-            };
-            let prepared = mvcc.prepare([write], i as u64);
-            disk.append(&prepared.batch()).unwrap();
-            mvcc.apply(prepared);
-            if i > 100 {
-                let end = disk.end;
-                disk.copy(300 + (i as u64 * 37) % 900).unwrap();
-                compacted += usize::from(disk.end < end);
-            }
-            fs::create_dir_all(&image).unwrap();
-            for name in [FILE, NEW] {
-                let _none = fs::remove_file(image.join(name));
-                let _none = fs::copy(directory.join(name), image.join(name));
-            }
-            let mut again = Mvcc::new(limits.clone());
-            let mut opened = Disk::open(&image, Durability::Synced).unwrap();
-            let loaded = opened.load(&mut |loaded| match loaded {
-                Loaded::Record(record) => again.replay(record),
-                Loaded::Mark(mark) => again.replayed(mark),
-            });
-            loaded.unwrap();
-            assert_eq!(live(&again), live(&mvcc), "{i}");
-            assert_eq!(again.current_revision(), mvcc.current_revision(), "{i}");
-            assert_eq!(opened.needed, disk.needed, "what is needed is counted right");
-            assert!(!image.join(NEW).exists());
-        }
-        assert!(compacted > 5, "{compacted}");
-        assert!(disk.discarded.len() < 200, "what is gone is forgotten");
-        fs::remove_dir_all(&directory).unwrap();
-        fs::remove_dir_all(&image).unwrap();
-    }
-}
+mod power_cuts;
+#[cfg(test)]
+mod tests;

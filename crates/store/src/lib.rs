@@ -5,12 +5,17 @@ mod completion;
 mod disk;
 mod entry;
 mod error;
+mod file;
+mod frame;
 mod key;
 mod log;
 mod map;
 mod mvcc;
 mod record;
+#[cfg(test)]
+mod simulated;
 mod store;
+mod tail;
 mod watch;
 
 use std::sync::Mutex;
@@ -19,6 +24,7 @@ use std::sync::PoisonError;
 
 pub use backend::Backend;
 pub use backend::Batch;
+pub use backend::DroppedWrite;
 pub use backend::Loaded;
 pub use backend::Mark;
 pub use backend::Memory;

@@ -1,366 +1,260 @@
-//! The file: a head, then frames with checksums, one after the other.
+//! The file: a head with seals, then frames with checksums, one after the other.
 //!
 //! ```text
 //! head     magic, format, the file's number, checksum; two seals in sectors of their own
-//! seal     how often it was written, up to where the file is known to be whole, checksum
-//! frame    size, checksum of the body, checksum of these two and of the place; the body, filled up to 8 bytes
-//! body     state, how many records are discarded and written, the revisions of the former, the latter
-//! record   revision, size, what `record` makes of it
+//! seal     count, the offset up to which frames are durable, checksum; the revision there, checksum
+//! frames   see `frame`
 //! zeros    space for the next frames: a write that does not change the size of a file is synced in half the time
 //! ```
 //!
-//! A frame is written and synced before the next one. So what a crash tears is the last frame, and nothing that has been synced follows
-//! it. Whatever else isn't whole is damage: before the seal, or with another frame behind it. The checksum of a frame's head covers
-//! the file's number and the place, so that neither what an earlier file left nor what a value holds passes for a frame.
+//! A frame is written and synced before the next one, and then sealed: what is below the seal is durable, and never torn. What `tail`
+//! takes for a torn frame above it is dropped; everything else that does not match its checksum is damage. The checksum of a frame's
+//! head covers the file's number and the offset, so that neither what an earlier file left nor what a value holds passes for a frame.
+//!
+//! There are two places for seals, because a further page in each sync would cost a tenth of it. A file beside the log has the seal of the
+//! last frame before that is acknowledged. It is not synced: it survives a process that is killed. The head gets a seal every few frames
+//! or milliseconds, which is synced with the next frame, and once the log is idle.
+//!
+//! Logs of earlier versions have no file beside them, and seals in the head that lag behind and have no revision; those versions ignore
+//! the revision.
 
-use std::fs::File;
-use std::fs::OpenOptions;
 use std::io;
-use std::io::BufReader;
-use std::io::Read;
-use std::io::Seek as _;
-use std::io::SeekFrom;
-use std::io::Write as _;
-use std::path::Path;
+use std::io::Read as _;
+use std::time::Duration;
+use std::time::Instant;
 use std::time::SystemTime;
 
-use crate::backend::Mark;
-use crate::key::Revision;
+use crate::file::Reader;
+use crate::file::SharedFile;
+use crate::frame::Body;
+use crate::frame::Failure;
+use crate::frame::Frame;
+use crate::frame::Frames;
+use crate::frame::HEAD;
+use crate::frame::damaged;
 use crate::record::checksum;
 use crate::record::take;
+use crate::tail;
+use crate::tail::SECTOR;
+use crate::tail::Tail;
 
 /// The format that is written. The first one was redb's.
 pub(crate) const FORMAT: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"settled\n";
-/// A page, so that frames do not share one with the head.
-pub(crate) const HEAD: u64 = 4096;
 /// Magic, format, number, checksum.
 const TITLE: usize = 8 + 4 + 8 + 4;
-/// What disks write as a whole.
-const SECTOR: u64 = 512;
+/// What all versions know of a seal, and what was added.
 const SEAL: usize = 8 + 8 + 4;
-const FRAME: usize = 8 + 4 + 4;
-const BODY: usize = 4 * 8 + 4 + 4;
-/// What a record takes beside its bytes.
-pub(crate) const ROW: usize = 8 + 4;
+const SEAL_REVISION: usize = 8 + 4;
+
+/// A seal goes into the head with the next frame after so many frames, or after this time.
+const SEALED: (u64, Duration) = (64, Duration::from_millis(50));
 
 /// How much space is made for the next frames: half of what there is, between these.
 const SPACE: (u64, u64) = (64 << 10, 4 << 20);
+/// How much of it stays when the log is closed or cut, so that objects can be deleted on a full disk.
+const RESERVE: u64 = 64 << 10;
 
-/// What is stored with every frame, beside the records.
+/// Up to where a log is known to be durable.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct State {
-    pub(crate) mark: Mark,
-    /// Revisions up to this one may have been given out without being stored. 0: none.
-    pub(crate) reserved: u64,
+struct Seal {
+    count: u64,
+    end: u64,
+    /// The last revision below the end. Earlier versions do not write it.
+    revision: Option<u64>,
 }
 
-/// Why a file can't be read.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    Io(io::Error),
-    Damaged(String),
-    /// It has this format.
-    Format(u32),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-fn damaged<T>(what: impl Into<String>) -> Result<T, Failure> {
-    Err(Failure::Damaged(what.into()))
-}
-
-/// A frame to be written.
-#[derive(Debug, Default)]
-pub(crate) struct Frame {
-    pub(crate) state: State,
-    pub(crate) discards: Vec<u64>,
-    count: u32,
-    records: Vec<u8>,
-}
-
-impl Frame {
-    /// Makes it empty, and keeps its memory.
-    pub(crate) fn clear(&mut self) {
-        self.state = State::default();
-        self.discards.clear();
-        self.count = 0;
-        self.records.clear();
+impl Seal {
+    fn encode(self, number: u64) -> [u8; SEAL + SEAL_REVISION] {
+        let mut bytes = [0; SEAL + SEAL_REVISION];
+        bytes[..8].copy_from_slice(&self.count.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.end.to_le_bytes());
+        let sum = checksum(number, &bytes[..16]);
+        bytes[16..SEAL].copy_from_slice(&sum.to_le_bytes());
+        bytes[SEAL..SEAL + 8].copy_from_slice(&self.revision.unwrap_or_default().to_le_bytes());
+        let sum = checksum(number, &bytes[..SEAL + 8]);
+        bytes[SEAL + 8..].copy_from_slice(&sum.to_le_bytes());
+        bytes
     }
 
-    pub(crate) fn push(&mut self, revision: Revision, record: &[u8]) {
-        self.records.extend(revision.0.to_le_bytes());
-        // Values are bounded far below this.
-        self.records.extend((record.len() as u32).to_le_bytes());
-        self.records.extend(record);
-        self.count += 1;
-    }
-
-    /// About how many bytes it will have.
-    pub(crate) fn size(&self) -> usize {
-        FRAME + BODY + self.discards.len() * 8 + self.records.len()
-    }
-
-    fn encode(&self, number: u64, place: u64, bytes: &mut Vec<u8>) {
-        bytes.clear();
-        bytes.extend([0; FRAME]);
-        let State { mark, reserved } = self.state;
-        for number in [mark.last.0, mark.compact.0, mark.objects, reserved] {
-            bytes.extend(number.to_le_bytes());
-        }
-        // A batch is bounded far below this.
-        bytes.extend((self.discards.len() as u32).to_le_bytes());
-        bytes.extend(self.count.to_le_bytes());
-        for revision in &self.discards {
-            bytes.extend(revision.to_le_bytes());
-        }
-        bytes.extend(&self.records);
-        let size = (bytes.len() - FRAME) as u64;
-        let sum = checksum(number, &bytes[FRAME..]);
-        bytes[..8].copy_from_slice(&size.to_le_bytes());
-        bytes[8..12].copy_from_slice(&sum.to_le_bytes());
-        let sum = checksum(number.wrapping_add(place), &bytes[..12]);
-        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-    }
-}
-
-/// A frame as it was read.
-pub(crate) struct Body<'a> {
-    pub(crate) state: State,
-    discards: &'a [u8],
-    records: &'a [u8],
-    count: u32,
-}
-
-impl<'a> Body<'a> {
-    fn decode(mut bytes: &'a [u8]) -> Option<Self> {
-        let mut number = || take(&mut bytes).map(u64::from_le_bytes);
-        let mark = Mark { last: Revision(number()?), compact: Revision(number()?), objects: number()? };
-        let state = State { mark, reserved: number()? };
-        let discards = u32::from_le_bytes(take(&mut bytes)?) as usize;
-        let count = u32::from_le_bytes(take(&mut bytes)?);
-        let (discards, records) = bytes.split_at_checked(discards.checked_mul(8)?)?;
-        Some(Self { state, discards, records, count })
-    }
-
-    /// The revisions that are discarded.
-    pub(crate) fn discards(&self) -> impl Iterator<Item = u64> + use<'a> {
-        self.discards.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
-    }
-
-    /// The records with their revisions. One that is cut off is damage.
-    pub(crate) fn records(&self) -> impl Iterator<Item = Result<(Revision, &'a [u8]), Failure>> + use<'a> {
-        let mut rest = self.records;
-        (0..self.count).map(move |_| {
-            let row = (|| {
-                let revision = Revision(u64::from_le_bytes(take(&mut rest)?));
-                let size = u32::from_le_bytes(take(&mut rest)?) as usize;
-                let (record, after) = rest.split_at_checked(size)?;
-                rest = after;
-                Some((revision, record))
-            })();
-            row.ok_or_else(|| Failure::Damaged("a record is cut off".to_owned()))
-        })
-    }
-}
-
-/// Reads the frames of a file, from its first one on.
-#[derive(Debug)]
-pub(crate) struct Frames {
-    file: BufReader<File>,
-    number: u64,
-    place: u64,
-    length: u64,
-    body: Vec<u8>,
-}
-
-impl Frames {
-    pub(crate) fn new(path: &Path, number: u64, length: u64) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(HEAD))?;
-        let file = BufReader::with_capacity(256 << 10, file);
-        Ok(Self { file, number, place: HEAD, length, body: Vec::new() })
-    }
-
-    /// Where the next frame begins, or would.
-    pub(crate) fn place(&self) -> u64 {
-        self.place
-    }
-
-    /// There is more than there was.
-    pub(crate) fn extend(&mut self, length: u64) -> io::Result<()> {
-        self.length = length;
-        // What was read ahead may be older than what was written since.
-        self.file.seek(SeekFrom::Start(self.place)).map(drop)
-    }
-
-    /// The next frame, or nothing if what is there isn't a whole one. Nothing can be read after that.
-    pub(crate) fn next(&mut self) -> Result<Option<Body<'_>>, Failure> {
-        let left = self.length.saturating_sub(self.place);
-        let mut head = [0; FRAME];
-        if left < FRAME as u64 {
-            return Ok(None);
-        }
-        self.file.read_exact(&mut head)?;
-        let Some((size, sum)) = self.head(&head, self.place) else { return Ok(None) };
-        if size > left - FRAME as u64 {
-            return Ok(None);
-        }
-        // It is less than the file has.
-        self.body.resize(size as usize, 0);
-        self.file.read_exact(&mut self.body)?;
-        if sum != checksum(self.number, &self.body) {
-            return Ok(None);
-        }
-        let end = self.place + FRAME as u64 + size;
-        self.place = end.next_multiple_of(8).min(self.length);
-        self.file.seek_relative((self.place - end) as i64)?;
-        match Body::decode(&self.body) {
-            Some(body) => Ok(Some(body)),
-            None => damaged("a frame is too short"),
-        }
-    }
-
-    fn head(&self, head: &[u8; FRAME], place: u64) -> Option<(u64, u32)> {
-        let mut rest = &head[..];
-        let size = u64::from_le_bytes(take(&mut rest)?);
-        let body = u32::from_le_bytes(take(&mut rest)?);
+    /// Nothing if it is torn, or that of another file.
+    fn decode(bytes: &[u8], number: u64) -> Option<Self> {
+        let bytes = bytes.get(..SEAL + SEAL_REVISION)?;
+        let mut rest = bytes;
+        let count = u64::from_le_bytes(take(&mut rest)?);
+        let end = u64::from_le_bytes(take(&mut rest)?);
         let sum = u32::from_le_bytes(take(&mut rest)?);
-        (size > 0 && sum == checksum(self.number.wrapping_add(place), &head[..12])).then_some((size, body))
-    }
-
-    /// Looks for a frame's head behind the place where there is no whole frame. If there is none, says whether there is anything but zeros.
-    fn rest(mut self) -> Result<Rest, Failure> {
-        self.file.seek(SeekFrom::Start(self.place))?;
-        let mut head = [0; FRAME];
-        let mut rest = Rest::Zeros;
-        for place in (self.place..self.length.saturating_sub(7)).step_by(8) {
-            head.copy_within(8.., 0);
-            self.file.read_exact(&mut head[8..])?;
-            if head[8..] != [0; 8] {
-                rest = Rest::Torn;
-            }
-            // The head that ends here. The one at the place itself is that of the torn frame.
-            if place > self.place + 8 && self.head(&head, place - 8).is_some() {
-                return Ok(Rest::Frame(place - 8));
-            }
+        if sum != checksum(number, &bytes[..16]) {
+            return None;
         }
-        let mut few = Vec::new();
-        self.file.read_to_end(&mut few)?;
-        Ok(if few.iter().all(|byte| *byte == 0) { rest } else { Rest::Torn })
+        let revision = u64::from_le_bytes(take(&mut rest)?);
+        let sum = u32::from_le_bytes(take(&mut rest)?);
+        let revision = (sum == checksum(number, &bytes[..SEAL + 8])).then_some(revision);
+        Some(Self { count, end, revision })
     }
 }
 
-enum Rest {
-    Zeros,
-    Torn,
-    Frame(u64),
+/// What reading a whole log found.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    number: u64,
+    pub(crate) length: u64,
+    /// The seal of the head.
+    seal: Seal,
+    /// Up to here, the log is known to be durable.
+    pub(crate) sealed: u64,
+    /// Where the next frame begins, or would.
+    pub(crate) end: u64,
+    /// The size of a torn write at the end. 0: there is none.
+    pub(crate) torn: u64,
+    pub(crate) revision: u64,
+}
+
+impl Scan {
+    /// Reads a log and shows all its frames. Changes nothing.
+    ///
+    /// `beside`: the contents of the file for the last seal.
+    pub(crate) fn new(
+        file: &SharedFile,
+        beside: &[u8],
+        mut visit: impl FnMut(&Body<'_>) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
+        let length = file.size()?;
+        if length < HEAD {
+            return damaged(length, format!("it has {length} bytes"));
+        }
+        let mut head = vec![0; HEAD as usize];
+        read_exact(file, &mut head)?;
+        let number = title(&head)?;
+        let slots = [1, 2].iter().filter_map(|sector| head.get((SECTOR * sector) as usize..));
+        let seal = slots.filter_map(|bytes| Seal::decode(bytes, number)).max_by_key(|seal| seal.count);
+        let Some(seal) = seal else { return damaged(SECTOR, "its seals do not match their checksums") };
+
+        let sealed = Seal::decode(beside, number).filter(|beside| beside.end > seal.end).unwrap_or(seal);
+
+        let mut revision = 0;
+        let mut frames = Frames::new(file.clone(), number, length);
+        while let Some(body) = frames.next()? {
+            revision = body.state.mark.last.0;
+            visit(&body)?;
+        }
+        let end = frames.place();
+        let tail = tail::inspect(file, number, end, length)?;
+        if end < sealed.end {
+            let until = sealed.revision.map_or_else(String::new, |revision| format!(", revision {revision}"));
+            let what = if tail == Tail::Empty {
+                format!("its writes end at byte {end}")
+            } else {
+                format!("what is at byte {end} does not match its checksum")
+            };
+            return damaged(end, format!("{what}, but it was stored up to byte {}{until}", sealed.end));
+        }
+        let torn = match tail {
+            Tail::Empty => 0,
+            Tail::Torn(size) => size,
+            Tail::Damaged(damage) => return Err(Failure::Damaged(damage)),
+        };
+        Ok(Self { number, length, seal, sealed: sealed.end, end, torn, revision })
+    }
 }
 
 /// A file that is written.
 #[derive(Debug)]
 pub(crate) struct Log {
-    file: File,
+    file: SharedFile,
     number: u64,
     /// Where the next frame begins.
     end: u64,
+    /// The last revision below the end.
+    revision: u64,
     /// How long the file is: zeros from the end on.
     length: u64,
-    /// Where the system writes next, if that is known.
-    cursor: Option<u64>,
-    /// How often it was sealed.
-    seals: u64,
+    /// The seal of the head.
+    seal: Seal,
+    /// The seal is durable.
+    seal_synced: bool,
+    /// How many frames it does not cover, and since when.
+    unsealed: (u64, Instant),
     bytes: Vec<u8>,
-    #[cfg(test)]
-    faults: crate::disk::tests::Faults,
 }
 
 impl Log {
     /// Makes an empty file, which is not synced.
-    pub(crate) fn create(file: File) -> io::Result<Self> {
+    pub(crate) fn create(file: SharedFile) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         // No two files of a directory have the same.
         let number = (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 44);
-        let mut log = Self::over(file, number);
         let mut head = vec![0; HEAD as usize];
         head[..8].copy_from_slice(&MAGIC);
         head[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         head[12..20].copy_from_slice(&number.to_le_bytes());
         let sum = checksum(0, &head[..20]);
         head[20..TITLE].copy_from_slice(&sum.to_le_bytes());
-        log.write(0, &head)?;
-        log.length = HEAD;
+        file.write_all_at(0, &head)?;
+        let mut log = Self {
+            file,
+            number,
+            end: HEAD,
+            revision: 0,
+            length: HEAD,
+            seal: Seal::default(),
+            seal_synced: false,
+            unsealed: (0, Instant::now()),
+            bytes: Vec::new(),
+        };
         log.seal()?;
         Ok(log)
     }
 
-    fn over(file: File, number: u64) -> Self {
-        Self {
-            file,
-            number,
-            end: HEAD,
-            length: HEAD,
-            cursor: None,
-            seals: 0,
-            bytes: Vec::new(),
-            #[cfg(test)]
-            faults: crate::disk::tests::Faults::default(),
-        }
-    }
-
-    /// Opens a file, shows all its frames, and makes it ready for more.
+    /// Opens a file, shows all its frames, and makes it ready for more. Also gives the size of the torn write that was dropped, 0 if
+    /// there was none.
     pub(crate) fn open(
-        path: &Path,
-        mut visit: impl FnMut(&Body<'_>) -> Result<(), Failure>,
-    ) -> Result<Self, Failure> {
-        let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-        let length = file.metadata()?.len();
-        if length < HEAD {
-            return damaged(format!("it has {length} bytes"));
+        file: SharedFile,
+        beside: &[u8],
+        visit: impl FnMut(&Body<'_>) -> Result<(), Failure>,
+    ) -> Result<(Self, u64), Failure> {
+        let Scan { number, length, seal, sealed, end, torn, revision } = Scan::new(&file, beside, visit)?;
+        let unsealed = (0, Instant::now());
+        let (seal_synced, bytes) = (false, Vec::new());
+        let mut log = Self { file, number, end, revision, length, seal, seal_synced, unsealed, bytes };
+        // What is served must survive a power cut, and what is dropped must not come back with what is written next. A sync that failed
+        // before leaves both in the cache alone, and only what is written again is synced again.
+        log.rewrite(sealed.max(HEAD))?;
+        log.cut(end, revision)?;
+        if seal.end < end {
+            // Should it fail, the next write tries again.
+            let _later = log.seal();
         }
-        let mut head = vec![0; HEAD as usize];
-        file.read_exact(&mut head)?;
-        let number = title(&head)?;
-        let seal = (0..2).filter_map(|slot| seal(&head, number, slot)).max();
-        let Some((seals, sealed)) = seal else { return damaged("its seals do not match their checksums") };
-
-        let mut frames = Frames::new(path, number, length)?;
-        while let Some(body) = frames.next()? {
-            visit(&body)?;
-        }
-        let end = frames.place();
-        if end < sealed {
-            return damaged(format!("what is at byte {end} does not match its checksum"));
-        }
-        let mut log = Self { end, length, seals, ..Self::over(file, number) };
-        match frames.rest()? {
-            Rest::Zeros => {}
-            Rest::Frame(later) => {
-                let what = format!(
-                    "what is at byte {end} does not match its checksum, but later writes are at {later}"
-                );
-                return damaged(what);
-            }
-            // Before anything is written: a further crash must not leave half of the one and half of the other.
-            Rest::Torn => log.repair()?,
-        }
-        Ok(log)
+        Ok((log, torn))
     }
 
-    /// What [`Frames::new`] wants to know.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+    /// The frames of the file from the first one on, up to a length.
+    pub(crate) fn frames(&self, length: u64) -> Frames {
+        Frames::new(self.file.clone(), self.number, length)
     }
 
     /// How many bytes the head and the frames have.
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Writes a frame, makes it durable and seals it beside the log.
+    pub(crate) fn commit(&mut self, frame: &Frame, beside: Option<&SharedFile>) -> io::Result<()> {
+        let (frames, since) = self.unsealed;
+        if frames >= SEALED.0 || frames > 0 && since.elapsed() >= SEALED.1 {
+            // Up to here it is durable. Should it fail, the frame tells.
+            let _later = self.seal();
+        }
+        self.append(frame)?;
+        self.sync()?;
+        self.unsealed.0 += 1;
+        if let Some(beside) = beside {
+            let seal = Seal { count: 0, end: self.end, revision: Some(self.revision) };
+            // The frame is stored, whatever comes of this. The next one tries again.
+            let _later = beside.write_all_at(0, &seal.encode(self.number));
+        }
+        Ok(())
     }
 
     /// Writes a frame. It is stored with the next [`Log::sync`].
@@ -374,12 +268,12 @@ impl Log {
             let space = (end / 2).clamp(SPACE.0, SPACE.1).next_multiple_of(HEAD);
             bytes.resize(size + space as usize, 0);
         }
-        let mut written = self.write(self.end, &bytes);
+        let mut written = self.file.write_all_at(self.end, &bytes);
         if grows && written.as_ref().is_err_and(is_full) {
             // The frame alone may fit.
             bytes.truncate(size);
-            self.cursor = None;
-            written = self.file.set_len(self.end).and_then(|()| self.write(self.end, &bytes));
+            written =
+                self.file.set_len(self.length).and_then(|()| self.file.write_all_at(self.end, &bytes));
         }
         let length = self.end + bytes.len() as u64;
         // Large ones are rare.
@@ -387,76 +281,76 @@ impl Log {
             self.bytes = bytes;
         }
         written?;
-        if grows {
-            self.length = length;
-            // Up to here it was synced before.
-            self.seal()?;
-        }
+        self.length = self.length.max(length);
         self.end = end;
+        self.revision = frame.state.mark.last.0;
         Ok(())
     }
 
     /// Stores what was written.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        #[cfg(test)]
-        self.faults.use_up(1)?;
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.seal_synced = true;
+        Ok(())
     }
 
-    /// Takes back what was written since the file ended there, so that it never comes back.
-    pub(crate) fn cut(&mut self, end: u64) -> io::Result<()> {
+    /// Writes what is there from an offset to the end once more.
+    fn rewrite(&self, from: u64) -> io::Result<()> {
+        let mut rest = Reader::new(self.file.clone(), from).take(self.end.saturating_sub(from));
+        let mut bytes = vec![0; 64 << 10];
+        let mut offset = from;
+        loop {
+            let size = rest.read(&mut bytes)?;
+            let Some(read) = bytes.get(..size).filter(|read| !read.is_empty()) else { return Ok(()) };
+            self.file.write_all_at(offset, read)?;
+            offset += size as u64;
+        }
+    }
+
+    /// Takes back what was written since the file ended there, with that revision, so that it never comes back.
+    pub(crate) fn cut(&mut self, end: u64, revision: u64) -> io::Result<()> {
         self.end = end;
-        self.repair()
-    }
-
-    fn repair(&mut self) -> io::Result<()> {
-        self.file.set_len(self.end)?;
-        self.length = self.end;
+        self.revision = revision;
+        let kept = self.length.min(end + RESERVE).max(end);
+        let zeros = vec![0; (kept - end) as usize];
+        let zeroed = self.file.write_all_at(end, &zeros).and_then(|()| self.file.set_len(kept));
+        self.length = match zeroed {
+            Ok(()) => kept,
+            Err(_) => {
+                self.file.set_len(end)?;
+                end
+            }
+        };
         self.sync()
     }
 
-    /// Gives the space at the end back, and says that the file is whole.
+    /// Gives most of the space at the end back, and says that the file is whole.
     pub(crate) fn close(&mut self) -> io::Result<()> {
-        self.file.set_len(self.end)?;
-        self.length = self.end;
+        let kept = self.length.min(self.end + RESERVE);
+        self.file.set_len(kept)?;
+        self.length = kept;
         self.seal()?;
         self.sync()
     }
 
-    /// Notes that the file is whole up to its end.
-    fn seal(&mut self) -> io::Result<()> {
-        let seals = self.seals + 1;
-        let mut bytes = [0; SEAL];
-        bytes[..8].copy_from_slice(&seals.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.end.to_le_bytes());
-        let sum = checksum(self.number, &bytes[..16]);
-        bytes[16..].copy_from_slice(&sum.to_le_bytes());
-        // The other one stays whole if this one is torn.
-        self.write(SECTOR * (1 + seals % 2), &bytes)?;
-        self.seals = seals;
-        Ok(())
-    }
-
-    fn write(&mut self, place: u64, bytes: &[u8]) -> io::Result<()> {
-        #[cfg(test)]
-        self.faults.use_up(bytes.len())?;
-        if self.cursor.take() != Some(place) {
-            self.file.seek(SeekFrom::Start(place))?;
+    /// Makes the seal durable, unless it is.
+    pub(crate) fn sync_seal(&mut self) -> io::Result<()> {
+        if self.seal.end != self.end {
+            self.seal()?;
         }
-        self.file.write_all(bytes)?;
-        self.cursor = Some(place + bytes.len() as u64);
+        if self.seal_synced { Ok(()) } else { self.sync() }
+    }
+
+    /// Notes in the head that the file is whole up to its end.
+    fn seal(&mut self) -> io::Result<()> {
+        let seal = Seal { count: self.seal.count + 1, end: self.end, revision: Some(self.revision) };
+        let bytes = seal.encode(self.number);
+        // The other one stays whole if this one is torn.
+        self.file.write_all_at(SECTOR * (1 + seal.count % 2), &bytes)?;
+        self.seal = seal;
+        self.seal_synced = false;
+        self.unsealed = (0, Instant::now());
         Ok(())
-    }
-
-    #[cfg(test)]
-    pub(crate) fn failing_as(mut self, other: &Self) -> Self {
-        self.faults = other.faults.clone();
-        self
-    }
-
-    #[cfg(test)]
-    pub(crate) fn break_with(&mut self, faults: crate::disk::tests::Faults) {
-        self.faults = faults;
     }
 }
 
@@ -466,11 +360,15 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+fn read_exact(file: &SharedFile, bytes: &mut [u8]) -> io::Result<()> {
+    Reader::new(file.clone(), 0).read_exact(bytes)
+}
+
 /// The file's number.
 fn title(head: &[u8]) -> Result<u64, Failure> {
     let mut rest = head;
     if take(&mut rest) != Some(MAGIC) {
-        return damaged("it does not begin as it should");
+        return damaged(0, "it does not begin as it should");
     }
     let format = take(&mut rest).map(u32::from_le_bytes);
     let number = take(&mut rest).map(u64::from_le_bytes);
@@ -480,17 +378,6 @@ fn title(head: &[u8]) -> Result<u64, Failure> {
             // Other formats have a checksum in the same place.
             if format == FORMAT { Ok(number) } else { Err(Failure::Format(format)) }
         }
-        _ => damaged("its head does not match its checksum"),
+        _ => damaged(0, "its head does not match its checksum"),
     }
-}
-
-/// How often a seal was written and up to where it says that the file is whole, unless it is torn.
-fn seal(head: &[u8], number: u64, slot: u64) -> Option<(u64, u64)> {
-    let start = (SECTOR * (1 + slot)) as usize;
-    let bytes = head.get(start..start + SEAL)?;
-    let mut rest = bytes;
-    let seals = u64::from_le_bytes(take(&mut rest)?);
-    let sealed = u64::from_le_bytes(take(&mut rest)?);
-    let sum = u32::from_le_bytes(take(&mut rest)?);
-    (sum == checksum(number, &bytes[..16])).then_some((seals, sealed))
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::backend::Backend;
+use crate::backend::DroppedWrite;
 use crate::backend::Loaded;
 use crate::backend::Memory;
 use crate::completion::Completer;
@@ -128,6 +129,7 @@ struct Shared {
     ready: Condvar,
     waiting: Mutex<BTreeMap<Revision, Vec<Completer<Reached>>>>,
     counters: Counters,
+    dropped: Option<DroppedWrite>,
     options: Options,
 }
 
@@ -150,6 +152,8 @@ pub struct QueueStats {
     pub batches: u64,
     /// How many batches could not be stored.
     pub failed_batches: u64,
+    /// The unfinished write that was dropped when the store was opened.
+    pub dropped: Option<DroppedWrite>,
 }
 
 #[derive(Default)]
@@ -204,6 +208,7 @@ impl Store {
             ready: Condvar::new(),
             waiting: Mutex::default(),
             counters: Counters::default(),
+            dropped: backend.dropped(),
             options,
         });
         let sequencer = Sequencer { shared: shared.clone(), backend, unresolved: None, broken: false };
@@ -353,12 +358,13 @@ impl Store {
     /// What the queues count.
     #[must_use]
     pub fn queue_stats(&self) -> QueueStats {
-        let Shared { inbox, counters, .. } = &*self.0.shared;
+        let Shared { inbox, counters, dropped, .. } = &*self.0.shared;
         QueueStats {
             waiting_writes: lock(inbox).writes.len(),
             busy: counters.busy.load(Ordering::Relaxed),
             batches: counters.batches.load(Ordering::Relaxed),
             failed_batches: counters.failed.load(Ordering::Relaxed),
+            dropped: *dropped,
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod backend;
 mod crash;
+mod damage;
 mod disk;
 mod model;
 mod mvcc;

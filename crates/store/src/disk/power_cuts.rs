@@ -1,0 +1,285 @@
+//! Power cuts, kills and failures at any operation of the disk, by seed. What was acknowledged, and what was served, is there
+//! afterwards; what was not acknowledged is there as a whole or not at all; and no start is refused.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
+
+use super::*;
+use crate::entry::Expect;
+use crate::entry::Write;
+use crate::key::Key;
+use crate::key::Resource;
+use crate::key::Scope;
+use crate::mvcc::At;
+use crate::mvcc::Mvcc;
+use crate::simulated::Dice;
+use crate::simulated::SimulatedDisk;
+use crate::store::Options;
+use crate::store::Store;
+
+/// How many disks are tried, each through several power cuts; the environment may want more.
+const DISKS: u64 = 120;
+const DISKS_VARIABLE: &str = "SETTLED_STORE_DISKS";
+const LIVES: usize = 7;
+
+/// All that a reader sees.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Contents {
+    objects: BTreeMap<String, (Revision, Vec<u8>)>,
+    last: Revision,
+}
+
+impl Contents {
+    fn with(&self, batch: &Batch) -> Self {
+        let mut after = self.clone();
+        for record in &batch.records {
+            let path = record.key.path().to_owned();
+            match &record.value {
+                Some(value) => drop(after.objects.insert(path, (record.revision, value.to_vec()))),
+                None => drop(after.objects.remove(&path)),
+            }
+        }
+        after.last = batch.mark.last;
+        after
+    }
+
+    fn of(mvcc: &Mvcc, resource: &Resource) -> Self {
+        let snapshot = mvcc.snapshot(resource, At::Latest).unwrap();
+        let objects = snapshot.iter(&Scope::All).map(|entry| {
+            (entry.key().path().to_owned(), (entry.mod_revision(), entry.value().to_vec()))
+        });
+        Self { objects: objects.collect(), last: mvcc.current_revision() }
+    }
+}
+
+fn resource() -> Resource {
+    Resource::new("configmaps").unwrap()
+}
+
+fn open(files: &SimulatedDisk, durability: Durability) -> Result<(Disk, Mvcc), BackendError> {
+    let mut limits = Options::default().limits;
+    limits.history_events = 8;
+    let mut mvcc = Mvcc::new(limits);
+    let mut disk = Disk::open_files(Path::new("/simulated"), Box::new(files.clone()), durability, None)?;
+    disk.load(&mut |loaded| match loaded {
+        Loaded::Record(record) => mvcc.replay(record),
+        Loaded::Mark(mark) => mvcc.replayed(mark),
+    })?;
+    Ok((disk, mvcc))
+}
+
+fn writes(dice: &mut Dice) -> Vec<Write> {
+    let count = 1 + if dice.one_in(4) { dice.below(12) } else { 0 };
+    let mut write = || {
+        let key = Key::new(&resource(), "shop", &format!("n{}", dice.below(9))).unwrap();
+        if dice.one_in(5) {
+            return Write::delete(key, Expect::Any);
+        }
+        let size = match dice.below(12) {
+            0 => dice.below(90_000),
+            1..=4 => dice.below(4_000),
+            _ => dice.below(300),
+        };
+        // Zeros look like what was not written.
+        let byte = if dice.one_in(6) { 0 } else { dice.next() as u8 };
+        Write::put(key, vec![byte; size])
+    };
+    (0..count).map(|_| write()).collect()
+}
+
+/// What happens between two starts.
+struct Life<'a> {
+    seed: String,
+    files: &'a SimulatedDisk,
+    durability: Durability,
+    dice: &'a mut Dice,
+}
+
+impl Life<'_> {
+    /// What may be found at the next start, the last of which is what was acknowledged; `None`: it was closed.
+    fn run(&mut self, found: &mut Vec<Contents>, given_out: &mut Revision) -> Option<()> {
+        let (mut disk, mut mvcc) = match open(self.files, self.durability) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let out = !self.files.has_power() || matches!(error, BackendError::Io { .. });
+                assert!(out, "{}: a start is refused: {error}", self.seed);
+                return Some(());
+            }
+        };
+        let contents = Contents::of(&mvcc, &resource());
+        match self.durability {
+            Durability::Synced => {
+                assert!(found.contains(&contents), "{}: {contents:?} is none of {found:?}", self.seed);
+                if let Some(dropped) = disk.dropped() {
+                    assert!(dropped.bytes > 0 && dropped.revision == contents.last, "{}: {dropped:?}", self.seed);
+                }
+            }
+            Durability::None => {
+                assert!(contents.last >= *given_out, "{}: {contents:?} after {given_out}", self.seed);
+                let same = found.iter().any(|known| known.objects == contents.objects);
+                assert!(same, "{}: {contents:?} is none of {found:?}", self.seed);
+            }
+        }
+        *found = vec![contents];
+        for _ in 0..self.dice.below(30) {
+            let done = match self.dice.below(16) {
+                0 => disk.flush(),
+                1 => disk.shrink(),
+                2 | 3 => disk.copy(300 + self.dice.next() % 9_000),
+                _ => self.write(&mut disk, &mut mvcc, found, given_out),
+            };
+            if done.is_err() {
+                if !self.files.has_power() {
+                    return Some(());
+                }
+                give_up(&mut disk.compaction, &*disk.files);
+                if disk.recover().is_err() {
+                    return Some(());
+                }
+            }
+        }
+        if self.dice.one_in(3) { disk.close().err().map(drop) } else { Some(()) }
+    }
+
+    fn write(
+        &mut self,
+        disk: &mut Disk,
+        mvcc: &mut Mvcc,
+        found: &mut Vec<Contents>,
+        given_out: &mut Revision,
+    ) -> Result<(), BackendError> {
+        let prepared = mvcc.prepare(writes(self.dice), 0);
+        let batch = prepared.batch();
+        if prepared.is_empty() {
+            mvcc.apply(prepared);
+            return Ok(());
+        }
+        let before = found.last().unwrap().clone();
+        let after = before.with(&batch);
+        let apply = |mvcc: &mut Mvcc, prepared, found: &mut Vec<Contents>| {
+            mvcc.apply(prepared);
+            if self.durability == Durability::Synced {
+                found.clear();
+            }
+            found.push(after.clone());
+        };
+        match disk.append(&batch) {
+            Ok(()) => {
+                *given_out = batch.mark.last;
+                apply(mvcc, prepared, found);
+                Ok(())
+            }
+            Err(error) if !self.files.has_power() => {
+                found.insert(0, after);
+                Err(error)
+            }
+            Err(_) => {
+                let recovered = disk.recover();
+                match recovered {
+                    Ok(last) if prepared.has_writes() && last >= prepared.last() => apply(mvcc, prepared, found),
+                    Ok(_) => mvcc.abandon(prepared),
+                    Err(_) => found.insert(0, after),
+                }
+                recovered.map(drop)
+            }
+        }
+    }
+}
+
+fn disk_of(seed: u64, durability: Durability) {
+    let mut dice = Dice(seed);
+    let mut files = SimulatedDisk::default();
+    let mut found = vec![Contents::default()];
+    let mut given_out = Revision(0);
+    for number in 0..LIVES {
+        if dice.one_in(4) {
+            files.failing_syncs(12, dice.next());
+        }
+        let cut = dice.one_in(2);
+        if cut {
+            // Often in the first ones, which are those of the start.
+            let most = if dice.one_in(3) { 12 } else { 120 };
+            files.power_for(Some(1 + dice.next() % most));
+        }
+        let seed = format!("seed {seed} {durability:?} life {number}");
+        let ended = Life { seed, files: &files, durability, dice: &mut dice }.run(&mut found, &mut given_out);
+        match ended {
+            None if durability == Durability::None => found = found.split_off(found.len() - 1),
+            _ => {}
+        }
+        if cut || dice.one_in(2) {
+            files = files.power_cut(Some(&mut dice));
+        }
+        // A process that was killed: the cache survives it.
+        files.power_for(None);
+        files.failing_syncs(usize::MAX, 0);
+    }
+    Life { seed: format!("seed {seed} {durability:?} at the end"), files: &files, durability, dice: &mut dice }
+        .run(&mut found, &mut given_out);
+}
+
+#[test]
+fn a_power_cut_loses_nothing_that_was_acknowledged() {
+    let disks = std::env::var(DISKS_VARIABLE).map_or(DISKS, |text| text.parse().unwrap());
+    thread::scope(|scope| {
+        for part in 0..2 {
+            scope.spawn(move || {
+                for seed in (0..disks).filter(|seed| seed % 2 == part) {
+                    let unsynced = seed % 5 == 4;
+                    disk_of(seed, if unsynced { Durability::None } else { Durability::Synced });
+                }
+            });
+        }
+    });
+}
+
+/// The order itself: at the moment of each acknowledgement, everything that is not synced is thrown away.
+#[test]
+fn a_sync_comes_before_each_acknowledgement() {
+    let files = SimulatedDisk::default();
+    let open = |files: &SimulatedDisk| {
+        let disk =
+            Disk::open_files(Path::new("/simulated"), Box::new(files.clone()), Durability::Synced, None);
+        Store::open(Box::new(disk.unwrap()), Options::default()).unwrap()
+    };
+    let store = open(&files);
+    let (writers, each) = (4, 25);
+    thread::scope(|scope| {
+        for writer in 0..writers {
+            let (store, files, open) = (&store, &files, &open);
+            scope.spawn(move || {
+                for i in 0..each {
+                    let key = Key::new(&resource(), "shop", &format!("w{writer}-{i}")).unwrap();
+                    let value = vec![b'v'; 1 + i * 137];
+                    let written = store.write(Write::create(key.clone(), value.clone())).wait().unwrap();
+                    let after = open(&files.power_cut(None));
+                    let entry = after.get(&key).unwrap();
+                    assert_eq!((entry.mod_revision(), &**entry.value()), (written.revision(), &*value));
+                }
+            });
+        }
+    });
+    assert_eq!(store.queue_stats().failed_batches, 0);
+}
+
+/// What a process that was killed had written and not acknowledged is served after the next start, so it must survive a power cut.
+#[test]
+fn what_is_served_after_a_start_is_synced() {
+    let files = SimulatedDisk::default();
+    let (mut disk, mut mvcc) = open(&files, Durability::Synced).unwrap();
+    let key = |name: &str| Key::new(&resource(), "shop", name).unwrap();
+    let prepared = mvcc.prepare([Write::put(key("a"), *b"1")], 0);
+    disk.append(&prepared.batch()).unwrap();
+    mvcc.apply(prepared);
+    let prepared = mvcc.prepare([Write::put(key("b"), *b"2")], 0);
+    // The write gets into the cache, and the process is killed in the sync.
+    files.power_for(Some(2));
+    assert!(disk.append(&prepared.batch()).is_err());
+    files.power_for(None);
+    drop(disk);
+    let (disk, served) = open(&files, Durability::Synced).unwrap();
+    assert!(served.get(&key("b")).is_some() && disk.dropped().is_none());
+    let (_disk, after) = open(&files.power_cut(None), Durability::Synced).unwrap();
+    assert_eq!(Contents::of(&after, &resource()), Contents::of(&served, &resource()));
+}

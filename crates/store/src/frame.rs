@@ -1,0 +1,230 @@
+//! Frames of the log: how a batch is encoded, decoded and read back.
+//!
+//! ```text
+//! frame    size, checksum of the body, checksum of these two and of the offset; the body, padded to 8 bytes
+//! body     state, how many records are discarded and written, the revisions of the former, the latter
+//! record   revision, size, what `record` makes of it
+//! ```
+
+use std::io;
+use std::io::BufReader;
+use std::io::Read as _;
+use std::io::Seek as _;
+use std::io::SeekFrom;
+
+use crate::backend::Mark;
+use crate::file::Reader;
+use crate::file::SharedFile;
+use crate::key::Revision;
+use crate::record::checksum;
+use crate::record::take;
+
+/// Where the first frame begins: a page, so that frames do not share one with the head.
+pub(crate) const HEAD: u64 = 4096;
+/// The head of a frame.
+pub(crate) const FRAME: usize = 8 + 4 + 4;
+const BODY: usize = 4 * 8 + 4 + 4;
+/// What a record takes beside its bytes.
+pub(crate) const ROW: usize = 8 + 4;
+
+/// Why a log can't be read.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Io(io::Error),
+    Damaged(Damage),
+    /// It has this format.
+    Format(u32),
+}
+
+/// What is wrong with a log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Damage {
+    /// The byte where it begins, where that is known.
+    pub(crate) offset: Option<u64>,
+    pub(crate) what: String,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Failure {
+    /// Damage that has no place.
+    pub(crate) fn content(what: impl Into<String>) -> Self {
+        Self::Damaged(Damage { offset: None, what: what.into() })
+    }
+}
+
+pub(crate) fn damaged<T>(offset: u64, what: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Damaged(Damage { offset: Some(offset), what: what.into() }))
+}
+
+/// What is stored with every frame, beside the records.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct State {
+    pub(crate) mark: Mark,
+    /// Revisions up to this one may have been given out without being stored. 0: none.
+    pub(crate) reserved: u64,
+}
+
+/// A frame to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    pub(crate) state: State,
+    pub(crate) discards: Vec<u64>,
+    count: u32,
+    records: Vec<u8>,
+}
+
+impl Frame {
+    /// Makes it empty, and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.state = State::default();
+        self.discards.clear();
+        self.count = 0;
+        self.records.clear();
+    }
+
+    pub(crate) fn push(&mut self, revision: Revision, record: &[u8]) {
+        self.records.extend(revision.0.to_le_bytes());
+        // Values are bounded far below this.
+        self.records.extend((record.len() as u32).to_le_bytes());
+        self.records.extend(record);
+        self.count += 1;
+    }
+
+    /// About how many bytes it will have.
+    pub(crate) fn size(&self) -> usize {
+        FRAME + BODY + self.discards.len() * 8 + self.records.len()
+    }
+
+    pub(crate) fn encode(&self, number: u64, place: u64, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        bytes.extend([0; FRAME]);
+        let State { mark, reserved } = self.state;
+        for number in [mark.last.0, mark.compact.0, mark.objects, reserved] {
+            bytes.extend(number.to_le_bytes());
+        }
+        // A batch is bounded far below this.
+        bytes.extend((self.discards.len() as u32).to_le_bytes());
+        bytes.extend(self.count.to_le_bytes());
+        for revision in &self.discards {
+            bytes.extend(revision.to_le_bytes());
+        }
+        bytes.extend(&self.records);
+        let size = (bytes.len() - FRAME) as u64;
+        let sum = checksum(number, &bytes[FRAME..]);
+        bytes[..8].copy_from_slice(&size.to_le_bytes());
+        bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        let sum = checksum(number.wrapping_add(place), &bytes[..12]);
+        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+    }
+}
+
+/// A frame as it was read.
+pub(crate) struct Body<'a> {
+    pub(crate) state: State,
+    discards: &'a [u8],
+    records: &'a [u8],
+    count: u32,
+}
+
+impl<'a> Body<'a> {
+    fn decode(mut bytes: &'a [u8]) -> Option<Self> {
+        let mut number = || take(&mut bytes).map(u64::from_le_bytes);
+        let mark = Mark { last: Revision(number()?), compact: Revision(number()?), objects: number()? };
+        let state = State { mark, reserved: number()? };
+        let discards = u32::from_le_bytes(take(&mut bytes)?) as usize;
+        let count = u32::from_le_bytes(take(&mut bytes)?);
+        let (discards, records) = bytes.split_at_checked(discards.checked_mul(8)?)?;
+        Some(Self { state, discards, records, count })
+    }
+
+    /// The revisions that are discarded.
+    pub(crate) fn discards(&self) -> impl Iterator<Item = u64> + use<'a> {
+        self.discards.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// The records with their revisions. One that is cut off is damage.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Result<(Revision, &'a [u8]), Failure>> + use<'a> {
+        let mut rest = self.records;
+        (0..self.count).map(move |_| {
+            let row = (|| {
+                let revision = Revision(u64::from_le_bytes(take(&mut rest)?));
+                let size = u32::from_le_bytes(take(&mut rest)?) as usize;
+                let (record, after) = rest.split_at_checked(size)?;
+                rest = after;
+                Some((revision, record))
+            })();
+            row.ok_or_else(|| Failure::content("a record is cut off"))
+        })
+    }
+}
+
+/// Reads the frames of a file, from its first one on.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    file: BufReader<Reader>,
+    number: u64,
+    place: u64,
+    length: u64,
+    body: Vec<u8>,
+}
+
+impl Frames {
+    pub(crate) fn new(file: SharedFile, number: u64, length: u64) -> Self {
+        let file = BufReader::with_capacity(256 << 10, Reader::new(file, HEAD));
+        Self { file, number, place: HEAD, length, body: Vec::new() }
+    }
+
+    /// Where the next frame begins, or would.
+    pub(crate) fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// There is more than there was.
+    pub(crate) fn extend(&mut self, length: u64) -> io::Result<()> {
+        self.length = length;
+        // What was read ahead may be older than what was written since.
+        self.file.seek(SeekFrom::Start(self.place)).map(drop)
+    }
+
+    /// The next frame, or nothing if what is there isn't a whole one. Nothing can be read after that.
+    pub(crate) fn next(&mut self) -> Result<Option<Body<'_>>, Failure> {
+        let left = self.length.saturating_sub(self.place);
+        let mut head = [0; FRAME];
+        if left < FRAME as u64 {
+            return Ok(None);
+        }
+        self.file.read_exact(&mut head)?;
+        let Some((size, sum)) = frame_head(&head, self.number, self.place) else { return Ok(None) };
+        if size > left - FRAME as u64 {
+            return Ok(None);
+        }
+        // It is less than the file has.
+        self.body.resize(size as usize, 0);
+        self.file.read_exact(&mut self.body)?;
+        if sum != checksum(self.number, &self.body) {
+            return Ok(None);
+        }
+        let end = self.place + FRAME as u64 + size;
+        self.place = end.next_multiple_of(8).min(self.length);
+        self.file.seek_relative((self.place - end) as i64)?;
+        match Body::decode(&self.body) {
+            Some(body) => Ok(Some(body)),
+            None => damaged(self.place, "a frame is too short"),
+        }
+    }
+}
+
+/// The size and the checksum of the body, if this is the head of a frame at this place.
+pub(crate) fn frame_head(head: &[u8; FRAME], number: u64, place: u64) -> Option<(u64, u32)> {
+    let mut rest = &head[..];
+    let size = u64::from_le_bytes(take(&mut rest)?);
+    let body = u32::from_le_bytes(take(&mut rest)?);
+    let sum = u32::from_le_bytes(take(&mut rest)?);
+    (size > 0 && sum == checksum(number.wrapping_add(place), &head[..12])).then_some((size, body))
+}
