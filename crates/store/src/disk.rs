@@ -57,7 +57,7 @@ pub(crate) const SEAL: &str = "store.seal";
 /// What the first format was kept in.
 pub(crate) const FIRST_FILE: &str = "store.redb";
 pub(crate) const FIRST_FORMAT: u32 = 1;
-const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
 
 /// How many revisions are reserved at once where writes are not synced.
 const RESERVED: u64 = 10_000;
@@ -598,7 +598,7 @@ fn create(directory: &Path, files: &dyn Directory) -> Result<(), BackendError> {
     files.sync().map_err(|e| failed("syncing", directory, e))
 }
 
-fn failed(action: &'static str, path: &Path, source: io::Error) -> BackendError {
+pub(crate) fn failed(action: &'static str, path: &Path, source: io::Error) -> BackendError {
     let path = path.to_owned();
     if is_full(&source) {
         BackendError::NoSpace { path, source }

@@ -170,6 +170,12 @@ pub enum BackendError {
         /// The format that is known.
         known: u32,
     },
+    /// There is nothing to read.
+    #[error("{path} holds no store", path = path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
     /// There is no space left.
     #[error("no space is left for {path}: free some; reads go on meanwhile", path = path.display())]
     NoSpace {

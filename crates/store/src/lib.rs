@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod backend;
+mod check;
 mod completion;
 mod disk;
 mod entry;
@@ -29,6 +30,9 @@ pub use backend::Loaded;
 pub use backend::Mark;
 pub use backend::Memory;
 pub use backend::Record;
+pub use check::CheckDamage;
+pub use check::CheckReport;
+pub use check::check;
 pub use completion::Pending;
 pub use disk::Disk;
 pub use disk::Durability;

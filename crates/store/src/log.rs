@@ -364,6 +364,13 @@ fn read_exact(file: &SharedFile, bytes: &mut [u8]) -> io::Result<()> {
     Reader::new(file.clone(), 0).read_exact(bytes)
 }
 
+/// The number of a file.
+pub(crate) fn number(file: &SharedFile) -> Result<u64, Failure> {
+    let mut head = [0; TITLE];
+    read_exact(file, &mut head)?;
+    title(&head)
+}
+
 /// The file's number.
 fn title(head: &[u8]) -> Result<u64, Failure> {
     let mut rest = head;

@@ -291,6 +291,9 @@ impl Directory for SimulatedDisk {
         if state.begin()? {
             return Err(io::Error::other("the power went"));
         }
+        if state.failing_syncs.as_mut().is_some_and(|(one_in, dice)| dice.one_in(*one_in)) {
+            return Err(io::Error::other("a simulated failure"));
+        }
         state.durable_names = state.names.clone();
         state.changed_names.clear();
         Ok(())

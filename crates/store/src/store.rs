@@ -129,6 +129,7 @@ struct Shared {
     ready: Condvar,
     waiting: Mutex<BTreeMap<Revision, Vec<Completer<Reached>>>>,
     counters: Counters,
+    failure: Mutex<Option<Arc<BackendError>>>,
     dropped: Option<DroppedWrite>,
     options: Options,
 }
@@ -208,6 +209,7 @@ impl Store {
             ready: Condvar::new(),
             waiting: Mutex::default(),
             counters: Counters::default(),
+            failure: Mutex::default(),
             dropped: backend.dropped(),
             options,
         });
@@ -366,6 +368,12 @@ impl Store {
             failed_batches: counters.failed.load(Ordering::Relaxed),
             dropped: *dropped,
         }
+    }
+
+    /// Why a batch could not be stored, the last time that happened.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<Arc<BackendError>> {
+        lock(&self.0.shared.failure).clone()
     }
 
     /// Writes what waits, ends all watches and closes the backend. Reads go on.
@@ -546,7 +554,9 @@ impl Sequencer {
                 // It may have been stored after all. Those who wait are told that it could not be, and find out.
                 let recovered = self.recover();
                 self.broken = recovered.is_err();
-                fail(completers, Arc::new(error));
+                let error = Arc::new(error);
+                *lock(&self.shared.failure) = Some(error.clone());
+                fail(completers, error);
             }
         }
     }

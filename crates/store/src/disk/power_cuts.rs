@@ -283,3 +283,59 @@ fn what_is_served_after_a_start_is_synced() {
     let (_disk, after) = open(&files.power_cut(None), Durability::Synced).unwrap();
     assert_eq!(Contents::of(&after, &resource()), Contents::of(&served, &resource()));
 }
+
+/// As before, but the sync did not lose power: it failed, and the cache has what the disk never gets.
+#[test]
+fn what_a_failed_sync_left_in_the_cache_is_written_again() {
+    let key = |name: &str| Key::new(&resource(), "shop", name).unwrap();
+    for seed in 0..20 {
+        let files = SimulatedDisk::default();
+        let (mut disk, mut mvcc) = open(&files, Durability::Synced).unwrap();
+        let prepared = mvcc.prepare([Write::put(key("a"), vec![b'1'; 3_000])], 0);
+        disk.append(&prepared.batch()).unwrap();
+        mvcc.apply(prepared);
+        let prepared = mvcc.prepare([Write::put(key("b"), vec![b'2'; 70_000])], 0);
+        files.failing_syncs(1, seed);
+        assert!(disk.append(&prepared.batch()).is_err());
+        // Killed before it can recover.
+        drop(disk);
+        files.failing_syncs(usize::MAX, 0);
+        let (_disk, served) = open(&files, Durability::Synced).unwrap();
+        let (_disk, after) = open(&files.power_cut(None), Durability::Synced).unwrap();
+        assert_eq!(Contents::of(&after, &resource()), Contents::of(&served, &resource()), "{seed}");
+    }
+}
+
+/// The process is killed, or a sync fails, at each step of a compaction. What is acknowledged after that is in the file that has the
+/// name after a power cut.
+#[test]
+fn a_new_name_is_synced_before_the_next_acknowledgement() {
+    let key = |i: usize| Key::new(&resource(), "shop", &format!("{i}")).unwrap();
+    for (killed, step) in [true, false].into_iter().flat_map(|killed| (1..12).map(move |step| (killed, step))) {
+        let files = SimulatedDisk::default();
+        let (mut disk, mut mvcc) = open(&files, Durability::Synced).unwrap();
+        for i in 0..20 {
+            let prepared = mvcc.prepare([Write::put(key(i % 3), vec![b'v'; 500])], 0);
+            disk.append(&prepared.batch()).unwrap();
+            mvcc.apply(prepared);
+        }
+        if killed {
+            files.power_for(Some(step));
+            let _any = disk.copy(u64::MAX);
+            files.power_for(None);
+            drop(disk);
+            (disk, mvcc) = open(&files, Durability::Synced).unwrap();
+        } else {
+            files.failing_syncs(2, step);
+            let _any = disk.copy(u64::MAX);
+            give_up(&mut disk.compaction, &*disk.files);
+            files.failing_syncs(usize::MAX, 0);
+        }
+        let prepared = mvcc.prepare([Write::put(key(7), *b"1")], 0);
+        disk.append(&prepared.batch()).unwrap();
+        mvcc.apply(prepared);
+        let (_disk, after) = open(&files.power_cut(None), Durability::Synced).unwrap();
+        let expected = Contents::of(&mvcc, &resource());
+        assert_eq!(Contents::of(&after, &resource()), expected, "killed: {killed}, step {step}");
+    }
+}
