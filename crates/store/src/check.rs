@@ -88,7 +88,8 @@ impl From<Damage> for CheckDamage {
 /// The directory is in use, holds no store, or one of another format, or the system refuses.
 pub fn check(directory: &Path) -> Result<CheckReport, BackendError> {
     let path = directory.join(FILE);
-    let exists = |name: &str| directory.join(name).try_exists().map_err(|e| failed("looking for", directory, e));
+    let exists =
+        |name: &str| directory.join(name).try_exists().map_err(|e| failed("looking for", directory, e));
     let _lock = lock(directory)?;
     let (path, set_aside) = match (exists(FILE)?, exists(CORRUPT)?, exists(FIRST_FILE)?) {
         (true, _, _) => (path, false),
@@ -189,7 +190,10 @@ fn replay(file: &SharedFile, found: &Found, whole: bool) -> Result<u64, Failure>
     if whole {
         let mut mark = found.state.mark;
         // Revisions that were given out and not stored: the next start skips them.
-        mark.last = Revision(mark.last.0.max(found.state.reserved));
+        if found.state.reserved > mark.last.0 {
+            mark.last = Revision(found.state.reserved);
+            mark.compact = mark.last;
+        }
         mvcc.replayed(mark).map_err(Failure::content)?;
     }
     Ok(records)

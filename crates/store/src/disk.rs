@@ -149,9 +149,8 @@ impl Disk {
         lock: Option<File>,
     ) -> Result<Self, BackendError> {
         let path = directory.join(FILE);
-        let exists = |name: &str| {
-            files.exists(name).map_err(|e| failed("looking for", &directory.join(name), e))
-        };
+        let exists =
+            |name: &str| files.exists(name).map_err(|e| failed("looking for", &directory.join(name), e));
         if !exists(FILE)? {
             if exists(CORRUPT)? {
                 let what = "found by an earlier start".to_owned();
@@ -232,8 +231,9 @@ impl Disk {
             // What is half copied takes the room that the write needs.
             give_up(&mut self.compaction, &*self.files);
             self.compact_from = (self.end + SUPERFLUOUS, self.needed / 4 * 3);
-            written =
-                log.cut(self.end, self.state.mark.last.0).and_then(|()| log.commit(&self.frame, self.beside.as_ref()));
+            written = log
+                .cut(self.end, self.state.mark.last.0)
+                .and_then(|()| log.commit(&self.frame, self.beside.as_ref()));
         }
         written.map_err(|e| failed("writing", &self.path, e))?;
         self.state = state;

@@ -272,8 +272,7 @@ impl Log {
         if grows && written.as_ref().is_err_and(is_full) {
             // The frame alone may fit.
             bytes.truncate(size);
-            written =
-                self.file.set_len(self.length).and_then(|()| self.file.write_all_at(self.end, &bytes));
+            written = self.file.set_len(self.length).and_then(|()| self.file.write_all_at(self.end, &bytes));
         }
         let length = self.end + bytes.len() as u64;
         // Large ones are rare.

@@ -248,7 +248,7 @@ impl SimulatedDisk {
 impl Directory for SimulatedDisk {
     fn open(&self, name: &str) -> io::Result<SharedFile> {
         let file = self.state().names.get(name).copied();
-        file.map(|file| self.file(file)).ok_or(io::ErrorKind::NotFound.into())
+        file.map(|file| self.file(file)).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn create(&self, name: &str) -> io::Result<SharedFile> {

@@ -50,7 +50,10 @@ pub(crate) fn inspect(file: &SharedFile, number: u64, end: u64, length: u64) -> 
         if used <= end + FRAME as u64 || lacks(first) || lacks(second) {
             return torn;
         }
-        return damaged(end, format!("the head of the last write, at byte {end}, does not match its checksum"));
+        return damaged(
+            end,
+            format!("the head of the last write, at byte {end}, does not match its checksum"),
+        );
     };
     let frame_end = end.saturating_add(FRAME as u64).saturating_add(size);
     if frame_end > length {

@@ -56,9 +56,10 @@ impl Image {
         let mut places = vec![HEAD];
         loop {
             let place = *places.last().unwrap();
-            let size = self.log.get(place..place + 8).map_or(0, |size| {
-                usize::try_from(u64::from_le_bytes(size.try_into().unwrap())).unwrap()
-            });
+            let size = self
+                .log
+                .get(place..place + 8)
+                .map_or(0, |size| usize::try_from(u64::from_le_bytes(size.try_into().unwrap())).unwrap());
             if size == 0 {
                 return places;
             }
@@ -169,7 +170,8 @@ fn what_is_acknowledged_is_never_rolled_back() {
         assert_eq!(fixture.opened(image, last, state), None);
         let mut dice = Dice(11);
         // The padding says nothing.
-        let body = 16 + usize::try_from(u64::from_le_bytes(image.log[start..start + 8].try_into().unwrap())).unwrap();
+        let body = 16
+            + usize::try_from(u64::from_le_bytes(image.log[start..start + 8].try_into().unwrap())).unwrap();
         for place in (start..start + 20).chain((0..30).map(|_| dice.between(start, start + body))) {
             fixture.refused(&image.flipped(place, place), &format!("{state}: a flip at {place}"));
         }
@@ -188,7 +190,8 @@ fn what_is_acknowledged_is_never_rolled_back() {
         head(&fixture, state, image);
         // What is behind the last write is nothing, and is dropped with a notice.
         for place in [end, end + 1, end + 17, end + 600, end + 5_000] {
-            let dropped = fixture.opened(&image.flipped(place, 3), last, &format!("{state}: a flip at {place}"));
+            let dropped =
+                fixture.opened(&image.flipped(place, 3), last, &format!("{state}: a flip at {place}"));
             let expected = DroppedWrite { bytes: (place + 1 - end) as u64, revision: last.0 };
             assert_eq!(dropped, Some(expected), "{state}: a flip at {place}");
         }
@@ -218,7 +221,10 @@ fn head(fixture: &Fixture, state: &str, image: &Image) {
     }
     // There are two seals, and a third one beside the log.
     for place in (24..HEAD).step_by(131).chain([SECTOR, SECTOR + 17, 2 * SECTOR + 9, 2 * SECTOR + 25]) {
-        assert_eq!(fixture.opened(&image.flipped(place, 2), last, &format!("{state}: a flip at {place}")), None);
+        assert_eq!(
+            fixture.opened(&image.flipped(place, 2), last, &format!("{state}: a flip at {place}")),
+            None
+        );
     }
 }
 

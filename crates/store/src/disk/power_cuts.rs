@@ -46,9 +46,9 @@ impl Contents {
 
     fn of(mvcc: &Mvcc, resource: &Resource) -> Self {
         let snapshot = mvcc.snapshot(resource, At::Latest).unwrap();
-        let objects = snapshot.iter(&Scope::All).map(|entry| {
-            (entry.key().path().to_owned(), (entry.mod_revision(), entry.value().to_vec()))
-        });
+        let objects = snapshot
+            .iter(&Scope::All)
+            .map(|entry| (entry.key().path().to_owned(), (entry.mod_revision(), entry.value().to_vec())));
         Self { objects: objects.collect(), last: mvcc.current_revision() }
     }
 }
@@ -112,7 +112,11 @@ impl Life<'_> {
             Durability::Synced => {
                 assert!(found.contains(&contents), "{}: {contents:?} is none of {found:?}", self.seed);
                 if let Some(dropped) = disk.dropped() {
-                    assert!(dropped.bytes > 0 && dropped.revision == contents.last, "{}: {dropped:?}", self.seed);
+                    assert!(
+                        dropped.bytes > 0 && dropped.revision == contents.last,
+                        "{}: {dropped:?}",
+                        self.seed
+                    );
                 }
             }
             Durability::None => {
@@ -177,7 +181,9 @@ impl Life<'_> {
             Err(_) => {
                 let recovered = disk.recover();
                 match recovered {
-                    Ok(last) if prepared.has_writes() && last >= prepared.last() => apply(mvcc, prepared, found),
+                    Ok(last) if prepared.has_writes() && last >= prepared.last() => {
+                        apply(mvcc, prepared, found)
+                    }
                     Ok(_) => mvcc.abandon(prepared),
                     Err(_) => found.insert(0, after),
                 }
@@ -215,8 +221,13 @@ fn disk_of(seed: u64, durability: Durability) {
         files.power_for(None);
         files.failing_syncs(usize::MAX, 0);
     }
-    Life { seed: format!("seed {seed} {durability:?} at the end"), files: &files, durability, dice: &mut dice }
-        .run(&mut found, &mut given_out);
+    Life {
+        seed: format!("seed {seed} {durability:?} at the end"),
+        files: &files,
+        durability,
+        dice: &mut dice,
+    }
+    .run(&mut found, &mut given_out);
 }
 
 #[test]
@@ -311,7 +322,8 @@ fn what_a_failed_sync_left_in_the_cache_is_written_again() {
 #[test]
 fn a_new_name_is_synced_before_the_next_acknowledgement() {
     let key = |i: usize| Key::new(&resource(), "shop", &format!("{i}")).unwrap();
-    for (killed, step) in [true, false].into_iter().flat_map(|killed| (1..12).map(move |step| (killed, step))) {
+    for (killed, step) in [true, false].into_iter().flat_map(|killed| (1..12).map(move |step| (killed, step)))
+    {
         let files = SimulatedDisk::default();
         let (mut disk, mut mvcc) = open(&files, Durability::Synced).unwrap();
         for i in 0..20 {

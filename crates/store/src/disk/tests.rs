@@ -129,9 +129,12 @@ fn a_compaction_is_never_noticed() {
 fn a_full_disk_can_be_opened_and_objects_deleted() {
     let resource = Resource::new("r").unwrap();
     let key = |i: usize| Key::new(&resource, "", &format!("{i:02}")).unwrap();
-    for (durability, closed) in
-        [(Durability::Synced, true), (Durability::Synced, false), (Durability::None, true), (Durability::None, false)]
-    {
+    for (durability, closed) in [
+        (Durability::Synced, true),
+        (Durability::Synced, false),
+        (Durability::None, true),
+        (Durability::None, false),
+    ] {
         let files = SimulatedDisk::default();
         let store = simulated(&files, durability).unwrap();
         for i in 0..20 {
@@ -176,7 +179,8 @@ fn an_idle_log_is_sealed_for_good() {
     disk.load(&mut |_| Ok(())).unwrap();
     let resource = Resource::new("r").unwrap();
     for i in 0..5 {
-        let prepared = mvcc.prepare([Write::put(Key::new(&resource, "", &format!("{i}")).unwrap(), *b"v")], 0);
+        let prepared =
+            mvcc.prepare([Write::put(Key::new(&resource, "", &format!("{i}")).unwrap(), *b"v")], 0);
         disk.append(&prepared.batch()).unwrap();
         mvcc.apply(prepared);
     }
@@ -188,5 +192,8 @@ fn an_idle_log_is_sealed_for_good() {
     assert!(opened(&files.power_cut(None), HEAD).is_ok());
     disk.flush().unwrap();
     let error = opened(&files.power_cut(None), disk.end - 8).unwrap_err();
-    assert!(error.to_string().contains(&format!("it was stored up to byte {}, revision 5", disk.end)), "{error}");
+    assert!(
+        error.to_string().contains(&format!("it was stored up to byte {}, revision 5", disk.end)),
+        "{error}"
+    );
 }
