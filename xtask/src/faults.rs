@@ -9,6 +9,7 @@ mod garbage;
 mod hostile;
 mod kill;
 mod open;
+mod power;
 mod slow;
 mod socket;
 mod watchers;
@@ -77,6 +78,7 @@ type Fault = fn(&Setting) -> Outcome<Report>;
 const FAULTS: [(&str, Fault); 8] = [
     ("connections", open::run),
     ("kill", kill::run),
+    ("power", power::run),
     ("watchers", watchers::run),
     ("disk", disk::run),
     ("clock", clock::run),
@@ -114,7 +116,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
             let report =
                 report.unwrap_or_else(|error| Report { wrong: vec![error.to_string()], ..Report::default() });
             report.told.iter().for_each(|line| println!("  {line}"));
-            println!("  the server had at most {} MB of memory", report.peak >> 20);
+            if report.peak > 0 {
+                println!("  the server had at most {} MB of memory", report.peak >> 20);
+            }
             report.wrong.iter().take(20).for_each(|line| println!("  WRONG: {line}"));
             if report.wrong.len() > 20 {
                 println!("  and {} more", report.wrong.len() - 20);

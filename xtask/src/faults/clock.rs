@@ -80,6 +80,19 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             drop(running);
             match clock.start(&setting.folder) {
                 Ok(mut wrong) => {
+                    // Written at the wrong time, with the clock going back and forth, and there after the next start.
+                    for (number, jump) in [jump, "-90s", "+2h", jump].into_iter().enumerate() {
+                        clock.set(jump)?;
+                        let name = format!("c{round}-{number}");
+                        let answer = wrong.send("POST", COLLECTION, &config_map(&name, 1, 10))?;
+                        let created: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+                        let at = revision(&created).unwrap_or_default();
+                        report.expect(answer.status == 201 && at > last, || {
+                            format!("{step}: {name} at {at} after {last}: {}", text(&answer.body))
+                        });
+                        last = at.max(last);
+                        names.push(name);
+                    }
                     wrong.check(&mut report)?;
                     starts += 1;
                 }
