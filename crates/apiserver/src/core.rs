@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use settled_store::{Entry, Key, Resource, Store, WriteError};
+use settled_store::{BackendError, Entry, Key, Resource, Store, WriteError};
 use tokio::sync::watch;
 
 use crate::admission::Admission;
@@ -152,7 +152,14 @@ pub(crate) fn write_failed(error: &WriteError) -> ApiError {
         }
         WriteError::Stopped => ApiError::new(503, "ServiceUnavailable", "the server is stopping"),
         WriteError::Full { .. } => ApiError::new(507, "InsufficientStorage", error.to_string()),
-        WriteError::Backend(source) => ApiError::internal(format!("{error}: {source}")),
+        // Where the data are is for the server's log alone.
+        WriteError::Backend(source) => {
+            let why = match &**source {
+                BackendError::NoSpace { .. } => "no space is left on the server's disk",
+                _ => "the server's storage failed",
+            };
+            ApiError::internal(format!("{error}: {why}"))
+        }
         _ => ApiError::internal(error),
     }
 }

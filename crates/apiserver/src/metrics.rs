@@ -329,7 +329,7 @@ fn store(text: &mut Text, core: &Core) {
     }
     let (stats, queue) = (core.store.stats(), core.store.queue_stats());
     let of = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
-    let rows: [(&str, &str, &str, u64); 11] = [
+    let rows: [(&str, &str, &str, u64); 12] = [
         ("settled_store_revision", "gauge", "The newest revision.", stats.current_revision.0),
         (
             "settled_store_compact_revision",
@@ -360,6 +360,12 @@ fn store(text: &mut Text, core: &Core) {
             "counter",
             "Batches that could not be stored.",
             queue.failed_batches,
+        ),
+        (
+            "settled_store_dropped_bytes",
+            "gauge",
+            "Bytes of an unfinished write that the start of this process dropped.",
+            queue.dropped.map_or(0, |dropped| dropped.bytes),
         ),
     ];
     for (name, kind, help, value) in rows {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use settled_store::{Entry, Event, Scope, Watch, WatchError};
+use settled_store::{DroppedWrite, Entry, Event, Scope, Watch, WatchError};
 
 use crate::core::Core;
 use crate::crds;
@@ -51,6 +51,13 @@ pub enum Notice {
         /// By how much it had fallen behind.
         reason: String,
     },
+    /// The last process or machine ended in the middle of a write that was never acknowledged. What there was of it is gone.
+    UnfinishedWriteDropped {
+        /// How many bytes there were.
+        bytes: String,
+        /// The last revision before it.
+        revision: String,
+    },
     /// A write could not be stored. It is told once, and again if a write after it could.
     StoreFailed {
         /// Why.
@@ -69,6 +76,7 @@ impl Notice {
             Self::CrdRemoved { .. } => "crd-removed",
             Self::NotEnforced { .. } => "not-enforced",
             Self::SlowWatcher { .. } => "slow-watcher-closed",
+            Self::UnfinishedWriteDropped { .. } => "unfinished-write-dropped",
             Self::StoreFailed { .. } => "store-failed",
         }
     }
@@ -85,6 +93,9 @@ impl Notice {
                 vec![("resource", resource), ("name", name), ("reason", reason)]
             }
             Self::SlowWatcher { resource, reason } => vec![("resource", resource), ("reason", reason)],
+            Self::UnfinishedWriteDropped { bytes, revision } => {
+                vec![("bytes", bytes), ("revision", revision)]
+            }
             Self::StoreFailed { error } => vec![("error", error)],
         }
     }
@@ -100,6 +111,9 @@ impl fmt::Display for Notice {
             Self::NotEnforced { resource, name, reason } => write!(f, "{resource} {name}: {reason}"),
             Self::SlowWatcher { resource, reason } => {
                 write!(f, "slow watcher of {resource} closed: {reason}")
+            }
+            Self::UnfinishedWriteDropped { bytes, revision } => {
+                write!(f, "store: dropped {bytes} bytes of an unfinished write at revision {revision}")
             }
             Self::StoreFailed { error } => write!(f, "a write could not be stored: {error}"),
         }
@@ -152,7 +166,22 @@ impl Notices {
                 return;
             }
         }
-        self.tell(&Notice::StoreFailed { error: error.to_string() });
+        let error = core.store.last_failure().map_or_else(
+            || error.to_string(),
+            |failure| {
+                let source = std::error::Error::source(&*failure).map(|source| format!(": {source}"));
+                format!("{failure}{}", source.unwrap_or_default())
+            },
+        );
+        self.tell(&Notice::StoreFailed { error });
+    }
+
+    /// The store was opened: did it have to drop something?
+    pub(crate) fn opened(&self, dropped: Option<DroppedWrite>) {
+        if let Some(DroppedWrite { bytes, revision }) = dropped {
+            let (bytes, revision) = (bytes.to_string(), revision.to_string());
+            self.tell(&Notice::UnfinishedWriteDropped { bytes, revision });
+        }
     }
 }
 

@@ -148,6 +148,21 @@ pub enum StartError {
     Kubeconfig(String),
 }
 
+/// Writes the administrator's kubeconfig unless it is there already. On a full disk it takes the place of the old one byte by byte: a
+/// server that starts is the way to free space.
+fn keep_kubeconfig(path: &Path, content: &[u8]) -> Result<(), CertificateError> {
+    use std::io::Write as _;
+
+    let Err(error) = write_private(path, content) else { return Ok(()) };
+    let full = matches!(&error, CertificateError::File { source, .. } if source.kind() == io::ErrorKind::StorageFull);
+    let replace = || -> io::Result<()> {
+        let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+        file.write_all(content)?;
+        file.set_len(u64::try_from(content.len()).unwrap_or(u64::MAX))
+    };
+    if full && replace().is_ok() { Ok(()) } else { Err(error) }
+}
+
 /// How long a client may take to greet, or to answer a ping.
 const GREETING: Duration = Duration::from_secs(30);
 /// How long requests may go on after the server was told to stop.
@@ -211,6 +226,7 @@ impl Server {
             catalog.insert(Arc::new(Definition::builtin(row).map_err(key)?));
         }
         let host = Host::new(config.feature_gates, config.listener);
+        host.notices.opened(store.queue_stats().dropped);
         let mut tokens = config.tokens;
         if tokens.audiences().is_empty() {
             tokens = tokens.for_audiences(vec![AUDIENCE.to_owned()]);
@@ -269,7 +285,7 @@ impl Server {
         let acceptor = TlsAcceptor::from(self.0.certificates.server_config()?);
         if let Some(folder) = &self.0.data_dir {
             let kubeconfig = self.0.certificates.admin_kubeconfig(&format!("https://{local}"));
-            write_private(&folder.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
+            keep_kubeconfig(&folder.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
         }
         self.0.api.core.host.spawn(accept(self.0.api.clone(), listener, acceptor));
         Ok(local)

@@ -90,6 +90,21 @@ Exit codes:
   1  a case is not (with --strict: or there is a warning)
   2  something can't be read";
 
+const STORE_CHECK_HELP_AFTER: &str = "\
+Examples:
+  settled store check ~/.local/state/settled
+  settled store check backup/ -o json
+
+It reads the log of a server that does not run, and changes nothing: checksums
+of all writes, the seal of the last one, the order of the revisions, and whether
+all objects are there. A write at the end that was never acknowledged is no
+damage: the next start drops it and says so.
+
+Exit codes:
+  0  the store is whole
+  1  it is damaged: where, and what to do about it, is in the output
+  2  wrong arguments, no store there, or a server is using it";
+
 const SERVE_HELP_AFTER: &str = "\
 Examples:
   settled serve                    keep the data, go on where they were left
@@ -137,8 +152,40 @@ pub(crate) enum Command {
     Augment(AugmentArgs),
     Rules(RulesArgs),
     Serve(ServeArgs),
+    Store(StoreArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
+}
+
+/// Look after the data of `settled serve`
+#[derive(Args, Debug)]
+pub(crate) struct StoreArgs {
+    #[command(subcommand)]
+    pub(crate) command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    Check(StoreCheckArgs),
+}
+
+/// Verify a data directory, and change nothing
+#[derive(Args, Debug)]
+#[command(after_help = STORE_CHECK_HELP_AFTER)]
+pub(crate) struct StoreCheckArgs {
+    /// The data directory of a server, or the `store` directory in it
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) directory: PathBuf,
+
+    /// How to print the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: StoreOutput,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreOutput {
+    Text,
+    Json,
 }
 
 /// Run a Kubernetes API server: for tests, rehearsals and control planes without pods

@@ -14,7 +14,7 @@ use crate::cli::{Cli, Command, InputArgs, RuleArgs, VerdictArgs};
 use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::row::Verdicts;
-use crate::{apply, augment, generate, look, output, rules, serve, status, style, wait};
+use crate::{apply, augment, generate, look, output, rules, serve, status, store, style, wait};
 
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
 const THREADS_MAX: usize = 16;
@@ -49,6 +49,7 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Augment(args) => augment::run(args),
         Command::Rules(args) => rules::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Store(args) => store::run(args),
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),
     }

@@ -25,6 +25,7 @@ mod scenes;
 mod serve;
 mod sort;
 mod status;
+mod store;
 mod style;
 mod targets;
 mod text;

@@ -37,6 +37,8 @@ fn manual_pages_are_there_for_all_commands() {
     settled-rules.1
     settled-serve.1
     settled-status.1
+    settled-store-check.1
+    settled-store.1
     settled-tree.1
     settled-wait.1
     settled-why.1

@@ -24,6 +24,8 @@ fn help() {
         ("settled-rules-test", "rules test --help"),
         ("settled-rules-import", "rules import --help"),
         ("settled-serve", "serve --help"),
+        ("settled-store", "store --help"),
+        ("settled-store-check", "store check --help"),
         ("settled-completions", "completions --help"),
         ("settled-man", "man --help"),
     ] {

@@ -12,6 +12,7 @@ mod live;
 mod reach;
 mod rules;
 mod serve;
+mod store;
 mod support;
 mod table;
 mod terminal;
