@@ -75,7 +75,7 @@ impl Report {
 type Fault = fn(&Setting) -> Outcome<Report>;
 
 /// All of them. Half-open connections come first: most of that is waiting, and goes on beside the others.
-const FAULTS: [(&str, Fault); 8] = [
+const FAULTS: [(&str, Fault); 9] = [
     ("connections", open::run),
     ("kill", kill::run),
     ("power", power::run),
