@@ -467,15 +467,19 @@ pub(crate) struct InputArgs {
     #[arg(value_name = "TYPE/NAME", hide = true)]
     pub(crate) targets: Vec<String>,
 
-    /// Read this file, all of this folder, or standard input if `-` (can be repeated)
+    /// Read this file, all of this directory, this URL, or standard input if `-` (can be repeated)
     ///
-    /// Of a folder, the files that end in .yaml, .yml, .json, .jsonl or .ndjson are read, in sorted order and with
-    /// those in its subfolders; hidden ones are not. A file that is named may be called anything.
+    /// Patterns such as 'k8s/*.yaml' are expanded. Of a directory, the files that end in .yaml, .yml, .json, .jsonl or .ndjson are read, in sorted order and with
+    /// those in its subdirectories; hidden ones are not. A file that is named may be called anything.
     #[arg(
-        short = 'f', long = "filename", value_name = "FILE|DIR|-", num_args = 1.., action = ArgAction::Append,
+        short = 'f', long = "filename", value_name = "FILE|DIR|URL|-", num_args = 1.., action = ArgAction::Append,
         value_hint = ValueHint::AnyPath
     )]
     pub(crate) files: Vec<PathBuf>,
+
+    /// Read what kustomize builds of this directory; needs kustomize or kubectl in the PATH
+    #[arg(short = 'k', long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) kustomize: Option<PathBuf>,
 
     /// How many threads give verdicts [default: one per core, at most 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

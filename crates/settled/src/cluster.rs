@@ -1,6 +1,6 @@
 //! From the arguments to a cluster, and to what is to be followed in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kstatus::FailureClass;
@@ -67,13 +67,13 @@ pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, 
     let mut all = named(&args.names, &args.select, bare)?;
     let namespaces = namespaces(args.namespace.as_deref())?;
     if let [_, _, ..] = &*namespaces {
-        if !args.files.is_empty() || !args.select.releases.is_empty() {
+        if !args.files.is_empty() || args.kustomize.is_some() || !args.select.releases.is_empty() {
             return Err(CommandError::usage("-f and --release take one namespace"));
         }
         all = in_each(&all, &namespaces);
     }
-    if !args.files.is_empty() {
-        all.extend(read(&args.files, |_, target| target)?);
+    if !args.files.is_empty() || args.kustomize.is_some() {
+        all.extend(read(&args.files, args.kustomize.as_deref(), |_, target| target)?);
     }
     if all.is_empty() && args.select.releases.is_empty() {
         return Err(CommandError::usage("which objects?").hint(
@@ -164,18 +164,22 @@ pub(crate) fn named(
     Ok(targets.collect())
 }
 
-/// The objects in files, folders and standard input, as JSON.
-pub(crate) fn objects(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
-    read(files, |json, _| json.to_vec())
+/// The objects in files, directories, URLs, a kustomization and standard input, as JSON.
+pub(crate) fn objects(files: &[PathBuf], kustomization: Option<&Path>) -> Result<Vec<Vec<u8>>, CommandError> {
+    read(files, kustomization, |json, _| json.to_vec())
 }
 
 /// What is to be kept of the objects in files, folders and standard input. Part of what is meant must not pass for all of it: if one of
 /// them is no object, there are none.
-fn read<T>(files: &[PathBuf], keep: impl Fn(&[u8], Target) -> T) -> Result<Vec<T>, CommandError> {
+fn read<T>(
+    files: &[PathBuf],
+    kustomization: Option<&Path>,
+    keep: impl Fn(&[u8], Target) -> T,
+) -> Result<Vec<T>, CommandError> {
     let mut objects = Vec::new();
     let mut wrong = Vec::new();
     let mut reader = Reader::default();
-    for input in Inputs::of(files) {
+    for input in Inputs::of(files, kustomization) {
         let source = input.source;
         let unreadable = |error| CommandError::input_error(format!("cannot read {source}"), error);
         let mut splitter = Splitter::new(input.reader.map_err(unreadable)?);

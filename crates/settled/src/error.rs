@@ -30,6 +30,8 @@ pub(crate) enum ErrorKind {
     Output,
     /// The cluster can't be reached, or a permission is missing.
     Cluster,
+    /// What was asked for is not done, because it would be wrong.
+    Refused,
 }
 
 impl ErrorKind {
@@ -37,6 +39,7 @@ impl ErrorKind {
         match self {
             Self::Usage | Self::Input | Self::Output => 2,
             Self::Cluster => 4,
+            Self::Refused => 1,
         }
     }
 }
@@ -48,6 +51,10 @@ impl CommandError {
 
     pub(crate) fn input(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Input, message)
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Refused, message)
     }
 
     pub(crate) fn output(message: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {

@@ -1,4 +1,7 @@
-//! The files that `-f` names: found one after another, in an order that is always the same.
+//! What `-f` and `-k` name: found one after another, in an order that is always the same.
+
+mod glob;
+mod kustomize;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -24,9 +27,16 @@ pub(crate) struct Input {
 /// Finds the inputs, folder by folder: never the names of a whole tree at once.
 pub(crate) struct Inputs {
     /// What is still to come at each level, from the arguments down.
-    levels: Vec<vec::IntoIter<PathBuf>>,
+    levels: Vec<vec::IntoIter<Item>>,
     /// The folders that were read already, by their real path: links can make circles.
     seen: HashSet<PathBuf>,
+}
+
+/// Something to read.
+enum Item {
+    Path(PathBuf),
+    Url(String),
+    Kustomization(PathBuf),
 }
 
 impl Inputs {
@@ -44,7 +54,7 @@ impl Inputs {
                 ))
             });
         }
-        if args.files.is_empty() {
+        if args.files.is_empty() && args.kustomize.is_none() {
             let error = CommandError::usage("no input");
             return Err(if io::stdin().is_terminal() {
                 error.hint(format!("pass files or folders with -f: settled {command} -f FILE"))
@@ -52,13 +62,26 @@ impl Inputs {
                 error.hint(format!("to read standard input, pass -f -: settled {command} -f -"))
             });
         }
-        Ok(Self::of(&args.files))
+        Ok(Self::of(&args.files, args.kustomize.as_deref()))
     }
 
-    /// These files and folders; `-` is standard input.
-    pub(crate) fn of(files: &[PathBuf]) -> Self {
-        let files: Vec<PathBuf> = files.to_vec();
-        Self { levels: vec![files.into_iter()], seen: HashSet::new() }
+    /// These files, directories, patterns and URLs, and the kustomization in a directory; `-` is standard input.
+    pub(crate) fn of(files: &[PathBuf], kustomization: Option<&Path>) -> Self {
+        let mut items = Vec::new();
+        for file in files {
+            if let Some(url) = file.to_str().filter(|file| is_url(file)) {
+                items.push(Item::Url(url.to_owned()));
+                continue;
+            }
+            // A file may be called like a pattern. A pattern that matches nothing is the file that does not exist.
+            let matching = if file.exists() { Vec::new() } else { glob::expand(file) };
+            if matching.is_empty() {
+                items.push(Item::Path(file.clone()));
+            }
+            items.extend(matching.into_iter().map(Item::Path));
+        }
+        items.extend(kustomization.map(|dir| Item::Kustomization(dir.to_owned())));
+        Self { levels: vec![items.into_iter()], seen: HashSet::new() }
     }
 
     /// The paths of a folder that are to be read or gone into, sorted.
@@ -98,9 +121,20 @@ impl Iterator for Inputs {
 
     fn next(&mut self) -> Option<Input> {
         loop {
-            let Some(path) = self.levels.last_mut()?.next() else {
+            let Some(item) = self.levels.last_mut()?.next() else {
                 self.levels.pop();
                 continue;
+            };
+            let path = match item {
+                Item::Path(path) => path,
+                Item::Url(url) => {
+                    let reader = download(&url).map(in_memory);
+                    return Some(Input { source: url.into(), reader });
+                }
+                Item::Kustomization(dir) => {
+                    let reader = kustomize::build(&dir).map(in_memory);
+                    return Some(Input { source: dir.to_string_lossy().into(), reader });
+                }
             };
             let named = self.levels.len() == 1;
             if named && is_stdin(&path) {
@@ -112,7 +146,10 @@ impl Iterator for Inputs {
                 return Some(Input { source, reader });
             }
             match self.list(&path) {
-                Ok(paths) => self.levels.push(paths.into_iter()),
+                Ok(paths) => {
+                    let paths: Vec<Item> = paths.into_iter().map(Item::Path).collect();
+                    self.levels.push(paths.into_iter());
+                }
                 Err(error) => return Some(Input { source, reader: Err(error) }),
             }
         }
@@ -122,13 +159,29 @@ impl Iterator for Inputs {
 /// The error of a run that had nothing to do: a gate that reads nothing must not open.
 pub(crate) fn nothing_found(args: &InputArgs) -> CommandError {
     let name = |path| if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
-    let names: Vec<_> = args.files.iter().map(|path| name(path)).collect();
+    let names: Vec<_> = args.files.iter().chain(&args.kustomize).map(|path| name(path)).collect();
     let error = CommandError::input(format!("no objects found in {}", names.join(", ")));
     if args.files.iter().any(|path| path.is_dir()) {
         error.hint("of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read")
     } else {
         error
     }
+}
+
+fn in_memory(bytes: impl Into<Vec<u8>>) -> Box<dyn Read + Send> {
+    Box::new(io::Cursor::new(bytes.into()))
+}
+
+fn is_url(text: &str) -> bool {
+    text.starts_with("https://") || text.starts_with("http://")
+}
+
+/// Nobody else runs on this thread meanwhile: files are read before anything is asked of a cluster.
+fn download(url: &str) -> io::Result<Vec<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let bytes = runtime.block_on(settled_tracker::download(url)).map_err(io::Error::other)?;
+    runtime.shutdown_background();
+    Ok(bytes.into())
 }
 
 fn is_stdin(path: &Path) -> bool {

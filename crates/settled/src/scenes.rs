@@ -137,6 +137,7 @@ fn report(outcome: Outcome, seconds: f64, targets: Vec<TargetReport>) -> Report 
         counts: count(&targets),
         targets,
         notices: Vec::new(),
+        changed_by_others: Vec::new(),
     }
 }
 

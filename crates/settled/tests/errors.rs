@@ -102,7 +102,7 @@ fn wrong_values_name_the_right_ones() {
     --- stderr ---
     error: the argument '--status <STATUS>' cannot be used with '--not-current'
 
-    Usage: settled status --now <TIMESTAMP> --filename <FILE|DIR|->... --status <STATUS> [TYPE/NAME]...
+    Usage: settled status --now <TIMESTAMP> --filename <FILE|DIR|URL|->... --status <STATUS> [TYPE/NAME]...
 
     For more information, try '--help'.
     ");

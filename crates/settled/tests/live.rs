@@ -63,7 +63,7 @@ impl Cluster {
     }
 
     /// What a command came to, with `[T]` for times.
-    fn transcript(&self, arguments: &str) -> String {
+    pub(crate) fn transcript(&self, arguments: &str) -> String {
         timeless(&self.settled(arguments).transcript())
     }
 
@@ -102,16 +102,16 @@ pub(crate) fn timeless(text: &str) -> String {
 #[test]
 fn apply_begins_with_what_others_need() {
     let cluster = Cluster::start();
-    assert_snapshot!(cluster.transcript("apply -f web.yaml --dry-run=server"), @r#"
+    assert_snapshot!(cluster.transcript("apply -f web.yaml --dry-run"), @r#"
     exit code: 1
     --- stdout ---
     namespace/shop created (server dry run)
     --- stderr ---
     error: configmap/web: namespaces "shop" not found
-    hint: in a dry run its namespace is not made: make it first
+    hint: a dry run does not create namespace shop; create it first
     error: deployment.apps/web: namespaces "shop" not found
-    hint: in a dry run its namespace is not made: make it first
-    error: 2 objects of 3 not applied
+    hint: a dry run does not create namespace shop; create it first
+    error: 2 of 3 objects not applied
     "#);
     assert_snapshot!(cluster.transcript("apply -f web.yaml"), @"
     exit code: 0
@@ -120,7 +120,7 @@ fn apply_begins_with_what_others_need() {
     configmap/web created
     deployment.apps/web created
     --- stderr ---
-    waiting for Namespace/shop first
+    waiting for Namespace/shop before the rest
     ");
     let again = cluster.settled("apply -f web.yaml").stdout();
     // The server notes, the second time, who made the Namespace; that is no change of it.
@@ -133,16 +133,16 @@ fn apply_begins_with_what_others_need() {
     namespace/shop unchanged
     configmap/web unchanged
     --- stderr ---
-    error: deployment.apps/web: Apply failed with 1 conflict: conflict with "settled": .spec.replicas
-      .spec.replicas is owned by settled
-    hint: leave these fields to their owners by removing them from the manifest, or take them over with --force-conflicts
-    error: 1 object of 3 not applied; nothing is waited for
+    error: deployment.apps/web: .spec.replicas is owned by settled
+    hint: remove these fields from the manifest to leave them to their owners, or take them over with --force-conflicts
+    error: 1 of 3 objects not applied; not waiting
     "#);
     assert_eq!(cluster.settled("apply -f scaled.yaml --field-manager other --force-conflicts").code(), 0);
     let lines = cluster.settled("apply -f web.yaml --force-conflicts -o jsonl").stdout();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = lines.last().unwrap();
-    assert_eq!((&last["event"], &last["result"]), (&"applied".into(), &"changed".into()), "{last}");
+    assert_eq!((&last["event"], &last["result"]), (&"applied".into(), &"configured".into()), "{last}");
+    assert_eq!(last["fields"], serde_json::json!(["spec.replicas"]));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+mod apply;
 mod augment;
 mod errors;
 mod filters;

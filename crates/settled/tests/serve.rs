@@ -15,7 +15,7 @@ use crate::support::settled;
 /// A server that runs; killed when dropped.
 pub(crate) struct Served {
     child: Child,
-    address: String,
+    pub(crate) address: String,
     pub(crate) kubeconfig: PathBuf,
     banner: String,
 }

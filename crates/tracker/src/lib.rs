@@ -6,6 +6,7 @@ mod cluster;
 mod condition;
 mod connect;
 mod definitions;
+mod download;
 mod evaluation;
 mod events;
 mod evidence;
@@ -29,10 +30,14 @@ mod target;
 mod tracker;
 mod wire;
 
-pub use apply::{Applied, ApplyEvent, ApplyOptions, ApplyReport, Conflict, apply};
+pub use apply::{
+    Applied, AppliedState, ApplyError, ApplyEvent, ApplyOptions, ApplyReport, ApplySetError, Conflict,
+    ForeignChange, Versions, apply, apply_set_id,
+};
 pub use cluster::{Cluster, RequestError, Traffic, Verb};
 pub use condition::{For, ForError, Met};
 pub use connect::{Access, ConnectError, Token, client};
+pub use download::{DownloadError, download};
 pub use evaluation::ObservedFailure;
 pub use events::{Wanted, events_of, log_tail};
 pub use explain::{advisory, branch, causes, excuse, failures, own_failure};
@@ -41,7 +46,7 @@ pub use graph::{Graph, Put};
 pub use id::{IdParts, ObjectId, Uid};
 pub use inventory::{
     ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName as ListedKind, Member,
-    newest_revision,
+    Revisions, newest_revisions,
 };
 pub use order::{Wave, apply_rank, waves};
 pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, grace};

@@ -1,21 +1,27 @@
 //! From the name of a release to its objects: asks the cluster for what keeps the list, and reads it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use http::Method;
 
 use crate::cluster::{Cluster, RequestError, Verb, encode};
+use crate::id::ObjectId;
 use crate::inventory::{
-    Contents, HelmStorage, Inventory, InventoryError, KindName as Listed, newest_revision,
+    Contents, HelmStorage, Inventory, InventoryError, KindName as Listed, Revisions, newest_revisions,
 };
-use crate::resources::Resources;
+use crate::resources::{Resource, Resources};
 use crate::target::{KindName, Selection, Target};
 use crate::wire::Items;
 
 /// Metadata is enough to choose a revision; the contents may be large.
 const PARTIAL_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// So many objects that only a failed revision has are named.
+const NAMED: usize = 5;
 
 /// Who keeps the list of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,9 +211,21 @@ impl Release {
             Keeper::Inventory => &[("", "ConfigMap"), ("kpt.dev", "ResourceGroup")],
             Keeper::ApplySet | Keeper::Helm => &[("", "Secret"), ("", "ConfigMap")],
         };
-        for (group, kind) in kinds {
-            let Some(resource) = resources.of_kind(group, None, kind) else { continue };
-            let found = match cluster.object(resource, Some(namespace), &self.name).await {
+        let mut resources_of: Vec<(&Arc<Resource>, &str)> = kinds
+            .iter()
+            .filter_map(|(group, kind)| Some((resources.of_kind(group, None, kind)?, &*self.name)))
+            .collect();
+        // applyset/KIND/NAME, as `apply --applyset KIND/NAME` has it.
+        if self.keeper == Keeper::ApplySet
+            && let Some((kind, name)) = self.name.split_once('/')
+        {
+            let Some(resource) = resources.named(kind) else {
+                return Err(ReleaseError::Missing(format!("{self}: the cluster has no kind {kind:?}")));
+            };
+            resources_of = vec![(resource, name)];
+        }
+        for (resource, name) in resources_of {
+            let found = match cluster.object(resource, Some(namespace), name).await {
                 Ok(found) => found,
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(self.request_error(error)),
@@ -244,18 +262,31 @@ impl Release {
                 continue;
             }
             let heads: Vec<&[u8]> = stored.iter().map(Vec::as_slice).collect();
-            let (chosen, note) = newest_revision(release, &heads)?;
-            let name = stored.get(chosen).and_then(|json| {
-                let object = kstatus::Object::parse(json).ok()?;
-                object.name().map(std::borrow::Cow::into_owned)
-            });
-            let path = format!("{core}/{plural}/{}", encode(&name.unwrap_or_default()));
-            let secret = cluster.get(Verb::Get, &path).await.map_err(|error| self.request_error(error))?;
-            if let Some(Contents::Objects(inventory)) = Contents::of(&secret)? {
-                let mut found = objects(inventory);
-                found.notes.extend(note);
-                return Ok(found);
+            let Revisions { current, failed } = newest_revisions(release, &heads)?;
+            let read = async |index: usize| {
+                let name = stored.get(index).and_then(|json| {
+                    let object = kstatus::Object::parse(json).ok()?;
+                    object.name().map(std::borrow::Cow::into_owned)
+                });
+                let path = format!("{core}/{plural}/{}", encode(&name.unwrap_or_default()));
+                let secret =
+                    cluster.get(Verb::Get, &path).await.map_err(|error| self.request_error(error))?;
+                match Contents::of(&secret)? {
+                    Some(Contents::Objects(inventory)) => Ok(Some(objects(inventory))),
+                    _ => Ok::<_, ReleaseError>(None),
+                }
+            };
+            let Some(mut found) = read(current).await? else { continue };
+            match failed {
+                None => {}
+                Some(failed) if failed == current => found.notes.push("it failed".to_owned()),
+                Some(failed) => {
+                    if let Some(newer) = read(failed).await? {
+                        add_failed(&mut found, newer);
+                    }
+                }
             }
+            return Ok(found);
         }
         match errors.pop() {
             Some(error) => Err(self.request_error(error)),
@@ -264,6 +295,41 @@ impl Release {
             ))),
         }
     }
+}
+
+/// Adds the objects that only a newer revision has, which failed. What it removes is still there: Helm deletes at the end.
+fn add_failed(found: &mut ReleaseTargets, newer: ReleaseTargets) {
+    let mut known: HashSet<String> = found.targets.iter().filter_map(name_of).collect();
+    let mut only = Vec::new();
+    for target in newer.targets {
+        if let Some(name) = name_of(&target)
+            && known.insert(name.clone())
+        {
+            only.push(name);
+            found.targets.push(target);
+        }
+    }
+    let mut note = format!("{} failed; the objects are those of both", newer.title);
+    if !only.is_empty() {
+        let more = only.len().saturating_sub(NAMED);
+        only.truncate(NAMED);
+        note = format!("{note}, only the newer one has {}", only.join(", "));
+        if more > 0 {
+            note = format!("{note} and {more} more");
+        }
+    }
+    found.notes.push(note);
+    found
+        .notes
+        .extend(newer.notes.into_iter().filter(|note| !found.notes.contains(note)).collect::<Vec<_>>());
+}
+
+/// `Deployment.apps/web in shop`
+fn name_of(target: &Target) -> Option<String> {
+    let Target::Object { kind: KindName::Exact { group, kind, .. }, namespace, name, .. } = target else {
+        return None;
+    };
+    Some(ObjectId::new(&**group, &**kind, namespace.as_deref().unwrap_or_default(), &**name).full())
 }
 
 fn objects(inventory: Inventory) -> ReleaseTargets {

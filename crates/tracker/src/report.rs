@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kstatus::{Failure, FailureClass, Status, Verdict};
 use serde::Serialize;
 
+use crate::apply::ForeignChange;
 use crate::id::ObjectId;
 
 /// How a wait stands with one target.
@@ -275,6 +276,9 @@ pub struct Report {
     /// What a user should know about the wait itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
+    /// What somebody else has changed of what was applied, while it was waited for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed_by_others: Vec<ForeignChange>,
 }
 
 /// What happens during a wait.

@@ -1231,6 +1231,7 @@ impl Tracker {
             counts: self.policy.counts(),
             targets: targets.collect(),
             notices: self.notices.clone(),
+            changed_by_others: Vec::new(),
         }
     }
 

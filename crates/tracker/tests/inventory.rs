@@ -16,7 +16,9 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use settled_apiserver::Server;
-use settled_tracker::{Contents, Inventory, ListedKind as KindName, newest_revision};
+use settled_tracker::{
+    Cluster, Contents, Inventory, ListedKind as KindName, Release, Revisions, Target, newest_revisions,
+};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/helm")
@@ -115,17 +117,55 @@ fn the_newest_revision_that_is_deployed_counts() {
         .map(|name| stored(name).to_string())
         .collect();
     let list: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
-    let newest = |release: &str, list: &[&[u8]]| match newest_revision(release, list) {
-        Ok((index, note)) => format!("{index} {}", note.unwrap_or_default()),
+    let newest = |release: &str, list: &[&[u8]]| match newest_revisions(release, list) {
+        Ok(Revisions { current, failed }) => format!("{current}, failed: {failed:?}"),
         Err(error) => error.to_string(),
     };
-    insta::assert_snapshot!(newest("shop", &list), @"1 revision 3 failed; the objects are those of revision 2");
-    insta::assert_snapshot!(newest("shop", &list[..2]), @"1");
-    insta::assert_snapshot!(newest("shop", &list[2..3]), @"0 revision 3 failed");
+    insta::assert_snapshot!(newest("shop", &list), @"1, failed: Some(2)");
+    insta::assert_snapshot!(newest("shop", &list[..2]), @"1, failed: None");
+    insta::assert_snapshot!(newest("shop", &list[2..3]), @"0, failed: Some(0)");
     insta::assert_snapshot!(newest("shop", &list[..1]), @"release shop: it is superseded: there is nothing to wait for");
-    insta::assert_snapshot!(newest("mapped", &list), @"3");
+    insta::assert_snapshot!(newest("mapped", &list), @"3, failed: None");
     insta::assert_snapshot!(newest("nope", &list), @"release nope: there is none of this name in this namespace: `helm list -A` says where it is");
     insta::assert_snapshot!(newest("nope", &[b"[1]"]), @"release nope: it is no JSON object");
+}
+
+/// After a failed upgrade the objects of both revisions count: what only the failed one has is what is looked for.
+#[tokio::test]
+async fn a_failed_upgrade_is_looked_at_too() {
+    let server = Server::in_memory().await.unwrap();
+    let client = server.client();
+    let create = async |path: &str, object: Value| {
+        let request = http::Request::post(path).body(object.to_string().into_bytes()).unwrap();
+        client.request::<Value>(request).await.unwrap()
+    };
+    create("/api/v1/namespaces", json!({"metadata": {"name": "shop"}})).await;
+    let config_map =
+        |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n---\n");
+    for (revision, status, names) in [(1, "deployed", ["same", "old"]), (2, "failed", ["same", "new"])] {
+        let manifest: String = names.iter().map(|name| config_map(name)).collect();
+        let release = json!({"name": "shop", "namespace": "shop", "version": revision, "manifest": manifest});
+        let mut secret = secret(release.to_string().as_bytes());
+        secret["metadata"] = json!({"name": format!("sh.helm.release.v1.shop.v{revision}"), "labels":
+            {"owner": "helm", "name": "shop", "version": revision.to_string(), "status": status}});
+        create("/api/v1/namespaces/shop/secrets", secret).await;
+    }
+    let cluster = Cluster::new(server.client());
+    let resources = cluster.resources().await.unwrap();
+    let release: Release = "helm/shop".parse().unwrap();
+    let found = release.targets(&cluster, &resources, "shop").await.unwrap();
+    let names = found.targets.iter().map(|target| match target {
+        Target::Object { name, .. } => &**name,
+        Target::Select(_) => "a selection",
+    });
+    assert_eq!(names.collect::<Vec<_>>(), ["same", "old", "new"]);
+    assert_eq!(found.title, "release shop, revision 1");
+    assert_eq!(
+        found.notes,
+        [
+            "release shop, revision 2 failed; the objects are those of both, only the newer one has ConfigMap/new in shop"
+        ]
+    );
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

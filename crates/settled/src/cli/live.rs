@@ -95,18 +95,24 @@ const APPLY_HELP_AFTER: &str = "\
 Examples:
   settled apply -f k8s/                       apply, and say what changed
   settled apply -f k8s/ --wait --timeout 10m  apply, then wait until it is done
-  settled apply -f k8s/ --dry-run=server      what would change
+  settled apply -f k8s/ --dry-run --diff      what would change
+  settled apply -k overlays/prod              what kustomize builds
+  settled apply -f k8s/ --prune --applyset shop
+                                              also delete what is not in k8s/
+                                              any more
 
 CustomResourceDefinitions and Namespaces are applied first, and awaited before
-the rest. Nothing is ever deleted.
+the rest. Fields that belong to kubectl's client-side apply are taken over.
+Nothing is deleted without --prune.
 
 Exit codes:
   0    applied; with --wait: everything is done
   1    an object was refused; with --wait: something has failed
   2    wrong arguments, or unreadable input
-  3    with --wait: the time is over
+  3    with --wait: timed out
   4    the cluster can't be reached, or a permission is missing
-  130  interrupted (129 and 143: by SIGHUP and SIGTERM)";
+  130  interrupted (129 and 143: by SIGHUP and SIGTERM)
+  When several apply: 2, 4, 1, then 3.";
 
 /// Wait until objects of a cluster are done; stop as soon as they can't get done, and say why
 ///
@@ -205,12 +211,23 @@ pub(crate) struct EventsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = APPLY_HELP_AFTER)]
 pub(crate) struct ApplyArgs {
-    /// Apply this file, all of this folder, or standard input if `-` (can be repeated)
+    /// Apply this file, all of this directory, this URL, or standard input if `-` (can be repeated)
     #[arg(
-        short = 'f', long = "filename", value_name = "FILE|DIR|-", num_args = 1.., action = ArgAction::Append,
-        required = true, value_hint = ValueHint::AnyPath, help_heading = "Input"
+        short = 'f', long = "filename", value_name = "FILE|DIR|URL|-", num_args = 1.., action = ArgAction::Append,
+        required_unless_present = "kustomize", value_hint = ValueHint::AnyPath, help_heading = "Input"
     )]
     pub(crate) files: Vec<PathBuf>,
+
+    /// Apply what kustomize builds of this directory; needs kustomize or kubectl in the PATH
+    #[arg(
+        short = 'k', long, value_name = "DIR", conflicts_with = "files", value_hint = ValueHint::DirPath,
+        help_heading = "Input"
+    )]
+    pub(crate) kustomize: Option<PathBuf>,
+
+    /// Read subdirectories as well: accepted as kubectl's, and always done
+    #[arg(short = 'R', long, help_heading = "Input")]
+    pub(crate) recursive: bool,
 
     /// The namespace of objects that name none [default: the context's]
     #[arg(short, long, value_name = "NAMESPACE", help_heading = "Input")]
@@ -223,9 +240,24 @@ pub(crate) struct ApplyArgs {
     #[arg(long, help_heading = "Apply")]
     pub(crate) wait: bool,
 
-    /// Let the server check everything and store nothing
-    #[arg(long, value_name = "WHERE", default_value = "none", help_heading = "Apply")]
+    /// Let the server validate everything and store nothing
+    #[arg(
+        long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_value = "none",
+        default_missing_value = "server", hide_possible_values = true, help_heading = "Apply"
+    )]
     pub(crate) dry_run: DryRun,
+
+    /// Show what changes in each object, as `kubectl diff` does; the data of Secrets is masked
+    #[arg(long, help_heading = "Apply")]
+    pub(crate) diff: bool,
+
+    /// Delete the members of the ApplySet that are not among these objects
+    #[arg(long, requires = "applyset", help_heading = "Apply")]
+    pub(crate) prune: bool,
+
+    /// The ApplySet: NAME of a Secret that is created if need be, or KIND/NAME
+    #[arg(long, value_name = "[KIND/]NAME", requires = "prune", help_heading = "Apply")]
+    pub(crate) applyset: Option<String>,
 
     /// Take over fields that others own
     #[arg(long, help_heading = "Apply")]
@@ -266,15 +298,19 @@ pub(crate) struct TargetArgs {
     )]
     pub(crate) names: Vec<String>,
 
-    /// The objects in this file, all of this folder, or standard input if `-` (can be repeated)
+    /// The objects in this file, all of this directory, this URL, or standard input if `-` (can be repeated)
     #[arg(
-        short = 'f', long = "filename", value_name = "FILE|DIR|-", action = ArgAction::Append,
+        short = 'f', long = "filename", value_name = "FILE|DIR|URL|-", action = ArgAction::Append,
         value_hint = ValueHint::AnyPath
     )]
     pub(crate) files: Vec<PathBuf>,
 
-    // kubectl needs it for subfolders; here they are read anyway.
-    #[arg(short = 'R', long, hide = true)]
+    /// The objects that kustomize builds of this directory; needs kustomize or kubectl in the PATH
+    #[arg(short = 'k', long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) kustomize: Option<PathBuf>,
+
+    /// Read subdirectories as well: accepted as kubectl's, and always done
+    #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
     /// The namespace, or several separated by commas [default: the context's]
@@ -543,10 +579,13 @@ pub(crate) enum TextOrJson {
 /// Whether something is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DryRun {
-    /// It is
+    /// Apply
     None,
-    /// The server only checks
+    /// Validate on the server, store nothing
     Server,
+    /// Nothing is asked of the server: no use with server-side apply
+    #[value(hide = true)]
+    Client,
 }
 
 /// What an object is that isn't there.

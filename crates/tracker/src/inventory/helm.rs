@@ -45,26 +45,32 @@ impl HelmStorage {
     }
 }
 
-/// Which of a release's Secrets (or ConfigMaps) counts: the newest that is deployed or about to be; failing that the newest that
-/// failed. What a newer revision failed at is not in its manifest, so the index comes with a word about it.
+/// The revisions of a release whose objects count, by their places in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revisions {
+    /// The newest that is deployed or about to be; failing that the newest that failed.
+    pub current: usize,
+    /// A newer one that failed: it is the one that is debugged, and what it created is in the cluster.
+    pub failed: Option<usize>,
+}
+
+/// Which of a release's Secrets (or ConfigMaps) count.
 ///
 /// # Errors
 /// There is none: the release is not there, or was uninstalled.
 ///
 /// ```
-/// use settled_tracker::newest_revision;
+/// use settled_tracker::{Revisions, newest_revisions};
 ///
 /// let stored = |revision: u32, status: &str| format!(
 ///     r#"{{"kind": "Secret", "type": "helm.sh/release.v1", "metadata": {{"name": "sh.helm.release.v1.shop.v{revision}",
 ///        "labels": {{"owner": "helm", "name": "shop", "version": "{revision}", "status": "{status}"}}}}}}"#);
 /// let list = [stored(1, "superseded"), stored(10, "failed"), stored(9, "deployed")];
 /// let list: Vec<&[u8]> = list.iter().map(|json| json.as_bytes()).collect();
-/// let (index, note) = newest_revision("shop", &list)?;
-/// assert_eq!(index, 2);
-/// assert_eq!(note.unwrap(), "revision 10 failed; the objects are those of revision 9");
+/// assert_eq!(newest_revisions("shop", &list)?, Revisions { current: 2, failed: Some(1) });
 /// # Ok::<(), settled_tracker::InventoryError>(())
 /// ```
-pub fn newest_revision(release: &str, stored: &[&[u8]]) -> Result<(usize, Option<String>), InventoryError> {
+pub fn newest_revisions(release: &str, stored: &[&[u8]]) -> Result<Revisions, InventoryError> {
     let title = || format!("release {release}");
     let (mut chosen, mut failed, mut other) = (None, None, None);
     for (index, json) in stored.iter().enumerate() {
@@ -87,12 +93,11 @@ pub fn newest_revision(release: &str, stored: &[&[u8]]) -> Result<(usize, Option
         }
     }
     match (chosen, failed, other) {
-        (Some((revision, index, _)), Some((newer, _, _)), _) if newer > revision => Ok((
-            index,
-            Some(format!("revision {newer} failed; the objects are those of revision {revision}")),
-        )),
-        (Some((_, index, _)), _, _) => Ok((index, None)),
-        (None, Some((revision, index, _)), _) => Ok((index, Some(format!("revision {revision} failed")))),
+        (Some((revision, current, _)), failed, _) => {
+            let newer = failed.filter(|(newer, _, _)| *newer > revision);
+            Ok(Revisions { current, failed: newer.map(|(_, index, _)| index) })
+        }
+        (None, Some((_, index, _)), _) => Ok(Revisions { current: index, failed: Some(index) }),
         (None, None, Some((_, _, status))) => {
             Err(error(title(), format!("it is {status}: there is nothing to wait for")))
         }

@@ -24,7 +24,8 @@ use serde::de::DeserializeOwned;
 
 use crate::ObjectId;
 
-pub use helm::{HelmStorage, newest_revision};
+pub use helm::{HelmStorage, Revisions, newest_revisions};
+pub(crate) use sets::{APPLY_SET_ID, KINDS, NAMESPACES, PART_OF, RESOURCES};
 pub use sets::{ApplySet, KindName};
 
 /// No inventory has more members.
@@ -114,7 +115,7 @@ impl Contents {
             ("", "Secret" | "ConfigMap") if helm::is_release(&head) => Self::Objects(helm::release(json)?),
             ("", "ConfigMap") if has_label(sets::INVENTORY_ID) => Self::Objects(sets::cli_utils(json)?),
             ("kpt.dev", "ResourceGroup") => Self::Objects(sets::resource_group(json)?),
-            _ if has_label(sets::APPLY_SET_ID) => Self::ApplySet(sets::apply_set(json)?),
+            _ if has_label(APPLY_SET_ID) => Self::ApplySet(sets::apply_set(json)?),
             _ => return Ok(None),
         }))
     }

@@ -8,12 +8,12 @@ use super::{Inventory, InventoryError, Member, Members, Metadata, bad_id, error,
 use crate::id::ObjectId;
 
 pub(super) const INVENTORY_ID: &str = "cli-utils.sigs.k8s.io/inventory-id";
-pub(super) const APPLY_SET_ID: &str = "applyset.kubernetes.io/id";
-const PART_OF: &str = "applyset.kubernetes.io/part-of";
-const KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
+pub(crate) const APPLY_SET_ID: &str = "applyset.kubernetes.io/id";
+pub(crate) const PART_OF: &str = "applyset.kubernetes.io/part-of";
+pub(crate) const KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
 /// As kubectl wrote it before 1.30.
-const RESOURCES: &str = "applyset.kubernetes.io/contains-group-resources";
-const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
+pub(crate) const RESOURCES: &str = "applyset.kubernetes.io/contains-group-resources";
+pub(crate) const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
 
 /// The members of an ApplySet: what has a label, of some kinds, in some namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
