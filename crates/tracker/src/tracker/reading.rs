@@ -17,6 +17,8 @@ use crate::resources::Resources;
 
 /// How long the first complete answer may take where the wait has no timeout.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
+/// No wait lasts longer.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// How long a server that can't be reached is retried there, and one that fails.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 const FAILING_MAX: Duration = Duration::from_secs(10);
@@ -42,7 +44,9 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn new(limits: &Limits, request_timeout: Option<Duration>) -> Self {
-        match limits.timeout.filter(|timeout| !timeout.is_zero()) {
+        let timeout = limits.timeout.filter(|timeout| !timeout.is_zero());
+        // A moment that far away is never reached, and can be counted with.
+        match timeout.map(|timeout| timeout.min(LONGEST)) {
             Some(timeout) => Self { answer: timeout, connect: timeout, failing: timeout },
             None => {
                 let answer = request_timeout.unwrap_or(FIRST_ANSWER_MAX);
