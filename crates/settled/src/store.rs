@@ -26,7 +26,9 @@ fn run_check(args: &StoreCheckArgs) -> Result<ExitCode, CommandError> {
     let directory = if below.is_dir() { &below } else { &args.directory };
     let report = check(directory).map_err(|error| unusable(error, &args.directory))?;
     match args.output {
-        StoreOutput::Text => output::print(text::clean_lines(&describe(&report)).as_bytes())?,
+        StoreOutput::Text => {
+            output::print(format!("{}\n", text::clean_lines(&describe(&report))).as_bytes())?;
+        }
         StoreOutput::Json => output::print_json(&Report::new(&report))?,
     }
     Ok(ExitCode::from(u8::from(report.damage.is_some())))

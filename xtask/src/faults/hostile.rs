@@ -8,12 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use settled_conformance::{Request, Target as _};
+use settled_conformance::{Client, Request, Target as _};
 
 use super::socket::Greeting;
 use super::{COLLECTION, Kept, Report, Running, Setting, begin, request, text};
 use crate::Outcome;
-use crate::wire::Client;
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
