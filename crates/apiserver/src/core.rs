@@ -12,6 +12,7 @@ use crate::error::ApiError;
 use crate::health::StoreHealth;
 use crate::host::Host;
 use crate::identity::Identity;
+use crate::service_range::ServiceRange;
 use crate::services::Claims;
 
 /// What all requests share.
@@ -97,6 +98,7 @@ impl Core {
         tokens: Tokens,
         host: Host,
         clock: Option<Clock>,
+        service_range: ServiceRange,
     ) -> Self {
         let identity = Identity::new(store.clone(), tokens);
         Self {
@@ -105,7 +107,7 @@ impl Core {
             namespaces,
             identity,
             admission: Admission::default(),
-            claims: Claims::default(),
+            claims: Claims::new(service_range),
             store_health: StoreHealth::default(),
             host,
             clock,
@@ -161,5 +163,35 @@ pub(crate) fn write_failed(error: &WriteError) -> ApiError {
             ApiError::internal(format!("{error}: {why}"))
         }
         _ => ApiError::internal(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Whoever runs the server reads the path in its log.
+    #[test]
+    fn clients_are_not_told_where_the_data_are() {
+        let path = || "/srv/secret/store.log".into();
+        let full = BackendError::NoSpace { path: path(), source: io::Error::from_raw_os_error(28) };
+        let broken = BackendError::Io {
+            action: "writing",
+            path: path(),
+            source: io::ErrorKind::PermissionDenied.into(),
+        };
+        let corrupt = BackendError::Corrupt { path: path(), what: "a hole".to_owned() };
+        for (error, wanted) in [
+            (full, "no space is left on the server's disk"),
+            (broken, "the server's storage failed"),
+            (corrupt, "the server's storage failed"),
+        ] {
+            let failed = write_failed(&WriteError::Backend(error.into()));
+            let status = failed.to_status().to_string();
+            assert_eq!(failed.code, 500);
+            assert!(status.contains(wanted) && !status.contains("secret"), "{status}");
+        }
     }
 }

@@ -58,6 +58,15 @@ pub enum Notice {
         /// The last revision before it.
         revision: String,
     },
+    /// Others had access to a private file of the data directory.
+    PermissionsOfOthers {
+        /// The file.
+        path: String,
+        /// Its permissions, as octal digits.
+        mode: String,
+        /// Whether they have none any more.
+        removed: bool,
+    },
     /// A write could not be stored. It is told once, and again if a write after it could.
     StoreFailed {
         /// Why.
@@ -77,8 +86,15 @@ impl Notice {
             Self::NotEnforced { .. } => "not-enforced",
             Self::SlowWatcher { .. } => "slow-watcher-closed",
             Self::UnfinishedWriteDropped { .. } => "unfinished-write-dropped",
+            Self::PermissionsOfOthers { .. } => "permissions-of-others",
             Self::StoreFailed { .. } => "store-failed",
         }
+    }
+
+    /// Is it something to act on?
+    #[must_use]
+    pub fn is_problem(&self) -> bool {
+        matches!(self, Self::PermissionsOfOthers { .. } | Self::StoreFailed { .. })
     }
 
     /// To whom, or why: names and values.
@@ -95,6 +111,9 @@ impl Notice {
             Self::SlowWatcher { resource, reason } => vec![("resource", resource), ("reason", reason)],
             Self::UnfinishedWriteDropped { bytes, revision } => {
                 vec![("bytes", bytes), ("revision", revision)]
+            }
+            Self::PermissionsOfOthers { path, mode, removed } => {
+                vec![("path", path), ("mode", mode), ("removed", if *removed { "true" } else { "false" })]
             }
             Self::StoreFailed { error } => vec![("error", error)],
         }
@@ -114,6 +133,12 @@ impl fmt::Display for Notice {
             }
             Self::UnfinishedWriteDropped { bytes, revision } => {
                 write!(f, "store: dropped {bytes} bytes of an unfinished write at revision {revision}")
+            }
+            Self::PermissionsOfOthers { path, mode, removed: true } => {
+                write!(f, "warning: other users had access to {path} (mode {mode}): removed")
+            }
+            Self::PermissionsOfOthers { path, mode, removed: false } => {
+                write!(f, "warning: other users have access to {path} (mode {mode}): chmod go= {path}")
             }
             Self::StoreFailed { error } => write!(f, "a write could not be stored: {error}"),
         }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -25,9 +25,10 @@ use crate::auth::certificates::{CertificateError, CertificateOptions, user_of, w
 use crate::auth::{self, Certificates, Tokens, User};
 use crate::body::Body;
 use crate::builtin;
-use crate::controllers::{self, Controller, Controllers};
+use crate::controllers::{self, Controller, Controllers, own_objects};
 use crate::core::{Call, Clock, Core, Target};
 use crate::definition::{Catalog, Definition, stored_as};
+use crate::directory::{self, DirectoryLock};
 use crate::error::ApiError;
 use crate::features::FeatureGates;
 use crate::gather::Gather;
@@ -36,6 +37,7 @@ use crate::identity::RBAC_GROUP;
 use crate::limits::Limits;
 use crate::notice::Listener;
 use crate::object;
+use crate::service_range::ServiceRange;
 use crate::workers::Workers;
 
 /// Whom tokens are for, as clusters usually have it.
@@ -66,6 +68,10 @@ pub struct Config {
     pub feature_gates: FeatureGates,
     /// Who is told what is worth a line in a log.
     pub listener: Option<Listener>,
+    /// Where the addresses of Services come from.
+    pub service_range: ServiceRange,
+    /// What kubeconfigs call the cluster, its user and its context. Nothing: `settled`, and the user by its own name.
+    pub name: Option<String>,
     /// Another clock than the machine's for the times in objects that requests write, for tests whose time does not pass by itself.
     /// With it, a write is done before anything else is: tokio's paused time goes on whenever a task waits for another thread.
     pub clock: Option<Clock>,
@@ -81,7 +87,14 @@ pub struct Server(Arc<Running>);
 struct Running {
     api: Arc<Api>,
     certificates: Certificates,
+    /// What kubeconfigs call the cluster.
+    name: Option<String>,
     data_dir: Option<PathBuf>,
+    /// Keeps other servers away from the data directory.
+    lock: Mutex<Option<DirectoryLock>>,
+    /// Where it listens, for the objects about itself.
+    address: watch::Sender<Option<SocketAddr>>,
+    facts: own_objects::Facts,
     /// Where it listens if it was asked for its URL.
     loopback: OnceCell<SocketAddr>,
     /// Somebody has a handle as long as somebody has this.
@@ -92,7 +105,14 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.api.core.host.stopping.send_replace(true);
+        self.close();
+    }
+}
+
+impl Running {
+    fn close(&self) {
         self.api.core.store.close();
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
@@ -201,10 +221,17 @@ impl Server {
     /// The data can't be opened, or the objects that every cluster has can't be written.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let key = |error: settled_store::KeyError| ApiError::internal(error);
-        if let Some(folder) = &config.data_dir {
-            // What both of the following make is in it. If something is wrong with it, they say so.
-            let _made = std::fs::create_dir_all(folder);
-        }
+        let host = Host::new(config.feature_gates, config.listener);
+        let lock = match &config.data_dir {
+            Some(path) => {
+                let lock = DirectoryLock::new(path)?;
+                for notice in directory::tighten(path) {
+                    host.notices.tell(&notice);
+                }
+                Some(lock)
+            }
+            None => None,
+        };
         // Beside what follows: both wait for the disk again and again.
         let (folder, options) = (config.data_dir.clone(), config.certificates);
         let certificates = tokio::task::spawn_blocking(move || match folder {
@@ -225,15 +252,20 @@ impl Server {
         for row in builtin::kinds() {
             catalog.insert(Arc::new(Definition::builtin(row).map_err(key)?));
         }
-        let host = Host::new(config.feature_gates, config.listener);
         host.notices.opened(store.queue_stats().dropped);
         let mut tokens = config.tokens;
         if tokens.audiences().is_empty() {
             tokens = tokens.for_audiences(vec![AUDIENCE.to_owned()]);
         }
         let workers = if config.clock.is_some() { Workers::none() } else { Workers::new() };
-        let core =
-            Arc::new(Core::new(store, stored_as("", "namespaces").map_err(key)?, tokens, host, config.clock));
+        let core = Arc::new(Core::new(
+            store,
+            stored_as("", "namespaces").map_err(key)?,
+            tokens,
+            host,
+            config.clock,
+            config.service_range,
+        ));
         core.change_catalog(|served| *served = catalog);
         let api = Arc::new(Api::new(core.clone(), &config.limits, workers));
         let health = &api.surface.health;
@@ -250,6 +282,11 @@ impl Server {
             core.admission.require_accounts();
             controllers::begin_accounts(&core, certificates.trusted_pem()).await?;
         }
+        let address = watch::Sender::default();
+        let facts =
+            own_objects::Facts { client_ca: certificates.client_ca_pem(), address: address.subscribe() };
+        // A full disk must not keep the server from starting: they are tried again.
+        let _tried_again = own_objects::ensure(&core, &facts).await;
         health.finish("start-system-namespaces-controller");
         let settings = controllers::Settings {
             controllers: config.controllers,
@@ -257,11 +294,25 @@ impl Server {
             ca: certificates.trusted_pem().to_owned(),
         };
         controllers::start(&core, settings);
+        core.host.spawn(own_objects::run(core.clone(), facts.clone()));
         core.host.spawn(core.clone().run_crds());
         core.host.spawn(core.clone().run_notices());
         let (handles, _handle) = watch::channel(());
         let (data_dir, loopback) = (config.data_dir, OnceCell::new());
-        Ok(Self(Arc::new(Running { api, certificates, data_dir, loopback, handles, _handle })))
+        let lock = Mutex::new(lock);
+        let running = Running {
+            api,
+            certificates,
+            name: config.name,
+            data_dir,
+            lock,
+            loopback,
+            address,
+            facts,
+            handles,
+            _handle,
+        };
+        Ok(Self(Arc::new(running)))
     }
 
     /// Answers a request as if it came through a socket with a client certificate of this user; `None`: without one.
@@ -284,9 +335,12 @@ impl Server {
         let local = listener.local_addr().map_err(failed)?;
         let acceptor = TlsAcceptor::from(self.0.certificates.server_config()?);
         if let Some(folder) = &self.0.data_dir {
-            let kubeconfig = self.0.certificates.admin_kubeconfig(&format!("https://{local}"));
+            let kubeconfig = self.admin_kubeconfig(&format!("https://{local}"));
             keep_kubeconfig(&folder.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
         }
+        self.0.address.send_replace(Some(local));
+        // What fails is tried again, beside the requests.
+        let _tried_again = own_objects::ensure(&self.0.api.core, &self.0.facts).await;
         self.0.api.core.host.spawn(accept(self.0.api.clone(), listener, acceptor));
         Ok(local)
     }
@@ -323,7 +377,10 @@ impl Server {
     /// A kubeconfig for the administrator of the server at this URL.
     #[must_use]
     pub fn admin_kubeconfig(&self, url: &str) -> String {
-        self.0.certificates.admin_kubeconfig(url)
+        match &self.0.name {
+            Some(name) => self.0.certificates.admin_kubeconfig_of(url, name),
+            None => self.0.certificates.admin_kubeconfig(url),
+        }
     }
 
     /// A kubeconfig for any user: a client certificate is signed for it.
@@ -339,7 +396,7 @@ impl Server {
     pub async fn stopped(&self) {
         self.stop();
         let _in_time = tokio::time::timeout(DRAIN, self.0.api.core.host.running.closed()).await;
-        self.0.api.core.store.close();
+        self.0.close();
     }
 
     /// Done once the last handle is dropped and all that ran has ended: nothing of the server is left then. It keeps the server

@@ -3,7 +3,7 @@
 //! Nothing routes to these addresses here, but clients read them, and upstream never gives one twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
@@ -14,24 +14,24 @@ use crate::core::{Core, Target};
 use crate::error::{ApiError, Cause};
 use crate::metadata::invalid;
 use crate::object::{member_mut, text};
+use crate::service_range::{Family, Network, ServiceRange};
 
-/// Addresses are `10.96.0.0/12`, as kubeadm has it; the first ones are for well-known Services.
-const NETWORK: u32 = 0x0a60_0000;
-const ADDRESSES: u32 = 1 << 20;
-const RESERVED: u32 = 256;
 /// Ports of nodes.
 const PORTS: std::ops::RangeInclusive<u64> = 30_000..=32_767;
 
 /// What only one Service can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Claim {
-    Address(Ipv4Addr),
+    Address(IpAddr),
     Port(u64),
 }
 
 /// Who has what: the Services that are stored, and those that are being written.
-#[derive(Debug, Default)]
-pub(crate) struct Claims(Mutex<Ledger>);
+#[derive(Debug)]
+pub(crate) struct Claims {
+    range: ServiceRange,
+    ledger: Mutex<Ledger>,
+}
 
 #[derive(Debug, Default)]
 struct Ledger {
@@ -76,8 +76,17 @@ fn claims_of(entry: &Entry) -> BTreeSet<Claim> {
 }
 
 impl Claims {
+    pub(crate) fn new(range: ServiceRange) -> Self {
+        Self { range, ledger: Mutex::default() }
+    }
+
+    /// Where addresses come from.
+    pub(crate) fn range(&self) -> &ServiceRange {
+        &self.range
+    }
+
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,10 +122,9 @@ impl Ledger {
         !self.stored.contains_key(&claim) && !self.reserved.contains_key(&claim)
     }
 
-    fn free_address(&self) -> Option<Ipv4Addr> {
-        let (from, size) = (u32::from_be_bytes(chance()), ADDRESSES - RESERVED - 1);
-        let address = |at| Ipv4Addr::from(NETWORK + RESERVED + from.wrapping_add(at) % size);
-        (0..size).map(address).find(|address| self.is_free(Claim::Address(*address)))
+    fn free_address(&self, network: &Network) -> Option<IpAddr> {
+        let mut candidates = network.candidates(uuid::Uuid::new_v4().as_u128());
+        candidates.find(|address| self.is_free(Claim::Address(*address)))
     }
 
     fn free_port(&self) -> Option<u64> {
@@ -142,9 +150,9 @@ impl Taking<'_> {
     }
 
     /// An address that the client names.
-    fn address(&mut self, address: Ipv4Addr) -> Result<(), &'static str> {
-        // Neither the network itself nor its last address, which is for everybody.
-        if !(NETWORK + 1..NETWORK + ADDRESSES - 1).contains(&u32::from(address)) {
+    fn address(&mut self, address: IpAddr) -> Result<(), &'static str> {
+        let range = self.reservation.claims.range();
+        if range.of(Family::of(address)).is_none_or(|network| !network.contains(address)) {
             return Err(ELSEWHERE);
         }
         if !self.ledger.is_free(Claim::Address(address)) {
@@ -166,8 +174,9 @@ impl Taking<'_> {
         Ok(())
     }
 
-    fn any_address(&mut self, name: &str) -> Result<Ipv4Addr, ApiError> {
-        let address = self.ledger.free_address().ok_or_else(|| {
+    fn any_address(&mut self, name: &str, family: Family) -> Result<IpAddr, ApiError> {
+        let network = self.reservation.claims.range().of(family);
+        let address = network.and_then(|network| self.ledger.free_address(network)).ok_or_else(|| {
             let name = settled_go_text::quote(name);
             ApiError::internal(format_args!(
                 "failed to allocate a serviceIP for Service {name}: range is full"
@@ -229,8 +238,12 @@ fn health_check_port(service: &Value) -> u64 {
 fn claimed(service: &Value) -> BTreeSet<Claim> {
     let ports = list(service, "ports");
     let ports = ports.iter().map(node_port).chain([health_check_port(service)]).filter(|port| *port != 0);
-    let address = word(service, "clusterIP").parse().ok().filter(|_| has_address(service));
-    ports.map(Claim::Port).chain(address.map(Claim::Address)).collect()
+    let mut addresses = list(service, "clusterIPs");
+    if addresses.is_empty() {
+        addresses.push(word(service, "clusterIP").into());
+    }
+    let addresses = addresses.iter().filter_map(|address| address.as_str()?.parse().ok());
+    ports.map(Claim::Port).chain(addresses.filter(|_| has_address(service)).map(Claim::Address)).collect()
 }
 
 impl Core {
@@ -253,7 +266,7 @@ impl Core {
         let mut reservation = None;
         if has_address(service) {
             let refused = |causes| ApiError::invalid("", "Service", target.name, causes);
-            families(service, old).map_err(refused)?;
+            families(service, old, &self.claims.range).map_err(refused)?;
             if !is_complete(service, old) {
                 reservation = Some(self.take(target, service, old)?);
             }
@@ -294,10 +307,16 @@ fn is_complete(service: &Value, old: Option<&Value>) -> bool {
     let port = has_node_ports(service) && list(service, "ports").iter().any(|port| node_port(port) == 0);
     let check = needs_health_check(service) && health_check_port(service) == 0;
     let before = old.map(claimed).unwrap_or_default();
-    !word(service, "clusterIP").is_empty() && !port && !check && claimed(service).is_subset(&before)
+    let headless = word(service, "clusterIP") == "None";
+    let addresses = headless || list(service, "clusterIPs").len() >= list(service, "ipFamilies").len();
+    !word(service, "clusterIP").is_empty()
+        && addresses
+        && !port
+        && !check
+        && claimed(service).is_subset(&before)
 }
 
-/// Gives an address, or takes the one that was asked for.
+/// Gives an address of each family, or takes those that were asked for.
 fn address(
     taking: &mut Taking<'_>,
     name: &str,
@@ -305,25 +324,39 @@ fn address(
     old: Option<&Value>,
     refused: impl Fn(Cause) -> ApiError,
 ) -> Result<(), ApiError> {
-    let given = word(service, "clusterIP").to_owned();
-    if given == "None" || old.is_some_and(has_address) {
+    if word(service, "clusterIP") == "None" {
         return Ok(());
     }
-    if given.is_empty() {
-        let address = taking.any_address(name)?.to_string();
+    // What was given before stays, whatever the client says.
+    let known = old.filter(|old| has_address(old)).map_or(0, |old| list(old, "clusterIPs").len().max(1));
+    let mut addresses = list(service, "clusterIPs");
+    if addresses.is_empty() && !word(service, "clusterIP").is_empty() {
+        addresses.push(word(service, "clusterIP").into());
+    }
+    let asked = Value::from(addresses.clone());
+    for (index, family) in list(service, "ipFamilies").iter().enumerate().skip(known) {
+        let family = if family == Family::V6.name() { Family::V6 } else { Family::V4 };
+        let given = addresses.get(index).and_then(Value::as_str).unwrap_or_default();
+        if given.is_empty() {
+            let address = taking.any_address(name, family)?.to_string();
+            addresses.truncate(index);
+            addresses.push(address.into());
+            continue;
+        }
+        let taken = match given.parse() {
+            Ok(address) => taking.address(address),
+            Err(_) => Err(ELSEWHERE),
+        };
+        taken.map_err(|why| {
+            refused(invalid("spec.clusterIPs", &asked, &format!("failed to allocate IP {given}: {why}")))
+        })?;
+    }
+    if let Some(first) = addresses.first().cloned() {
         let spec = member_mut(service, "spec");
-        spec.insert("clusterIP".to_owned(), address.clone().into());
-        spec.insert("clusterIPs".to_owned(), json!([address]));
-        return Ok(());
+        spec.insert("clusterIP".to_owned(), first);
+        spec.insert("clusterIPs".to_owned(), addresses.into());
     }
-    let taken = match given.parse() {
-        Ok(address) => taking.address(address),
-        Err(_) => Err(ELSEWHERE),
-    };
-    taken.map_err(|why| {
-        let all = Value::from(list(service, "clusterIPs"));
-        refused(invalid("spec.clusterIPs", &all, &format!("failed to allocate IP {given}: {why}")))
-    })
+    Ok(())
 }
 
 /// Gives ports of nodes, or takes those that were asked for.
@@ -496,8 +529,10 @@ pub(crate) fn normalize(service: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// The families of addresses, and how many there are. There are only IPv4 ones here (`initIPFamilyFields` upstream).
-fn families(service: &mut Value, old: Option<&Value>) -> Result<(), Vec<Cause>> {
+/// The families of addresses, and how many there are (`initIPFamilyFields` upstream).
+fn families(service: &mut Value, old: Option<&Value>, range: &ServiceRange) -> Result<(), Vec<Cause>> {
+    let configured: Vec<Value> = range.families().into_iter().map(|family| family.name().into()).collect();
+    let usual = configured.first().cloned().unwrap_or_default();
     let same = |service: &Value, name: &str| old.is_some_and(|old| list(old, name) == list(service, name));
     if word(service, "ipFamilyPolicy") == "PreferDualStack"
         && old.is_some_and(|old| {
@@ -554,38 +589,39 @@ fn families(service: &mut Value, old: Option<&Value>) -> Result<(), Vec<Cause>> 
     for (at, address) in addresses.iter().enumerate().skip(families.len()) {
         match address.as_str().unwrap_or_default() {
             "None" => break,
-            text if text.contains(':') => {
-                let all = Value::from(addresses.clone());
-                let why = "IPv6 is not configured on this cluster";
-                causes.push(invalid(&format!("spec.clusterIPs[{at}]"), &all, why));
+            text => {
+                let family = if text.contains(':') { "IPv6" } else { "IPv4" };
+                if configured.iter().any(|known| known == family) {
+                    families.push(family.into());
+                } else {
+                    let all = Value::from(addresses.clone());
+                    let why = format!("{family} is not configured on this cluster");
+                    causes.push(invalid(&format!("spec.clusterIPs[{at}]"), &all, &why));
+                }
             }
-            _ => families.push("IPv4".into()),
         }
     }
     if !causes.is_empty() {
         return Err(causes);
     }
-    if headless {
-        if families.is_empty() {
-            families.push("IPv4".into());
-        }
-        if families.len() < 2 && !single {
-            let other = if families == [json!("IPv4")] { "IPv6" } else { "IPv4" };
-            families.push(other.into());
-        }
-    } else {
-        if policy == "RequireDualStack" {
+    if !headless {
+        if policy == "RequireDualStack" && configured.len() < 2 {
             refuse(&mut causes, "this cluster is not configured for dual-stack services");
         }
-        for (at, family) in families.iter().enumerate().filter(|(_, family)| *family != "IPv4") {
+        for (at, family) in families.iter().enumerate().filter(|(_, family)| !configured.contains(family)) {
             causes.push(invalid(&format!("spec.ipFamilies[{at}]"), family, "not configured on this cluster"));
         }
         if !causes.is_empty() {
             return Err(causes);
         }
-        if families.is_empty() {
-            families.push("IPv4".into());
-        }
+    }
+    if families.is_empty() {
+        families.push(usual);
+    }
+    // Headless Services without a selector may have both families anywhere.
+    if !single && families.len() == 1 && (headless || configured.len() == 2) {
+        let other = if families == [json!("IPv4")] { "IPv6" } else { "IPv4" };
+        families.push(other.into());
     }
     member_mut(service, "spec").insert("ipFamilies".to_owned(), families.into());
     Ok(())

@@ -9,6 +9,7 @@ mod conversion;
 mod embedding;
 mod hostile;
 mod openapi;
+mod own_objects;
 mod protobuf;
 mod recorded;
 mod selectors;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use http::Method;
 use serde_json::{Value, json};
-use settled_apiserver::Server;
+use settled_apiserver::{Config, Server, ServiceRange};
 
 use crate::watching::{send, start};
 
@@ -124,4 +124,94 @@ async fn a_type_leaves_behind_what_only_it_used() {
     ];
     assert!(left.iter().all(|field| changed["spec"].get(field).is_none()), "{changed}");
     assert_eq!(changed["spec"]["clusterIP"], made["spec"]["clusterIP"]);
+}
+
+/// What a Service asks for, and what it gets in a range; addresses of a family are a prefix, unless they were asked for.
+#[tokio::test]
+async fn services_get_addresses_of_the_configured_families() {
+    let dual = "10.0.0.0/24,fd00::/108";
+    let cases = [
+        ("10.0.0.0/24", json!({}), Ok((vec!["10.0.0."], vec!["IPv4"]))),
+        ("fd00::/108", json!({}), Ok((vec!["fd00::"], vec!["IPv6"]))),
+        ("fd00::/108,10.0.0.0/24", json!({}), Ok((vec!["fd00::"], vec!["IPv6"]))),
+        (
+            dual,
+            json!({"ipFamilyPolicy": "RequireDualStack"}),
+            Ok((vec!["10.0.0.", "fd00::"], vec!["IPv4", "IPv6"])),
+        ),
+        (
+            dual,
+            json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6"]}),
+            Ok((vec!["fd00::", "10.0.0."], vec!["IPv6", "IPv4"])),
+        ),
+        (dual, json!({"ipFamilies": ["IPv6"]}), Ok((vec!["fd00::"], vec!["IPv6"]))),
+        (dual, json!({"clusterIP": "fd00::7"}), Ok((vec!["fd00::7"], vec!["IPv6"]))),
+        (
+            dual,
+            json!({"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7", "fd00::7"], "ipFamilyPolicy": "PreferDualStack"}),
+            Ok((vec!["10.0.0.7", "fd00::7"], vec!["IPv4", "IPv6"])),
+        ),
+        ("10.0.0.0/24", json!({"ipFamilyPolicy": "PreferDualStack"}), Ok((vec!["10.0.0."], vec!["IPv4"]))),
+        (
+            "10.0.0.0/24",
+            json!({"ipFamilyPolicy": "RequireDualStack"}),
+            Err(
+                r#"Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services"#,
+            ),
+        ),
+        (
+            "fd00::/108",
+            json!({"clusterIP": "10.0.0.7"}),
+            Err(r#"Invalid value: ["10.0.0.7"]: IPv4 is not configured on this cluster"#),
+        ),
+        (
+            "10.0.0.0/24",
+            json!({"clusterIP": "10.96.0.7"}),
+            Err(
+                r#"Invalid value: ["10.96.0.7"]: failed to allocate IP 10.96.0.7: the provided network does not match the current range"#,
+            ),
+        ),
+        (
+            "10.0.0.0/24",
+            json!({"clusterIP": "10.0.0.1"}),
+            Err(
+                r#"Invalid value: ["10.0.0.1"]: failed to allocate IP 10.0.0.1: provided IP is already allocated"#,
+            ),
+        ),
+    ];
+    for (range, mut spec, wanted) in cases {
+        let mut config = Config::default();
+        config.service_range = ServiceRange::parse(range).unwrap();
+        let server = Server::start(config).await.unwrap();
+        spec["ports"] = json!([{"port": 80}]);
+        spec["selector"] = json!({"app": "a"});
+        let (status, made) = create(&server, "a", &spec).await;
+        let cause = made["details"]["causes"][0]["message"].as_str();
+        match wanted {
+            Err(wanted) => assert_eq!((status, cause), (422, Some(wanted)), "{range} {spec}"),
+            Ok((addresses, families)) => {
+                assert_eq!(made["spec"]["ipFamilies"], json!(families), "{range} {spec}: {made}");
+                let given = made["spec"]["clusterIPs"].as_array().unwrap();
+                let fits = given.iter().zip(&addresses);
+                let fits = fits.filter(|(given, start)| given.as_str().unwrap().starts_with(**start)).count();
+                assert_eq!((given.len(), fits), (addresses.len(), addresses.len()), "{range} {spec}: {made}");
+                assert_eq!(made["spec"]["clusterIP"], given[0]);
+            }
+        }
+    }
+}
+
+/// A range of eight has six addresses; the Service `kubernetes` has one.
+#[tokio::test]
+async fn a_range_can_be_used_up() {
+    let mut config = Config::default();
+    config.service_range = ServiceRange::parse("10.0.0.0/29").unwrap();
+    let server = Server::start(config).await.unwrap();
+    let spec = json!({"ports": [{"port": 80}]});
+    for at in 0..5 {
+        assert_eq!(create(&server, &format!("a{at}"), &spec).await.0, 201);
+    }
+    let (status, answer) = create(&server, "b", &spec).await;
+    let message = r#"Internal error occurred: failed to allocate a serviceIP for Service "b": range is full"#;
+    assert_eq!((status, answer["message"].as_str()), (500, Some(message)));
 }

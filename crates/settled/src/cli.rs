@@ -107,8 +107,11 @@ Exit codes:
 
 const SERVE_HELP_AFTER: &str = "\
 Examples:
-  settled serve                    keep the data, go on where they were left
-  settled serve --memory --port 0  for a test: nothing is kept, any free port
+  settled serve                        keep data across restarts
+  settled serve --memory -p 0          for a test: nothing is kept, any free port
+  settled serve -- go test ./...       run a command against a fresh server
+  settled serve --kubeconfig ~/.kube/config --name dev
+                                       add it to your kubeconfig as \"dev\"
 
 Then, in another terminal, with the line that it prints:
   export KUBECONFIG=...
@@ -122,9 +125,12 @@ Feature gates, all on unless said otherwise:
   WatchList               a watch can begin with the state
 
 Exit codes:
-  0    it was told to stop
+  0    stopped by SIGTERM
   2    it could not start
-  130  interrupted";
+  129  stopped because its terminal was closed (SIGHUP)
+  130  stopped by Ctrl-C (SIGINT)
+  With a command: that of the command, 128 and the number of the signal that
+  killed it, 126 or 127 if it could not be run.";
 
 /// Tell whether Kubernetes resources are done, and why when they are not
 ///
@@ -195,7 +201,7 @@ pub(crate) enum StoreOutput {
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_HELP_AFTER)]
 pub(crate) struct ServeArgs {
-    /// Where data, certificates and `admin.kubeconfig` are kept [default: settled in the user's state folder]
+    /// Directory for data, certificates and `admin.kubeconfig` [default: settled in the user's state directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data_dir: Option<PathBuf>,
 
@@ -203,13 +209,28 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) memory: bool,
 
-    /// The port to listen on; 0 is any that is free
-    #[arg(long, value_name = "PORT", default_value_t = 8443)]
-    pub(crate) port: u16,
+    /// The port to listen on; 0 is any that is free [default: 8443; with a command: 0]
+    #[arg(short, long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
 
     /// The address to listen on; anything but loopback lets others in
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) bind_address: std::net::IpAddr,
+
+    /// Write the kubeconfig to this file as well; other entries in it are kept
+    ///
+    /// The server's cluster, user and context replace those of an earlier server of the same `--name`, and the context becomes the
+    /// current one. When a server without a data directory stops, its entries are removed again.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The name of the cluster, user and context in kubeconfigs
+    #[arg(long, value_name = "NAME", default_value = "settled", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) name: String,
+
+    /// The addresses of Services: a CIDR, or one of IPv4 and one of IPv6 with a comma between them
+    #[arg(long, value_name = "CIDRS", default_value = "10.96.0.0/12")]
+    pub(crate) service_cluster_ip_range: String,
 
     /// When a write is acknowledged: once it is on disk, or before
     #[arg(long, value_name = "WHEN", default_value = "sync")]
@@ -240,8 +261,8 @@ pub(crate) struct ServeArgs {
     /// `namespaces` empties namespaces that are deleted. `garbage` deletes what its owners leave behind. `events` removes
     /// Events after a time. `accounts` keeps the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in each
     /// namespace. `roles` gathers aggregated ClusterRoles. `quotas` counts what ResourceQuotas limit. `claims` lets
-    /// claims and volumes go once nobody uses them. With the real kube-controller-manager, none of them is needed but none is
-    /// in its way.
+    /// claims and volumes go once nobody uses them. All are optional beside a real kube-controller-manager. What kube-apiserver
+    /// keeps itself, such as the Service `kubernetes`, is always kept.
     #[arg(long, value_name = "NAMES", default_value = "*", allow_hyphen_values = true)]
     pub(crate) controllers: settled_apiserver::Controllers,
 
@@ -256,6 +277,14 @@ pub(crate) struct ServeArgs {
     /// How events are reported on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
+
+    /// Print nothing but warnings and errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// A command that runs with KUBECONFIG set; the server stops when it ends, and keeps nothing without --data-dir
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments, num_args = 1..)]
+    pub(crate) command: Vec<std::ffi::OsString>,
 }
 
 /// When a write is acknowledged.

@@ -55,7 +55,7 @@ impl Served {
             let (_, rest) = banner.split_once(start).unwrap();
             rest.split(end).next().unwrap().to_owned()
         };
-        let address = after("Serving on https://", &[' ']);
+        let address = after("API server ready at https://", &[' ']);
         let kubeconfig = after("export KUBECONFIG=", &['\n']).into();
         Self { child, address, kubeconfig, banner }
     }
@@ -149,8 +149,8 @@ const SHOP: &str = r#"{"metadata":{"name":"shop"}}"#;
 fn it_says_how_to_use_it_and_leaves_nothing_behind() {
     let server = Served::start(&["--memory"]);
     let lines: Vec<&str> = server.banner.lines().collect();
-    assert!(lines[0].ends_with("the data are in memory. Ctrl-C ends it."), "{}", server.banner);
-    assert_eq!(lines[2], "Use it in another terminal:");
+    assert!(lines[0].ends_with("ms, in memory). Press Ctrl-C to stop."), "{}", server.banner);
+    assert_eq!(lines[2], "In another terminal:");
     let answer = server.request(&format!("GET {NAMESPACES}"), "");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("kube-system"), "{answer}");
     assert!(server.request(&format!("POST {NAMESPACES}"), SHOP).starts_with("HTTP/1.1 201"));
@@ -158,7 +158,7 @@ fn it_says_how_to_use_it_and_leaves_nothing_behind() {
     let folder = server.kubeconfig.parent().unwrap().to_owned();
     let (status, errors) = server.end("TERM");
     assert_eq!(status.code(), Some(0));
-    assert_eq!(errors, "namespace shop created\nstopping signal=SIGTERM\nstopped\n");
+    assert_eq!(errors, "namespace shop created\nstopping (SIGTERM)\nstopped\n");
     assert!(!folder.exists());
 }
 
@@ -194,6 +194,176 @@ fn two_in_one_folder_are_one_too_many() {
     assert!(first.request(&format!("GET {NAMESPACES}"), "").starts_with("HTTP/1.1 200"));
 }
 
+/// With its data in memory, a server has certificates and a kubeconfig in the directory.
+#[test]
+fn two_in_one_directory_are_one_too_many_without_data_too() {
+    let folder = folder();
+    let path = text(folder.path());
+    let first = Served::start(&["--memory", "--data-dir", path]);
+    let kubeconfig = fs::read(&first.kubeconfig).unwrap();
+    for arguments in [&["--data-dir", path][..], &["--memory", "--data-dir", path]] {
+        let (code, errors) = refused(arguments);
+        assert_eq!(code, Some(2));
+        assert!(errors.contains(&format!("is in use by process {}: ", first.child.id())), "{errors}");
+    }
+    assert_eq!(fs::read(&first.kubeconfig).unwrap(), kubeconfig);
+    first.end("TERM");
+    Served::start(&["--data-dir", path]);
+}
+
+/// A server whose temporary files go to a directory.
+fn command_in(temporary: &Path, script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_settled")]).env("TMPDIR", temporary);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_closed_terminal_stops_it_unless_nohup_says_otherwise() {
+    let folder = folder();
+    let server = Served::spawn(command_in(folder.path(), r#"exec "$0" serve --memory --port 0"#));
+    assert_eq!(names(folder.path()).len(), 1);
+    let (status, errors) = server.end("HUP");
+    assert_eq!((status.code(), errors.as_str()), (Some(129), "stopping (SIGHUP)\nstopped\n"));
+    assert_eq!(names(folder.path()), [""; 0]);
+
+    let server =
+        Served::spawn(command_in(folder.path(), r#"trap '' HUP; exec "$0" serve --memory --port 0"#));
+    server.signal("HUP");
+    assert!(server.request(&format!("GET {NAMESPACES}"), "").starts_with("HTTP/1.1 200"));
+    let (status, _) = server.end("TERM");
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn what_a_killed_server_left_goes_with_the_next_start() {
+    let folder = folder();
+    let start = || Served::spawn(command_in(folder.path(), r#"exec "$0" serve --memory --port 0"#));
+    let (killed, running) = (start(), start());
+    let (left, kept) = (killed.kubeconfig.clone(), running.kubeconfig.clone());
+    killed.end("KILL");
+    assert!(left.exists());
+    let next = start();
+    assert!(!left.parent().unwrap().exists());
+    assert!(kept.exists() && next.kubeconfig.exists());
+}
+
+/// The output of `serve` with these words after it.
+fn served(words: &[&str]) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_settled"));
+    command.arg("serve").args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_command_has_a_server_for_as_long_as_it_runs() {
+    let settled = env!("CARGO_BIN_EXE_settled");
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["sh", "-c", r#"grep -c "server: .https://127.0.0.1:" "$KUBECONFIG"; exit 7"#], 7, "1\n"),
+        (&["sh", "-c", "kill -TERM $$"], 143, ""),
+        (&[settled, "status", "namespace/default", "--quiet"], 0, ""),
+        (&["/nonexistent/command"], 127, ""),
+    ];
+    for (words, code, printed) in cases {
+        let output = served(&[&["--"], words].concat());
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), printed, "{words:?}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let wanted = if code == 127 { "error: cannot run /nonexistent/command: " } else { "" };
+        assert!(errors.starts_with(wanted) && errors.is_empty() == wanted.is_empty(), "{words:?}: {errors}");
+    }
+    // Signals reach the command, which is a server here too: it says when it is there, and why it goes.
+    let mut child = command(&["--", settled, "serve", "--memory", "--port", "0"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("API server ready at https://"));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "stopping (SIGTERM)\nstopped\n");
+}
+
+const PROD: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://prod\n  name: prod\ncontexts:\n- context:\n    \
+     cluster: prod\n    user: prod\n  name: prod\ncurrent-context: prod\nkind: Config\nusers:\n- name: prod\n  user:\n    token: a\n";
+
+#[test]
+fn a_kubeconfig_of_others_is_theirs_again_afterwards() {
+    let folder = folder();
+    let file = folder.path().join("config");
+    fs::write(&file, PROD).unwrap();
+    let server = Served::start(&["--memory", "--kubeconfig", text(&file), "--name", "dev"]);
+    assert_eq!(server.kubeconfig, file);
+    let merged = fs::read_to_string(&file).unwrap();
+    for part in ["server: https://prod\n", "current-context: dev\n", "- name: dev\n", "token: a\n"] {
+        assert!(merged.contains(part), "{part}: {merged}");
+    }
+    server.end("TERM");
+    assert_eq!(fs::read_to_string(&file).unwrap(), PROD);
+    assert_eq!(names(folder.path()), ["config"]);
+
+    let (code, errors) = refused(&["--memory", "--kubeconfig", text(&file), "--name", "prod"]);
+    assert_eq!(code, Some(2));
+    assert!(errors.contains(r#"has a cluster of its own called "prod""#), "{errors}");
+    assert!(errors.contains("hint: choose another name for the server's entries: --name NAME"), "{errors}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), PROD);
+
+    // What is kept stays in it, and a file that was not there goes with a server that isn't kept.
+    let (data, own) = (folder.path().join("data"), folder.path().join("own"));
+    Served::start(&["--data-dir", text(&data), "--kubeconfig", text(&file)]).end("TERM");
+    assert!(fs::read_to_string(&file).unwrap().contains("current-context: settled\n"));
+    Served::start(&["--memory", "--kubeconfig", text(&own)]).end("TERM");
+    assert!(!own.exists());
+}
+
+#[test]
+fn quiet_is_quiet() {
+    let folder = folder();
+    let file = folder.path().join("config");
+    let mut child = command(&["--memory", "--quiet", "--kubeconfig", text(&file)]).spawn().unwrap();
+    while !file.exists() {
+        assert!(child.try_wait().unwrap().is_none());
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout, output.stderr), (Some(0), Vec::new(), Vec::new()));
+}
+
+#[test]
+fn what_others_may_read_is_said_and_ended() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = folder();
+    let data = folder.path().join("data");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    Served::start(&["--data-dir", text(&data)]).end("TERM");
+    let loose = [("pki/ca.key", 0o644), ("store", 0o755), ("store/store.log", 0o664)];
+    for (name, mode) in loose {
+        fs::set_permissions(data.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let tokens = folder.path().join("tokens");
+    fs::write(&tokens, "a,jane,1\n").unwrap();
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o644)).unwrap();
+    let server = Served::start(&["--data-dir", text(&data), "--token-auth-file", text(&tokens)]);
+    let (_, errors) = server.end("TERM");
+    let tokens = tokens.display();
+    let said =
+        format!("warning: other users can read the tokens in {tokens} (mode 0644): chmod 600 {tokens}\n");
+    assert!(errors.starts_with(&said), "{errors}");
+    for (name, was) in loose {
+        let path = data.join(name);
+        let said =
+            format!("warning: other users had access to {} (mode {was:04o}): removed\n", path.display());
+        assert!(errors.contains(&said), "{errors}");
+        assert_eq!(mode(&path), was & 0o700, "{name}");
+    }
+}
+
 #[test]
 fn a_watch_does_not_hold_up_the_end() {
     let server = Served::start(&["--memory"]);
@@ -226,6 +396,13 @@ fn what_hinders_it_is_said_with_what_helps() {
     let (code, errors) = refused(&["--controllers", "dust"]);
     assert_eq!(code, Some(2));
     assert!(errors.contains("there is no controller \"dust\"; there are *"), "{errors}");
+
+    let (code, errors) = refused(&["--service-cluster-ip-range", "10.0.0.0/30"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(
+        errors,
+        "error: --service-cluster-ip-range: the range must be at least 8 IP addresses: 10.0.0.0/30\n"
+    );
 
     // A file where the folder should be.
     let folder = folder();

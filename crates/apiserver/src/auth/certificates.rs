@@ -103,6 +103,9 @@ pub struct CertificateOptions {
     pub now: Option<SystemTime>,
 }
 
+/// What kubeconfigs call the cluster and the context.
+const CLUSTER: &str = "settled";
+
 /// The authority of a server, and what it shows.
 ///
 /// ```
@@ -266,7 +269,20 @@ impl Certificates {
     /// A kubeconfig for the [administrator](User::admin).
     #[must_use]
     pub fn admin_kubeconfig(&self, server_url: &str) -> String {
-        self.kubeconfig_with(server_url, &User::admin().name, &Credentials::Certificate(&self.admin))
+        self.kubeconfig_with(server_url, CLUSTER, &User::admin().name, &Credentials::Certificate(&self.admin))
+    }
+
+    /// As [`Certificates::admin_kubeconfig`], with a cluster, a user and a context that are called `name`: the kubeconfigs of
+    /// several servers can be merged.
+    #[must_use]
+    pub fn admin_kubeconfig_of(&self, server_url: &str, name: &str) -> String {
+        self.kubeconfig_with(server_url, name, name, &Credentials::Certificate(&self.admin))
+    }
+
+    /// Whose client certificates are accepted, in PEM.
+    #[must_use]
+    pub fn client_ca_pem(&self) -> String {
+        self.client_cas.iter().map(|authority| pem("CERTIFICATE", authority)).collect()
     }
 
     /// A kubeconfig for any user, with a client certificate that is made for it: to act as others in tests.
@@ -279,16 +295,22 @@ impl Certificates {
     /// If the certificate can't be made.
     pub fn kubeconfig(&self, server_url: &str, user: &User) -> Result<String, CertificateError> {
         let pair = self.sign_user(user)?;
-        Ok(self.kubeconfig_with(server_url, &user.name, &Credentials::Certificate(&pair)))
+        Ok(self.kubeconfig_with(server_url, CLUSTER, &user.name, &Credentials::Certificate(&pair)))
     }
 
     /// A kubeconfig for the owner of a bearer token.
     #[must_use]
     pub fn token_kubeconfig(&self, server_url: &str, name: &str, token: &str) -> String {
-        self.kubeconfig_with(server_url, name, &Credentials::Token(token))
+        self.kubeconfig_with(server_url, CLUSTER, name, &Credentials::Token(token))
     }
 
-    fn kubeconfig_with(&self, server_url: &str, name: &str, credentials: &Credentials<'_>) -> String {
+    fn kubeconfig_with(
+        &self,
+        server_url: &str,
+        cluster: &str,
+        user: &str,
+        credentials: &Credentials<'_>,
+    ) -> String {
         let text = |text: &str| serde_json::Value::from(text).to_string();
         let credentials = match credentials {
             Credentials::Certificate(pair) => format!(
@@ -299,12 +321,13 @@ impl Certificates {
             Credentials::Token(token) => format!("token: {}", text(token)),
         };
         format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: settled\n  cluster:\n    server: {server}\n    \
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: {cluster}\n  cluster:\n    server: {server}\n    \
              certificate-authority-data: {authority}\nusers:\n- name: {user}\n  user:\n    {credentials}\ncontexts:\n- name: \
-             settled\n  context:\n    cluster: settled\n    user: {user}\ncurrent-context: settled\n",
+             {cluster}\n  context:\n    cluster: {cluster}\n    user: {user}\ncurrent-context: {cluster}\n",
+            cluster = text(cluster),
             server = text(server_url),
             authority = BASE64.encode(&self.trusted_pem),
-            user = text(name),
+            user = text(user),
         )
     }
 

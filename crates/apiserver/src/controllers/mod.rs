@@ -10,6 +10,7 @@ mod feed;
 mod garbage;
 mod graph;
 mod namespaces;
+pub(crate) mod own_objects;
 mod quotas;
 mod roles;
 

@@ -1,0 +1,87 @@
+//! The signals that stop the server.
+
+use rustix::process::Signal as Number;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::error::CommandError;
+
+/// A request to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Ctrl-C.
+    Interrupt,
+    /// How programs stop a server.
+    Terminate,
+    /// The terminal was closed.
+    Hangup,
+}
+
+impl Stop {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "SIGINT",
+            Self::Terminate => "SIGTERM",
+            Self::Hangup => "SIGHUP",
+        }
+    }
+
+    /// A server that is told to stop has done its work; the others are interruptions.
+    pub(super) const fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 0,
+            Self::Hangup => 129,
+        }
+    }
+
+    pub(super) const fn number(self) -> Number {
+        match self {
+            Self::Interrupt => Number::INT,
+            Self::Terminate => Number::TERM,
+            Self::Hangup => Number::HUP,
+        }
+    }
+}
+
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Option<Signal>,
+}
+
+impl Signals {
+    pub(super) fn listen() -> Result<Self, CommandError> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| CommandError::input_error("cannot listen for signals", error))
+        };
+        let hangup = match may_hang_up() {
+            true => Some(listen(SignalKind::hangup())?),
+            false => None,
+        };
+        let [interrupt, terminate] = [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?];
+        Ok(Self { interrupt, terminate, hangup })
+    }
+
+    pub(super) async fn next(&mut self) -> Stop {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => Stop::Interrupt,
+            _ = self.terminate.recv() => Stop::Terminate,
+            _ = hangup => Stop::Hangup,
+        }
+    }
+}
+
+/// `nohup` has the signal ignored, and a handler would undo that. Where it cannot be known, the signal is left alone: the next
+/// start removes what is left.
+fn may_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The lowest bit is signal 1, SIGHUP.
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 0)
+}
