@@ -1,5 +1,7 @@
 //! How answers look: for people, in Go's order, and texts that clients compare.
 
+use std::sync::{Arc, Mutex};
+
 use http::Method;
 use serde_json::{Value, json};
 use settled_apiserver::{Config, Controllers};
@@ -137,4 +139,37 @@ async fn a_status_is_validated_on_its_own() {
         let cause = &got.json()["details"]["causes"][0];
         assert_eq!((cause["field"].as_str(), cause["message"].as_str()), (Some(field), Some(message)));
     }
+}
+
+/// However many ask for it: a namespace is created once and removed once, and so it is said.
+#[tokio::test]
+async fn a_deletion_is_reported_once() {
+    const NAMESPACES: usize = 20;
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let listener = told.clone();
+    let mut config = Config::default();
+    config.listener = Some(Arc::new(move |notice| listener.lock().unwrap().push(notice.to_string())));
+    let client = Client::new(config).await;
+    let names: Vec<String> = (10..10 + NAMESPACES).map(|at| format!("demo{at}")).collect();
+    for name in &names {
+        let namespace = json!({"metadata": {"name": name}});
+        assert_eq!(client.send(Method::POST, "/api/v1/namespaces", &[], namespace).await.code, 201);
+    }
+    let paths: Vec<String> = names.iter().map(|name| format!("/api/v1/namespaces/{name}")).collect();
+    let requests = paths.iter().chain(&paths).chain(&paths);
+    let requests = requests.map(|path| client.send(Method::DELETE, path, &[], Value::Null));
+    futures::future::join_all(requests).await;
+    for path in &paths {
+        assert_eq!(client.wait(path, 404).await, 404);
+    }
+    for _ in 0..10_000 {
+        if told.lock().unwrap().len() >= 2 * NAMESPACES {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let mut told = std::mem::take(&mut *told.lock().unwrap());
+    told.sort();
+    let both = |name: &String| [format!("namespace {name} created"), format!("namespace {name} removed")];
+    assert_eq!(told, names.iter().flat_map(both).collect::<Vec<_>>());
 }

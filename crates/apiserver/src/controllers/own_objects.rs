@@ -40,14 +40,15 @@ pub(crate) struct Facts {
 /// Writes what is missing and mends what was changed. Objects are independent: each is tried.
 pub(crate) async fn ensure(core: &Core, facts: &Facts) -> Result<(), ApiError> {
     let address = *facts.address.borrow();
-    let results = [
-        service(core, address).await,
-        endpoints(core, address).await,
-        endpoint_slice(core, address).await,
-        service_cidr(core).await,
-        authentication(core, &facts.client_ca).await,
-    ];
-    results.into_iter().collect()
+    // At once: few commits are made of them.
+    let (service, endpoints, slice, cidr, trust) = tokio::join!(
+        service(core, address),
+        endpoints(core, address),
+        endpoint_slice(core, address),
+        service_cidr(core),
+        authentication(core, &facts.client_ca),
+    );
+    [service, endpoints, slice, cidr, trust].into_iter().collect()
 }
 
 /// Keeps the objects until the server stops.
