@@ -94,7 +94,10 @@ impl Notice {
     /// Is it something to act on?
     #[must_use]
     pub fn is_problem(&self) -> bool {
-        matches!(self, Self::PermissionsOfOthers { .. } | Self::StoreFailed { .. })
+        matches!(
+            self,
+            Self::PermissionsOfOthers { .. } | Self::UnfinishedWriteDropped { .. } | Self::StoreFailed { .. }
+        )
     }
 
     /// To whom, or why: names and values.

@@ -22,9 +22,9 @@ async fn start() -> Client {
 
 async fn object(client: &Client, path: &str) -> Value {
     let mut object = client.get(path, &[]).await.json();
-    object["metadata"]
-        .as_object_mut()
-        .map(|metadata| metadata.retain(|name, _| name == "name" || name == "labels"));
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|name, _| name == "name" || name == "labels");
+    }
     object
 }
 
