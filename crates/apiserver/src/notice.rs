@@ -220,7 +220,6 @@ impl Core {
         if self.host.notices.listener.is_none() {
             return;
         }
-        self.report_all_unenforced();
         let begin = |resource| self.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
         loop {
             let (Ok(namespaces), Ok(definitions)) = (begin(&self.namespaces), begin(&definitions)) else {

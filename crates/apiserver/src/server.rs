@@ -295,6 +295,8 @@ impl Server {
         };
         controllers::start(&core, settings);
         core.host.spawn(own_objects::run(core.clone(), facts.clone()));
+        // Before anybody can write: what is written later is reported then.
+        core.report_all_unenforced();
         core.host.spawn(core.clone().run_crds());
         core.host.spawn(core.clone().run_notices());
         let (handles, _handle) = watch::channel(());

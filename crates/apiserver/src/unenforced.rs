@@ -51,6 +51,12 @@ fn of(group: &str, plural: &str, object: &Value) -> Option<&'static str> {
     }
 }
 
+/// Does an API server write the object itself, as the flow schemas that every cluster has?
+fn is_maintained(object: &Value) -> bool {
+    let own = object.pointer("/metadata/annotations/apf.kubernetes.io~1autoupdate-spec");
+    own.is_some_and(|value| value == "true")
+}
+
 /// The warning for whoever writes an object of this kind.
 pub(crate) fn warning(definition: &Definition, object: &Value) -> Option<&'static str> {
     let Definition { group, plural, .. } = definition;
@@ -80,7 +86,8 @@ impl Core {
             let Ok(snapshot) = self.store.snapshot(&resource, At::Latest) else { continue };
             for entry in snapshot.iter(&Scope::All) {
                 let object: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
-                if let Some(reason) = of(group, plural, &object) {
+                let reason = of(group, plural, &object).filter(|_| !is_maintained(&object));
+                if let Some(reason) = reason {
                     self.host.notices.tell(&notice(group, plural, meta(&object, "name"), reason));
                 }
             }
