@@ -738,7 +738,7 @@ impl Policy {
         let class = failed.class;
         let terminal = failures.iter().any(|failure| failure.class == class && failure.terminal);
         let note = match terminal {
-            true => Note::Text(format!("won't recover by itself: {}", summary(record))),
+            true => Note::Text(final_failure(record)),
             false => Note::Failing { class },
         };
         let patient = !ends(class);
@@ -760,6 +760,13 @@ impl Policy {
             Some(For::Any(_) | For::Failed | For::Delete | For::Create) | None => false,
         }
     }
+}
+
+/// What a terminal failure means: `won't recover by itself (BackoffLimitExceeded): the Job has used up its retries (backoffLimit 6)`.
+fn final_failure(record: &Record) -> String {
+    let (why, reason) = (summary(record), &record.verdict.reason);
+    let reason = if why.contains(&**reason) { String::new() } else { format!(" ({reason})") };
+    format!("won't recover by itself{reason}: {why}")
 }
 
 /// Whether something that has an end has reached it: well, or not.

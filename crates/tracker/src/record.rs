@@ -124,8 +124,9 @@ impl Judge {
         };
         let met_if_failed = match target && self.until.iter().any(For::waits_for_failure) {
             true => {
-                let mut failed = verdict.clone();
-                failed.status = Status::Failed;
+                let (reason, message) = (verdict.reason.clone(), verdict.message.clone());
+                let mut failed = Verdict::new(Status::Failed, verdict.basis, reason, message);
+                failed.blocking = verdict.blocking;
                 self.until.iter().map(|wanted| wanted.met(Some(&object), &failed, now)).collect()
             }
             false => Vec::new(),

@@ -1071,7 +1071,8 @@ impl Tracker {
         let failing = self.policy.failing(number);
         // Also where the failure is what is waited for.
         let roots = if failing.is_some() && causes.is_empty() { self.causes(number) } else { Vec::new() };
-        let Evaluation { verdict, own } = Evaluation::new(own, failing, causes.first().or(roots.first()));
+        let Evaluation { verdict, own } =
+            Evaluation::new(own, failing, causes.first().or_else(|| roots.first()));
         let failing_since = || {
             let lasted = SignedDuration::try_from(self.policy.failing_for(number, now)?).ok()?;
             now.wall.checked_sub(lasted).ok()

@@ -435,12 +435,12 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(crate) stable: Duration,
 
-    /// End at the first failure of these classes, separated by commas; without any: of all [default: all]
+    /// End early at failures of these classes only, separated by commas; others count as failed, too [default: all]
     #[arg(long, value_name = "CLASSES", num_args = 0..=1, require_equals = true, default_missing_value = "all",
         value_parser = Classes::from_str)]
     pub(crate) fail_fast: Option<Classes>,
 
-    /// Wait for all others even if something has failed
+    /// Never end early: wait until all others are done, or have failed
     #[arg(long, conflicts_with = "fail_fast")]
     pub(crate) no_fail_fast: bool,
 

@@ -34,6 +34,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// An object by its uid, and those of its owners.
 type Owned = (Uid, Vec<Uid>);
 
+/// The objects of each kind that have owners.
+type OwnedByKind = Vec<(Arc<Resource>, Vec<Owned>)>;
+
 /// The lists of one search.
 pub(super) type Listed = Vec<(Arc<Resource>, Result<Vec<Owned>, RequestError>)>;
 
@@ -46,7 +49,7 @@ pub(super) struct Searches {
     namespaces: HashMap<String, Searched>,
     forbidden: BTreeSet<String>,
     /// The latest lists of each namespace: what owns their objects may be seen later than they are.
-    listed: HashMap<String, Vec<(Arc<Resource>, Vec<Owned>)>>,
+    listed: HashMap<String, OwnedByKind>,
 }
 
 #[derive(Debug)]
@@ -124,7 +127,7 @@ impl Tracker {
             searched.running = false;
         }
         let mut forbidden = Vec::new();
-        let mut lists: Vec<(Arc<Resource>, Vec<Owned>)> = Vec::new();
+        let mut lists: OwnedByKind = Vec::new();
         for (resource, owned) in listed {
             match owned {
                 Ok(owned) => lists.push((resource, owned)),
