@@ -356,8 +356,9 @@ pub(crate) fn run<T>(work: impl Future<Output = Result<T, CommandError>>) -> Res
 
 /// Warns of what the user should know.
 pub(crate) fn warn(notices: &[Notice]) {
+    let width = crate::live::terminal::width();
     for notice in notices {
-        for line in crate::render::explain::notice(notice, crate::style::Palette::stderr()) {
+        for line in crate::render::explain::notice(notice, width, crate::style::Palette::stderr()) {
             output::diagnose(&line);
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub(crate) use kstatus::format_duration as format;
+
 /// What a negative timeout means, as for `kubectl wait`: a week.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -74,43 +76,6 @@ fn signed(text: &str) -> Option<(bool, Duration)> {
     Some((negative, Duration::from_nanos(nanos)))
 }
 
-/// How long something has been so, in at most two units, as `kubectl get` prints ages: `45s`, `3m20s`, `2d`.
-pub(crate) fn age(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    let two = |large: u64, unit: char, small: u64, small_unit: char| match small {
-        0 => format!("{large}{unit}"),
-        small => format!("{large}{unit}{small}{small_unit}"),
-    };
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 => two(minutes, 'm', seconds % 60, 's'),
-        600..10_800 => format!("{minutes}m"),
-        10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
-        28_800..172_800 => format!("{hours}h"),
-        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
-        _ => format!("{days}d"),
-    }
-}
-
-/// How long a wait has lasted: `12.3s`, and `2m05s` once it is long.
-pub(crate) fn elapsed(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}.{}s", duration.subsec_millis() / 100),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h{:02}m{:02}s", seconds / 3600, seconds / 60 % 60, seconds % 60),
-    }
-}
-
-/// As [`elapsed`], in whole seconds: what changes once a second.
-pub(crate) fn clock(duration: Duration) -> String {
-    match duration.as_secs() {
-        seconds @ 0..60 => format!("{seconds}s"),
-        _ => elapsed(duration),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,29 +107,5 @@ mod tests {
         assert_eq!(parse_timeout("0"), Ok(Duration::ZERO));
         assert_eq!(parse_timeout("90s"), Ok(Duration::from_secs(90)));
         assert!(parse_timeout("never").is_err());
-    }
-
-    #[test]
-    fn ages_have_at_most_two_units() {
-        let check = |seconds: u64, expected: &str| assert_eq!(age(Duration::from_secs(seconds)), expected);
-        check(0, "0s");
-        check(119, "119s");
-        check(120, "2m");
-        check(200, "3m20s");
-        check(3599, "59m");
-        check(10_860, "3h1m");
-        check(86_400, "24h");
-        check(180_000, "2d2h");
-        check(1_000_000, "11d");
-    }
-
-    #[test]
-    fn elapsed_time_has_a_tenth_of_a_second_at_first() {
-        let check =
-            |millis: u64, expected: &str| assert_eq!(elapsed(Duration::from_millis(millis)), expected);
-        check(0, "0.0s");
-        check(12_399, "12.3s");
-        check(65_000, "1m05s");
-        check(3_661_000, "1h01m01s");
     }
 }

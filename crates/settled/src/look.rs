@@ -20,7 +20,7 @@ use crate::live::terminal;
 use crate::names::Names;
 use crate::output;
 use crate::progress::{self, Signal, Signals};
-use crate::render::explain::{self, Explain};
+use crate::render::explain::Explain;
 use crate::render::json_line as json;
 use crate::render::timeline::Timeline;
 use crate::render::tree::Tree;
@@ -60,20 +60,7 @@ pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
         let names = Names::of(report.targets.iter().map(|target| &target.object));
         let explain =
             Explain { palette: Palette::stdout(), width: width(), names: &names, now: Timestamp::now() };
-        let mut text = String::new();
-        for target in report.targets.iter().filter(|target| !explain::is_open(target)) {
-            text.push_str(&explain.headline(target));
-            if let Some(note) = &target.note {
-                text.push_str(&explain.palette.dim(&format!("  — {}", crate::text::clean(note))));
-            }
-            text.push('\n');
-        }
-        let open = explain.open(&report.targets);
-        if !text.is_empty() && !open.is_empty() {
-            text.push('\n');
-        }
-        text.push_str(&open);
-        output::print(text.as_bytes())?;
+        output::print(explain.all(&report.targets).as_bytes())?;
     }
     Ok(ExitCode::from(wait::exit_code(report.outcome)))
 }
@@ -172,7 +159,16 @@ async fn watch(args: &TreeArgs, request: Request, signals: &mut Signals) -> Resu
             }
         }
         match step(&mut tracker, signals, Instant::now() + PICTURE).await {
-            Some(Signal::Interrupt | Signal::Hangup) => return Ok(ExitCode::from(signals.exit_code())),
+            Some(Signal::Interrupt | Signal::Hangup) => {
+                // What was seen last stays.
+                if let Some(screen) = screen {
+                    let text = drawn(&tracker.branches(args.full), width());
+                    let rows: Vec<String> = text.lines().map(str::to_owned).collect();
+                    let closed = { screen }.close(&rows);
+                    closed.map_err(|error| CommandError::output("cannot write the output", error))?;
+                }
+                return Ok(ExitCode::from(signals.exit_code()));
+            }
             Some(Signal::Stop) => {
                 if let Some(screen) = &mut screen {
                     screen.close(&[]).ok();

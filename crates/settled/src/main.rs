@@ -2,6 +2,7 @@
 
 mod apply;
 mod augment;
+mod cause;
 mod cli;
 mod cluster;
 mod command;
@@ -22,6 +23,8 @@ mod row;
 mod rules;
 #[cfg(test)]
 mod scenes;
+#[cfg(test)]
+mod screens;
 mod serve;
 mod sort;
 mod status;

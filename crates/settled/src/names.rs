@@ -55,6 +55,24 @@ impl Names {
     }
 }
 
+/// `1 Pod`, `3 Ingresses`, `2 NetworkPolicies`.
+pub(crate) fn count_of(count: usize, kind: &str) -> String {
+    let kind = text::clean(kind);
+    if count == 1 {
+        return format!("1 {kind}");
+    }
+    let vowel = |text: &str| text.ends_with(['a', 'e', 'i', 'o', 'u']);
+    match kind.strip_suffix('y') {
+        Some(stem) if !vowel(stem) => format!("{count} {stem}ies"),
+        _ if kind.ends_with("ss") || kind.ends_with('x') || kind.ends_with("ch") => {
+            format!("{count} {kind}es")
+        }
+        // Endpoints and the like are many already.
+        _ if kind.ends_with('s') => format!("{count} {kind}"),
+        _ => format!("{count} {kind}s"),
+    }
+}
+
 /// How long ago that was; nothing is ever in the future.
 pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or_default()
@@ -63,6 +81,17 @@ pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_are_counted() {
+        let counted =
+            [(1, "Pod"), (2, "Pod"), (3, "Ingress"), (2, "NetworkPolicy"), (2, "Gateway"), (2, "Endpoints")]
+                .map(|(count, kind)| count_of(count, kind));
+        assert_eq!(
+            counted,
+            ["1 Pod", "2 Pods", "3 Ingresses", "2 NetworkPolicies", "2 Gateways", "2 Endpoints"]
+        );
+    }
 
     #[test]
     fn a_namespace_that_all_share_goes_without_saying() {

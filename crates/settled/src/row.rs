@@ -3,20 +3,24 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use kstatus::{Object, Options, Problem, Status, Verdict};
+use jiff::Timestamp;
+use kstatus::{Known, Node, Object, Options, Problem, Status, Verdict};
 use settled_manifest::{Batch, Item, Malformed, Scratch};
 use settled_rules::RuleSet;
 
 use crate::cli::Sort;
 
-/// What names an object.
+/// What names an object, and when it was created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identity<'a> {
     pub(crate) api_version: Option<Cow<'a, str>>,
     pub(crate) kind: Option<Cow<'a, str>>,
     pub(crate) namespace: Option<Cow<'a, str>>,
     pub(crate) name: Option<Cow<'a, str>>,
+    /// `metadata.creationTimestamp`, which manifests do not have.
+    pub(crate) created: Option<Cow<'a, str>>,
 }
 
 impl<'a> Identity<'a> {
@@ -26,7 +30,16 @@ impl<'a> Identity<'a> {
             kind: object.kind(),
             namespace: object.namespace(),
             name: object.name(),
+            created: Known::find("metadata", "creationTimestamp")
+                .and_then(|field| object.known(field))
+                .and_then(Node::as_str),
         }
+    }
+
+    /// How old the object is; none where nobody says, or the clocks differ.
+    pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
+        let created: Timestamp = self.created.as_deref()?.parse().ok()?;
+        Duration::try_from(now.duration_since(created)).ok()
     }
 
     /// The group, empty for the core's kinds, and the version.

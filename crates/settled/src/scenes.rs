@@ -41,6 +41,8 @@ pub(crate) fn target(
         verdict: Verdict::new(status, Basis::KindRule, reason.to_owned(), message.to_owned()).into(),
         own: None,
         since: ago(130),
+        created: ago(130),
+        fails_in: None,
         note: None,
         causes: Vec::new(),
     }
@@ -60,7 +62,7 @@ pub(crate) fn waiting(name: &str, ready: u32) -> TargetReport {
     )
 }
 
-fn step(kind: &str, name: &str, status: Status, reason: &str, message: &str) -> Step {
+pub(crate) fn step(kind: &str, name: &str, status: Status, reason: &str, message: &str) -> Step {
     Step {
         object: id(kind, name),
         link: "owns",
@@ -95,10 +97,10 @@ pub(crate) fn image_failure() -> TargetReport {
     let mut pod = step("Pod", "web-7c9f6d5b8d-tz6lm", Status::Failed, "ImagePullBackOff", message);
     pod.since = ago(95);
     pod.class = Some(FailureClass::Image);
-    pod.times = Some(4);
+    pod.summary = "cannot pull \"registry.example.com/shop/web:1.9.0\": manifest unknown".to_owned();
     let mut target = waiting("web", 1);
     target.state = State::Failed;
-    target.note = Some("counts as failed: image, for more than 1m0s".to_owned());
+    target.note = Some("ImagePullBackOff for 1m35s (grace for image: 1m)".to_owned());
     target.causes.push(Explanation {
         chain: vec![
             step("Deployment", "web", Status::InProgress, "LessReady", "Ready: 1/3"),
@@ -219,6 +221,7 @@ pub(crate) fn branch(kind: &str, name: &str, status: Status, reason: &str, messa
         created: ago(130),
         children: Vec::new(),
         hidden: 0,
+        hidden_kinds: Vec::new(),
     }
 }
 
@@ -231,12 +234,19 @@ pub(crate) fn rollout(seconds: u64) -> Snapshot {
         "ErrImagePull",
         "container app: ErrImagePull: manifest unknown",
     );
+    pod.summary = "cannot pull \"web:1.9.0\": manifest unknown".to_owned();
     pod.verdict = Arc::new((*pod.verdict).clone().failure(FailureClass::Image, false));
     let mut set = branch("ReplicaSet", "web-7c9f6d5b8d", Status::InProgress, "LessReady", "Ready: 0/2");
-    set.children = vec![pod];
+    set.children = vec![pod.clone()];
     set.hidden = 1;
     let mut web = waiting("web", 1);
-    web.note = Some("counts as failed in 48 s".to_owned());
+    web.fails_in = Some(Duration::from_secs(48));
+    web.note = Some("fails in 48s unless it recovers".to_owned());
+    let mut root =
+        step("Pod", "web-7c9f6d5b8d-tz6lm", Status::InProgress, "ErrImagePull", &pod.verdict.message);
+    root.summary.clone_from(&pod.summary);
+    root.class = Some(FailureClass::Image);
+    web.causes.push(Explanation { chain: vec![root], count: 1, ..Explanation::default() });
     let mut web_branch = branch("Deployment", "web", Status::InProgress, "LessReady", "Ready: 1/3");
     web_branch.children = vec![set];
     let search = waiting("search", 2);
@@ -283,10 +293,11 @@ pub(crate) fn crowd(number: usize) -> Snapshot {
 /// What happens in a wait that fails.
 pub(crate) fn failing() -> Vec<(f64, Event)> {
     let report = failed_rollout();
+    let counts = Counts { total: 4, done: 1, waiting: 3, failed: 0, skipped: 0 };
     let mut script = vec![
+        (0.2, Event::Synced { counts }),
         (0.2, Event::Target(waiting("web", 0))),
         (0.2, Event::Target(done("ConfigMap", "web"))),
-        (0.25, Event::Synced { counts: report.counts }),
         (
             0.3,
             Event::Notice(Notice {

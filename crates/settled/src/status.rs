@@ -137,6 +137,7 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
             kind: part(&object.kind),
             namespace: part(&object.namespace),
             name: part(&object.name),
+            created: target.created.map(|created| created.to_string().into()),
         };
         judge.row(&identity, || with_note(target), &source, &mut rows);
     }
@@ -256,7 +257,7 @@ impl Judge {
         }
         identity.push_key(self.sort, verdict.status, source, bytes);
         let key_end = bytes.len();
-        self.form.push_body(identity, &verdict, measure, bytes);
+        self.form.push_body(identity, &verdict, self.how.options.now, measure, bytes);
         // For a hint only.
         let silent = verdict.reason == "NoSignal";
         let (status, blocking) = (verdict.status, verdict.blocking);

@@ -57,7 +57,7 @@ impl Palette {
     }
 
     pub(crate) fn hint(self, text: &str) -> String {
-        self.paint(AnsiColor::Cyan.on_default().bold(), text)
+        self.paint(HINT, text)
     }
 
     pub(crate) fn heading(self, text: &str) -> String {
@@ -71,7 +71,7 @@ impl Palette {
 
     /// What could become a problem.
     pub(crate) fn warning(self, text: &str) -> String {
-        self.paint(AnsiColor::Yellow.on_default().bold(), text)
+        self.paint(WARNING, text)
     }
 
     /// How a wait stands with an object.
@@ -94,11 +94,18 @@ impl Palette {
         self.paint(status_style(status), text)
     }
 
-    fn paint(self, style: Style, text: &str) -> String {
-        if self.enabled { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    /// `text` in a style; nothing of nothing.
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
+        if self.enabled && !text.is_empty() && style != Style::new() {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const HINT: Style = AnsiColor::Cyan.on_default().bold();
 pub(crate) const DIM: Style = Style::new().effects(anstyle::Effects::DIMMED);
 
 /// The sign for how a wait stands with an object: it says the same as the colour.

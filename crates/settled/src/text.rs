@@ -1,5 +1,7 @@
 //! Text from objects, made fit for a terminal.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -21,6 +23,40 @@ pub(crate) fn clean_lines(text: &str) -> String {
         })
         .collect();
     lines.join("\n")
+}
+
+/// A line of a container's log: its colors left out, tabs as spaces, the rest as in [`clean`], indentation kept.
+pub(crate) fn clean_log(line: &str) -> String {
+    let line = without_colors(line).replace('\t', "    ");
+    let line = line.trim_end();
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    [&" ".repeat(indent), &*clean(line)].concat()
+}
+
+/// `text` without SGR sequences (`ESC [ … m`), which only choose colors.
+fn without_colors(text: &str) -> Cow<'_, str> {
+    const START: &str = "\u{1b}[";
+    if !text.contains(START) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(START) {
+        let (before, sequence) = rest.split_at(start);
+        out.push_str(before);
+        let parameters = &sequence[START.len()..];
+        let end = parameters.find(|c: char| !c.is_ascii_digit() && !matches!(c, ';' | ':'));
+        match end {
+            Some(end) if parameters[end..].starts_with('m') => rest = &parameters[end + 1..],
+            // Another sequence, which is not for colors alone.
+            _ => {
+                out.push_str(START);
+                rest = parameters;
+            }
+        }
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// Appends [`clean`] text.
@@ -63,6 +99,25 @@ pub(crate) fn truncate(text: &str, columns: usize) -> (String, bool) {
     (format!("{}…", head.trim_end()), true)
 }
 
+/// As [`truncate`], where what is missing is in the middle: messages end with what matters.
+pub(crate) fn truncate_middle(text: &str, columns: usize) -> String {
+    const HEAD_MIN: usize = 6;
+    if width(text) <= columns || columns < 2 * HEAD_MIN {
+        return truncate(text, columns).0;
+    }
+    let (head, _) = split_at_width(text, (columns - 1) / 2);
+    let mut start = text.len();
+    let mut used = width(head) + 1;
+    for (place, char) in text.char_indices().rev() {
+        used += char.width().unwrap_or(0);
+        if used > columns {
+            break;
+        }
+        start = place;
+    }
+    format!("{head}…{}", &text[start..])
+}
+
 /// `text` in lines of at most `columns`, broken between words where possible; never more than `lines_max` of them,
 /// the last one ending in `…` where something is missing.
 pub(crate) fn wrap(text: &str, columns: usize, lines_max: usize) -> (Vec<String>, bool) {
@@ -75,20 +130,37 @@ pub(crate) fn wrap(text: &str, columns: usize, lines_max: usize) -> (Vec<String>
             lines.push(line);
             return (lines, cut);
         }
-        let (fits, beyond) = split_at_width(rest, columns);
-        let line = if beyond.is_empty() || beyond.starts_with(' ') {
-            fits
-        } else {
-            // A third of a line is better than a word torn apart; less than that is not.
-            match fits.rfind(' ') {
-                Some(at) if width(&fits[..at]) * 3 >= columns => &fits[..at],
-                _ => fits,
-            }
-        };
+        let line = line_of(rest, columns);
         lines.push(line.trim_end().to_owned());
         rest = rest[line.len()..].trim_start();
     }
     (lines, false)
+}
+
+/// Where the lines of `text` are if each has at most `columns`, or `first` columns for the first of them; broken as in [`wrap`].
+pub(crate) fn wrap_ranges(text: &str, first: usize, columns: usize) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut start = text.len() - text.trim_start().len();
+    while start < text.len() {
+        let width = if ranges.is_empty() { first } else { columns };
+        let line = line_of(&text[start..], width.max(2));
+        ranges.push(start..start + line.trim_end().len());
+        start += line.len();
+        start += text[start..].len() - text[start..].trim_start().len();
+    }
+    ranges
+}
+
+/// The beginning of `text` that fits in a line, broken between words where possible.
+fn line_of(text: &str, columns: usize) -> &str {
+    let (fits, beyond) = split_at_width(text, columns);
+    if beyond.is_empty() || beyond.starts_with(' ') {
+        return fits;
+    }
+    let Some(end) = fits.rfind(' ') else { return fits };
+    let word = text[end..].trim_start().split(' ').next().unwrap_or_default();
+    // A word that fits in no line is torn apart, unless a third of this one is full.
+    if width(word) <= columns || width(&fits[..end]) * 3 >= columns { &fits[..end] } else { fits }
 }
 
 /// Cuts `text` so that the first part takes at most `columns`, and at least one character.
@@ -135,10 +207,39 @@ mod tests {
     }
 
     #[test]
+    fn logs_lose_their_colors_and_nothing_else() {
+        assert_eq!(clean_log("\x1b[31mpanic:\x1b[0m dial\x1b[38;5;9m tcp"), "panic: dial tcp");
+        assert_eq!(clean_log("\x1b[2J\x1b[1;31mred\x1b["), r"\u{1b}[2Jred\u{1b}[");
+        assert_eq!(clean_log("  \tmain.go:12 \r\n"), "      main.go:12");
+        assert_eq!(clean_log("\x1b]0;title\x07"), r"\u{1b}]0;title\u{7}");
+    }
+
+    #[test]
+    fn ranges_of_lines_leave_room_for_what_stands_before_the_first() {
+        let lines = |text: &str, first, columns| -> Vec<String> {
+            wrap_ranges(text, first, columns).into_iter().map(|range| text[range].to_owned()).collect()
+        };
+        assert_eq!(lines("one two three four", 5, 9), ["one", "two three", "four"]);
+        assert_eq!(lines("  averyverylongword end", 6, 9), ["averyv", "erylongwo", "rd end"]);
+        assert_eq!(lines("", 6, 9), Vec::<String>::new());
+    }
+
+    #[test]
     fn wide_characters_count_twice() {
         assert_eq!(truncate("世界世界", 5), ("世界…".to_owned(), true));
         assert_eq!(truncate("世界", 4), ("世界".to_owned(), false));
         assert_eq!(wrap("世界世界", 4, 9).0, ["世界", "世界"]);
+    }
+
+    #[test]
+    fn the_end_of_a_message_matters() {
+        let text = r#"cannot pull "registry.example.com/shop/web:1.9.0": manifest unknown"#;
+        assert_eq!(truncate_middle(text, 40), r#"cannot pull "regist…0": manifest unknown"#);
+        assert_eq!(truncate_middle(text, 8), "cannot…");
+        assert_eq!(truncate_middle("short", 5), "short");
+        for columns in 12..40 {
+            assert!(width(&truncate_middle("世界世界世界世界世界世界世界世界", columns)) <= columns);
+        }
     }
 
     #[test]
@@ -148,6 +249,7 @@ mod tests {
             wrap("one two three four", 9, 2),
             (vec!["one two".to_owned(), "three fo…".to_owned()], true)
         );
+        assert_eq!(wrap("ab loooong word", 9, 9).0, ["ab", "loooong", "word"]);
         assert_eq!(wrap("averyverylongword", 6, 9).0, ["averyv", "erylon", "gword"]);
         assert_eq!(wrap("", 6, 9).0, Vec::<String>::new());
         assert_eq!(wrap("世", 1, 9).0, ["世"]);

@@ -33,6 +33,7 @@ pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
     request.until = until;
     request.limits = limits;
     request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
+    request.live_logs = args.evidence.live_logs();
     let output = Output::new(args.output, &args.show, &args.policy)?;
     interruptible(async |signals| {
         let tracker = tokio::select! {
@@ -227,8 +228,7 @@ impl End {
 /// Why it isn't done, and how it ended, on standard error.
 fn explain(ending: &Ending<'_>) {
     let palette = Palette::stderr();
-    let width = terminal::size().map(|size| usize::from(size.columns).max(20));
-    let width = width.filter(|_| io::stderr().is_terminal());
+    let width = terminal::width().filter(|_| io::stderr().is_terminal());
     let explain = Explain { palette, width, names: &ending.names, now: ending.now };
     let text = explain.report(ending.report);
     if text.lines().count() > 1 {

@@ -166,9 +166,9 @@ fn waiting_for_what_is_done_takes_no_time() {
     assert_snapshot!(cluster.transcript("wait cm/web -n shop"), @"
     exit code: 0
     --- stderr ---
-      [T]    all seen: 1 of 1 done
-      [T]  ✓ Current     ConfigMap/web
-    ✓ settled after [T] in shop: 1 of 1 done
+      [T]    watching 1 object: 1 done, 0 waiting
+      [T]  ✓ done already: ConfigMap/web
+    ✓ settled after [T] in shop: 1/1 done
     ");
     assert_snapshot!(cluster.transcript("wait deploy/web -n shop --for=condition=Available -q"), @"exit code: 0");
     assert_snapshot!(cluster.settled("wait deploy/web cm/web -n shop -o name").stdout(), @"
@@ -188,21 +188,20 @@ fn a_wait_that_fails_says_why_in_every_format() {
     let cluster = Cluster::with_objects();
     cluster.report_status(GIVEN_UP);
     let summary = cluster.folder.path().join("summary.md");
-    assert_snapshot!(cluster.transcript("wait -f web.yaml --report junit=out.xml --report jsonl=out.jsonl"), @r#"
+    assert_snapshot!(cluster.transcript("wait -f web.yaml --report junit=out.xml --report jsonl=out.jsonl"), @"
     exit code: 1
     --- stderr ---
-      [T]    all seen: 1 failed, 2 of 3 done
-      [T]  ✗ Failed      Deployment/web  ProgressDeadlineExceeded  ReplicaSet "web-5d9" has timed out progressing. (updated: 2/2, available: 0/2)  — only a change of it helps (deadline)
-      [T]  ✓ Current     ConfigMap/web
-      [T]  ✓ Current     Namespace/shop
+      [T]    watching 3 objects: 2 done, 0 waiting, 1 failed
+      [T]  ✗ Failed      Deployment/web  ProgressDeadlineExceeded  no progress within progressDeadlineSeconds · won't recover by itself
+      [T]  ✓ done already: ConfigMap/web, Namespace/shop
 
     ✗ Deployment/web  Failed  ProgressDeadlineExceeded  for [T]
-        ReplicaSet "web-5d9" has timed out progressing. (updated: 2/2, available: 0/2)
-        only a change of it helps (deadline)
+        no progress within progressDeadlineSeconds
+        won't recover by itself
         next: kubectl describe deployment web -n shop
 
-    ✗ failed after [T] in shop: 1 failed, 2 of 3 done
-    "#);
+    ✗ failed after [T] in shop (2/3 done, 1 failed): Deployment/web: ProgressDeadlineExceeded: no progress within progressDeadlineSeconds
+    ");
     let junit = fs::read_to_string(cluster.folder.path().join("out.xml")).unwrap();
     assert!(junit.contains(r#"tests="3" failures="1" errors="0" skipped="0""#), "{junit}");
     assert!(junit.contains(r#"<failure type="ProgressDeadlineExceeded""#), "{junit}");
@@ -232,15 +231,14 @@ fn a_wait_ends_with_the_time_it_was_given() {
     assert_snapshot!(cluster.transcript("wait deploy/web cm/web -n shop --timeout 0"), @"
     exit code: 3
     --- stderr ---
-      [T]    all seen: 1 not done, 1 of 2 done
-      [T]  • InProgress  Deployment/web  NotObserved  the controller has not observed the object yet
-      [T]  ✓ Current     ConfigMap/web
+      [T]    watching 2 objects: 1 done, 1 waiting
+      [T]  ✓ done already: ConfigMap/web
 
     • Deployment/web  InProgress  NotObserved  for [T]
         the controller has not observed the object yet
         next: kubectl describe deployment web -n shop
 
-    ✗ timed out after [T] in shop: 1 not done, 1 of 2 done
+    ✗ timed out after [T] in shop (1/2 done): Deployment/web: NotObserved: the controller has not observed the object yet
     ");
 }
 
@@ -347,12 +345,13 @@ fn why_tree_events_and_status() {
         serde_json::from_str(&cluster.settled("why deploy/web -n shop -o json").stdout()).unwrap();
     assert_eq!(json["targets"][0]["reason"], "ProgressDeadlineExceeded");
 
-    assert_snapshot!(cluster.transcript("tree deploy/web cm/web -n shop"), @r#"
+    assert_snapshot!(cluster.transcript("tree deploy/web cm/web -n shop"), @"
     exit code: 1
     --- stdout ---
-    Deployment/web  Failed       [T]      ProgressDeadlineExceeded  ReplicaSet "web-5d9" has timed out progressing. (updated: 2/2, available: 0/2)
-    ConfigMap/web   Current      [T]      NoStatusKind              ConfigMap has no status to wait for
-    "#);
+    OBJECT          STATUS   AGE  REASON
+    Deployment/web  Failed   [T]   ProgressDeadlineExceeded  no progress within progressDeadlineSeconds
+    ConfigMap/web   Current  [T]   NoStatusKind              ConfigMap has no status to wait for
+    ");
     let text = cluster.settled("events deploy/web -n shop").stdout();
     assert!(text.contains(r"Warning  Deployment/web  Nonsense  a\u{1b}[2J"), "{text}");
     let json: Value =
@@ -363,8 +362,8 @@ fn why_tree_events_and_status() {
     assert_snapshot!(cluster.transcript("status deploy,cm -n shop --not-current"), @r#"
     exit code: 1
     --- stdout ---
-    STATUS  OBJECT          REASON                    MESSAGE
-    Failed  Deployment/web  ProgressDeadlineExceeded  ReplicaSet "web-5d9" has timed out progressing. (updated: 2/2, available: 0/2)
+    STATUS  OBJECT          AGE  REASON                    MESSAGE
+    Failed  Deployment/web  [T]   ProgressDeadlineExceeded  ReplicaSet "web-5d9" has timed out progressing. (updated: 2/2, available: 0/2)
     --- stderr ---
     1 object in shop: 1 Failed (2 not shown, [TIME])
     "#);

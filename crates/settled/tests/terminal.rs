@@ -92,9 +92,9 @@ impl Drop for Terminal {
 fn a_wait_from_its_first_frame_to_its_end() {
     let cluster = Cluster::with_objects();
     let mut terminal = Terminal::run(&cluster, "wait deploy/web cm/web -n shop --color never", (12, 70));
-    terminal.until_text("1 not done, 1 of 2 done");
+    terminal.until_text("1/2 done");
     assert!(terminal.screen.screen().hide_cursor());
-    assert!(terminal.contents().contains("✓ ConfigMap/web"), "{}", terminal.contents());
+    assert!(terminal.contents().contains("✓ done already: ConfigMap/web"), "{}", terminal.contents());
 
     // Smaller and larger again: nothing is there twice.
     for (rows, cols) in [(12, 40), (4, 20), (20, 100)] {
@@ -111,7 +111,7 @@ fn a_wait_from_its_first_frame_to_its_end() {
     let last: Vec<&str> = contents.lines().rev().take(2).collect();
     assert_snapshot!(timeless(&format!("{}\n{}", last[1], last[0])), @"
     ✓ Deployment/web  [T]
-    ✓ settled after [T] in shop: 2 of 2 done
+    ✓ settled after [T] in shop: 2/2 done
     ");
 }
 
@@ -119,7 +119,7 @@ fn a_wait_from_its_first_frame_to_its_end() {
 fn ctrl_c_leaves_the_terminal_clean_and_says_what_is_open() {
     let cluster = Cluster::with_objects();
     let mut terminal = Terminal::run(&cluster, "wait deploy/web -n shop --color never", (12, 70));
-    terminal.until_text("1 not done");
+    terminal.until_text("0/1 done");
     let mut keys = terminal.master.take_writer().unwrap();
     // What is typed is not seen.
     keys.write_all(b"hello\n").unwrap();
@@ -136,7 +136,7 @@ fn ctrl_c_leaves_the_terminal_clean_and_says_what_is_open() {
 fn ctrl_z_gives_the_terminal_back_for_a_while() {
     let cluster = Cluster::with_objects();
     let mut terminal = Terminal::run(&cluster, "wait deploy/web -n shop", (12, 70));
-    terminal.until_text("1 not done");
+    terminal.until_text("0/1 done");
     let mut keys = terminal.master.take_writer().unwrap();
     keys.write_all(b"\x1a").unwrap();
     terminal.until("cursor", |screen| !screen.hide_cursor() && !screen.contents().contains("of 5m"));
@@ -175,6 +175,9 @@ fn a_tree_is_watched_until_ctrl_c() {
     terminal.master.take_writer().unwrap().write_all(b"\x03").unwrap();
     assert_eq!(terminal.end(), 130);
     assert!(!terminal.screen.screen().hide_cursor());
+    // What was seen last stays.
+    assert_eq!(terminal.contents().matches("Deployment/web").count(), 1, "{}", terminal.contents());
+    assert!(terminal.contents().contains("OBJECT"), "{}", terminal.contents());
 }
 
 #[test]
@@ -182,5 +185,5 @@ fn in_ci_a_terminal_gets_lines() {
     let cluster = Cluster::with_objects();
     let mut terminal = Terminal::run(&cluster, "wait cm/web -n shop --plain", (12, 70));
     assert_eq!(terminal.end(), 0);
-    assert!(terminal.contents().contains("Current     ConfigMap/web"), "{}", terminal.contents());
+    assert!(terminal.contents().contains("✓ done already: ConfigMap/web"), "{}", terminal.contents());
 }

@@ -456,6 +456,7 @@ fn grow<'g>(
         created: record.created,
         children: Vec::new(),
         hidden: 0,
+        hidden_kinds: Vec::new(),
     };
     if depth >= DEEPEST {
         return branch;
@@ -470,12 +471,27 @@ fn grow<'g>(
         let hidden = !all && (settled(graph, child) || old && !child.id.is("", "Pod"));
         if hidden || branch.children.len() >= MOST_CHILDREN {
             branch.hidden += 1;
+            count_kinds(graph, child, depth, &mut branch.hidden_kinds);
             continue;
         }
         seen.insert(&child.id);
         branch.children.push(grow(graph, link, child, all, depth + 1, seen));
     }
     branch
+}
+
+/// Counts an object and all that it owns by kind.
+fn count_kinds(graph: &Graph, record: &Record, depth: usize, kinds: &mut Vec<(Arc<str>, usize)>) {
+    if record.id.is("", "Event") || depth >= DEEPEST {
+        return;
+    }
+    match kinds.iter_mut().find(|(kind, _)| *kind == record.id.kind) {
+        Some((_, count)) => *count += 1,
+        None => kinds.push((record.id.kind.clone(), 1)),
+    }
+    for child in graph.owned(&record.uid) {
+        count_kinds(graph, child, depth + 1, kinds);
+    }
 }
 
 /// The objects of which events and logs tell more: those of the chain, the root cause first.

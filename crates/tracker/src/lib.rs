@@ -17,6 +17,7 @@ mod graph;
 mod id;
 mod inventory;
 mod links;
+mod logs;
 mod order;
 mod policy;
 mod record;
@@ -53,8 +54,8 @@ pub use policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, grace}
 pub use record::{Judge, Record, Unread, not_found};
 pub use release::{Keeper, Release, ReleaseError, ReleaseTargets};
 pub use report::{
-    Branch, Connection, Counts, Event, EventNote, Explanation, LogTail, Notice, Outcome, Report, Snapshot,
-    State, Step, TargetReport,
+    Branch, Connection, Counts, Event, EventNote, Explanation, LogLines, LogTail, Notice, Outcome, Report,
+    Snapshot, State, Step, TargetReport,
 };
 pub use resources::{Document, Resource, Resources, read_document, read_resource_list};
 pub use summary::summary;

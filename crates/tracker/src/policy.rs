@@ -349,7 +349,16 @@ impl Policy {
         target.failing.into_iter().chain(timers.into_iter().map(|timer| timer.class)).collect()
     }
 
-    /// The same, as far as it does not change with time.
+    /// How long a target has to recover from a failure before it counts as failed.
+    #[must_use]
+    pub fn fails_in(&self, number: usize, now: Moment) -> Option<Duration> {
+        match &self.targets.get(number)?.note {
+            Note::FailsAt { at, .. } => Some(at.saturating_sub(now.elapsed)),
+            _ => None,
+        }
+    }
+
+    /// The note of a target, as far as it does not change with time.
     #[must_use]
     pub fn remark(&self, number: usize) -> Option<&str> {
         match &self.targets.get(number)?.note {

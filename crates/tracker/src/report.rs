@@ -42,6 +42,12 @@ pub struct TargetReport {
     pub own: Option<Arc<Verdict>>,
     /// Since when it is so, as far as is known: since the failure began, or by the object's own times.
     pub since: Option<Timestamp>,
+    /// When the object was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
+    /// How long the object has to recover from a failure before it counts as failed, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "maybe_seconds")]
+    pub fails_in: Option<Duration>,
     /// What the wait has to add to the verdict: `condition Ready is False`, `stable for 4s of 10s`, `fails in 12s unless it recovers`.
     /// Of a target that is done, what a reader should know all the same: `no ready endpoints`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +154,26 @@ pub struct LogTail {
     pub error: Option<String>,
 }
 
+/// Lines that a container has just written, and that crashes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLines {
+    /// The Pod.
+    pub pod: ObjectId,
+    /// The container.
+    pub container: String,
+    /// The lines, the oldest first; control characters are theirs, as in [`LogTail::lines`].
+    pub lines: Vec<String>,
+    /// How many more there were: too many for a reader.
+    #[serde(skip_serializing_if = "is_none_left_out")]
+    pub left_out: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_none_left_out(number: &u64) -> bool {
+    *number == 0
+}
+
 /// An object and its dependents, for trees.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -171,6 +197,9 @@ pub struct Branch {
     /// How many children are left out because they are Current, or because there are too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub hidden: usize,
+    /// Of which kinds they are and all that belongs to them, with how many there are of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden_kinds: Vec<(Arc<str>, usize)>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -294,6 +323,8 @@ pub enum Event {
     Target(TargetReport),
     /// Something a user should know about the wait itself.
     Notice(Notice),
+    /// A container that crashes has written lines; only where they were asked for.
+    Log(LogLines),
     /// It is over. Nothing comes after it.
     Finished(Report),
 }

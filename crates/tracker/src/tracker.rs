@@ -3,6 +3,7 @@
 mod below;
 mod discovery;
 mod ending;
+mod live_logs;
 mod missing;
 mod reading;
 mod recovery;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kstatus::{FailureClass, Status};
+use kstatus::{Basis, FailureClass, Status};
 use settled_rules::RuleSet;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::AbortHandle;
@@ -27,6 +28,7 @@ use crate::evidence::evidence;
 use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::{ObjectId, Uid};
+use crate::logs::{LogFollower, LogMessage};
 use crate::policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, ended};
 use crate::record::{Judge, Record};
 use crate::report::{
@@ -68,6 +70,8 @@ pub struct Request {
     pub rules: RuleSet,
     /// Which evidence is fetched when a target isn't done.
     pub wanted: Wanted,
+    /// Whether the logs of containers that crash are followed during the wait: [`Event::Log`].
+    pub live_logs: bool,
     /// The namespace of targets that name none; the client's if none.
     pub namespace: Option<String>,
     /// More about how verdicts are found.
@@ -105,6 +109,7 @@ impl Request {
             limits: Limits::default(),
             rules: RuleSet::default(),
             wanted: Wanted::default(),
+            live_logs: false,
             namespace: None,
             judge: JudgeOptions::default(),
             started: None,
@@ -173,6 +178,9 @@ pub struct Tracker {
     sender: Sender<Message>,
     answers: Receiver<Answer>,
     answer_to: Sender<Answer>,
+    /// Follows logs, if that is asked for.
+    follower: Option<LogFollower>,
+    logs: Receiver<LogMessage>,
     batch: Vec<Message>,
     dirty: BTreeSet<usize>,
     /// For what was told of targets.
@@ -211,6 +219,18 @@ enum Phase {
     /// Evidence is being fetched, until then.
     Gathering(Outcome, Instant),
     Over,
+}
+
+/// How urgent a target is among those in the same state, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Urgency {
+    /// It has failed unless it recovers in time.
+    Failing,
+    /// Something stands in its way.
+    Blocked,
+    Waiting,
+    /// Its controller has not looked at it yet.
+    NotObserved,
 }
 
 #[derive(Debug)]
@@ -333,8 +353,18 @@ impl Tracker {
     /// # Errors
     /// The cluster can't be asked, or it does not have a kind that was named.
     pub async fn start(cluster: Cluster, request: Request) -> Result<Self, StartError> {
-        let Request { targets, until, limits, rules, wanted, namespace, judge, started, request_timeout } =
-            request;
+        let Request {
+            targets,
+            until,
+            limits,
+            rules,
+            wanted,
+            live_logs,
+            namespace,
+            judge,
+            started,
+            request_timeout,
+        } = request;
         let started = started.unwrap_or_else(Instant::now);
         let patience = Patience::new(&limits, request_timeout);
         let resources = patience.resources(&cluster, started).await.map_err(StartError::Cluster)?;
@@ -344,6 +374,7 @@ impl Tracker {
             .require_address(judge.require_address);
         let (sender, messages) = mpsc::channel(256);
         let (answer_to, answers) = mpsc::channel(16);
+        let (log_to, logs) = mpsc::channel(64);
         let mut tracker = Self {
             judge: Arc::new(judge),
             resources,
@@ -362,6 +393,8 @@ impl Tracker {
             sender,
             answers,
             answer_to,
+            follower: live_logs.then(|| LogFollower::new(cluster.clone(), log_to)),
+            logs,
             batch: Vec::new(),
             dirty: BTreeSet::new(),
             fingerprints: RandomState::new(),
@@ -680,6 +713,7 @@ impl Tracker {
                     debug_assert!(count > 0, "a sender is kept");
                 }
                 Some(answer) = self.answers.recv() => self.answer(answer),
+                Some(message) = self.logs.recv() => self.log(message),
                 () = sleep => {}
             }
             for message in batch.drain(..) {
@@ -746,10 +780,14 @@ impl Tracker {
             self.tell_what_matches_nothing();
         }
         let mut looked = std::mem::take(&mut self.dirty);
+        let touched = self.follower.is_some().then(|| looked.clone());
         looked.retain(|number| self.look(*number, now));
         // What may not be read was not seen.
         if first_time && self.denied_since().is_none() {
             self.events.push_back(Queued::Event(Box::new(Event::Synced { counts: self.policy.counts() })));
+        }
+        if let Some(touched) = touched {
+            self.follow_logs(&touched);
         }
         self.events.extend(looked.into_iter().map(Queued::Target));
         if self.phase == Phase::Following {
@@ -1085,6 +1123,8 @@ impl Tracker {
             verdict,
             own,
             since: failing_since().or_else(by_chain).or_else(|| record.and_then(Record::since)),
+            created: record.and_then(|record| record.created),
+            fails_in: self.policy.fails_in(number, now),
             note: self.policy.note(number, now).or_else(|| advisory().filter(|_| state == State::Done)),
             causes,
         })
@@ -1240,19 +1280,25 @@ impl Tracker {
     #[must_use]
     pub fn snapshot(&self, limit: usize) -> Snapshot {
         let now = self.now();
-        let mut order: Vec<(State, &ObjectId, usize)> = self
+        let mut order: Vec<(State, Urgency, &ObjectId, usize)> = self
             .targets
             .iter()
             .enumerate()
             // Before the first answer there is nothing to show of it.
             .filter(|(_, target)| self.told_synced || self.graph.get(&target.id).is_some())
-            .filter_map(|(number, target)| Some((self.policy.state(number)?, &target.id, number)))
+            .filter_map(|(number, target)| {
+                let state = self.policy.state(number)?;
+                Some((state, self.urgency(number, target, now), &target.id, number))
+            })
             .collect();
-        order.sort_unstable();
+        if order.len() > limit && limit > 0 {
+            order.select_nth_unstable(limit - 1);
+        }
         order.truncate(limit);
+        order.sort_unstable();
         let (targets, branches) = order
             .into_iter()
-            .filter_map(|(state, _, number)| {
+            .filter_map(|(state, _, _, number)| {
                 let open = matches!(state, State::Failed | State::Waiting);
                 let causes = if open { self.causes(number) } else { Vec::new() };
                 let report = self.report_on(number, now, causes)?;
@@ -1268,6 +1314,19 @@ impl Tracker {
             counts: self.policy.counts(),
             targets,
             branches,
+        }
+    }
+
+    /// Who needs attention first among targets in the same state.
+    fn urgency(&self, number: usize, target: &Followed, now: Moment) -> Urgency {
+        let record = self.graph.get(&target.id);
+        match record.map(|record| &record.verdict) {
+            _ if self.policy.fails_in(number, now).is_some() => Urgency::Failing,
+            Some(verdict) if verdict.failure.is_some() || verdict.status == Status::Failed => {
+                Urgency::Blocked
+            }
+            Some(verdict) if verdict.basis == Basis::Generation => Urgency::NotObserved,
+            _ => Urgency::Waiting,
         }
     }
 
@@ -1291,6 +1350,7 @@ impl Tracker {
                 created: None,
                 children: Vec::new(),
                 hidden: 0,
+                hidden_kinds: Vec::new(),
             });
         };
         let mut branch = explain::branch(&self.graph, record, all);

@@ -497,6 +497,9 @@ fn tell(told: &mut String, at: Duration, event: &Event) {
                 writeln!(told, "        remedy: {remedy}").unwrap();
             }
         }
+        Event::Log(log) => {
+            writeln!(told, "log: {}/{}: {}", log.pod.name, log.container, log.lines.join(" | ")).unwrap();
+        }
         Event::Finished(report) => {
             let outcome = serde_json::to_value(report.outcome).unwrap();
             writeln!(told, "finished: {}", outcome.as_str().unwrap()).unwrap();

@@ -90,7 +90,7 @@ impl Reporter {
                 output::diagnose(explain.report(report).trim_end());
                 if report.outcome == Outcome::Unreachable {
                     for notice in &report.notices {
-                        explain::notice(notice, Palette::stderr())
+                        explain::notice(notice, None, Palette::stderr())
                             .iter()
                             .for_each(|line| output::diagnose(line));
                     }

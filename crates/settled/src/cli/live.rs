@@ -470,19 +470,58 @@ pub(crate) struct JudgeArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Explanation")]
 pub(crate) struct EvidenceArgs {
-    /// How many of the last lines of crashed containers are shown
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=1000))]
-    pub(crate) logs: u16,
+    /// Logs of crashed containers: `tail` (their last 10 lines, at the end), N (that many), `live` (as they are written,
+    /// too), `none`
+    #[arg(long, value_name = "HOW", default_value = "tail", value_parser = Logs::from_str)]
+    pub(crate) logs: Logs,
 
-    /// Read no logs
+    /// The same as --logs=none
     #[arg(long, conflicts_with = "logs")]
     pub(crate) no_logs: bool,
 }
 
 impl EvidenceArgs {
-    /// How many lines of logs are wanted.
+    /// How many lines of logs are wanted at the end.
     pub(crate) fn log_lines(&self) -> u32 {
-        if self.no_logs { 0 } else { u32::from(self.logs) }
+        match self.logs {
+            _ if self.no_logs => 0,
+            Logs::None => 0,
+            Logs::Tail(lines) => u32::from(lines),
+            Logs::Live => u32::from(Logs::TAIL_LINES),
+        }
+    }
+
+    /// Whether logs are followed during a wait.
+    pub(crate) fn live_logs(&self) -> bool {
+        self.logs == Logs::Live && !self.no_logs
+    }
+}
+
+/// Which lines of logs are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Logs {
+    None,
+    /// So many, at the end.
+    Tail(u16),
+    Live,
+}
+
+impl Logs {
+    const TAIL_LINES: u16 = 10;
+    const LINES_MAX: u16 = 1000;
+}
+
+impl FromStr for Logs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("tail", _) => Ok(Self::Tail(Self::TAIL_LINES)),
+            ("live", _) => Ok(Self::Live),
+            ("none", _) => Ok(Self::None),
+            (_, Ok(lines @ ..=Self::LINES_MAX)) => Ok(Self::Tail(lines)),
+            _ => Err(format!("expected tail, live, none, or a number of lines up to {}", Self::LINES_MAX)),
+        }
     }
 }
 
@@ -613,6 +652,18 @@ mod tests {
         assert_eq!(grace("image=1m"), Ok((FailureClass::Image, Duration::from_secs(60))));
         assert!(grace("image").is_err());
         assert!(grace("image=-1s").is_err());
+    }
+
+    #[test]
+    fn logs_are_a_word_or_a_number() {
+        assert_eq!("tail".parse(), Ok(Logs::Tail(10)));
+        assert_eq!("25".parse(), Ok(Logs::Tail(25)));
+        assert_eq!("0".parse(), Ok(Logs::Tail(0)));
+        assert_eq!("live".parse(), Ok(Logs::Live));
+        assert_eq!("none".parse(), Ok(Logs::None));
+        for wrong in ["", "follow", "1001", "-1"] {
+            assert!(wrong.parse::<Logs>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -195,7 +195,8 @@ mod tests {
         /// Draws, and says how many bytes that took.
         fn draw(&mut self, above: &[&str], snapshot: &Snapshot) -> usize {
             let names = Names::of(snapshot.targets.iter().map(|target| &target.object));
-            let view = View::new(snapshot, &names, self.frame, rows_max(self.size.rows));
+            let width = usize::from(self.size.columns).saturating_sub(1).max(1);
+            let view = View::new(snapshot, &names, self.frame, width, rows_max(self.size.rows));
             let above: Vec<String> = above.iter().map(|line| (*line).to_owned()).collect();
             self.screen.draw(&above, &view, view.height(), self.size).unwrap();
             self.flush()
@@ -223,18 +224,19 @@ mod tests {
         seen.draw(&[], &scenes::rollout(1));
         seen.draw(&["✓ ConfigMap/web  0.2s", "✓ Service/web  1.0s"], &scenes::rollout(2));
         assert!(seen.terminal.screen().hide_cursor());
-        assert_snapshot!(seen.contents(), @"
+        assert_snapshot!(seen.contents(), @r#"
         $ ls
         a  b
         $ settled wait -f .
         ✓ ConfigMap/web  0.2s
         ✓ Service/web  1.0s
-        ⠋ 2s of 5m  2 not done, 3 of 5 done
-        • Deployment/web           LessReady    counts as failed i…
-          └ ReplicaSet/web-7c9f6…  LessReady    Ready: 0/2
-            └ Pod/web-7c9f6d5b8d…  ErrImagePu…  container app: Err…
-        • Deployment/search        LessReady    Ready: 2/3
-        ");
+        ⠋ 2s of 5m  3/5 done, 1 failing
+        ! Deployment/web ErrImagePull
+          cannot pull "web:1.9.0": manifest unknown · fails in 48s
+          └ ReplicaSet/web-7c9f6d5b8d   LessReady     Ready: 0/2
+            └ Pod/web-7c9f6d5b8d-tz6lm  ErrImagePull
+        • Deployment/search LessReady Ready: 2/3
+        "#);
         // Nothing has changed: nothing is written.
         assert_eq!(seen.draw(&[], &scenes::rollout(2)), 0);
         // Only the time has: the other rows are not written again.
@@ -260,10 +262,8 @@ mod tests {
         $ ls
         a  b
         $ settled wait -f .
-        ⠋ 7s  4 not done, 0 of 4 done
-        • Deployment/web-000  LessReady  Ready: 0/3
-        • Deployment/web-001  LessReady  Ready: 0/3
-          … and 2 more
+        ⠋ 7s  0/4 done
+        • 4 Deployments LessReady Ready: 0/3
         ");
         seen.draw(&[], &scenes::rollout(4));
         let mut one = scenes::crowd(1);
@@ -273,8 +273,8 @@ mod tests {
         $ ls
         a  b
         $ settled wait -f .
-        ⠋ 7s  1 not done, 0 of 1 done
-        • Deployment/web-000  LessReady  Ready: 0/3
+        ⠋ 7s  0/1 done
+        • Deployment/web-000 LessReady Ready: 0/3
         ");
     }
 
@@ -311,18 +311,19 @@ mod tests {
             assert!(rows < 8 || contents.contains("ConfigMap/web"), "{columns}x{rows}\n{contents}");
         }
         seen.draw(&["✓ Service/web  1.0s"], &scenes::rollout(3));
-        assert_snapshot!(seen.contents(), @"
+        assert_snapshot!(seen.contents(), @r#"
         $ ls
         a  b
         $ settled wait -f .
         ✓ ConfigMap/web  0.2
         ✓ Service/web  1.0s
-        ⠋ 3s of 5m  2 not done, 3 of 5 done
-        • Deployment/web                LessReady     counts as failed in 48 s; Ready:…
+        ⠋ 3s of 5m  ━━━━━━━━━━━━────────  3/5 done, 1 failing
+        ! Deployment/web     ErrImagePull
+            cannot pull "web:1.9.0": manifest unknown · fails in 48s unless it recovers
           └ ReplicaSet/web-7c9f6d5b8d   LessReady     Ready: 0/2
-            └ Pod/web-7c9f6d5b8d-tz6lm  ErrImagePull  container app: ErrImagePull: man…
-        • Deployment/search             LessReady     Ready: 2/3
-        ");
+            └ Pod/web-7c9f6d5b8d-tz6lm  ErrImagePull
+        • Deployment/search  LessReady     Ready: 2/3
+        "#);
     }
 
     #[test]
@@ -339,9 +340,11 @@ mod tests {
                 .unwrap();
             screen.cell(y.try_into().unwrap(), x.try_into().unwrap()).unwrap().clone()
         };
-        assert_eq!(cell("InProgress").fgcolor(), vt100::Color::Idx(6));
         assert!(cell("Deployment/web").bold());
+        // What fails, and what is on its way.
+        assert_eq!(cell("ErrImagePull").fgcolor(), vt100::Color::Idx(3));
+        assert_eq!(cell("LessReady").fgcolor(), vt100::Color::Idx(6));
         assert!(!cell("LessReady").bold());
-        assert_eq!(cell("LessReady").fgcolor(), vt100::Color::Default);
+        assert_eq!(cell("cannot pull").fgcolor(), vt100::Color::Default);
     }
 }

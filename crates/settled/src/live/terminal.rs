@@ -12,6 +12,12 @@ pub(crate) fn size() -> Option<Size> {
     Some(Size { columns: columns.0, rows: rows.0 })
 }
 
+/// How many columns it has, for text that is to be broken between words.
+pub(crate) fn width() -> Option<usize> {
+    const WIDTH_MIN: usize = 20;
+    Some(usize::from(size()?.columns).max(WIDTH_MIN))
+}
+
 /// Whether a live view makes sense: a terminal that can move its cursor, and nobody who only keeps a log of it.
 pub(crate) fn can_show_live_view() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");

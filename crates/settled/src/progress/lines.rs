@@ -1,16 +1,20 @@
 //! A wait as lines: for people who read a log, and for programs.
 
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kstatus::{FailureClass, Status};
 use serde::Serialize;
-use settled_tracker::{Event, Snapshot, State, TargetReport};
+use settled_tracker::{Counts, Event, ObjectId, Snapshot, State, TargetReport};
 
-use super::Show;
+use super::{Show, logs};
+use crate::cause::{self, Cause};
 use crate::duration;
-use crate::names::Names;
-use crate::render::junit::root_cause;
+use crate::names::{self, Names};
 use crate::render::{explain, write_json_line};
 use crate::style::{self, Palette};
 use crate::text;
@@ -19,6 +23,23 @@ use crate::text;
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// How many objects a heartbeat names.
 const HEARTBEAT_NAMES: usize = 5;
+/// So long changes of a target are collected before the last of them is a line.
+const COALESCE: Duration = Duration::from_secs(1);
+/// So many targets that change alike at once are one line.
+const GROUP_MIN: usize = 4;
+/// So many objects that were done before the wait are named.
+const ALREADY_NAMED_MAX: usize = 5;
+
+/// What a line says of a target, but for its name. Thousands of targets share it.
+#[derive(Debug)]
+struct Change {
+    kind: Arc<str>,
+    class: Option<FailureClass>,
+    /// `✗ Failed     `
+    head: String,
+    /// `  ImagePullBackOff  cannot pull "web:2" · fails in 27s unless it recovers`
+    tail: String,
+}
 
 /// A line per change, and a heartbeat.
 #[derive(Debug)]
@@ -27,46 +48,137 @@ pub(crate) struct PlainLines<W> {
     palette: Palette,
     names: Names,
     last_heartbeat: Duration,
+    /// Targets that changed and are not written yet, each with what is to be written; and when that is due.
+    pending: BTreeMap<ObjectId, u64>,
+    changes: HashMap<u64, Change>,
+    due: Option<Duration>,
+    /// What was written of each target last, and the class of its cause.
+    written: HashMap<ObjectId, (u64, Option<FailureClass>)>,
+    hasher: RandomState,
+    already: Already,
     over: bool,
 }
 
 impl<W: Write> PlainLines<W> {
     pub(crate) fn new(out: W, palette: Palette) -> Self {
-        Self { out, palette, names: Names::default(), last_heartbeat: Duration::ZERO, over: false }
+        Self {
+            out,
+            palette,
+            names: Names::default(),
+            last_heartbeat: Duration::ZERO,
+            pending: BTreeMap::new(),
+            changes: HashMap::new(),
+            due: None,
+            written: HashMap::new(),
+            hasher: RandomState::new(),
+            already: Already::default(),
+            over: false,
+        }
     }
 
     fn line(&mut self, elapsed: Duration, line: &str) -> io::Result<()> {
-        let time = self.palette.dim(&format!("{:>8}", duration::elapsed(elapsed)));
+        let time = self.palette.dim(&format!("{:>8}", duration::format(elapsed)));
         // One write for each, however it is buffered.
         self.out.write_all(format!("{time}  {}\n", line.trim_end()).as_bytes())
     }
 
-    /// `✗ Failed  Job/migrate  BackoffLimitExceeded  the message`
-    fn target(&self, target: &TargetReport) -> String {
-        let verdict = &target.verdict;
+    /// A target has changed: a line now if it is done, has failed, or something new stands in its way; else soon.
+    fn target(&mut self, elapsed: Duration, target: &TargetReport) -> io::Result<()> {
+        let cause = Cause::of(target);
+        let before = self.written.get(&target.object).copied();
+        let is_final = target.state != State::Waiting;
+        let hash = self.hash(target, &cause);
+        if !is_final && (cause.class.is_none() || before.is_some_and(|(_, class)| class == cause.class)) {
+            self.pending.insert(target.object.clone(), hash);
+            if !self.changes.contains_key(&hash) {
+                let change = self.change(target, &cause);
+                self.changes.insert(hash, change);
+            }
+            self.due.get_or_insert(elapsed + COALESCE);
+            return Ok(());
+        }
+        self.pending.remove(&target.object);
+        self.written.insert(target.object.clone(), (hash, cause.class.filter(|_| !is_final)));
+        if before.is_some_and(|(before, _)| before == hash) {
+            return Ok(());
+        }
+        let change = self.change(target, &cause);
+        let name = self.names.name(&target.object);
+        self.changed(elapsed, &change, &name)
+    }
+
+    /// Writes what was collected; targets that changed alike in one line.
+    fn flush(&mut self, elapsed: Duration) -> io::Result<()> {
+        self.due = None;
+        let mut alike: Vec<(u64, Vec<ObjectId>)> = Vec::new();
+        let mut places: HashMap<u64, usize> = HashMap::new();
+        let changes = std::mem::take(&mut self.changes);
+        for (object, hash) in std::mem::take(&mut self.pending) {
+            let class = changes.get(&hash).and_then(|change| change.class);
+            let before = self.written.insert(object.clone(), (hash, class));
+            if before.is_some_and(|(before, _)| before == hash) {
+                continue;
+            }
+            let place = *places.entry(hash).or_insert(alike.len());
+            match alike.get_mut(place) {
+                Some((_, objects)) => objects.push(object),
+                None => alike.push((hash, vec![object])),
+            }
+        }
+        for (hash, objects) in alike {
+            let Some(change) = changes.get(&hash) else { continue };
+            if objects.len() >= GROUP_MIN {
+                self.changed(elapsed, change, &names::count_of(objects.len(), &change.kind))?;
+                continue;
+            }
+            for object in objects {
+                let name = self.names.name(&object);
+                self.changed(elapsed, change, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a line says of a target, but for its name and times that pass.
+    fn hash(&self, target: &TargetReport, cause: &Cause) -> u64 {
+        let kind = &target.object.kind;
+        self.hasher.hash_one((target.state, target.verdict.status, kind, &cause.reason, &cause.message))
+    }
+
+    fn change(&self, target: &TargetReport, cause: &Cause) -> Change {
         let state = target.state;
+        let status = if state == State::Failed { Status::Failed } else { target.verdict.status };
         let mark = self.palette.state(state, style::mark(state));
-        let status = self.palette.status(verdict.status, &format!("{:<11}", verdict.status.as_str()));
-        let name = self.palette.heading(&self.names.name(&target.object));
-        let mut line = format!("{mark} {status} {name}");
-        // What is done has no more to say; what has failed has its cause.
+        let word = self.palette.status(status, &format!("{:<11}", status.as_str()));
+        let mut tail = String::new();
+        // What is done has no more to say.
         if state != State::Done {
-            let (reason, message) = match state {
-                State::Failed => root_cause(target),
-                _ => (verdict.reason.to_string(), verdict.message.to_string()),
-            };
-            for text in [&*reason, &*message].into_iter().filter(|text| *text != verdict.status.as_str()) {
-                line.push_str("  ");
-                text::push_clean(&mut line, text);
+            let texts = [&*cause.reason, &*cause.message];
+            for text in texts.into_iter().filter(|text| !text.is_empty() && *text != status.as_str()) {
+                tail.push_str("  ");
+                tail.push_str(text);
             }
         }
         if state == State::Skipped {
-            line.push_str("  (not waited for)");
+            tail.push_str("  (not waited for)");
         }
-        if let Some(note) = &target.note {
-            line.push_str(&self.palette.dim(&format!("  — {}", text::clean(note))));
+        if let Some(note) = cause.countdown().or_else(|| cause::note(target)) {
+            tail.push_str(&self.palette.dim(&format!(" · {note}")));
         }
-        line
+        Change { kind: target.object.kind.clone(), class: cause.class, head: format!("{mark} {word}"), tail }
+    }
+
+    /// `✗ Failed      Job/migrate  BackoffLimitExceeded  the Job has used up its retries (backoffLimit 1)`
+    fn changed(&mut self, elapsed: Duration, change: &Change, name: &str) -> io::Result<()> {
+        let line = format!("{} {}{}", change.head, self.palette.heading(name), change.tail);
+        self.line(elapsed, &line)
+    }
+
+    fn already(&mut self, elapsed: Duration) -> io::Result<()> {
+        match self.already.line(elapsed, &self.names, self.palette) {
+            Some(line) => self.line(elapsed, &line),
+            None => Ok(()),
+        }
     }
 }
 
@@ -74,18 +186,35 @@ impl<W: Write> Show for PlainLines<W> {
     fn event(&mut self, elapsed: Duration, event: &Event) -> io::Result<()> {
         match event {
             Event::Synced { counts } => {
-                self.line(elapsed, &format!("  all seen: {}", explain::counts(counts)))
+                self.already = Already::new(elapsed, counts);
+                let mut line = format!(
+                    "  watching {}: {} done, {} waiting",
+                    text::plural(counts.total as u64, "object"),
+                    counts.done,
+                    counts.waiting
+                );
+                if counts.failed > 0 {
+                    line.push_str(&format!(", {} failed", counts.failed));
+                }
+                self.line(elapsed, &line)
             }
             Event::Target(target) => {
                 self.names.see(&target.object);
-                let line = self.target(target);
-                self.line(elapsed, &line)
+                if self.already.takes(elapsed, target) {
+                    return self.already(elapsed);
+                }
+                self.target(elapsed, target)
             }
             Event::Notice(notice) => {
-                let lines = explain::notice(notice, self.palette);
+                let lines = explain::notice(notice, None, self.palette);
+                lines.iter().try_for_each(|line| self.line(elapsed, &format!("  {line}")))
+            }
+            Event::Log(log) => {
+                let lines = logs::rows(log, None, self.palette);
                 lines.iter().try_for_each(|line| self.line(elapsed, &format!("  {line}")))
             }
             Event::Finished(_) => {
+                // The explanation says it better.
                 self.over = true;
                 self.out.flush()
             }
@@ -93,28 +222,90 @@ impl<W: Write> Show for PlainLines<W> {
     }
 
     fn due(&self) -> Option<Duration> {
-        (!self.over).then_some(self.last_heartbeat + HEARTBEAT)
+        let heartbeat = self.last_heartbeat + HEARTBEAT;
+        let changes = self.due.into_iter().chain(self.already.due());
+        (!self.over).then(|| changes.fold(heartbeat, Duration::min))
     }
 
     fn picture(&mut self, elapsed: Duration, snapshot: &dyn Fn(usize) -> Snapshot) -> io::Result<()> {
+        self.already(elapsed)?;
+        if self.due.is_some_and(|due| due <= elapsed) {
+            self.flush(elapsed)?;
+        }
+        if elapsed < self.last_heartbeat + HEARTBEAT {
+            return Ok(());
+        }
         self.last_heartbeat = elapsed;
         let snapshot = snapshot(HEARTBEAT_NAMES);
         let open = snapshot.targets.iter().filter(|target| explain::is_open(target));
         let open: Vec<String> = open
-            .map(|target| {
-                format!("{} {}", self.names.name(&target.object), text::clean(&target.verdict.reason))
-            })
+            .map(|target| format!("{}: {}", self.names.name(&target.object), Cause::of(target).sentence()))
             .collect();
         let counts = snapshot.counts;
         let more = (counts.failed + counts.waiting).saturating_sub(open.len());
         let mut line = format!("  {}", explain::counts(&counts));
         if !open.is_empty() {
-            line.push_str(&format!(": {}", open.join(", ")));
+            line.push_str(&format!("; {}", open.join("; ")));
         }
         if more > 0 {
-            line.push_str(&format!(" and {more} more"));
+            line.push_str(&format!("; and {more} more"));
         }
         self.line(elapsed, &line)
+    }
+}
+
+/// The targets that were done before the wait began: one line for all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Already {
+    /// How many of them are still to come, and until when: they are the first events.
+    left: usize,
+    until: Duration,
+    total: usize,
+    /// The first few of them.
+    done: Vec<ObjectId>,
+    count: usize,
+    written: bool,
+}
+
+impl Already {
+    /// As all was seen once.
+    pub(crate) fn new(elapsed: Duration, counts: &Counts) -> Self {
+        Self { left: counts.done, until: elapsed + COALESCE, total: counts.total, ..Self::default() }
+    }
+
+    /// Whether the target is one of them.
+    pub(crate) fn takes(&mut self, elapsed: Duration, target: &TargetReport) -> bool {
+        if self.left == 0 || elapsed >= self.until || target.state != State::Done {
+            return false;
+        }
+        self.left -= 1;
+        self.count += 1;
+        if self.done.len() < ALREADY_NAMED_MAX {
+            self.done.push(target.object.clone());
+        }
+        true
+    }
+
+    /// When the line is due.
+    fn due(&self) -> Option<Duration> {
+        (self.count > 0 && !self.written).then_some(self.until)
+    }
+
+    /// `98 of 200 were done already`, once all of them came. Where nothing else is waited for, the result says how many.
+    pub(crate) fn line(&mut self, elapsed: Duration, names: &Names, palette: Palette) -> Option<String> {
+        if self.written || self.count == 0 || self.left > 0 && elapsed < self.until {
+            return None;
+        }
+        self.written = true;
+        if self.count == self.total && self.count > ALREADY_NAMED_MAX {
+            return None;
+        }
+        let mark = palette.state(State::Done, style::mark(State::Done));
+        let names: Vec<String> = self.done.iter().map(|object| names.name(object)).collect();
+        Some(match self.count {
+            1..=ALREADY_NAMED_MAX => format!("{mark} done already: {}", names.join(", ")),
+            count => format!("{mark} {count} of {} were done already", self.total),
+        })
     }
 }
 
@@ -194,17 +385,17 @@ mod tests {
         let out = Shared::default();
         followed(PlainLines::new(out.clone(), Palette::NONE)).await;
         assert_snapshot!(out.text(), @r#"
-         0.2s  • InProgress  Deployment/web  LessReady  Ready: 0/3
-         0.2s  ✓ Current     ConfigMap/web
-         0.2s    all seen: 1 failed, 1 not done, 2 of 4 done
-         0.3s    warning: events can't be listed in namespace shop
-         0.3s    hint: allow `list` on `events`
-         4.0s  • InProgress  Deployment/web  LessReady  Ready: 1/3
-        12.3s  ✓ Current     Service/web
-        30.0s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
-        1m00s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
-        1m30s    2 not done, 3 of 5 done: Deployment/web LessReady, Deployment/search LessReady
-        1m35s  ✗ InProgress  Deployment/web  ImagePullBackOff  container app: ImagePullBackOff: Back-off pulling image "registry.example.com/shop/web:1.9.0": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image: manifest unknown  — counts as failed: image, for more than 1m0s
+        200ms    watching 4 objects: 1 done, 3 waiting
+        200ms  ✓ done already: ConfigMap/web
+        300ms    warning: events can't be listed in namespace shop
+        300ms    hint: allow `list` on `events`
+           1s  • InProgress  Deployment/web  LessReady  Ready: 0/3
+           5s  • InProgress  Deployment/web  LessReady  Ready: 1/3
+          12s  ✓ Current     Service/web
+          30s    3/5 done; Deployment/web: ErrImagePull: cannot pull "web:1.9.0": manifest unknown; Deployment/search: LessReady: Ready: 2/3
+           1m    3/5 done; Deployment/web: ErrImagePull: cannot pull "web:1.9.0": manifest unknown; Deployment/search: LessReady: Ready: 2/3
+        1m30s    3/5 done; Deployment/web: ErrImagePull: cannot pull "web:1.9.0": manifest unknown; Deployment/search: LessReady: Ready: 2/3
+        1m35s  ✗ Failed      Deployment/web  ImagePullBackOff  cannot pull "registry.example.com/shop/web:1.9.0": manifest unknown · ImagePullBackOff for 1m35s (grace for image: 1m)
         "#);
     }
 
@@ -218,12 +409,12 @@ mod tests {
         let events: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
         assert_eq!(
             events,
-            ["target", "target", "synced", "notice", "target", "target", "target", "finished"]
+            ["synced", "target", "target", "notice", "target", "target", "target", "finished"]
         );
         assert_snapshot!(text.lines().take(4).collect::<Vec<_>>().join("\n"), @r#"
-        {"time":"2026-11-21T10:05:00Z","event":"target","object":{"group":"apps","kind":"Deployment","namespace":"shop","name":"web"},"state":"waiting","status":"InProgress","reason":"LessReady","message":"Ready: 0/3","basis":"kind-rule","conditions":[{"type":"Reconciling","status":"True","reason":"LessReady","message":"Ready: 0/3"}],"since":"2026-11-21T10:02:50Z"}
-        {"time":"2026-11-21T10:05:00Z","event":"target","object":{"kind":"ConfigMap","namespace":"shop","name":"web"},"state":"done","status":"Current","reason":"Ready","message":"","basis":"kind-rule","conditions":[],"since":"2026-11-21T10:02:50Z"}
-        {"time":"2026-11-21T10:05:00Z","event":"synced","counts":{"total":4,"done":2,"waiting":1,"failed":1,"skipped":0}}
+        {"time":"2026-11-21T10:05:00Z","event":"synced","counts":{"total":4,"done":1,"waiting":3,"failed":0,"skipped":0}}
+        {"time":"2026-11-21T10:05:00Z","event":"target","object":{"group":"apps","kind":"Deployment","namespace":"shop","name":"web"},"state":"waiting","status":"InProgress","reason":"LessReady","message":"Ready: 0/3","basis":"kind-rule","conditions":[{"type":"Reconciling","status":"True","reason":"LessReady","message":"Ready: 0/3"}],"since":"2026-11-21T10:02:50Z","created":"2026-11-21T10:02:50Z"}
+        {"time":"2026-11-21T10:05:00Z","event":"target","object":{"kind":"ConfigMap","namespace":"shop","name":"web"},"state":"done","status":"Current","reason":"Ready","message":"","basis":"kind-rule","conditions":[],"since":"2026-11-21T10:02:50Z","created":"2026-11-21T10:02:50Z"}
         {"time":"2026-11-21T10:05:00Z","event":"notice","message":"events can't be listed in namespace shop","remedy":"allow `list` on `events`"}
         "#);
         assert_eq!(lines[7]["outcome"], "failed");

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use settled_tracker::{Event, ObjectId, Snapshot, State, TargetReport};
+use settled_tracker::{Connection, Event, ObjectId, Snapshot, State, TargetReport};
 
-use super::Show;
+use super::lines::Already;
+use super::{Show, logs};
+use crate::duration;
 use crate::live::screen::{Screen, Size};
 use crate::live::terminal::Quiet;
 use crate::live::view::{self, View};
@@ -24,8 +26,11 @@ pub(crate) struct LiveView<W: Write> {
     last_size: Size,
     palette: Palette,
     names: Names,
-    /// In which state targets were told of.
+    /// The state of each target that there was a line about.
     told: HashMap<ObjectId, State>,
+    already: Already,
+    /// Since when there is no connection, as of the last frame.
+    lost: Option<Duration>,
     /// Lines that are to scroll away.
     above: Vec<String>,
     /// Something has changed since the last frame.
@@ -47,6 +52,8 @@ impl<W: Write> LiveView<W> {
             palette,
             names: Names::default(),
             told: HashMap::new(),
+            already: Already::default(),
+            lost: None,
             above: Vec::new(),
             changed: true,
             last_frame: None,
@@ -61,12 +68,12 @@ impl<W: Write> LiveView<W> {
         self
     }
 
-    /// A line for a target that is done, failed or not waited for, and for one that is no more.
+    /// Adds a line for a target that is done, has failed or is not waited for, and for one that no longer is.
     fn tell(&mut self, target: &TargetReport, elapsed: Duration) {
         let before = self.told.get(&target.object).copied().unwrap_or(State::Waiting);
         if before != target.state {
             self.told.insert(target.object.clone(), target.state);
-            self.above.push(view::finished(target, &self.names, elapsed, self.palette));
+            self.above.extend(view::finished(target, &self.names, elapsed, self.columns(), self.palette));
         }
     }
 
@@ -75,10 +82,24 @@ impl<W: Write> LiveView<W> {
             self.last_size = size;
         }
         let rows_max = view::rows_max(self.last_size.rows);
-        let snapshot = snapshot(rows_max);
-        let view = View::new(&snapshot, &self.names, self.frames, rows_max);
+        let snapshot = snapshot(view::TARGETS_MAX);
+        let lost = match &snapshot.connection {
+            Connection::Lost { since, .. } => Some(*since),
+            Connection::Connected => None,
+        };
+        if let (Some(since), None) = (self.lost, lost) {
+            let lasted = duration::format(snapshot.elapsed.saturating_sub(since));
+            self.above.push(format!("reconnected after {lasted}"));
+        }
+        self.lost = lost;
+        let view = View::new(&snapshot, &self.names, self.frames, self.columns(), rows_max);
         self.frames += 1;
         self.screen.draw(&std::mem::take(&mut self.above), &view, view.height(), self.last_size)
+    }
+
+    /// How many columns may be used: what stands in the last one breaks lines on some terminals.
+    fn columns(&self) -> usize {
+        usize::from(self.last_size.columns).saturating_sub(1).max(1)
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -89,12 +110,20 @@ impl<W: Write> LiveView<W> {
 impl<W: Write> Show for LiveView<W> {
     fn event(&mut self, elapsed: Duration, event: &Event) -> io::Result<()> {
         match event {
-            Event::Synced { .. } => {}
+            Event::Synced { counts } => self.already = Already::new(elapsed, counts),
             Event::Target(target) => {
                 self.names.see(&target.object);
-                self.tell(target, elapsed);
+                if self.already.takes(elapsed, target) {
+                    self.told.insert(target.object.clone(), target.state);
+                    self.above.extend(self.already.line(elapsed, &self.names, self.palette));
+                } else {
+                    self.tell(target, elapsed);
+                }
             }
-            Event::Notice(notice) => self.above.extend(explain::notice(notice, self.palette)),
+            Event::Notice(notice) => {
+                self.above.extend(explain::notice(notice, Some(self.columns()), self.palette));
+            }
+            Event::Log(log) => self.above.extend(logs::rows(log, Some(self.columns()), self.palette)),
             Event::Finished(_) => {
                 let closed = self.close();
                 self.quiet = None;
@@ -117,6 +146,7 @@ impl<W: Write> Show for LiveView<W> {
     fn picture(&mut self, elapsed: Duration, snapshot: &dyn Fn(usize) -> Snapshot) -> io::Result<()> {
         self.changed = false;
         self.last_frame = Some(elapsed);
+        self.above.extend(self.already.line(elapsed, &self.names, self.palette));
         self.draw(snapshot)
     }
 
@@ -184,13 +214,13 @@ mod tests {
         follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none()).await.unwrap();
         let seen = terminal.0.borrow();
         assert!(!seen.parser.screen().hide_cursor());
-        assert_snapshot!(seen.parser.screen().contents(), @r#"
-        ✓ ConfigMap/web  0.2s
+        assert_snapshot!(seen.parser.screen().contents(), @"
+        ✓ done already: ConfigMap/web
         warning: events can't be listed in namespace shop
         hint: allow `list` on `events`
-        ✓ Service/web  12.3s
+        ✓ Service/web  12s
         ✗ Deployment/web  failed after 1m35s  ImagePullBackOff
-        "#);
+        ");
         // One frame a second for 95 seconds, and at most one for each of the events.
         assert!((95..=95 + 8).contains(&seen.writes), "{}", seen.writes);
     }
@@ -224,7 +254,7 @@ mod tests {
         let seen = terminal.0.borrow();
         assert!(!seen.parser.screen().hide_cursor());
         assert_snapshot!(seen.parser.screen().contents(), @"
-        ✓ ConfigMap/web  0.2s
+        ✓ done already: ConfigMap/web
         warning: events can't be listed in namespace shop
         hint: allow `list` on `events`
         ");

@@ -2,6 +2,7 @@
 
 mod lines;
 mod live;
+mod logs;
 mod signals;
 
 use std::collections::HashMap;

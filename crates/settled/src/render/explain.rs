@@ -1,13 +1,16 @@
-//! Why something isn't done, as text: the chain down to the root cause, and the evidence for it.
+//! Why something isn't done, as text: the chain down to the root cause, the evidence for it, and how a wait ended.
 
 use std::collections::HashMap;
 
+use anstyle::Style;
 use jiff::Timestamp;
-use kstatus::Status;
+use kstatus::{FailureClass, Status};
 use settled_tracker::{
     Counts, EventNote, Explanation, LogTail, Notice, Outcome, Report, State, Step, TargetReport,
 };
 
+use super::spans::Spans;
+use crate::cause::{self, Cause};
 use crate::duration;
 use crate::names::{self, Names};
 use crate::style::{self, Palette};
@@ -30,7 +33,7 @@ const LISTED_MAX: usize = 100;
 
 /// Puts objects together that aren't done for the same reason.
 fn group<'r>(open: &[&'r TargetReport]) -> Vec<Vec<&'r TargetReport>> {
-    // What is told of each object, without the names that differ.
+    // What is written of each object, without what differs between those of one cause: names, ages, restarts.
     let key = |target: &TargetReport| {
         let mut key = format!("{:?} {} {}", target.state, target.object.group, target.object.kind);
         for cause in &target.causes {
@@ -38,12 +41,9 @@ fn group<'r>(open: &[&'r TargetReport]) -> Vec<Vec<&'r TargetReport>> {
                 key.push_str(&format!(" {} {} {}", step.object.kind, step.status, step.reason));
             }
         }
-        format!(
-            "{key} {} {} {}",
-            target.verdict.status,
-            target.verdict.reason,
-            target.note.as_deref().unwrap_or_default()
-        )
+        let cause = Cause::of(target);
+        let message = if cause.class == Some(FailureClass::Crash) { "" } else { &*cause.message };
+        format!("{key} {} {} {message}", target.verdict.status, cause.reason)
     };
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut groups: Vec<Vec<&TargetReport>> = Vec::new();
@@ -55,6 +55,30 @@ fn group<'r>(open: &[&'r TargetReport]) -> Vec<Vec<&'r TargetReport>> {
         }
     }
     groups
+}
+
+/// Whether an explanation of another target explains this one, too: it is one of the objects with the cause.
+fn explains(other: &TargetReport, target: &TargetReport) -> bool {
+    if other.object == target.object {
+        return false;
+    }
+    let cause = Cause::of(target);
+    other.causes.iter().any(|explanation| {
+        let [.., parent, last] = explanation.chain.as_slice() else { return false };
+        if explanation.chain.iter().skip(1).any(|step| step.object == target.object) {
+            return true;
+        }
+        // Of many objects with a cause, only some are named; the others have the name of whatever generated them.
+        let generated = || {
+            let name = target.object.name.strip_prefix(&*parent.object.name);
+            name.is_some_and(|rest| rest.starts_with('-'))
+        };
+        explanation.count > 1
+            && last.object.kind == target.object.kind
+            && last.object.namespace == target.object.namespace
+            && last.reason == cause.reason
+            && generated()
+    })
 }
 
 /// Takes a column where a label will be: no space, at which lines break, and for private use.
@@ -72,22 +96,74 @@ pub(crate) struct Explain<'a> {
 }
 
 impl Explain<'_> {
-    /// All that isn't done, and how it ended in one line.
+    /// All that isn't done, and how it ended with the first cause of it, which so stays on the smallest screen.
     pub(crate) fn report(&self, report: &Report) -> String {
         let mut out = self.open(&report.targets);
         if !out.is_empty() {
             out.push('\n');
         }
-        out.push_str(&self.summary(report));
-        out.push('\n');
+        self.spans(&mut out, 0, 2, &self.closing(report));
+        out
+    }
+
+    /// `✗ failed after 26s in shop (0/1 done): Deployment/web: ImagePullBackOff: cannot pull "web:2"`
+    fn closing(&self, report: &Report) -> Spans {
+        let (state, words, rest) = self.outcome(report);
+        let mut line = Spans::new();
+        line.push(style::state_style(state), &words);
+        let mut open: Vec<&TargetReport> = report.targets.iter().filter(|target| is_open(target)).collect();
+        open.sort_by_key(|target| Cause::of(target).urgency);
+        let Some((first, others)) = open.split_first() else {
+            line.plain(&format!("{rest}: {}", counts(&report.counts)));
+            return line;
+        };
+        line.plain(&format!("{rest} ({}): ", counts(&report.counts)));
+        line.push(Style::new().bold(), &self.names.name(&first.object));
+        line.plain(&format!(": {}", Cause::of(first).sentence()));
+        let same = others.iter().filter(|other| other.state == first.state).count();
+        if same > 0 {
+            let words = if first.state == State::Failed { "failed" } else { "not done" };
+            line.plain(&format!("; and {same} more {words}"));
+        }
+        line
+    }
+
+    /// All of them: what isn't done at length, and of the rest their names, or how many there are.
+    pub(crate) fn all(&self, targets: &[TargetReport]) -> String {
+        let mut out = self.open(targets);
+        let rest: Vec<&TargetReport> = targets.iter().filter(|target| !is_open(target)).collect();
+        if !out.is_empty() && !rest.is_empty() {
+            out.push('\n');
+        }
+        if rest.len() <= NAMES_MAX {
+            for target in rest {
+                let mut line = self.headline(target);
+                if let Some(note) = cause::note(target) {
+                    line.push(style::DIM, &format!("  · {note}"));
+                }
+                self.spans(&mut out, 0, 4, &line);
+            }
+            return out;
+        }
+        let others = if out.is_empty() { "objects" } else { "other objects" };
+        let current = rest.iter().filter(|target| target.verdict.status == Status::Current).count();
+        out.push_str(&format!("{} {current} {others} are Current\n", style::mark(State::Done)));
+        if let Some(skipped) = rest.len().checked_sub(current).filter(|skipped| *skipped > 0) {
+            out.push_str(&format!("{} {skipped} are not waited for\n", style::mark(State::Skipped)));
+        }
         out
     }
 
     /// All that isn't done, what has failed first.
     pub(crate) fn open(&self, targets: &[TargetReport]) -> String {
         let mut out = String::new();
-        let mut open: Vec<&TargetReport> = targets.iter().filter(|target| is_open(target)).collect();
-        open.sort_by_key(|target| target.state);
+        let all: Vec<&TargetReport> = targets.iter().filter(|target| is_open(target)).collect();
+        let above = |target: &&TargetReport| {
+            all.iter().any(|other| explains(other, target) && !explains(target, other))
+        };
+        let (below, mut open): (Vec<&TargetReport>, Vec<&TargetReport>) =
+            all.iter().copied().partition(above);
+        open.sort_by_key(|target| Cause::of(target).urgency);
         let groups = group(&open);
         for (at, alike) in groups.iter().enumerate().take(EXPLAINED_MAX) {
             let Some((target, others)) = alike.split_first() else { continue };
@@ -104,39 +180,51 @@ impl Explain<'_> {
             out.push('\n');
         }
         for target in rest.iter().take(LISTED_MAX) {
-            let line = format!("{}  {}", self.headline(target), text::clean(&target.verdict.message));
-            self.line(&mut out, &line);
+            let mut line = self.headline(target);
+            line.plain(&format!("  {}", Cause::of(target).message));
+            self.spans(&mut out, 0, 4, &line);
         }
         if let Some(more) = rest.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
             out.push_str(&format!("… and {more} more\n"));
         }
+        if !below.is_empty() {
+            out.push('\n');
+            let (names, more) = self.some_names(&below);
+            self.paragraph(&mut out, 0, "", &format!("explained above: {names}{more}"));
+        }
         out
     }
 
-    /// `so are 11 others: Pod/p2, Pod/p3, …`
-    fn alike(&self, out: &mut String, first: &TargetReport, others: &[&TargetReport]) {
+    /// The names of a few targets, and how many more there are.
+    fn some_names(&self, targets: &[&TargetReport]) -> (String, String) {
         let names: Vec<String> =
-            others.iter().take(NAMES_MAX).map(|other| self.names.name(&other.object)).collect();
-        let more = match others.len().saturating_sub(names.len()) {
+            targets.iter().take(NAMES_MAX).map(|target| self.names.name(&target.object)).collect();
+        let more = match targets.len().saturating_sub(names.len()) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let line =
-            format!("the same for {} other {}s: {}{more}", others.len(), first.object.kind, names.join(", "));
-        self.paragraph(out, 2, "", &line);
+        (names.join(", "), more)
+    }
+
+    /// `the same for 11 other Pods: Pod/p2, Pod/p3, …`
+    fn alike(&self, out: &mut String, first: &TargetReport, others: &[&TargetReport]) {
+        let (names, more) = self.some_names(others);
+        let others = names::count_of(others.len(), &first.object.kind);
+        let (count, kind) = others.split_once(' ').unwrap_or((&others, ""));
+        self.paragraph(out, 2, "", &format!("the same for {count} other {kind}: {names}{more}"));
     }
 
     /// One object, its causes and their evidence.
     pub(crate) fn target(&self, target: &TargetReport) -> String {
         let mut out = String::new();
-        self.line(&mut out, &self.headline(target));
-        let verdict = &target.verdict;
-        self.paragraph(&mut out, 4, "", &verdict.message);
-        if let Some(note) = &target.note {
-            self.paragraph(&mut out, 4, "", note);
+        self.spans(&mut out, 0, 4, &self.headline(target));
+        let own = own_message(target);
+        self.paragraph(&mut out, 4, "", &own);
+        if let Some(note) = cause::note(target).or_else(|| Cause::of(target).countdown()) {
+            self.paragraph(&mut out, 4, "", &note);
         }
         for cause in target.causes.iter().take(CAUSES_MAX) {
-            self.cause(&mut out, cause, &verdict.message);
+            self.cause(&mut out, cause, &own);
         }
         if let Some(more) = target.causes.len().checked_sub(CAUSES_MAX).filter(|more| *more > 0) {
             out.push_str(&format!("  … and {}\n", text::plural(more as u64, "other cause")));
@@ -146,6 +234,12 @@ impl Explain<'_> {
 
     /// How it ended, with counts.
     pub(crate) fn summary(&self, report: &Report) -> String {
+        let (state, words, rest) = self.outcome(report);
+        format!("{}{rest}: {}", self.palette.state(state, &words), counts(&report.counts))
+    }
+
+    /// How it ended: `✗ failed`, ` after 26s in shop`.
+    fn outcome(&self, report: &Report) -> (State, String, String) {
         let (state, words) = match report.outcome {
             Outcome::Settled => (State::Done, "settled"),
             Outcome::Failed => (State::Failed, "failed"),
@@ -154,32 +248,33 @@ impl Explain<'_> {
             Outcome::Rejected => (State::Failed, "rejected"),
             Outcome::Interrupted => (State::Failed, "interrupted"),
         };
-        let words = self.palette.state(state, &format!("{} {words}", style::mark(state)));
         let place = self.names.namespace().map(|name| format!(" in {name}")).unwrap_or_default();
-        format!("{words} after {}{place}: {}", duration::elapsed(report.elapsed), counts(&report.counts))
+        let words = format!("{} {words}", style::mark(state));
+        (state, words, format!(" after {}{place}", duration::format(report.elapsed)))
     }
 
-    /// `✗ Deployment/web  InProgress  LessReady  for 2m10s`
-    pub(crate) fn headline(&self, target: &TargetReport) -> String {
+    /// `✗ Deployment/web  Failed  ImagePullBackOff  for 30s`
+    pub(crate) fn headline(&self, target: &TargetReport) -> Spans {
         let verdict = &target.verdict;
-        let mark = self.palette.state(target.state, style::mark(target.state));
-        let name = self.palette.heading(&self.names.name(&target.object));
-        let since = target.since.map(|since| self.since(since)).unwrap_or_default();
-        format!("{mark} {name}  {}{since}", self.verdict(verdict.status, &verdict.reason))
-    }
-
-    fn verdict(&self, status: Status, reason: &str) -> String {
-        let status_word = self.palette.status(status, status.as_str());
-        let reason = text::clean(reason);
-        if reason.is_empty() || reason == status.as_str() {
-            status_word
-        } else {
-            format!("{status_word}  {reason}")
+        let status = match target.state {
+            State::Failed => Status::Failed,
+            _ => verdict.status,
+        };
+        let cause = Cause::of(target);
+        let reason = if is_open(target) { cause.reason } else { text::clean(&verdict.reason) };
+        let root = target.root_cause().filter(|step| is_open(target) && step.reason == reason);
+        let mut line = Spans::new();
+        line.push(style::state_style(target.state), style::mark(target.state)).plain(" ");
+        line.push(Style::new().bold(), &self.names.name(&target.object)).plain("  ");
+        verdict_spans(&mut line, status, &reason);
+        if let Some(since) = root.map_or(target.since, |step| step.since) {
+            line.push(style::DIM, &self.since(since));
         }
+        line
     }
 
     fn since(&self, then: Timestamp) -> String {
-        self.palette.dim(&format!("  for {}", duration::age(names::since(then, self.now))))
+        format!("  for {}", duration::format(names::since(then, self.now)))
     }
 
     fn cause(&self, out: &mut String, cause: &Explanation, told: &str) {
@@ -188,12 +283,12 @@ impl Explain<'_> {
         // The first is the target itself, which has its line already.
         for step in cause.chain.iter().skip(1) {
             self.step(out, indent, step, told);
-            told = &step.message;
+            told = if step.summary.is_empty() { &step.message } else { &step.summary };
             indent += 2;
         }
         indent += 2;
         let last = cause.chain.last();
-        if cause.count > 1 {
+        if cause.count > 1 && last.is_some_and(|step| !step.object.is("", "Event")) {
             self.others(out, indent, cause, last);
         }
         let hidden = cause.events.len().saturating_sub(EVENTS_MAX);
@@ -206,33 +301,32 @@ impl Explain<'_> {
         for remark in &cause.remarks {
             self.paragraph(out, indent, "", remark);
         }
-        for (at, next) in cause.next.iter().enumerate() {
-            let label = if at == 0 { self.palette.hint("next: ") } else { " ".repeat(6) };
+        for (place, next) in cause.next.iter().enumerate() {
+            let label = if place == 0 { self.palette.hint("next: ") } else { " ".repeat(6) };
             self.paragraph(out, indent, &label, next);
         }
     }
 
-    /// `→ Pod/web-5d9  Failed  ImagePullBackOff  for 95s, 4 times`
+    /// `→ Pod/web-5d9  Failed  ImagePullBackOff  for 1m35s  4 restarts`
     fn step(&self, out: &mut String, indent: usize, step: &Step, told: &str) {
-        let link = if step.link.is_empty() || step.link == "owns" {
-            String::new()
-        } else {
-            self.palette.dim(&format!("{} ", step.link))
-        };
-        let since = step.since.map(|since| self.since(since)).unwrap_or_default();
-        let times = match step.times {
-            Some(times) if times > 1 => self.palette.dim(&format!("  {times} times")),
-            _ => String::new(),
-        };
-        let line = format!(
-            "{}→ {link}{}  {}{since}{times}",
-            " ".repeat(indent),
-            self.names.name(&step.object),
-            self.verdict(step.status, &step.reason)
-        );
-        self.line(out, &line);
-        if step.message != told {
-            self.paragraph(out, indent + 4, "", &step.message);
+        let mut line = Spans::new();
+        line.plain("→ ");
+        if !step.link.is_empty() && step.link != "owns" {
+            line.push(style::DIM, &format!("{} ", step.link));
+        }
+        line.plain(&self.names.name(&step.object)).plain("  ");
+        verdict_spans(&mut line, step.status, &text::clean(&step.reason));
+        if let Some(since) = step.since {
+            line.push(style::DIM, &self.since(since));
+        }
+        if let Some(times) = step.times.filter(|times| *times > 1) {
+            let word = if step.object.is("", "Pod") { "restarts" } else { "times" };
+            line.push(style::DIM, &format!("  {times} {word}"));
+        }
+        self.spans(out, indent, 4, &line);
+        let message = if step.summary.is_empty() { &step.message } else { &step.summary };
+        if *message != told {
+            self.paragraph(out, indent + 4, "", message);
         }
     }
 
@@ -244,7 +338,7 @@ impl Explain<'_> {
         shown.dedup();
         shown.truncate(NAMES_MAX);
         let more = cause.count.saturating_sub(shown.len());
-        let mut line = format!("{} {kind}s: {}", cause.count, shown.join(", "));
+        let mut line = format!("{}: {}", names::count_of(cause.count, kind), shown.join(", "));
         if more > 0 {
             line.push_str(&format!(" and {more} more"));
         }
@@ -253,7 +347,7 @@ impl Explain<'_> {
 
     fn event(&self, out: &mut String, indent: usize, event: &EventNote, last: Option<&Step>) {
         let age = match event.last.or(event.first) {
-            Some(then) => format!("{} ago", duration::age(names::since(then, self.now))),
+            Some(then) => format!("{} ago", duration::format(names::since(then, self.now))),
             None => "some time ago".to_owned(),
         };
         let times = if event.count > 1 { format!(", {} times", event.count) } else { String::new() };
@@ -287,20 +381,18 @@ impl Explain<'_> {
         let bar = format!("{}{} ", " ".repeat(indent), self.palette.dim("│"));
         let columns = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent + 2).max(1));
         for line in &log.lines {
-            let line = text::clean_lines(&line.replace('\t', "    "));
-            for line in line.lines() {
-                let (line, _) = text::truncate(line, columns);
-                out.push_str(format!("{bar}{line}").trim_end());
-                out.push('\n');
-            }
+            let (line, _) = text::truncate(&text::clean_log(line), columns);
+            out.push_str(format!("{bar}{line}").trim_end());
+            out.push('\n');
         }
     }
 
-    /// A line that may already be painted: it is not cut.
-    #[expect(clippy::unused_self, reason = "as the others")]
-    fn line(&self, out: &mut String, line: &str) {
-        out.push_str(line.trim_end());
-        out.push('\n');
+    /// A line of several pieces, in rows that fit.
+    fn spans(&self, out: &mut String, indent: usize, hang: usize, line: &Spans) {
+        for row in line.rows(self.width, indent, hang, self.palette) {
+            out.push_str(&row);
+            out.push('\n');
+        }
     }
 
     /// Text after a label, further lines below the text.
@@ -353,30 +445,53 @@ pub(crate) fn is_open(target: &TargetReport) -> bool {
     matches!(target.state, State::Failed | State::Waiting)
 }
 
-/// `1 failed, 2 not done, 13 of 16 done`
-pub(crate) fn counts(counts: &Counts) -> String {
-    let Counts { total, done, waiting, failed, skipped } = *counts;
-    let mut parts = Vec::new();
-    if failed > 0 {
-        parts.push(format!("{failed} failed"));
+/// What the object itself says, where that is not its root cause.
+fn own_message(target: &TargetReport) -> String {
+    let own = target.own.as_ref().unwrap_or(&target.verdict);
+    // It is its own root cause.
+    if let Some([step]) = target.causes.first().map(|cause| cause.chain.as_slice())
+        && !step.summary.is_empty()
+    {
+        return step.summary.clone();
     }
-    if waiting > 0 {
-        parts.push(format!("{waiting} not done"));
+    match own.status {
+        Status::NotFound => Cause::of(target).message,
+        _ => own.message.to_string(),
     }
-    parts.push(format!("{done} of {total} done"));
-    if skipped > 0 {
-        parts.push(format!("{skipped} not waited for"));
-    }
-    parts.join(", ")
 }
 
-/// A notice as lines: what is the matter, and what would help.
-pub(crate) fn notice(notice: &Notice, palette: Palette) -> Vec<String> {
-    let mut lines = vec![format!("{} {}", palette.warning("warning:"), text::clean(&notice.message))];
-    if let Some(remedy) = &notice.remedy {
-        lines.push(format!("{} {}", palette.hint("hint:"), text::clean(remedy)));
+/// `InProgress  LessReady`
+fn verdict_spans(line: &mut Spans, status: Status, reason: &str) {
+    line.push(style::status_style(status), status.as_str());
+    if !reason.is_empty() && reason != status.as_str() {
+        line.plain(&format!("  {reason}"));
     }
-    lines
+}
+
+/// `14/16 done, 1 failed, 1 skipped`
+pub(crate) fn counts(counts: &Counts) -> String {
+    let Counts { total, done, waiting: _, failed, skipped } = *counts;
+    let mut text = format!("{done}/{total} done");
+    if failed > 0 {
+        text.push_str(&format!(", {failed} failed"));
+    }
+    if skipped > 0 {
+        text.push_str(&format!(", {skipped} skipped"));
+    }
+    text
+}
+
+/// A notice in rows: what is the matter, and what would help.
+pub(crate) fn notice(notice: &Notice, width: Option<usize>, palette: Palette) -> Vec<String> {
+    let mut line = Spans::new();
+    line.push(style::WARNING, "warning:").plain(&format!(" {}", text::clean(&notice.message)));
+    let mut rows = line.rows(width, 0, 2, palette);
+    if let Some(remedy) = &notice.remedy {
+        let mut line = Spans::new();
+        line.push(style::HINT, "hint:").plain(&format!(" {}", text::clean(remedy)));
+        rows.extend(line.rows(width, 0, 2, palette));
+    }
+    rows
 }
 
 #[cfg(test)]
@@ -432,6 +547,6 @@ mod tests {
 
     #[test]
     fn what_is_settled_needs_one_line() {
-        assert_snapshot!(explained(&scenes::settled(), Some(80), Palette::NONE), @"✓ settled after 12.3s in shop: 3 of 4 done, 1 not waited for");
+        assert_snapshot!(explained(&scenes::settled(), Some(80), Palette::NONE), @"✓ settled after 12s in shop: 3/4 done, 1 skipped");
     }
 }

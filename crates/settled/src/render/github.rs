@@ -2,11 +2,12 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use settled_tracker::{State, TargetReport};
+use kstatus::Status;
+use settled_tracker::{Outcome, State, TargetReport};
 
 use super::Ending;
 use super::explain::{self, Explain};
-use super::junit::root_cause;
+use crate::cause::{Cause, Urgency};
 use crate::duration;
 use crate::style::{self, Palette};
 use crate::text;
@@ -24,13 +25,19 @@ pub(crate) fn commands(ending: &Ending<'_>) -> String {
     let mut out = format!("::stop-commands::{token}\n{}::{token}::\n", explain.report(ending.report));
     let open = ending.report.targets.iter().filter(|target| explain::is_open(target));
     let mut open: Vec<&TargetReport> = open.collect();
-    open.sort_by_key(|target| target.state);
+    open.sort_by_key(|target| Cause::of(target).urgency);
     for target in open.iter().take(ANNOTATIONS_MAX) {
-        let (reason, _) = root_cause(target);
-        let words = if target.state == State::Failed { "failed" } else { "is not done" };
-        let title = format!("{} {words}: {}", ending.names.name(&target.object), text::clean(&reason));
+        let cause = Cause::of(target);
+        let (command, words) = match cause.urgency {
+            Urgency::Failed => ("error", "failed"),
+            // It had its time; of what was interrupted, nobody knows what would have become of it.
+            _ if ending.report.outcome == Outcome::TimedOut => ("error", "is not done"),
+            Urgency::Failing | Urgency::Blocked => ("warning", "is not done"),
+            Urgency::Waiting | Urgency::NotObserved => ("notice", "is not done"),
+        };
+        let title = format!("{} {words}: {}", ending.names.name(&target.object), cause.reason);
         out.push_str(&format!(
-            "::error title={}::{}\n",
+            "::{command} title={}::{}\n",
             property(&title),
             data(explain.target(target).trim_end())
         ));
@@ -56,14 +63,18 @@ pub(crate) fn summary(ending: &Ending<'_>) -> String {
     for target in &targets {
         let (reason, message) = match target.state {
             State::Done => (target.verdict.reason.to_string(), String::new()),
-            _ => root_cause(target),
+            _ => {
+                let cause = Cause::of(target);
+                (cause.reason, cause.message)
+            }
         };
-        let time = ending.times.get(&target.object).map(|time| duration::elapsed(*time)).unwrap_or_default();
+        let status = if target.state == State::Failed { Status::Failed } else { target.verdict.status };
+        let time = ending.times.get(&target.object).map(|time| duration::format(*time)).unwrap_or_default();
         let row = format!(
             "| {} | {} | {} | {} | {} | {time} |\n",
             style::mark(target.state),
             markdown(&ending.names.name(&target.object)),
-            target.verdict.status,
+            status,
             markdown(&reason),
             markdown(&message),
         );

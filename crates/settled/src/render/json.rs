@@ -19,7 +19,7 @@ pub(super) fn push_head(source: &str, document: u64, out: &mut Vec<u8>) {
 /// Appends all of a row but the head: it begins with a comma.
 pub(super) fn push_body(identity: &Identity<'_>, verdict: &Verdict, out: &mut Vec<u8>) {
     let start = out.len();
-    let Identity { api_version, kind, namespace, name } = identity;
+    let Identity { api_version, kind, namespace, name, created: _ } = identity;
     push_field(",\"apiVersion\":", api_version.as_ref(), out);
     push_field(",\"kind\":", kind.as_ref(), out);
     push_field(",\"namespace\":", namespace.as_ref(), out);

@@ -10,6 +10,7 @@ use settled_tracker::{ObjectId, Outcome, State, TargetReport};
 
 use super::Ending;
 use super::explain::Explain;
+use crate::cause::Cause;
 use crate::style::Palette;
 use crate::text;
 
@@ -108,21 +109,13 @@ fn case(
             return out.push_str(&format!(">\n      <skipped message=\"{why}\"/>\n    </testcase>\n"));
         }
     };
-    let verdict = root_cause(target);
+    let cause = Cause::of(target);
     out.push_str(&format!(
         ">\n      <{element} type=\"{}\" message=\"{}\">{}</{element}>\n    </testcase>\n",
-        escaped(&text::clean(&verdict.0)),
-        escaped(&text::clean(&verdict.1)),
+        escaped(&cause.reason),
+        escaped(&cause.message),
         escaped(&explain.target(target)),
     ));
-}
-
-/// The reason and the message of what stands in the way of a target at last.
-pub(crate) fn root_cause(target: &TargetReport) -> (String, String) {
-    match target.root_cause() {
-        Some(step) => (step.reason.clone(), step.message.clone()),
-        None => (target.verdict.reason.to_string(), target.verdict.message.to_string()),
-    }
 }
 
 fn seconds(duration: Duration) -> String {

@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod github;
 mod json;
 pub(crate) mod junit;
+pub(crate) mod spans;
 pub(crate) mod table;
 pub(crate) mod timeline;
 pub(crate) mod tree;
@@ -53,18 +54,19 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Appends a row's body.
+    /// Appends a row's body. Ages count to `now`.
     pub(crate) fn push_body(
         self,
         identity: &Identity<'_>,
         verdict: &Verdict,
+        now: Timestamp,
         measure: &mut Measure,
         out: &mut Vec<u8>,
     ) {
         match self {
             Self::Json => json::push_body(identity, verdict, out),
             Self::Yaml => yaml::push_body(identity, verdict, out),
-            Self::Table => table::push_body(identity, verdict, measure, out),
+            Self::Table => table::push_body(identity, verdict, now, measure, out),
             Self::Nothing => {}
         }
     }

@@ -5,8 +5,10 @@
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
 use kstatus::{Status, Verdict};
 
+use crate::duration;
 use crate::row::Identity;
 use crate::style::Palette;
 use crate::text;
@@ -33,6 +35,7 @@ enum Cell {
     Status,
     Namespace,
     Object,
+    Age,
     Reason,
     Generation,
     Basis,
@@ -40,7 +43,7 @@ enum Cell {
     Message,
 }
 
-const CELLS: usize = 9;
+const CELLS: usize = 10;
 
 impl Cell {
     const fn heading(self) -> &'static str {
@@ -49,6 +52,7 @@ impl Cell {
             Self::Status => "STATUS",
             Self::Namespace => "NAMESPACE",
             Self::Object => "OBJECT",
+            Self::Age => "AGE",
             Self::Reason => "REASON",
             Self::Generation => "GENERATION",
             Self::Basis => "BASIS",
@@ -130,6 +134,7 @@ pub(super) fn push_head(source: &str, document: u64, out: &mut Vec<u8>) {
 pub(super) fn push_body(
     identity: &Identity<'_>,
     verdict: &Verdict,
+    now: Timestamp,
     measure: &mut Measure,
     out: &mut Vec<u8>,
 ) {
@@ -153,6 +158,11 @@ pub(super) fn push_body(
     push(Cell::Object, &mut |cell| {
         if !identity.is_unreadable() {
             text::push_clean(cell, &identity.to_string());
+        }
+    });
+    push(Cell::Age, &mut |cell| {
+        if let Some(age) = identity.age(now) {
+            cell.push_str(&duration::format(age));
         }
     });
     push(Cell::Reason, &mut |cell| text::push_clean(cell, &verdict.reason));
@@ -207,7 +217,7 @@ impl Table {
         if measure.namespaces == Namespaces::Many {
             cells.push(Cell::Namespace);
         }
-        cells.extend([Cell::Object, Cell::Reason]);
+        cells.extend([Cell::Object, Cell::Age, Cell::Reason]);
         if wide {
             cells.extend([Cell::Generation, Cell::Basis, Cell::Class, Cell::Source]);
         }

@@ -29,7 +29,7 @@ impl Timeline<'_> {
         let mut out = String::new();
         for event in events {
             let age = match event.last.or(event.first) {
-                Some(then) => format!("{} ago", duration::age(names::since(then, self.now))),
+                Some(then) => format!("{} ago", duration::format(names::since(then, self.now))),
                 None => String::new(),
             };
             let kind = format!("{:<7}", text::clean(&event.type_));
@@ -91,7 +91,7 @@ fn times(event: &EventNote) -> Option<String> {
     }
     let during = match (event.first, event.last) {
         (Some(first), Some(last)) if last > first => {
-            format!(" in {}", duration::age(names::since(first, last)))
+            format!(" in {}", duration::format(names::since(first, last)))
         }
         _ => String::new(),
     };
@@ -116,7 +116,7 @@ mod tests {
     fn events_are_a_line_each() {
         assert_snapshot!(timeline(None), @r#"
         2m5s ago  Normal   ReplicaSet/web-7c9f6d5b8d  SuccessfulCreate  Created pod: web-7c9f6d5b8d-tz6lm
-         12s ago  Warning  Pod/web-7c9f6d5b8d-tz6lm   Failed            Failed to pull image "registry.example.com/shop/web:1.9.0": manifest unknown (4 times in 60s)
+         12s ago  Warning  Pod/web-7c9f6d5b8d-tz6lm   Failed            Failed to pull image "registry.example.com/shop/web:1.9.0": manifest unknown (4 times in 1m)
         "#);
     }
 
@@ -126,7 +126,7 @@ mod tests {
         2m5s ago  Normal   ReplicaSet/web-7c9f6d5b8d  SuccessfulCreate  Created pod: web-7c9f6d5b8d-tz6lm
          12s ago  Warning  Pod/web-7c9f6d5b8d-tz6lm   Failed            Failed to pull image
                                                                         "registry.example.com/shop/web:1.9.0": manifest unknown
-                                                                        (4 times in 60s)
+                                                                        (4 times in 1m)
         "#);
         assert_snapshot!(timeline(Some(60)), @r#"
         2m5s ago  Normal   ReplicaSet/web-7c9f6d5b…  SuccessfulCreate
@@ -134,7 +134,7 @@ mod tests {
          12s ago  Warning  Pod/web-7c9f6d5b8d-tz6lm  Failed
                   Failed to pull image
                   "registry.example.com/shop/web:1.9.0": manifest
-                  unknown (4 times in 60s)
+                  unknown (4 times in 1m)
         "#);
     }
 }
