@@ -235,7 +235,7 @@ mod tests {
         let stale = merge(other.clone(), &config("settled", "https://127.0.0.1:9", true), "settled").unwrap();
         for (before, merged, after) in [
             (Value::Null, "settled settled settled settled", "   "),
-            (other.clone(), "prod,settled prod,settled prod,settled settled", "prod prod prod prod"),
+            (other, "prod,settled prod,settled prod,settled settled", "prod prod prod prod"),
             // Of a server that was killed.
             (stale, "prod,settled prod,settled prod,settled settled", "prod prod prod "),
         ] {
