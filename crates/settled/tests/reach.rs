@@ -100,7 +100,7 @@ fn no_wait_outlives_its_timeout() {
         "{server: \"https://127.0.0.1:1\"}",
         "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: [\"600\"], interactiveMode: Never}}",
     );
-    assert_snapshot!(said(with(&folder, "wait deploy/web --timeout 1s"), ""), @"
+    assert_snapshot!(said(with(&folder, "wait deploy/web --timeout 1s"), "127.0.0.1:1"), @"
     4
     error: no credentials within 1s
     hint: does the kubeconfig's plugin for credentials end, and is the kubeconfig a file?

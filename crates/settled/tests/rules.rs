@@ -352,8 +352,8 @@ fn folders_of_argo_cd_load_as_they_are_published() {
     assert_snapshot!(status("-f widgets.yaml --rules rc -o wide").dir(&folder).transcript(), @"
     exit code: 0
     --- stdout ---
-    STATUS   OBJECT    REASON   BASIS        CLASS  SOURCE          MESSAGE
-    Current  Widget/a  Healthy  custom-rule         widgets.yaml#0  Up
+    STATUS   OBJECT    REASON   BASIS        SOURCE          MESSAGE
+    Current  Widget/a  Healthy  custom-rule  widgets.yaml#0  Up
     --- stderr ---
     1 object: 1 Current (1 file, [TIME])
     ");

@@ -155,7 +155,7 @@ fn a_signal_that_ends_it_is_the_exit_code() {
     let cluster = Cluster::with_objects();
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
         let mut terminal = Terminal::run(&cluster, "wait deploy/web -n shop", (12, 70));
-        terminal.until_text("1 not done");
+        terminal.until_text("0/1 done");
         let pid = Pid::from_raw(terminal.child.process_id().unwrap().try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         assert_eq!(terminal.end(), code, "{}", terminal.contents());
