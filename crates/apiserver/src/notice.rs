@@ -214,22 +214,24 @@ impl Notices {
 }
 
 impl Core {
-    /// Tells about namespaces and definitions until the server stops.
-    pub(crate) async fn run_notices(self: Arc<Self>) {
-        let Ok(definitions) = crds::resource() else { return };
-        if self.host.notices.listener.is_none() {
-            return;
-        }
-        let begin = |resource| self.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
-        loop {
-            let (Ok(namespaces), Ok(definitions)) = (begin(&self.namespaces), begin(&definitions)) else {
-                return;
-            };
-            // Too slow: what was missed is no longer news.
-            if matches!(self.tell_all(namespaces, definitions).await, WatchError::Stopped) {
-                return;
+    /// Tells about namespaces and definitions until the server stops: of all that happens from this call on.
+    pub(crate) fn run_notices(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let mut watches = self.begin_notices();
+        async move {
+            while let Some((namespaces, definitions)) = watches {
+                // Too slow: what was missed is no longer news.
+                if matches!(self.tell_all(namespaces, definitions).await, WatchError::Stopped) {
+                    return;
+                }
+                watches = self.begin_notices();
             }
         }
+    }
+
+    fn begin_notices(&self) -> Option<(Watch, Watch)> {
+        self.host.notices.listener.as_ref()?;
+        let begin = |resource| self.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
+        Some((begin(&self.namespaces).ok()?, begin(&crds::resource().ok()?).ok()?))
     }
 
     async fn tell_all(&self, mut namespaces: Watch, mut definitions: Watch) -> WatchError {
