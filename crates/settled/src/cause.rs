@@ -107,10 +107,11 @@ pub(crate) fn note(target: &TargetReport) -> Option<String> {
     if repeats || note.is_empty() {
         return None;
     }
-    // `won't recover by itself: the Job has used up its retries`, below a message that says so.
-    let message = Cause::of(target).message;
-    let rest = note.strip_suffix(&*message).and_then(|rest| rest.strip_suffix(": "));
-    Some(rest.map_or_else(|| note.clone(), str::to_owned))
+    // `won't recover by itself (BackoffLimitExceeded): the Job has used up its retries`, below a message that says so.
+    let Cause { reason, message, .. } = Cause::of(target);
+    let rest = note.strip_suffix(&*message).and_then(|rest| rest.strip_suffix(": ")).unwrap_or(&note);
+    let rest = rest.strip_suffix(&*format!(" ({reason})")).unwrap_or(rest);
+    Some(rest.to_owned())
 }
 
 #[cfg(test)]
@@ -161,6 +162,9 @@ mod tests {
         assert_eq!(note(&stuck), None);
         let mut job = scenes::crash().targets.remove(0);
         job.note = Some(format!("won't recover by itself: {}", Cause::of(&job).message));
+        assert_eq!(note(&job).as_deref(), Some("won't recover by itself"));
+        let Cause { reason, message, .. } = Cause::of(&job);
+        job.note = Some(format!("won't recover by itself ({reason}): {message}"));
         assert_eq!(note(&job).as_deref(), Some("won't recover by itself"));
         stuck.note = Some("stable for 2s of 10s".to_owned());
         assert_eq!(note(&stuck).as_deref(), Some("stable for 2s of 10s"));

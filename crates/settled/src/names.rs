@@ -73,9 +73,9 @@ pub(crate) fn count_of(count: usize, kind: &str) -> String {
     }
 }
 
-/// How long ago that was; nothing is ever in the future.
+/// How long ago that was, in whole seconds as Kubernetes counts; nothing is ever in the future.
 pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+    Duration::from_secs(now.duration_since(then).as_secs().try_into().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl<'a> Identity<'a> {
     /// How old the object is; none where nobody says, or the clocks differ.
     pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
         let created: Timestamp = self.created.as_deref()?.parse().ok()?;
-        Duration::try_from(now.duration_since(created)).ok()
+        now.duration_since(created).as_secs().try_into().ok().map(Duration::from_secs)
     }
 
     /// The group, empty for the core's kinds, and the version.

@@ -64,9 +64,9 @@ fn what_is_left_out_is_pruned_and_awaited() {
     configmap/b pruned
     --- stderr ---
     waiting for the deletion of 1 pruned object
-      [T]    all seen: 1 of 1 done
-      [T]  ✓ Current     ConfigMap/a
-    ✓ settled after [T] in default: 1 of 1 done
+      [T]    watching 1 object: 1 done, 0 waiting
+      [T]  ✓ done already: ConfigMap/a
+    ✓ settled after [T] in default: 1/1 done
     ");
     assert_eq!(cluster.settled("wait --release applyset/shop -q --timeout 20s").code(), 0);
     assert_eq!(cluster.settled("wait --release applyset/secret/shop -q --timeout 20s").code(), 0);
