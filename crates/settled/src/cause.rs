@@ -40,7 +40,7 @@ impl Cause {
     pub(crate) fn of(target: &TargetReport) -> Self {
         let verdict = &target.verdict;
         let root = target.root_cause();
-        let class = root.map_or(verdict.failure.map(|failure| failure.class), |step| step.class);
+        let class = root.map_or_else(|| verdict.failure.map(|failure| failure.class), |step| step.class);
         let failed = target.state == State::Failed;
         // Of what is on its way, its own counts say more than which of its Pods starts at the moment.
         let (reason, message) = match root {

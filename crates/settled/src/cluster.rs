@@ -286,7 +286,7 @@ pub(crate) async fn follow(args: &TargetArgs, mut request: Request) -> Result<Tr
 
 /// Starts to follow. The time counts from the start of the process.
 pub(crate) async fn start(cluster: Cluster, mut request: Request) -> Result<Tracker, CommandError> {
-    request.started.get_or_insert(patience::started());
+    request.started.get_or_insert_with(patience::started);
     let patience = Patience::of(&request.limits);
     let started = patience.reach(&cluster, Tracker::start(cluster.clone(), request)).await;
     started.map_err(|error| match error {

@@ -44,7 +44,8 @@ impl Write for Terminal {
 
 /// The screens of a scene, of each size one while it lasts, and one at its end.
 fn screens(scene: &Scene) -> String {
-    const SIZES: [(&str, fn() -> Option<Size>); 3] = [
+    type Measure = fn() -> Option<Size>;
+    const SIZES: [(&str, Measure); 3] = [
         ("80x24", || Some(Size { columns: 80, rows: 24 })),
         ("120x40", || Some(Size { columns: 120, rows: 40 })),
         ("40x15", || Some(Size { columns: 40, rows: 15 })),
@@ -72,7 +73,7 @@ fn screens(scene: &Scene) -> String {
         let width = Some(usize::from(columns));
         let explain = Explain { palette: Palette::NONE, width, names: &names, now: scenes::now() };
         let text = format!("\n{}", explain.report(&scene.report)).replace('\n', "\r\n");
-        (&terminal).0.borrow_mut().process(text.as_bytes());
+        terminal.0.borrow_mut().process(text.as_bytes());
         out.push_str(&format!("--- {name}, at the end\n{}\n", contents()));
     }
     out

@@ -677,7 +677,7 @@ impl Tracker {
         let mut until = None;
         while self.phase == Phase::Following && !seen(self) {
             if self.told_synced {
-                until.get_or_insert(Instant::now() + SURVEY_MAX);
+                until.get_or_insert_with(|| Instant::now() + SURVEY_MAX);
             }
             // Until then, the limit of the first answer holds.
             let by = until.unwrap_or_else(|| self.started + self.patience.answer + SURVEY_MAX);

@@ -126,7 +126,8 @@ async fn perform(script: &Value) -> String {
                 tracker.survey().await;
                 tell_look(&mut told, begun.elapsed(), &tracker);
             }
-            while script["look"] != true {
+            let waits = script["look"] != true;
+            while waits {
                 let event = match enough.filter(|at| *at > tokio::time::Instant::now()) {
                     Some(at) => match tokio::time::timeout_at(at, tracker.next()).await {
                         Ok(event) => event,

@@ -306,7 +306,7 @@ impl Columns {
         let room = self.width.saturating_sub(indent).max(16);
         if cause.urgency <= Urgency::Blocked && left > 0 {
             let sentence = sentences.iter().find(|sentence| text::width(sentence) <= room);
-            let sentence = sentence.or(sentences.last()).map(String::as_str).unwrap_or_default();
+            let sentence = sentence.or_else(|| sentences.last()).map(String::as_str).unwrap_or_default();
             let (lines, _) = text::wrap(sentence, room, left.min(MESSAGE_ROWS_MAX));
             let mut rows = vec![head];
             rows.extend(lines.into_iter().map(|line| vec![(" ".repeat(indent), PLAIN), (line, PLAIN)]));

@@ -32,7 +32,7 @@ pub enum ApplySetError {
         /// The parent, as it was named.
         parent: String,
         /// What the server says.
-        source: RequestError,
+        source: Box<RequestError>,
     },
     /// The parent belongs to another tool, or something contradicts it.
     #[error("ApplySet {parent}: {message}")]
@@ -138,7 +138,7 @@ impl ApplySet {
     }
 
     fn request_error(&self, source: RequestError) -> ApplySetError {
-        ApplySetError::Request { parent: self.named.clone(), source }
+        ApplySetError::Request { parent: self.named.clone(), source: Box::new(source) }
     }
 
     fn refused(&self, message: impl Into<String>, remedy: Option<String>) -> ApplySetError {
