@@ -84,3 +84,4 @@ pub use selector::{InvalidSelector, LabelSelector};
 pub use server::{Config, KubeconfigFile, Server, StartError};
 pub use service_range::{ServiceRange, ServiceRangeError};
 pub use settled_store::{BackendError, Durability};
+pub use version::git_version as kubernetes_version;

@@ -10,7 +10,7 @@ const OLDEST_MINOR: &str = "35";
 
 /// `v1.36.3+settled`: the version of Kubernetes that is followed. What follows `+` changes no comparison, while a `-`
 /// would make it a version before.
-pub(crate) fn git_version() -> String {
+pub fn git_version() -> String {
     format!("v{MAJOR}.{MINOR}.{PATCH}+settled")
 }
 

@@ -12,7 +12,9 @@ use kstatus::{Profile, Status};
 
 const HELP_AFTER: &str = "\
 Examples:
-  kubectl get all,pvc,ingress -A -o yaml | settled status -f -
+  settled status -A                all that is not done in the cluster
+  settled why deploy/web           why it is not done
+  settled wait -f k8s/             wait for what was applied
   settled status -f dump/ --not-current
   settled status --help            more examples, output formats, exit codes
 
@@ -20,7 +22,10 @@ Installed as `kubectl-settled` in the PATH, it is `kubectl settled` as well.";
 
 const STATUS_HELP_AFTER: &str = "\
 Examples:
-  settled status -f examples                  all of a folder, worst first
+  settled status                              all that is not done in the
+                                              namespace (-A: in all of them)
+  settled status deploy,sts -n shop           objects of a cluster
+  settled status -f examples                  all of a directory, worst first
   kubectl get pods -A -o json | settled status -f -
                                               what a cluster says now
   settled status -f dump/ --not-current       only what needs a look
@@ -29,7 +34,6 @@ Examples:
   settled status -f dump/ -o jsonl | jq -r .reason
                                               for programs: JSON lines
   settled status -f dump/ -q || echo not yet  only the exit code
-  settled status deploy,sts -n shop           objects of a cluster
 
 Output formats:
   table  worst first, fitted to the terminal; a whole line each in a pipe
@@ -45,7 +49,7 @@ Output formats:
 Exit codes:
   0  all objects are Current
   1  something is Failed
-  2  wrong arguments, unreadable input, or no objects to judge
+  2  wrong arguments, unreadable input, or no objects found
   3  not settled yet: InProgress, Terminating, Unknown or NotFound
   4  the cluster can't be reached, or a permission is missing
   When several apply: 2, 4, 1, then 3. What filters leave out is not counted.";
@@ -137,7 +141,7 @@ Exit codes:
 /// Settled reads Kubernetes objects and gives a verdict on each: Current (done), InProgress, Failed, Terminating,
 /// NotFound or Unknown, with a reason and a message that says what is missing.
 #[derive(Debug, Parser)]
-#[command(name = "settled", version, after_help = HELP_AFTER)]
+#[command(name = "settled", version, long_version = long_version(), after_help = HELP_AFTER)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -316,7 +320,8 @@ pub(crate) enum LogFormat {
 
 /// Show the status of objects, in files and dumps or in a cluster
 ///
-/// Objects of a cluster are named as for `settled wait`. Of files, it reads YAML and JSON: many documents in a file, JSON
+/// Without arguments: all that is not done in the namespace. That is the category `all`, PersistentVolumeClaims, Ingresses and custom resources
+/// (at most 50 kinds); objects whose owner is shown are left out. Objects of a cluster are named as for `settled wait`. Of files, it reads YAML and JSON: many documents in a file, JSON
 /// lines, `List` objects, whole folders of them. Memory stays flat however large the input is.
 #[derive(Args, Debug)]
 #[command(after_help = STATUS_HELP_AFTER)]
@@ -526,7 +531,7 @@ pub(crate) struct VerdictArgs {
     #[arg(long, value_name = "PROFILE", default_value = "settled", value_parser = profile_parser())]
     pub(crate) profile: Profile,
 
-    /// Call an object that says nothing about its state Current instead of Unknown
+    /// Count objects without a status as Current instead of Unknown
     #[arg(long)]
     pub(crate) assume_current: bool,
 
@@ -563,7 +568,7 @@ pub(crate) struct RuleArgs {
     #[arg(long)]
     pub(crate) no_builtin_rules: bool,
 
-    /// Leave annotations of objects aside that say when they are done, or that nobody waits for them
+    /// Ignore readiness annotations on objects
     #[arg(long)]
     pub(crate) no_annotations: bool,
 }
@@ -632,6 +637,17 @@ pub(crate) enum Sort {
     Name,
     Source,
     None,
+}
+
+/// The version with what it was built from, and the version of Kubernetes that `serve` speaks.
+fn long_version() -> String {
+    format!(
+        "{}\ncommit      {}\ndate        {}\nKubernetes  {} (settled serve)",
+        env!("CARGO_PKG_VERSION"),
+        env!("SETTLED_COMMIT"),
+        env!("SETTLED_BUILD_DATE"),
+        settled_apiserver::kubernetes_version()
+    )
 }
 
 fn profile_parser() -> impl clap::builder::TypedValueParser<Value = Profile> {

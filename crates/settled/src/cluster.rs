@@ -16,6 +16,7 @@ use crate::cli::live::{ClusterArgs, JudgeArgs, OnMissing, PolicyArgs, SelectArgs
 use crate::error::CommandError;
 use crate::inputs::Inputs;
 use crate::output;
+use crate::overview;
 use crate::patience::{self, Patience};
 use crate::row::Reader;
 use crate::targets::{self, BareType, Which};
@@ -81,6 +82,20 @@ pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, 
         ));
     }
     Ok(all)
+}
+
+/// The targets that the arguments name; an overview if they name none.
+pub(crate) fn targets_or_overview(args: &TargetArgs) -> Result<Vec<Target>, CommandError> {
+    let TargetArgs { names, files, kustomize, namespace, select, .. } = args;
+    let names_none = names.is_empty() && files.is_empty() && kustomize.is_none() && select.selects_nothing();
+    if !names_none || (!select.all_namespaces && overview::input_is_piped()) {
+        return targets(args, BareType::All);
+    }
+    let overview = vec![overview::target(select)];
+    Ok(match &*namespaces(namespace.as_deref())? {
+        [] | [_] => overview,
+        many => in_each(&overview, many),
+    })
 }
 
 /// The namespaces of `-n`, which is a list everywhere.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use jiff::Timestamp;
 use kstatus::{Options, Profile};
@@ -19,13 +20,38 @@ use crate::{apply, augment, generate, look, output, rules, serve, status, store,
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
 const THREADS_MAX: usize = 16;
 
+/// Commands of kubectl and Helm, and what does the same here.
+const ELSEWHERE: [(&str, &str); 9] = [
+    ("get", "settled status TYPE/NAME shows objects and their status"),
+    ("describe", "settled why TYPE/NAME explains an object, with its events"),
+    ("logs", "settled why TYPE/NAME shows the logs of what crashed"),
+    ("diff", "settled apply -f FILE --dry-run --diff shows what would change"),
+    ("rollout", "settled wait deploy/NAME waits for a rollout"),
+    ("delete", "settled wait TYPE/NAME --for=delete waits for a deletion"),
+    ("install", "settled wait --release helm/NAME waits for a release"),
+    ("upgrade", "settled wait --release helm/NAME waits for a release"),
+    ("explain", "settled why TYPE/NAME explains an object, settled rules show GROUP/KIND a kind's rules"),
+];
+
 /// Runs the command that the process' arguments name.
 pub(crate) fn run() -> Result<ExitCode, CommandError> {
     crate::patience::started();
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if let [_, command] = &mut *arguments
+        && command == "version"
+    {
+        *command = "--version".into();
+    }
     let cli = match parse(&arguments) {
         Ok(cli) => cli,
-        Err(error) if error.use_stderr() => {
+        Err(mut error) if error.use_stderr() => {
+            if let Some(error) = elsewhere(&error) {
+                return Err(error);
+            }
+            // No argument here may begin with a dash: `to pass '-x' as a value, use '-- -x'` leads astray.
+            if error.kind() == clap::error::ErrorKind::UnknownArgument {
+                error.remove(ContextKind::Suggested);
+            }
             error.print().ok();
             return Ok(ExitCode::from(2));
         }
@@ -53,6 +79,13 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),
     }
+}
+
+/// The error of a command that other tools have.
+fn elsewhere(error: &clap::Error) -> Option<CommandError> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let (name, hint) = ELSEWHERE.iter().find(|(known, _)| known == name)?;
+    Some(CommandError::usage(format!("there is no command `{name}`")).hint(*hint))
 }
 
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {

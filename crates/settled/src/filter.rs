@@ -35,6 +35,14 @@ impl Filter {
         self
     }
 
+    /// The same, but for what is Current, unless statuses were asked for.
+    pub(crate) fn not_current(mut self) -> Self {
+        if self.statuses.is_empty() {
+            self.statuses = Status::ALL.iter().copied().filter(|status| *status != Status::Current).collect();
+        }
+        self
+    }
+
     /// Whether the object is one of those that the user asks about.
     pub(crate) fn selects(&self, identity: &Identity<'_>) -> bool {
         // What can't be read might be anything, so it is never what nobody asked about.

@@ -5,13 +5,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kstatus::Status;
 use settled_tracker::{
-    Branch, Cluster, EventNote, ObjectId, Outcome, Request, RequestError, Tracker, Wanted, events_of,
+    Branch, Cluster, EventNote, KindName, ObjectId, Outcome, Request, RequestError, Selection, Target,
+    Tracker, Wanted, events_of,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::cli::live::{EventsArgs, TextOrJson, TreeArgs, WhyArgs};
+use crate::cli::live::{EventsArgs, JudgeArgs, TargetArgs, TextOrJson, TreeArgs, WhyArgs};
 use crate::cluster;
 use crate::command;
 use crate::error::CommandError;
@@ -19,8 +21,9 @@ use crate::live::screen::Screen;
 use crate::live::terminal;
 use crate::names::Names;
 use crate::output;
+use crate::overview::Overview;
 use crate::progress::{self, Signal, Signals};
-use crate::render::explain::Explain;
+use crate::render::explain::{self, Explain};
 use crate::render::json_line as json;
 use crate::render::timeline::Timeline;
 use crate::render::tree::Tree;
@@ -44,16 +47,23 @@ fn width() -> Option<usize> {
 }
 
 pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
-    let targets = cluster::targets(&args.targets, BareType::All)?;
+    let targets = cluster::targets_or_overview(&args.targets)?;
     let namespace = args.targets.namespace.as_deref();
-    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
+    let judge = judge(args.judge, &targets);
+    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, judge);
     request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
     let report = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
-        Ok(wait::look(&mut tracker).await)
+        let report = wait::look(&mut tracker).await;
+        let overview = overview_of(&tracker, &args.targets);
+        Ok((report, overview))
     })?;
-    let Some(report) = report else { return Ok(ExitCode::from(INTERRUPTED)) };
+    let Some((mut report, overview)) = report else { return Ok(ExitCode::from(INTERRUPTED)) };
     cluster::warn(&report.notices);
+    if let Some(overview) = &overview {
+        overview.check(report.counts.total as u64)?;
+        report.targets.retain(explain::is_open);
+    }
     if args.output == TextOrJson::Json {
         output::print(&json(&report))?;
     } else {
@@ -62,13 +72,36 @@ pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
             Explain { palette: Palette::stdout(), width: width(), names: &names, now: Timestamp::now() };
         output::print(explain.all(&report.targets).as_bytes())?;
     }
+    if let Some(overview) = &overview {
+        if report.outcome == Outcome::Settled {
+            overview.done(report.counts.total as u64);
+        }
+        overview.hints();
+    }
     Ok(ExitCode::from(wait::exit_code(report.outcome)))
 }
 
+/// How verdicts are found: kinds without a status are no news in an overview.
+fn judge(args: JudgeArgs, targets: &[Target]) -> JudgeArgs {
+    let of_overview =
+        |target: &Target| matches!(target, Target::Select(Selection { kind: KindName::Overview, .. }));
+    JudgeArgs { assume_current: args.assume_current || targets.iter().any(of_overview), ..args }
+}
+
+fn overview_of(tracker: &Tracker, args: &TargetArgs) -> Option<Overview> {
+    Overview::of(tracker, args.namespace.as_deref(), args.select.all_namespaces)
+}
+
+/// Whether a tree is in the overview.
+fn is_open(branch: &Branch) -> bool {
+    branch.verdict.blocking && branch.verdict.status != Status::Current
+}
+
 pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
-    let targets = cluster::targets(&args.targets, BareType::All)?;
+    let targets = cluster::targets_or_overview(&args.targets)?;
     let namespace = args.targets.namespace.as_deref();
-    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
+    let judge = judge(args.judge, &targets);
+    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, judge);
     // Nothing ends it: the tree of what is done is of interest, too.
     request.limits.timeout = None;
     request.limits.stable = FOREVER;
@@ -78,14 +111,30 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
     let seen = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;
-        Ok((tracker.branches(args.full), tracker.notices().to_vec(), unread(&tracker)))
+        let overview = overview_of(&tracker, &args.targets);
+        Ok((tracker.branches(args.full), tracker.notices().to_vec(), unread(&tracker), overview))
     })?;
-    let Some((branches, notices, unread)) = seen else { return Ok(ExitCode::from(INTERRUPTED)) };
+    let Some((mut branches, notices, unread, overview)) = seen else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
     cluster::warn(&notices);
+    let total = branches.len() as u64;
+    if let Some(overview) = &overview {
+        if unread.is_none() {
+            overview.check(total)?;
+        }
+        branches.retain(is_open);
+    }
     if args.output == TextOrJson::Json {
         output::print(&json(&branches))?;
     } else {
         output::print(drawn(&branches, width()).as_bytes())?;
+    }
+    if let Some(overview) = &overview {
+        if branches.is_empty() && unread.is_none() {
+            overview.done(total);
+        }
+        overview.hints();
     }
     Ok(ExitCode::from(unread.unwrap_or_else(|| exit_code(&branches))))
 }
@@ -100,13 +149,15 @@ fn unread(tracker: &Tracker) -> Option<u8> {
 }
 
 fn drawn(branches: &[Branch], width: Option<usize>) -> String {
+    if branches.is_empty() {
+        return String::new();
+    }
     let names = Names::of(branches.iter().map(|branch| &branch.object));
     Tree { palette: Palette::stdout(), width, names: &names, now: Timestamp::now() }.text(branches)
 }
 
 /// What the roots of trees come to.
 fn exit_code(branches: &[Branch]) -> u8 {
-    use kstatus::Status;
     let has = |wanted: &dyn Fn(Status) -> bool| {
         branches.iter().any(|branch| branch.verdict.blocking && wanted(branch.verdict.status))
     };
@@ -139,7 +190,10 @@ async fn watch(args: &TreeArgs, request: Request, signals: &mut Signals) -> Resu
         .map(|size| Screen::new(io::stdout(), size, Palette::stdout().is_enabled()));
     let mut last: Vec<u8> = Vec::new();
     loop {
-        let branches = tracker.branches(args.full);
+        let mut branches = tracker.branches(args.full);
+        if tracker.overview().is_some() {
+            branches.retain(is_open);
+        }
         match (&mut screen, args.output) {
             (Some(screen), _) => picture(screen, &branches)?,
             (None, output) => {
@@ -211,12 +265,8 @@ fn picture(screen: &mut Screen<io::Stdout>, branches: &[Branch]) -> Result<(), C
 pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
     let targets = cluster::targets(&args.targets, BareType::All)?;
     let namespace = args.targets.namespace.as_deref();
-    let mut request = cluster::look(
-        targets,
-        namespace,
-        settled_rules::RuleSet::default(),
-        crate::cli::live::JudgeArgs::default(),
-    );
+    let mut request =
+        cluster::look(targets, namespace, settled_rules::RuleSet::default(), JudgeArgs::default());
     request.limits.timeout = None;
     request.limits.stable = FOREVER;
     let found = cluster::run(async {
@@ -286,8 +336,6 @@ async fn gather(cluster: &Cluster, objects: Vec<ObjectId>) -> Result<Vec<EventNo
 
 #[cfg(test)]
 mod tests {
-    use kstatus::Status;
-
     use super::*;
     use crate::scenes;
 

@@ -15,6 +15,7 @@ mod live;
 mod look;
 mod names;
 mod output;
+mod overview;
 mod patience;
 mod pipeline;
 mod progress;

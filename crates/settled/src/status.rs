@@ -19,6 +19,7 @@ use crate::error::CommandError;
 use crate::filter::Filter;
 use crate::inputs::{self, Inputs};
 use crate::output::{self, Stdout, Stopped};
+use crate::overview::{self, Overview};
 use crate::pipeline::{self, Event, InputId, Syntax, Work};
 use crate::render::{Envelope, Form, Measure, Table};
 use crate::row::{self, Identity, Reader, Verdicts};
@@ -47,6 +48,12 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     if !args.input.targets.is_empty() || !args.select.releases.is_empty() {
         // What is asked of the cluster is limited to them already, and what has no namespace was named.
         judge.filter = Filter::new(&args.filter).in_any_namespace();
+        return live(args, judge, started);
+    }
+    let names_files = !args.input.files.is_empty() || args.input.kustomize.is_some();
+    let piped = || !args.select.all_namespaces && overview::input_is_piped();
+    if !names_files && args.select.selects_nothing() && !piped() {
+        judge.filter = Filter::new(&args.filter).in_any_namespace().not_current();
         return live(args, judge, started);
     }
     let SelectArgs { selector, field_selector, all, .. } = &args.select;
@@ -97,7 +104,11 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     if args.verdict.now.is_some() {
         return Err(CommandError::usage("--now is for files only: a cluster has the time of its own"));
     }
-    let targets = cluster::named(&args.input.targets, &args.select, BareType::All)?;
+    let mut targets = cluster::named(&args.input.targets, &args.select, BareType::All)?;
+    let is_overview = targets.is_empty() && args.select.releases.is_empty();
+    if is_overview {
+        targets.push(overview::target(&args.select));
+    }
     // What is watched is limited to one namespace where only one is asked about.
     let (namespace, targets) = match &*args.filter.namespace {
         [] => (None, targets),
@@ -107,7 +118,8 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     let kinds: Vec<KindName> = targets.iter().map(kind_of).cloned().collect();
     let rules = command::rule_set(&args.verdict.rules)?;
     let how = JudgeArgs {
-        assume_current: args.verdict.assume_current,
+        // Kinds that have no status are no news.
+        assume_current: args.verdict.assume_current || is_overview,
         address_optional: args.verdict.address_optional,
     };
     let request = cluster::look(targets, namespace.as_deref(), rules, how);
@@ -121,9 +133,11 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
         let mut tracker = cluster::follow(&names, request).await?;
         let found = wait::look(&mut tracker).await;
         // It may be another version than that of the manifest: the one the server prefers.
-        Ok((found, tracker.resources().clone()))
+        let namespace = names.namespace.as_deref();
+        let overview = Overview::of(&tracker, namespace, names.select.all_namespaces);
+        Ok((found, tracker.resources().clone(), overview))
     })?;
-    let Some((found, resources)) = seen else { return Ok(ExitCode::from(wait::INTERRUPTED)) };
+    let Some((found, resources, overview)) = seen else { return Ok(ExitCode::from(wait::INTERRUPTED)) };
     cluster::warn(&found.notices);
     let mut rows = Rows::default();
     let source: Arc<str> = args.cluster.context.as_deref().unwrap_or("cluster").into();
@@ -148,6 +162,9 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     let written = writer.rows(&input, &rows, &mut report).and_then(|()| writer.finish());
     let shortened = matches!(written, Ok(true));
     Stopped::forgive(written.map(|_| ()))?;
+    if let Some(overview) = &overview {
+        overview.check(report.read)?;
+    }
     let unread = matches!(found.outcome, Outcome::Unreachable | Outcome::Rejected);
     if report.nothing_to_judge() && !unread {
         let error = CommandError::input("no such objects found");
@@ -159,8 +176,16 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
         });
     }
     if !args.quiet && report.read > 0 {
-        report.summary(measure.only_namespace(), started);
+        match &overview {
+            Some(overview) if report.shown() == 0 && args.filter.status.is_empty() && !unread => {
+                overview.done(report.hidden);
+            }
+            _ => report.summary(measure.only_namespace(), started),
+        }
         report.hints(shortened);
+        if let Some(overview) = &overview {
+            overview.hints();
+        }
     }
     Ok(ExitCode::from(if unread { wait::exit_code(found.outcome) } else { report.exit_code() }))
 }
@@ -459,7 +484,7 @@ impl Report {
         let label = Palette::stderr().hint("hint:");
         if self.silent {
             output::diagnose(&format!(
-                "{label} --assume-current takes objects without any sign of their state (NoSignal) for Current"
+                "{label} --assume-current counts objects without a status (NoSignal) as Current"
             ));
         }
         let ignored: u64 = self.non_blocking.iter().sum();

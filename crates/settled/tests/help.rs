@@ -46,7 +46,29 @@ fn version_is_data() {
     exit code: 0
     --- stdout ---
     settled [VERSION]
+    commit      unknown
+    date        unknown
+    Kubernetes  v1.36.3+settled (settled serve)
     ");
+    assert_eq!(settled("version").stdout(), settled("--version").stdout());
+    assert_eq!(settled("-V").stdout(), format!("settled {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn commands_of_other_tools_lead_to_ours() {
+    for (command, hint) in [
+        ("get pods", "settled status"),
+        ("diff -f x.yaml", "settled apply -f FILE --dry-run --diff"),
+        ("rollout status deploy/web", "settled wait deploy/NAME"),
+    ] {
+        let text = settled(command).transcript();
+        let name = command.split(' ').next().unwrap();
+        let expected =
+            format!("exit code: 2\n--- stderr ---\nerror: there is no command `{name}`\nhint: {hint} ");
+        assert!(text.starts_with(&expected), "{text}");
+    }
+    let text = settled("wait deploy/web -x").transcript();
+    assert!(text.contains("unexpected argument '-x'") && !text.contains("as a value"), "{text}");
 }
 
 #[cfg(unix)]

@@ -10,6 +10,7 @@ mod generated;
 mod help;
 mod inputs;
 mod live;
+mod overview;
 mod reach;
 mod rules;
 mod serve;

@@ -265,7 +265,7 @@ status: {phase: Failed}
     Unknown  Gadget/a  NoSignal  the status holds neither a condition nor a phase that is understood
     --- stderr ---
     2 objects: 1 Failed, 1 Unknown (1 file, [TIME])
-    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    hint: --assume-current counts objects without a status (NoSignal) as Current
     ");
 }
 

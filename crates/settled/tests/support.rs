@@ -13,6 +13,7 @@ const NOW: &str = "2026-11-21T10:05:00Z";
 pub(crate) struct Run {
     command: Command,
     stdin: Option<Vec<u8>>,
+    no_stdin: bool,
 }
 
 /// `settled` with these arguments, separated by white space, in the repository's root.
@@ -20,7 +21,7 @@ pub(crate) fn settled(arguments: &str) -> Run {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(env!("CARGO_BIN_EXE_settled"));
     command.env_clear().current_dir(root).args(arguments.split_whitespace());
-    Run { command, stdin: None }
+    Run { command, stdin: None, no_stdin: false }
 }
 
 /// `settled status` at a fixed time.
@@ -54,8 +55,17 @@ impl Run {
         self
     }
 
+    /// Without a pipe as standard input.
+    pub(crate) fn no_stdin(mut self) -> Self {
+        self.no_stdin = true;
+        self
+    }
+
     /// Everything that came of it.
     pub(crate) fn output(mut self) -> Output {
+        if self.no_stdin {
+            return self.command.stdin(Stdio::null()).output().unwrap();
+        }
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().unwrap();
         let mut pipe = child.stdin.take().unwrap();

@@ -21,7 +21,7 @@ fn worst_first_and_one_line_each_in_a_pipe() {
     Current      shop       ConfigMap/a              NoStatusKind         ConfigMap has no status to wait for
     --- stderr ---
     5 objects: 1 Failed, 1 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    hint: --assume-current counts objects without a status (NoSignal) as Current
     ");
 }
 
@@ -38,7 +38,7 @@ fn wide() {
     Current      shop       ConfigMap/a              NoStatusKind         no-status-kind               -#0     ConfigMap has no status to wait for
     --- stderr ---
     5 objects: 1 Failed, 1 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    hint: --assume-current counts objects without a status (NoSignal) as Current
     ");
 }
 
@@ -90,7 +90,7 @@ fn one_long_name_leaves_the_others_alone() {
     Current     shop       ConfigMap/a                                  NoStatusKind  ConfigMap has no status to wait for
     --- stderr ---
     4 objects: 1 Failed, 1 Unknown, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    hint: --assume-current counts objects without a status (NoSignal) as Current
     ");
     assert_snapshot!(status("-f - --width 90").stdin(input).transcript(), @"
     exit code: 1
@@ -106,7 +106,7 @@ fn one_long_name_leaves_the_others_alone() {
     Current     shop       ConfigMap/a                                            NoStatusKind
     --- stderr ---
     4 objects: 1 Failed, 1 Unknown, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    hint: --assume-current counts objects without a status (NoSignal) as Current
     ");
 }
 

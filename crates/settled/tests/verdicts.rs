@@ -30,7 +30,7 @@ fn json_lines() {
     {"source":"-","document":6,"status":"Unknown","reason":"Malformed","message":"line 6, column 8: expected a JSON object, or '---' before YAML","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 8: expected a JSON object, or '---' before YAML"}]}
     --- stderr ---
     7 objects: 1 Failed, 3 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    hint: --assume-current counts objects without a status (NoSignal) as Current
     "#);
 }
 
@@ -50,7 +50,7 @@ fn json() {
     ]
     --- stderr ---
     7 objects: 1 Failed, 3 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    hint: --assume-current counts objects without a status (NoSignal) as Current
     "#);
     assert_eq!(status("-f - -o json --status NotFound").stdin(all()).stdout(), "[]\n");
 }
@@ -158,7 +158,7 @@ fn yaml() {
       message: 'line 6, column 8: expected a JSON object, or ''---'' before YAML'
     --- stderr ---
     7 objects: 1 Failed, 3 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
-    hint: --assume-current takes objects without any sign of their state (NoSignal) for Current
+    hint: --assume-current counts objects without a status (NoSignal) as Current
     "#);
 }
 

@@ -20,6 +20,9 @@ pub enum KindName {
         /// The kind.
         kind: String,
     },
+    /// All kinds that workloads are made of, to be selected for an overview: the category `all`, PersistentVolumeClaims, Ingresses and at most
+    /// 50 namespaced custom kinds. What may not be listed is left out, and objects whose owner is shown are not shown themselves.
+    Overview,
 }
 
 impl KindName {
@@ -29,6 +32,7 @@ impl KindName {
         match self {
             Self::Spoken(name) => resources.named(name),
             Self::Exact { group, version, kind } => resources.of_kind(group, version.as_deref(), kind),
+            Self::Overview => None,
         }
     }
 }
@@ -37,6 +41,7 @@ impl std::fmt::Display for KindName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Spoken(name) => f.write_str(name),
+            Self::Overview => f.write_str("all kinds"),
             Self::Exact { group, kind, .. } if group.is_empty() => f.write_str(kind),
             Self::Exact { group, kind, .. } => write!(f, "{kind}.{group}"),
         }

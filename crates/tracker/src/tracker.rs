@@ -5,6 +5,7 @@ mod discovery;
 mod ending;
 mod live_logs;
 mod missing;
+mod overview;
 mod reading;
 mod recovery;
 
@@ -37,6 +38,7 @@ use crate::report::{
 use crate::resources::{Resource, Resources};
 use crate::stream::{Message, Spec, Update, follow};
 use crate::target::{KindName, Selection, Target};
+pub use overview::Overview;
 use reading::Patience;
 
 /// So few objects of a kind are watched one by one without asking how many others there are.
@@ -206,6 +208,8 @@ pub struct Tracker {
     surveying: bool,
     missing: missing::Missing,
     prefetch: ending::Prefetch,
+    /// What the overview is made of, if one was asked for.
+    overview: Option<Overview>,
     /// How it ended.
     ended: Option<Outcome>,
     phase: Phase,
@@ -412,6 +416,7 @@ impl Tracker {
             surveying: false,
             missing: missing::Missing::default(),
             prefetch: ending::Prefetch::default(),
+            overview: None,
             ended: None,
             phase: Phase::Following,
             cluster,
@@ -459,6 +464,9 @@ impl Tracker {
             (None, KindName::Spoken(spoken)) => {
                 let similar = self.resources.similar(spoken);
                 return Err(StartError::NoKind { name: spoken.clone(), similar });
+            }
+            (None, KindName::Overview) => {
+                return Err(StartError::NoKind { name: kind.to_string(), similar: Vec::new() });
             }
         };
         if self.index.contains_key(&id) {
@@ -518,6 +526,10 @@ impl Tracker {
             }
             (KindName::Exact { kind, .. }, None) => {
                 return Err(StartError::NoKind { name: kind.clone(), similar: self.resources.similar(kind) });
+            }
+            (KindName::Overview, None) => {
+                of_category = true;
+                self.overview_kinds()
             }
         };
         for resource in kinds {
@@ -1102,6 +1114,9 @@ impl Tracker {
 
     /// How a target stands, with these causes.
     fn report_on(&self, number: usize, now: Moment, causes: Vec<Explanation>) -> Option<TargetReport> {
+        if self.is_folded(number) {
+            return None;
+        }
         let target = self.targets.get(number)?;
         let state = self.policy.state(number)?;
         let record = self.graph.get(&target.id);
@@ -1269,7 +1284,7 @@ impl Tracker {
         Report {
             outcome,
             elapsed: now.elapsed,
-            counts: self.policy.counts(),
+            counts: self.shown_counts(),
             targets: targets.collect(),
             notices: self.notices.clone(),
             changed_by_others: Vec::new(),
@@ -1286,6 +1301,7 @@ impl Tracker {
             .enumerate()
             // Before the first answer there is nothing to show of it.
             .filter(|(_, target)| self.told_synced || self.graph.get(&target.id).is_some())
+            .filter(|(number, _)| !self.is_folded(*number))
             .filter_map(|(number, target)| {
                 let state = self.policy.state(number)?;
                 Some((state, self.urgency(number, target, now), &target.id, number))
@@ -1311,7 +1327,7 @@ impl Tracker {
             timeout: self.limits.timeout,
             synced: self.told_synced,
             connection: self.connection(),
-            counts: self.policy.counts(),
+            counts: self.shown_counts(),
             targets,
             branches,
         }
@@ -1333,8 +1349,11 @@ impl Tracker {
     /// The targets, each with what belongs to it. `all`: with what is Current.
     #[must_use]
     pub fn branches(&self, all: bool) -> Vec<Branch> {
-        let followed =
-            self.targets.iter().enumerate().filter(|(number, _)| self.policy.state(*number).is_some());
+        let followed = self
+            .targets
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| self.policy.state(*number).is_some() && !self.is_folded(*number));
         followed.filter_map(|(number, _)| self.branch(number, all)).collect()
     }
 
@@ -1368,7 +1387,7 @@ impl Tracker {
     /// How many targets are in which state.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.policy.counts()
+        self.shown_counts()
     }
 
     /// What the user should know about the wait itself, so far.

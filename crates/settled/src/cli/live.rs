@@ -57,8 +57,10 @@ Exit codes:
 
 const WHY_HELP_AFTER: &str = "\
 Examples:
+  settled why                                 all that is not done in the
+                                              namespace (-A: in all of them)
   settled why deploy/web                      the chain down to the root cause
-  settled why deploy -n shop                  all that is not done
+  settled why deploy -n shop                  all Deployments
   settled why --release helm/shop -o json     for programs
 
 Exit codes:
@@ -70,7 +72,9 @@ Exit codes:
 
 const TREE_HELP_AFTER: &str = "\
 Examples:
-  settled tree deploy/web                     what belongs to it, how it is
+  settled tree                                all that is not done in the
+                                              namespace (-A: in all of them)
+  settled tree deploy/web                     its dependents and their status
   settled tree deploy/web --full              what is Current as well
   settled tree -f k8s/ --watch                again at each change
 
@@ -145,6 +149,9 @@ pub(crate) struct WaitArgs {
 }
 
 /// Explain why objects of a cluster aren't done: the chain down to the root cause, events, logs, what to check next
+///
+/// Without objects: all that is not done in the namespace. That is the category `all`, PersistentVolumeClaims, Ingresses and custom resources
+/// (at most 50 kinds); objects whose owner is shown are explained with it.
 #[derive(Args, Debug)]
 #[command(after_help = WHY_HELP_AFTER)]
 pub(crate) struct WhyArgs {
@@ -165,7 +172,9 @@ pub(crate) struct WhyArgs {
     pub(crate) rules: RuleArgs,
 }
 
-/// Show objects of a cluster and all that belongs to them, with the status of each
+/// Show objects of a cluster and their dependents, with the status of each
+///
+/// Without objects: all that is not done in the namespace.
 #[derive(Args, Debug)]
 #[command(after_help = TREE_HELP_AFTER)]
 pub(crate) struct TreeArgs {
@@ -353,6 +362,14 @@ pub(crate) struct SelectArgs {
     pub(crate) releases: Vec<Release>,
 }
 
+impl SelectArgs {
+    /// Whether no objects are named here.
+    pub(crate) fn selects_nothing(&self) -> bool {
+        let Self { selector, field_selector, all, all_namespaces: _, releases } = self;
+        selector.is_none() && field_selector.is_none() && !all && releases.is_empty()
+    }
+}
+
 /// Which cluster, and who asks.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster")]
@@ -422,12 +439,12 @@ pub(crate) struct PolicyArgs {
     #[arg(long = "for", value_name = "CONDITION")]
     pub(crate) conditions: Vec<String>,
 
-    /// When to give up; 0 checks once, a negative time is a week
+    /// Give up after this long; 0 checks once, a negative time is a week
     #[arg(long, value_name = "DURATION", default_value = "5m", allow_hyphen_values = true,
         value_parser = duration::parse_timeout)]
     pub(crate) timeout: Duration,
 
-    /// When an object that is not done counts as failed, from the beginning of the wait
+    /// Fail an object that is not done after this long
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) target_timeout: Option<Duration>,
 
@@ -444,11 +461,11 @@ pub(crate) struct PolicyArgs {
     #[arg(long, conflicts_with = "fail_fast")]
     pub(crate) no_fail_fast: bool,
 
-    /// How long a failure of a class may last before it counts, such as `image=1m` (can be repeated)
+    /// How long to tolerate a class of failure before giving up, such as `image=1m` (can be repeated)
     #[arg(long = "grace", value_name = "CLASS=DURATION", value_delimiter = ',', value_parser = grace)]
     pub(crate) graces: Vec<(FailureClass, Duration)>,
 
-    /// What an object is that doesn't exist, or is deleted meanwhile
+    /// How to treat objects that do not exist or get deleted
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     pub(crate) on_missing: OnMissing,
 }
@@ -457,7 +474,7 @@ pub(crate) struct PolicyArgs {
 #[derive(Args, Clone, Copy, Debug, Default)]
 #[command(next_help_heading = "Verdict")]
 pub(crate) struct JudgeArgs {
-    /// Call an object that says nothing about its state Current instead of Unknown
+    /// Count objects without a status as Current instead of Unknown
     #[arg(long)]
     pub(crate) assume_current: bool,
 

@@ -116,6 +116,7 @@ impl Tracker {
     }
 
     pub(super) fn over(&mut self, outcome: Outcome, causes: Vec<(usize, Vec<Explanation>)>) {
+        let outcome = self.overview_outcome(outcome);
         let report = self.report(outcome, causes);
         self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
         self.ended = Some(outcome);
@@ -138,7 +139,8 @@ impl Tracker {
         let mut causes = Vec::new();
         let mut numbers = Vec::new();
         for number in 0..self.targets.len() {
-            if !matches!(self.policy.state(number), Some(State::Waiting | State::Failed)) {
+            let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
+            if !open || self.is_folded(number) {
                 continue;
             }
             for cause in self.causes(number) {

@@ -160,6 +160,7 @@ impl Tracker {
                 }
                 self.moved(number, new, synced);
             }
+            Role::Selection if self.leave_out(number) => {}
             Role::Targets | Role::Selection => {
                 let namespace = match &spec.namespace {
                     Some(namespace) => format!(" in namespace \"{namespace}\""),

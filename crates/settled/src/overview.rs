@@ -1,0 +1,101 @@
+//! The overview: what `status`, `why` and `tree` show without arguments, which is all that is not done.
+
+use std::fs;
+use std::io::{self, IsTerminal as _};
+
+use settled_tracker::{KindName, Selection, Target, Tracker};
+
+use crate::cli::live::SelectArgs;
+use crate::error::CommandError;
+use crate::output;
+use crate::style::Palette;
+use crate::text::plural;
+
+/// How many forbidden kinds are named.
+const NAMED_MAX: usize = 3;
+
+/// Where was looked, and what could not be listed.
+#[derive(Debug)]
+pub(crate) struct Overview {
+    /// `namespace shop`, `namespaces a, b` or `all namespaces`.
+    place: String,
+    kinds: settled_tracker::Overview,
+}
+
+/// All that is deployed in the namespace, or everywhere.
+pub(crate) fn target(select: &SelectArgs) -> Target {
+    Target::Select(Selection {
+        kind: KindName::Overview,
+        namespace: None,
+        everywhere: select.all_namespaces,
+        labels: None,
+        fields: None,
+    })
+}
+
+/// Whether something comes in by standard input, which whoever forgot `-f -` means.
+pub(crate) fn input_is_piped() -> bool {
+    if io::stdin().is_terminal() {
+        return false;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        fs::metadata("/dev/stdin").is_ok_and(|input| input.file_type().is_fifo() || input.is_file())
+    }
+    #[cfg(not(unix))]
+    true
+}
+
+impl Overview {
+    /// The overview that a tracker gave, if one was asked for.
+    pub(crate) fn of(tracker: &Tracker, namespace: Option<&str>, everywhere: bool) -> Option<Self> {
+        let kinds = tracker.overview()?.clone();
+        let place = match namespace {
+            _ if everywhere => "all namespaces".to_owned(),
+            Some(list) if list.contains(',') => format!("namespaces {}", list.replace(',', ", ")),
+            Some(name) => format!("namespace {name}"),
+            None => format!("namespace {}", tracker.cluster().default_namespace()),
+        };
+        Some(Self { place, kinds })
+    }
+
+    /// That nothing is shown must not pass for everything being done.
+    pub(crate) fn check(&self, objects: u64) -> Result<(), CommandError> {
+        if self.kinds.is_forbidden() {
+            return Err(CommandError::cluster(format!("no permission to list objects in {}", self.place))
+                .hint("grant list and watch on them, or name the objects that may be read: deploy/web"));
+        }
+        if objects == 0 {
+            return Err(CommandError::input(format!("no objects in {}", self.place))
+                .hint("-n NAMESPACE or -A says where to look"));
+        }
+        Ok(())
+    }
+
+    /// All of it is done.
+    pub(crate) fn done(&self, objects: u64) {
+        output::diagnose(&format!("everything in {} is done ({})", self.place, plural(objects, "object")));
+    }
+
+    /// What is not in it.
+    pub(crate) fn hints(&self) {
+        let label = Palette::stderr().hint("hint:");
+        let mut forbidden = self.kinds.forbidden.clone();
+        forbidden.sort_unstable();
+        forbidden.dedup();
+        if let Some(first) = forbidden.get(..forbidden.len().min(NAMED_MAX)).filter(|names| !names.is_empty())
+        {
+            let more = if forbidden.len() > first.len() { ", …" } else { "" };
+            let count = plural(forbidden.len() as u64, "kind");
+            output::diagnose(&format!(
+                "{label} no permission to list {count}, not included: {}{more}",
+                first.join(", ")
+            ));
+        }
+        if self.kinds.left_out > 0 {
+            let count = plural(self.kinds.left_out as u64, "custom kind");
+            output::diagnose(&format!("{label} {count} not included, because there are so many; name them"));
+        }
+    }
+}
