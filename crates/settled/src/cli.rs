@@ -25,6 +25,7 @@ Examples:
   settled status                              all that is not done in the
                                               namespace (-A: in all of them)
   settled status deploy,sts -n shop           objects of a cluster
+  settled status deploy -w -o jsonl           a line per change
   settled status -f examples                  all of a directory, worst first
   kubectl get pods -A -o json | settled status -f -
                                               what a cluster says now
@@ -341,6 +342,10 @@ pub(crate) struct StatusArgs {
 
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+
+    /// Show objects of a cluster again whenever they change, until Ctrl-C; jsonl: a line per change
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) watch: bool,
 
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]

@@ -1,5 +1,6 @@
 //! `settled why`, `settled tree`, `settled events`: how things stand in a cluster.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 use kstatus::Status;
 use settled_tracker::{
     Branch, Cluster, EventNote, KindName, ObjectId, Outcome, Request, RequestError, Selection, Target,
-    Tracker, Wanted, events_of,
+    TargetReport, Tracker, Wanted, events_of,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -17,8 +18,6 @@ use crate::cli::live::{EventsArgs, JudgeArgs, TargetArgs, TextOrJson, TreeArgs, 
 use crate::cluster;
 use crate::command;
 use crate::error::CommandError;
-use crate::live::screen::Screen;
-use crate::live::terminal;
 use crate::names::Names;
 use crate::output;
 use crate::overview::Overview;
@@ -30,15 +29,14 @@ use crate::render::tree::Tree;
 use crate::style::Palette;
 use crate::targets::BareType;
 use crate::wait::{self, INTERRUPTED};
+use crate::watch::{self, Changes, View};
 
 /// Of so many objects events are asked for.
 const MOST_OBJECTS: usize = 200;
 /// So many questions at a time.
 const AT_ONCE: usize = 16;
-/// Nothing is done before the user says so.
-const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// The least time between two pictures of a tree.
-const PICTURE: Duration = Duration::from_millis(250);
+/// How often events are asked for while they are watched; less often, the more objects there are.
+const EVENTS_EVERY: Duration = Duration::from_secs(2);
 
 /// The terminal's width on standard output, if it is one.
 fn width() -> Option<usize> {
@@ -52,6 +50,10 @@ pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
     let judge = judge(args.judge, &targets);
     let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, judge);
     request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
+    if args.watch {
+        let mut view = WhyView { output: args.output, changes: None };
+        return watch::run(&args.targets, request, args.output == TextOrJson::Text, &mut view);
+    }
     let report = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         let report = wait::look(&mut tracker).await;
@@ -103,10 +105,10 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
     let judge = judge(args.judge, &targets);
     let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, judge);
     // Nothing ends it: the tree of what is done is of interest, too.
-    request.limits.timeout = None;
-    request.limits.stable = FOREVER;
+    watch::endless(&mut request);
     if args.watch {
-        return wait::interruptible(async |signals| watch(args, request, signals).await);
+        let mut view = TreeView { full: args.full, output: args.output, last: Vec::new() };
+        return watch::run(&args.targets, request, args.output == TextOrJson::Text, &mut view);
     }
     let seen = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
@@ -140,7 +142,7 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
 }
 
 /// What a survey ends with that could not read all that was asked for.
-fn unread(tracker: &Tracker) -> Option<u8> {
+pub(crate) fn unread(tracker: &Tracker) -> Option<u8> {
     match tracker.outcome() {
         Some(outcome) => Some(wait::exit_code(outcome)),
         None if tracker.is_incomplete() => Some(wait::exit_code(Outcome::Unreachable)),
@@ -170,96 +172,143 @@ fn exit_code(branches: &[Branch]) -> u8 {
     }
 }
 
-/// The tree again at each change: in its place on a terminal, below the last one elsewhere.
-async fn watch(args: &TreeArgs, request: Request, signals: &mut Signals) -> Result<ExitCode, CommandError> {
-    let looking = async {
+/// Trees that are watched.
+struct TreeView {
+    full: bool,
+    output: TextOrJson,
+    /// Ages change all the time: in a log they are no news.
+    last: Vec<u8>,
+}
+
+impl TreeView {
+    fn branches(&self, tracker: &Tracker) -> Vec<Branch> {
+        let mut branches = tracker.branches(self.full);
+        if tracker.overview().is_some() {
+            branches.retain(is_open);
+        }
+        branches
+    }
+}
+
+impl View for TreeView {
+    fn picture(&mut self, tracker: &Tracker, width: usize) -> String {
+        or_done(drawn(&self.branches(tracker), Some(width)))
+    }
+
+    fn changes(&mut self, tracker: &Tracker) -> Vec<u8> {
+        let branches = self.branches(tracker);
+        let news = json(&branches);
+        if news == self.last {
+            return Vec::new();
+        }
+        let text = match self.output {
+            TextOrJson::Json => news.clone(),
+            TextOrJson::Text => format!("{}\n", or_done(drawn(&branches, None))).into_bytes(),
+        };
+        self.last = news;
+        text
+    }
+}
+
+/// Explanations that are watched.
+struct WhyView {
+    output: TextOrJson,
+    changes: Option<Changes>,
+}
+
+impl WhyView {
+    fn text(targets: &[TargetReport], width: Option<usize>) -> String {
+        let names = Names::of(targets.iter().map(|target| &target.object));
+        Explain { palette: Palette::stdout(), width, names: &names, now: Timestamp::now() }.all(targets)
+    }
+}
+
+impl View for WhyView {
+    fn picture(&mut self, tracker: &Tracker, width: usize) -> String {
+        let mut targets = tracker.snapshot(usize::MAX).targets;
+        if tracker.overview().is_some() {
+            targets.retain(explain::is_open);
+        }
+        or_done(Self::text(&targets, Some(width)))
+    }
+
+    fn changes(&mut self, tracker: &Tracker) -> Vec<u8> {
+        let is_first = self.changes.is_none();
+        let changes = self.changes.get_or_insert_default();
+        let mut changed = changes.of(tracker.snapshot(usize::MAX).targets);
+        if is_first && tracker.overview().is_some() {
+            changed.retain(explain::is_open);
+        }
+        match self.output {
+            _ if changed.is_empty() => Vec::new(),
+            TextOrJson::Json => changed.iter().flat_map(json).collect(),
+            TextOrJson::Text => format!("{}\n", Self::text(&changed, None)).into_bytes(),
+        }
+    }
+}
+
+/// An overview without anything in it.
+fn or_done(text: String) -> String {
+    if text.is_empty() { "everything is done\n".to_owned() } else { text }
+}
+
+/// Events that are watched: the new ones below the others, on terminals as well.
+async fn watch_events(
+    args: &EventsArgs,
+    request: Request,
+    signals: &mut Signals,
+) -> Result<ExitCode, CommandError> {
+    let mut seen: HashSet<(ObjectId, String, String, Option<Timestamp>, u64)> = HashSet::new();
+    let following = async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;
         Ok(tracker)
     };
     let mut tracker = tokio::select! {
-        tracker = looking => tracker?,
+        tracker = following => tracker?,
         () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),
     };
     cluster::warn(tracker.notices());
-    if tracker.outcome().is_some() {
-        return Ok(ExitCode::from(unread(&tracker).unwrap_or_default()));
+    if let Some(code) = unread(&tracker) {
+        return Ok(ExitCode::from(code));
     }
-    let mut screen = terminal::size()
-        .filter(|_| io::stdout().is_terminal() && args.output == TextOrJson::Text)
-        .map(|size| Screen::new(io::stdout(), size, Palette::stdout().is_enabled()));
-    let mut last: Vec<u8> = Vec::new();
     loop {
-        let mut branches = tracker.branches(args.full);
-        if tracker.overview().is_some() {
-            branches.retain(is_open);
+        let mut objects = Vec::new();
+        tracker.branches(true).iter().for_each(|branch| collect(branch, &mut objects));
+        objects.truncate(MOST_OBJECTS);
+        let pause =
+            EVENTS_EVERY + Duration::from_millis(100) * u32::try_from(objects.len()).unwrap_or_default();
+        let found = tokio::select! {
+            found = gather(tracker.cluster(), objects) => found,
+            () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),
+        };
+        // A cluster that does not answer now is asked again.
+        let mut events = found.unwrap_or_default();
+        events.retain(|event| {
+            let EventNote { object, reason, message, last, count, .. } = event;
+            let is_new = seen.insert((object.clone(), reason.clone(), message.clone(), *last, *count));
+            is_new && (!args.warnings || event.type_ != "Normal")
+        });
+        if args.output == TextOrJson::Json {
+            let lines: Vec<u8> = events.iter().flat_map(json).collect();
+            output::print(&lines)?;
+        } else if !events.is_empty() {
+            output::print(timeline(&events).as_bytes())?;
         }
-        match (&mut screen, args.output) {
-            (Some(screen), _) => picture(screen, &branches)?,
-            (None, output) => {
-                let text = match output {
-                    TextOrJson::Json => json(&branches),
-                    TextOrJson::Text => drawn(&branches, None).into_bytes(),
-                };
-                // Ages change all the time: in a log they are no news.
-                let news = json(&branches);
-                if news != last {
-                    output::print(&text)?;
-                    if output == TextOrJson::Text {
-                        output::print(b"\n")?;
-                    }
-                    last = news;
-                }
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            match watch::step(&mut tracker, signals, until).await {
+                Some(Signal::Interrupt | Signal::Hangup) => return Ok(ExitCode::from(signals.exit_code())),
+                Some(Signal::Stop) => progress::stop(),
+                Some(Signal::Resize) | None => {}
             }
-        }
-        match step(&mut tracker, signals, Instant::now() + PICTURE).await {
-            Some(Signal::Interrupt | Signal::Hangup) => {
-                // What was seen last stays.
-                if let Some(screen) = screen {
-                    let text = drawn(&tracker.branches(args.full), width());
-                    let rows: Vec<String> = text.lines().map(str::to_owned).collect();
-                    let closed = { screen }.close(&rows);
-                    closed.map_err(|error| CommandError::output("cannot write the output", error))?;
-                }
-                return Ok(ExitCode::from(signals.exit_code()));
-            }
-            Some(Signal::Stop) => {
-                if let Some(screen) = &mut screen {
-                    screen.close(&[]).ok();
-                }
-                progress::stop();
-            }
-            Some(Signal::Resize) | None => {}
         }
     }
 }
 
-/// Follows until there is something new to show, and for a while beyond; or until a signal comes.
-async fn step(tracker: &mut Tracker, signals: &mut Signals, not_before: Instant) -> Option<Signal> {
-    // On a terminal ages move on.
-    let at_last = not_before + Duration::from_secs(1);
-    let mut news = false;
-    loop {
-        let until = if news { not_before } else { at_last };
-        tokio::select! {
-            Some(_) = tracker.next() => news = true,
-            signal = signals.next() => return Some(signal),
-            () = tokio::time::sleep_until(until) => return None,
-        }
-    }
-}
-
-fn picture(screen: &mut Screen<io::Stdout>, branches: &[Branch]) -> Result<(), CommandError> {
-    let Some(size) = terminal::size() else { return Ok(()) };
-    let text = drawn(branches, Some(usize::from(size.columns).saturating_sub(1).max(20)));
-    let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
-    let most = usize::from(size.rows).saturating_sub(1).max(1);
-    if rows.len() > most {
-        let more = rows.len() - most + 1;
-        rows.truncate(most - 1);
-        rows.push(format!("… and {more} more"));
-    }
-    screen.draw_rows(&[], rows, size).map_err(|error| CommandError::output("cannot write the output", error))
+fn timeline(events: &[EventNote]) -> String {
+    let names = Names::of(events.iter().map(|event| &event.object));
+    Timeline { palette: Palette::stdout(), width: width(), names: &names, now: Timestamp::now() }.text(events)
 }
 
 pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
@@ -267,8 +316,10 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
     let namespace = args.targets.namespace.as_deref();
     let mut request =
         cluster::look(targets, namespace, settled_rules::RuleSet::default(), JudgeArgs::default());
-    request.limits.timeout = None;
-    request.limits.stable = FOREVER;
+    watch::endless(&mut request);
+    if args.watch {
+        return wait::interruptible(async |signals| watch_events(args, request, signals).await);
+    }
     let found = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;

@@ -34,6 +34,7 @@ mod style;
 mod targets;
 mod text;
 mod wait;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use kstatus::{Profile, Status, Verdict};
 use settled_manifest::Batch;
-use settled_tracker::{KindName, Outcome, Selection, State, Target, TargetReport};
+use settled_tracker::{KindName, Outcome, Resources, Selection, State, Target, TargetReport, Tracker};
 
-use crate::cli::live::{JudgeArgs, SelectArgs, TargetArgs};
+use crate::cli::live::{ClusterArgs, JudgeArgs, SelectArgs, TargetArgs};
 use crate::cli::{Sort, StatusArgs, StatusOutput};
 use crate::cluster;
 use crate::command;
@@ -28,6 +28,7 @@ use crate::style::Palette;
 use crate::targets::BareType;
 use crate::text::{self, plural};
 use crate::wait;
+use crate::watch::{self, Changes, View};
 
 pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     let started = Instant::now();
@@ -55,6 +56,10 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     if !names_files && args.select.selects_nothing() && !piped() {
         judge.filter = Filter::new(&args.filter).in_any_namespace().not_current();
         return live(args, judge, started);
+    }
+    if args.watch {
+        return Err(CommandError::usage("--watch is for objects of a cluster")
+            .hint("to read the files again and again: watch settled status -f FILE"));
     }
     let SelectArgs { selector, field_selector, all, .. } = &args.select;
     if selector.is_some() || field_selector.is_some() || *all {
@@ -129,6 +134,14 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
         cluster: args.cluster.clone(),
         ..TargetArgs::default()
     };
+    if args.watch {
+        let everything = judge.clone().with(Filter::new(&args.filter).in_any_namespace());
+        let later = if is_overview { everything } else { judge.clone() };
+        let source = source(&args.cluster);
+        let mut view = StatusView { args, judge, later, source, changes: None };
+        let in_place = matches!(args.output, StatusOutput::Table | StatusOutput::Wide) && !args.quiet;
+        return watch::run(&names, request, in_place, &mut view);
+    }
     let seen = cluster::run(async {
         let mut tracker = cluster::follow(&names, request).await?;
         let found = wait::look(&mut tracker).await;
@@ -139,22 +152,8 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     })?;
     let Some((found, resources, overview)) = seen else { return Ok(ExitCode::from(wait::INTERRUPTED)) };
     cluster::warn(&found.notices);
-    let mut rows = Rows::default();
-    let source: Arc<str> = args.cluster.context.as_deref().unwrap_or("cluster").into();
-    for target in &found.targets {
-        let object = &target.object;
-        let version = resources.of_kind(&object.group, None, &object.kind);
-        let part =
-            |text: &'_ str| Some(text.to_owned().into()).filter(|text: &Cow<'_, str>| !text.is_empty());
-        let identity = Identity {
-            api_version: version.map(|resource| resource.api_version().into()),
-            kind: part(&object.kind),
-            namespace: part(&object.namespace),
-            name: part(&object.name),
-            created: target.created.map(|created| created.to_string().into()),
-        };
-        judge.row(&identity, || with_note(target), &source, &mut rows);
-    }
+    let source = source(&args.cluster);
+    let rows = rows_of(&judge, &found.targets, &resources, &source);
     let mut report = Report::default();
     let mut writer = Writer::new(args, judge.form, judge.sort);
     let input = InputId { source, ordinal: 0, first_syntax: Syntax::Json };
@@ -190,6 +189,101 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     Ok(ExitCode::from(if unread { wait::exit_code(found.outcome) } else { report.exit_code() }))
 }
 
+/// What objects of a cluster are said to come from.
+fn source(args: &ClusterArgs) -> Arc<str> {
+    args.context.as_deref().unwrap_or("cluster").into()
+}
+
+/// The rows of targets.
+fn rows_of(judge: &Judge, targets: &[TargetReport], resources: &Resources, source: &str) -> Rows {
+    let mut rows = Rows::default();
+    for target in targets {
+        let object = &target.object;
+        let version = resources.of_kind(&object.group, None, &object.kind);
+        let part =
+            |text: &'_ str| Some(text.to_owned().into()).filter(|text: &Cow<'_, str>| !text.is_empty());
+        let identity = Identity {
+            api_version: version.map(|resource| resource.api_version().into()),
+            kind: part(&object.kind),
+            namespace: part(&object.namespace),
+            name: part(&object.name),
+            created: target.created.map(|created| created.to_string().into()),
+        };
+        judge.row(&identity, || with_note(target), source, &mut rows);
+    }
+    rows
+}
+
+/// Rows that are watched.
+struct StatusView<'a> {
+    args: &'a StatusArgs,
+    judge: Judge,
+    /// What shows changes: that something is done now is news, also in an overview.
+    later: Judge,
+    source: Arc<str>,
+    changes: Option<Changes>,
+}
+
+impl StatusView<'_> {
+    /// Rows in their order, as the output has them.
+    fn text(
+        &self,
+        judge: &Judge,
+        targets: &[TargetReport],
+        tracker: &Tracker,
+        width: Option<usize>,
+    ) -> Vec<u8> {
+        let rows = rows_of(judge, targets, tracker.resources(), &self.source);
+        let mut measure = rows.measure.clone();
+        let (mut start, mut lines) = (0, Vec::new());
+        for (number, mark) in rows.marks.iter().enumerate() {
+            let Mark::Shown { key_end, end, .. } = *mark else { continue };
+            let mut head = Vec::new();
+            judge.form.head(&self.source, number as u64, &mut head);
+            if judge.form == Form::Table {
+                measure.head(&head);
+            }
+            lines.push((&rows.bytes[start..key_end], [&head, &rows.bytes[key_end..end]].concat()));
+            start = end;
+        }
+        lines.sort_by(|one, other| one.0.cmp(other.0));
+        let mut out = Vec::new();
+        let mut table =
+            Table::new(&measure, self.args.output == StatusOutput::Wide, width, Palette::stdout());
+        for (_, line) in lines {
+            // Writing to memory does not fail.
+            match judge.form {
+                Form::Nothing => {}
+                Form::Table => table.row(&mut out, &line).unwrap_or_default(),
+                Form::Yaml => out.extend(line),
+                Form::Json => {
+                    out.extend(line);
+                    out.push(b'\n');
+                }
+            }
+        }
+        out
+    }
+}
+
+impl View for StatusView<'_> {
+    fn picture(&mut self, tracker: &Tracker, width: usize) -> String {
+        let width = self.args.width.map_or(width, |asked| asked.clamp(1, width));
+        let text = self.text(&self.judge, &tracker.snapshot(usize::MAX).targets, tracker, Some(width));
+        match String::from_utf8_lossy(&text) {
+            text if text.is_empty() => "everything is done\n".to_owned(),
+            text => text.into_owned(),
+        }
+    }
+
+    fn changes(&mut self, tracker: &Tracker) -> Vec<u8> {
+        let is_first = self.changes.is_none();
+        let changed = self.changes.get_or_insert_default().of(tracker.snapshot(usize::MAX).targets);
+        let judge = if is_first { &self.judge } else { &self.later };
+        self.text(judge, &changed, tracker, width(self.args.width))
+    }
+}
+
 /// The verdict on a target, with what a reader should know of one that is done.
 fn with_note(target: &TargetReport) -> Verdict {
     let mut verdict = (*target.verdict).clone();
@@ -215,6 +309,13 @@ struct Judge {
     form: Form,
     sort: Sort,
     reader: Reader,
+}
+
+impl Judge {
+    fn with(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
 }
 
 impl Clone for Judge {

@@ -19,3 +19,4 @@ mod support;
 mod table;
 mod terminal;
 mod verdicts;
+mod watch;

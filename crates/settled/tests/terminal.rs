@@ -181,6 +181,23 @@ fn a_tree_is_watched_until_ctrl_c() {
 }
 
 #[test]
+fn an_overview_is_watched_in_place() {
+    let cluster = Cluster::with_objects();
+    for (command, news) in [("status", "NotObserved"), ("why", "has not observed")] {
+        let mut terminal = Terminal::run(&cluster, &format!("{command} -n shop -w"), (12, 90));
+        terminal.until_text(news);
+        cluster.report_status(AVAILABLE);
+        terminal.until_text("everything is done");
+        assert!(!terminal.contents().contains(news), "{}", terminal.contents());
+        terminal.master.take_writer().unwrap().write_all(b"\x03").unwrap();
+        assert_eq!(terminal.end(), 130);
+        assert!(!terminal.screen.screen().hide_cursor());
+        assert!(terminal.contents().contains("everything is done"), "{}", terminal.contents());
+        cluster.report_status(r#"{"status":null}"#);
+    }
+}
+
+#[test]
 fn in_ci_a_terminal_gets_lines() {
     let cluster = Cluster::with_objects();
     let mut terminal = Terminal::run(&cluster, "wait cm/web -n shop --plain", (12, 70));

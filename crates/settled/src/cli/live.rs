@@ -161,6 +161,10 @@ pub(crate) struct WhyArgs {
     #[command(flatten)]
     pub(crate) evidence: EvidenceArgs,
 
+    /// Show it again whenever it changes, until Ctrl-C
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) watch: bool,
+
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
     pub(crate) output: TextOrJson,
@@ -210,6 +214,10 @@ pub(crate) struct EventsArgs {
     /// Only events of the type Warning
     #[arg(long, help_heading = "Output")]
     pub(crate) warnings: bool,
+
+    /// Then show new events as they come, until Ctrl-C
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) watch: bool,
 
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]

@@ -56,6 +56,10 @@ impl Tracker {
         if self.prefetch_at().is_some_and(|at| at <= now) {
             self.start_prefetch();
         }
+        // What is looked at for as long as somebody wants ends by nothing else.
+        if self.surveying {
+            return;
+        }
         match self.policy.outcome(synced, self.now()) {
             None => {}
             Some(Outcome::Settled) => self.finish(Outcome::Settled),
