@@ -15,7 +15,7 @@ use crate::cli::{Cli, Command, InputArgs, RuleArgs, VerdictArgs};
 use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::row::Verdicts;
-use crate::{apply, augment, generate, look, output, rules, serve, status, store, style, wait};
+use crate::{apply, augment, generate, help, look, output, rules, serve, status, store, style, wait};
 
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
 const THREADS_MAX: usize = 16;
@@ -89,7 +89,7 @@ fn elsewhere(error: &clap::Error) -> Option<CommandError> {
 }
 
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut command = Cli::command();
+    let mut command = help::laid_out(Cli::command());
     let called = arguments.first().map(Path::new).and_then(Path::file_stem).unwrap_or_default();
     if called == "kubectl-settled" {
         command = command.bin_name("kubectl settled");

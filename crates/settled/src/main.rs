@@ -10,6 +10,7 @@ mod duration;
 mod error;
 mod filter;
 mod generate;
+mod help;
 mod inputs;
 mod live;
 mod look;
