@@ -48,11 +48,12 @@ Output formats:
   yaml   the same as YAML documents
 
 Exit codes:
-  0  all objects are Current
-  1  something is Failed
-  2  wrong arguments, unreadable input, or no objects found
-  3  not settled yet: InProgress, Terminating, Unknown or NotFound
-  4  the cluster can't be reached, or a permission is missing
+  0    all objects are Current
+  1    something is Failed
+  2    wrong arguments, unreadable input, or no objects found
+  3    not settled yet: InProgress, Terminating, Unknown or NotFound
+  4    the cluster can't be reached, or a permission is missing
+  130  interrupted (129 and 143: by SIGHUP and SIGTERM)
   When several apply: 2, 4, 1, then 3. What filters leave out is not counted.";
 
 const AUGMENT_HELP_AFTER: &str = "\

@@ -64,11 +64,12 @@ Examples:
   settled why --release helm/shop -o json     for programs
 
 Exit codes:
-  0  all of it is done
-  1  something has failed
-  2  wrong arguments, or unreadable input
-  3  not settled yet
-  4  the cluster can't be reached, or a permission is missing";
+  0    all of it is done
+  1    something has failed
+  2    wrong arguments, or unreadable input
+  3    not settled yet
+  4    the cluster can't be reached, or a permission is missing
+  130  interrupted (129 and 143: by SIGHUP and SIGTERM)";
 
 const TREE_HELP_AFTER: &str = "\
 Examples:
@@ -79,11 +80,12 @@ Examples:
   settled tree -f k8s/ --watch                again at each change
 
 Exit codes:
-  0  all of it is done
-  1  something has failed
-  2  wrong arguments, or unreadable input
-  3  not settled yet
-  4  the cluster can't be reached, or a permission is missing";
+  0    all of it is done
+  1    something has failed
+  2    wrong arguments, or unreadable input
+  3    not settled yet
+  4    the cluster can't be reached, or a permission is missing
+  130  interrupted (129 and 143: by SIGHUP and SIGTERM)";
 
 const EVENTS_HELP_AFTER: &str = "\
 Examples:
@@ -91,9 +93,10 @@ Examples:
   settled events deploy/web --warnings        only what went wrong
 
 Exit codes:
-  0  all that was asked for was read
-  2  wrong arguments, or unreadable input
-  4  the cluster can't be reached, or a permission is missing";
+  0    all that was asked for was read
+  2    wrong arguments, or unreadable input
+  4    the cluster can't be reached, or a permission is missing
+  130  interrupted (129 and 143: by SIGHUP and SIGTERM)";
 
 const APPLY_HELP_AFTER: &str = "\
 Examples:
