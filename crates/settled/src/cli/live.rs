@@ -446,7 +446,7 @@ pub(crate) struct ClusterArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Waiting")]
 pub(crate) struct PolicyArgs {
-    /// What to wait for; see below (can be repeated: all of them) [default: ready]
+    /// What to wait for; see `settled wait --help` (can be repeated: all of them) [default: ready]
     #[arg(long = "for", value_name = "CONDITION")]
     pub(crate) conditions: Vec<String>,
 
