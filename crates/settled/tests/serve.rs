@@ -227,7 +227,9 @@ fn names(folder: &Path) -> Vec<String> {
 #[cfg(target_os = "linux")]
 fn a_closed_terminal_stops_it_unless_nohup_says_otherwise() {
     let folder = folder();
-    let server = Served::spawn(command_in(folder.path(), r#"exec "$0" serve --memory --port 0"#));
+    // Whoever runs the tests may ignore SIGHUP (`nohup`), and children would inherit that.
+    let script = r#"exec env --default-signal=HUP "$0" serve --memory --port 0"#;
+    let server = Served::spawn(command_in(folder.path(), script));
     assert_eq!(names(folder.path()).len(), 1);
     let (status, errors) = server.end("HUP");
     assert_eq!((status.code(), errors.as_str()), (Some(129), "stopping (SIGHUP)\nstopped\n"));

@@ -126,8 +126,10 @@ async fn perform(script: &Value) -> String {
                 tracker.survey().await;
                 tell_look(&mut told, begun.elapsed(), &tracker);
             }
-            let waits = script["look"] != true;
-            while waits {
+            loop {
+                if script["look"] == true {
+                    break;
+                }
                 let event = match enough.filter(|at| *at > tokio::time::Instant::now()) {
                     Some(at) => match tokio::time::timeout_at(at, tracker.next()).await {
                         Ok(event) => event,
