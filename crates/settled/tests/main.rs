@@ -4,6 +4,7 @@
 
 mod apply;
 mod augment;
+mod docs;
 mod errors;
 mod filters;
 mod generated;
