@@ -2,7 +2,7 @@
 //! `kubectl wait`, `kubectl rollout status` and Helm 4 on the same objects.
 //!
 //! A scenario is `conformance/live/NAME.yaml`. Where a rival's outcome is another than ours, `differences.yaml` says who is right and
-//! why; `docs/wait.md` shows it. `conformance/live/README.md` has the formats.
+//! why; `docs/comparison.md` shows it. `conformance/live/README.md` has the formats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -573,17 +573,18 @@ fn documented(
         }
     }
     let table = table(scenarios, differences);
-    let guide = corpora::root().join("docs/wait.md");
+    let guide = corpora::root().join("docs/comparison.md");
     let text = fs::read_to_string(&guide).unwrap_or_default();
     match between(&text) {
-        None => wrong.push(format!("docs/wait.md has no place for the table: {} and {}", MARKS[0], MARKS[1])),
+        None => wrong
+            .push(format!("docs/comparison.md has no place for the table: {} and {}", MARKS[0], MARKS[1])),
         Some((before, inside, after)) if inside.trim() != table.trim() => {
             if write {
                 fs::write(&guide, format!("{before}\n\n{}\n\n{after}", table.trim()))?;
-                println!("docs/wait.md has the table of {} differences", differences.len());
+                println!("docs/comparison.md has the table of {} differences", differences.len());
             } else {
                 wrong.push(
-                    "docs/wait.md shows other differences: cargo xtask conformance live --write-docs"
+                    "docs/comparison.md shows other differences: cargo xtask conformance live --write-docs"
                         .to_owned(),
                 );
             }

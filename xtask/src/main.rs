@@ -75,7 +75,7 @@ tasks
                                   on that one only
       --rivals                    without ours
       --show                      what each of them says, too
-      --write-docs                run nothing; write the table of differences into docs/wait.md
+      --write-docs                run nothing; write the table of differences into docs/comparison.md
   clients [SUITE[/SCRIPT]…]   real clients' scripts on ours, against what they said on the real kube-apiserver:
                               kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
     --record                    run them on the real one only, and write their recordings anew
