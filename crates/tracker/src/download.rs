@@ -90,6 +90,10 @@ async fn get(uri: &Uri) -> Result<Answer, DownloadError> {
 fn parse(url: &str) -> Result<Uri, DownloadError> {
     let wrong = |why: &str| Err(DownloadError::Url(why.to_owned()));
     let url = url.split('#').next().unwrap_or_default();
+    // `http::Uri` takes no URL without an authority, such as `file:///etc/passwd`.
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return wrong("only http and https URLs are read");
+    }
     let Ok(uri) = url.parse::<Uri>() else { return wrong("it is no URL") };
     match (uri.scheme_str(), uri.authority()) {
         (Some("http" | "https"), Some(authority)) if authority.as_str().contains('@') => {

@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use kstatus::FailureClass;
@@ -159,8 +161,9 @@ async fn perform(script: &Value) -> String {
             let watches = log.iter().filter(|line| line.contains("watch=true")).count();
             if !script["requests"].is_null() {
                 writeln!(told, "requests: {lists} lists, {watches} watches, {} in all", log.len()).unwrap();
+                let mut versions = Vec::new();
                 for line in log.iter().filter(|_| script["requests"] == true) {
-                    writeln!(told, "  {line}").unwrap();
+                    writeln!(told, "  {}", named_versions(line, &mut versions)).unwrap();
                 }
             }
         }
@@ -175,6 +178,39 @@ async fn perform(script: &Value) -> String {
         stage.abort();
     }
     told
+}
+
+/// A request without what depends on how much the server wrote before: each resourceVersion gets a name, and the place in a continue
+/// token stands for the token.
+fn named_versions(line: &str, versions: &mut Vec<u64>) -> String {
+    let mut name = |version: u64| {
+        let known = versions.iter().position(|other| *other == version);
+        let index = known.unwrap_or_else(|| {
+            versions.push(version);
+            versions.len() - 1
+        });
+        format!("RV{}", index + 1)
+    };
+    let parameter = |parameter: &str| {
+        let Some((key, value)) = parameter.split_once('=') else { return parameter.to_owned() };
+        match (key, value.parse()) {
+            // 0 is any version.
+            ("resourceVersion", Ok(version)) if version > 0 => format!("{key}={}", name(version)),
+            ("continue", _) => {
+                let token = URL_SAFE_NO_PAD.decode(value.trim_end_matches("%3D")).unwrap();
+                let token: Value = serde_json::from_slice(&token).unwrap();
+                format!("{key}={}:{}", name(token["rv"].as_u64().unwrap()), token["start"].as_str().unwrap())
+            }
+            _ => parameter.to_owned(),
+        }
+    };
+    match line.split_once('?') {
+        Some((path, query)) => {
+            let query: Vec<String> = query.split('&').map(parameter).collect();
+            format!("{path}?{}", query.join("&").replace('\0', ""))
+        }
+        None => line.to_owned(),
+    }
 }
 
 fn is_list(line: &str) -> bool {
