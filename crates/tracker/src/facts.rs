@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use kstatus::{Node, Status};
+use kstatus::{Known, Node, Object, Status};
 
 /// What explanations need of an object besides the verdict. What a kind does not have is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,7 +59,7 @@ pub struct Crash {
 }
 
 /// Reads the facts of one kind.
-type Reader = fn(Node<'_>, Status, &mut Facts);
+type Reader = fn(&Object<'_>, Status, &mut Facts);
 
 /// What is read of which kind. All others have their finalizers and condition times alone.
 const KINDS: &[(&str, &str, Reader)] = &[
@@ -132,7 +132,7 @@ const KINDS: &[(&str, &str, Reader)] = &[
 ];
 
 /// The facts of an object with this status, if there are any.
-pub(crate) fn read(group: &str, kind: &str, object: Node<'_>, status: Status) -> Option<Facts> {
+pub(crate) fn read(group: &str, kind: &str, object: &Object<'_>, status: Status) -> Option<Facts> {
     let mut facts = Facts::default();
     if let Some((_, _, reader)) = KINDS.iter().find(|(g, k, _)| *g == group && *k == kind) {
         reader(object, status, &mut facts);
@@ -140,7 +140,7 @@ pub(crate) fn read(group: &str, kind: &str, object: Node<'_>, status: Status) ->
     if status != Status::Current {
         if group.contains('.') && !group.ends_with(".k8s.io") {
             for part in ["spec", "status"] {
-                let Some(part) = object.get(part) else { continue };
+                let Some(part) = object.field(part) else { continue };
                 references(part, 0, &mut facts.refs);
             }
             unique(&mut facts.refs);
@@ -189,12 +189,18 @@ fn references(node: Node<'_>, depth: usize, refs: &mut Vec<Ref>) {
     }
 }
 
-fn named(link: &'static str, group: &str, kind: &str, object: Node<'_>, path: &[&str]) -> Option<Ref> {
+fn named<'n>(
+    link: &'static str,
+    group: &str,
+    kind: &str,
+    object: impl Fields<'n>,
+    path: &[&str],
+) -> Option<Ref> {
     let name = word(object, path).filter(|name| !name.is_empty())?;
     Some(Ref { link, group: group.into(), kind: kind.into(), namespace: None, name })
 }
 
-fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
+fn pod(object: &Object<'_>, status: Status, facts: &mut Facts) {
     facts.revision = at(object, &["metadata", "labels"]).and_then(|labels| {
         let label = |key: &str| word(labels, &[key]);
         // A DaemonSet's Pods have both; their owner tells the generation of its template only.
@@ -208,11 +214,21 @@ fn pod(object: Node<'_>, status: Status, facts: &mut Facts) {
     if status == Status::Current {
         return;
     }
-    facts.word = word(object, &["spec", "nodeName"]);
-    if facts.word.is_none() {
-        facts.selector = texts(object, &["spec", "nodeSelector"]);
+    // In one pass: containers are most of what a Pod is.
+    let (mut node, mut selector, mut volumes) = (None, None, None);
+    for (key, value) in object.field("spec").into_iter().flat_map(Node::members) {
+        match &*key {
+            "nodeName" => node = value.as_str(),
+            "nodeSelector" => selector = Some(value),
+            "volumes" => volumes = Some(value),
+            _ => {}
+        }
     }
-    for volume in list(object, &["spec", "volumes"]) {
+    facts.word = node.map(|node| node.as_ref().into());
+    if let Some(selector) = selector.filter(|_| facts.word.is_none()) {
+        facts.selector = members(selector);
+    }
+    for volume in volumes.into_iter().flat_map(Node::elements) {
         let claim =
             named("claims", "", "PersistentVolumeClaim", volume, &["persistentVolumeClaim", "claimName"]);
         facts.refs.extend(claim);
@@ -262,7 +278,7 @@ fn back_off(message: &str) -> Option<SignedDuration> {
     Some(present - SignedDuration::from_secs(10)).filter(|before| before.is_positive())
 }
 
-fn claim(object: Node<'_>, _: Status, facts: &mut Facts) {
+fn claim(object: &Object<'_>, _: Status, facts: &mut Facts) {
     facts.refs.extend(named("is bound to", "", "PersistentVolume", object, &["spec", "volumeName"]));
     facts.refs.extend(named(
         "is of class",
@@ -273,7 +289,7 @@ fn claim(object: Node<'_>, _: Status, facts: &mut Facts) {
     ));
 }
 
-fn ingress(object: Node<'_>, _: Status, facts: &mut Facts) {
+fn ingress(object: &Object<'_>, _: Status, facts: &mut Facts) {
     let backend = |node: Node<'_>| named("routes to", "", "Service", node, &["service", "name"]);
     facts.refs.extend(at(object, &["spec", "defaultBackend"]).and_then(backend));
     for rule in list(object, &["spec", "rules"]) {
@@ -291,7 +307,7 @@ fn ingress(object: Node<'_>, _: Status, facts: &mut Facts) {
     unique(&mut facts.refs);
 }
 
-fn route(object: Node<'_>, _: Status, facts: &mut Facts) {
+fn route(object: &Object<'_>, _: Status, facts: &mut Facts) {
     for parent in list(object, &["spec", "parentRefs"]) {
         if parent.get("kind").is_none() {
             let gateway = named("is attached to", "gateway.networking.k8s.io", "Gateway", parent, &["name"]);
@@ -311,7 +327,7 @@ fn route(object: Node<'_>, _: Status, facts: &mut Facts) {
     unique(&mut facts.refs);
 }
 
-fn endpoints(object: Node<'_>, _: Status, facts: &mut Facts) {
+fn endpoints(object: &Object<'_>, _: Status, facts: &mut Facts) {
     let mut ready = 0_u64;
     for endpoint in list(object, &["endpoints"]) {
         // Unknown is to be taken for ready, says the API.
@@ -337,38 +353,64 @@ fn unique(refs: &mut Vec<Ref>) {
 }
 
 /// When a condition last changed.
-fn latest_transition(object: Node<'_>) -> Option<Timestamp> {
+fn latest_transition(object: &Object<'_>) -> Option<Timestamp> {
     list(object, &["status", "conditions"])
         .filter_map(|condition| time(condition, &["lastTransitionTime"]))
         .max()
 }
 
-fn at<'n>(node: Node<'n>, path: &[&str]) -> Option<Node<'n>> {
-    path.iter().try_fold(node, |node, key| node.get(key))
+/// Something that has fields.
+trait Fields<'n> {
+    fn field(self, key: &str) -> Option<Node<'n>>;
 }
 
-fn list<'n>(node: Node<'n>, path: &[&str]) -> impl Iterator<Item = Node<'n>> {
+impl<'n> Fields<'n> for Node<'n> {
+    fn field(self, key: &str) -> Option<Self> {
+        self.get(key)
+    }
+}
+
+/// Reading has noted where the top-level fields are. Looking for one of them again scans the whole object.
+impl<'n> Fields<'n> for &Object<'n> {
+    fn field(self, key: &str) -> Option<Node<'n>> {
+        match Known::find("", key) {
+            Some(known) => self.known(known),
+            None => self.root().get(key),
+        }
+    }
+}
+
+fn at<'n>(parent: impl Fields<'n>, path: &[&str]) -> Option<Node<'n>> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(parent.field(first)?, |node, key| node.get(key))
+}
+
+fn list<'n>(node: impl Fields<'n>, path: &[&str]) -> impl Iterator<Item = Node<'n>> {
     at(node, path).into_iter().flat_map(Node::elements)
 }
 
-fn word(node: Node<'_>, path: &[&str]) -> Option<Box<str>> {
+fn word<'n>(node: impl Fields<'n>, path: &[&str]) -> Option<Box<str>> {
     Some(at(node, path)?.as_str()?.as_ref().into())
 }
 
-fn time(node: Node<'_>, path: &[&str]) -> Option<Timestamp> {
+fn time<'n>(node: impl Fields<'n>, path: &[&str]) -> Option<Timestamp> {
     at(node, path)?.as_str()?.parse().ok()
 }
 
-fn names(node: Node<'_>, path: &[&str]) -> Vec<Box<str>> {
+fn names<'n>(node: impl Fields<'n>, path: &[&str]) -> Vec<Box<str>> {
     list(node, path).filter_map(|name| Some(name.as_str()?.as_ref().into())).collect()
 }
 
-fn texts(node: Node<'_>, path: &[&str]) -> BTreeMap<Box<str>, Box<str>> {
-    let members = at(node, path).into_iter().flat_map(Node::members);
+fn texts<'n>(node: impl Fields<'n>, path: &[&str]) -> BTreeMap<Box<str>, Box<str>> {
+    at(node, path).map(members).unwrap_or_default()
+}
+
+fn members(node: Node<'_>) -> BTreeMap<Box<str>, Box<str>> {
+    let members = node.members();
     members.filter_map(|(key, value)| Some((key.as_ref().into(), value.as_str()?.as_ref().into()))).collect()
 }
 
-fn annotation(object: Node<'_>, key: &str) -> Option<Box<str>> {
+fn annotation(object: &Object<'_>, key: &str) -> Option<Box<str>> {
     word(object, &["metadata", "annotations", key])
 }
 
@@ -382,7 +424,7 @@ mod tests {
     fn refers(json: &str) -> String {
         let object = Object::parse(json.as_bytes()).unwrap();
         let (group, kind) = object.type_names();
-        let facts = read(&group, &kind, object.root(), Status::InProgress).unwrap_or_default();
+        let facts = read(&group, &kind, &object, Status::InProgress).unwrap_or_default();
         let one = |r: &Ref| {
             let group = if r.group.is_empty() { String::new() } else { format!(".{}", r.group) };
             let namespace = r.namespace.as_ref().map_or_else(String::new, |n| format!(" in {n}"));
@@ -438,7 +480,7 @@ mod tests {
         let end = |json: &str, status| {
             let object = Object::parse(json.as_bytes()).unwrap();
             let (group, kind) = object.type_names();
-            read(&group, &kind, object.root(), status).and_then(|facts| facts.end)
+            read(&group, &kind, &object, status).and_then(|facts| facts.end)
         };
         let pod =
             |phase: &str| format!(r#"{{"apiVersion":"v1","kind":"Pod","status":{{"phase":"{phase}"}}}}"#);
@@ -468,7 +510,7 @@ mod tests {
                 "lastState":{{"terminated":{{"exitCode":1,"finishedAt":"2026-11-21T12:00:00Z"}}}}}}]}}}}"#
             );
             let object = Object::parse(json.as_bytes()).unwrap();
-            read("", "Pod", object.root(), Status::Failed).unwrap().since.unwrap().to_string()
+            read("", "Pod", &object, Status::Failed).unwrap().since.unwrap().to_string()
         };
         assert_eq!(since("back-off 5m0s restarting failed container=app pod=x"), "2026-11-21T11:55:10Z");
         assert_eq!(since("back-off 1m20s restarting failed container=app pod=x"), "2026-11-21T11:58:50Z");
@@ -485,7 +527,7 @@ mod tests {
               {"name":"fine","ready":true,"restartCount":2,"state":{"running":{}},"lastState":{"terminated":{"exitCode":1}}},
               {"name":"now","ready":false,"restartCount":-3,"state":{"terminated":{"exitCode":137}}}]}}"#;
         let object = Object::parse(json.as_bytes()).unwrap();
-        let facts = read("", "Pod", object.root(), Status::Failed).unwrap();
+        let facts = read("", "Pod", &object, Status::Failed).unwrap();
         let crashed: Vec<_> = facts.crashed.iter().map(|c| (&*c.container, c.previous, c.restarts)).collect();
         assert_eq!(crashed, [("app", true, 4), ("now", false, 0)]);
         assert_eq!(facts.times, Some(4));

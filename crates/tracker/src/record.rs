@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use kstatus::{FailureClass, Node, Object, Options, Profile, Status, Verdict};
+use kstatus::{FailureClass, Known, Node, Object, Options, Profile, Status, Verdict};
 use settled_rules::RuleSet;
 
 use crate::cluster::Cluster;
@@ -113,7 +113,8 @@ impl Judge {
     #[must_use]
     pub fn record(&self, json: &[u8], now: Timestamp, target: bool) -> Option<Record> {
         let object = Object::parse(json).ok()?;
-        let metadata = object.root().get("metadata")?;
+        let field = |key: &str| object.known(Known::find("", key)?);
+        let metadata = field("metadata")?;
         let (group, kind) = object.type_names();
         let text = |key: &str| metadata.get(key).and_then(|value| value.as_str());
         let options = self.options(now);
@@ -136,7 +137,7 @@ impl Judge {
         if group.is_empty() && &*kind == "Event" && !target {
             return event(self.id(&group, &kind, &namespace, &name), object.root());
         }
-        let facts = facts::read(&group, &kind, object.root(), verdict.status);
+        let facts = facts::read(&group, &kind, &object, verdict.status);
         let owners = owners(metadata);
         let observes = verdict.observed_generation.is_some();
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +153,7 @@ impl Judge {
             deleted: time("deletionTimestamp"),
             owners,
             observes,
-            has_status: object.root().get("status").is_some_and(|s| s.members().next().is_some()),
+            has_status: field("status").is_some_and(|s| s.members().next().is_some()),
             id,
             verdict,
             met,
