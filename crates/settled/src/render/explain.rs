@@ -62,7 +62,6 @@ fn explains(other: &TargetReport, target: &TargetReport) -> bool {
     if other.object == target.object {
         return false;
     }
-    let cause = Cause::of(target);
     other.causes.iter().any(|explanation| {
         let [.., parent, last] = explanation.chain.as_slice() else { return false };
         if explanation.chain.iter().skip(1).any(|step| step.object == target.object) {
@@ -76,8 +75,8 @@ fn explains(other: &TargetReport, target: &TargetReport) -> bool {
         explanation.count > 1
             && last.object.kind == target.object.kind
             && last.object.namespace == target.object.namespace
-            && last.reason == cause.reason
             && generated()
+            && last.reason == Cause::of(target).reason
     })
 }
 
@@ -158,8 +157,11 @@ impl Explain<'_> {
     pub(crate) fn open(&self, targets: &[TargetReport]) -> String {
         let mut out = String::new();
         let all: Vec<&TargetReport> = targets.iter().filter(|target| is_open(target)).collect();
+        // Thousands of Pods, each its own cause, must not be compared with each other.
+        let has_chain = |target: &&&TargetReport| target.causes.iter().any(|cause| cause.chain.len() > 1);
+        let explaining: Vec<&TargetReport> = all.iter().filter(has_chain).copied().collect();
         let above = |target: &&TargetReport| {
-            all.iter().any(|other| explains(other, target) && !explains(target, other))
+            explaining.iter().any(|other| explains(other, target) && !explains(target, other))
         };
         let (below, mut open): (Vec<&TargetReport>, Vec<&TargetReport>) =
             all.iter().copied().partition(above);
