@@ -30,6 +30,9 @@ use crate::text::{self, plural};
 use crate::wait;
 use crate::watch::{self, Changes, View};
 
+/// How many rows of objects of a cluster are made before they are written.
+const ROWS_AT_ONCE: usize = 500;
+
 pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
     let started = Instant::now();
     let form = match args.output {
@@ -127,7 +130,8 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
         assume_current: args.verdict.assume_current || is_overview,
         address_optional: args.verdict.address_optional,
     };
-    let request = cluster::look(targets, namespace.as_deref(), rules, how);
+    let mut request = cluster::look(targets, namespace.as_deref(), rules, how);
+    request.causes = false;
     let names = TargetArgs {
         namespace,
         select: args.select.clone(),
@@ -153,12 +157,15 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     let Some((found, resources, overview)) = seen else { return Ok(ExitCode::from(wait::INTERRUPTED)) };
     cluster::warn(&found.notices);
     let source = source(&args.cluster);
-    let rows = rows_of(&judge, &found.targets, &resources, &source);
     let mut report = Report::default();
     let mut writer = Writer::new(args, judge.form, judge.sort);
-    let input = InputId { source, ordinal: 0, first_syntax: Syntax::Json };
-    let measure = rows.measure.clone();
-    let written = writer.rows(&input, &rows, &mut report).and_then(|()| writer.finish());
+    let input = InputId { source: Arc::clone(&source), ordinal: 0, first_syntax: Syntax::Json };
+    let written = found.targets.chunks(ROWS_AT_ONCE).try_for_each(|targets| {
+        let rows = rows_of(&judge, targets, &resources, &source);
+        writer.rows(&input, &rows, &mut report)
+    });
+    let measure = writer.measure.clone();
+    let written = written.and_then(|()| writer.finish());
     let shortened = matches!(written, Ok(true));
     Stopped::forgive(written.map(|_| ()))?;
     if let Some(overview) = &overview {

@@ -264,11 +264,8 @@ pub(crate) fn kubectl_name(object: &ObjectId) -> String {
 
 /// A look at how things stand: all that happens until all was seen, and no more.
 pub(crate) async fn look(tracker: &mut Tracker) -> Report {
-    loop {
-        match tracker.next().await {
-            Some(Event::Finished(report)) => return report,
-            Some(_) => {}
-            None => std::future::pending().await,
-        }
+    match tracker.finished().await {
+        Some(report) => report,
+        None => std::future::pending().await,
     }
 }

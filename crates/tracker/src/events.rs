@@ -161,28 +161,58 @@ pub(crate) struct Talker {
     pub(crate) previous: bool,
 }
 
-/// Adds events and logs to causes. Events that cannot be read in time, or at all, are left out; of logs that is said.
-pub(crate) async fn gather(cluster: Cluster, causes: &mut [(Explanation, Vec<Talker>)], wanted: Wanted) {
-    let mut asked = BTreeSet::new();
-    for (cause, _) in causes.iter() {
-        asked.extend(witnesses(cause).take(3).map(|step| step.object.clone()));
-    }
-    let objects: Vec<ObjectId> =
-        asked.into_iter().take(if wanted.events { MOST_OBJECTS } else { 0 }).collect();
-    let about = objects.iter().map(|id| tokio::time::timeout(PATIENCE, events_of(&cluster, id, None)));
-    let mut talkers: Vec<Talker> = Vec::new();
-    for talker in causes.iter().flat_map(|(_, talkers)| talkers) {
-        if talkers.len() < MOST_LOGS && wanted.log_lines > 0 && !talkers.contains(talker) {
-            talkers.push(talker.clone());
+/// Of which objects and containers evidence is fetched: a few, however many causes there are.
+#[derive(Debug, Default)]
+pub(crate) struct EvidencePlan {
+    objects: BTreeSet<ObjectId>,
+    talkers: Vec<Talker>,
+}
+
+impl EvidencePlan {
+    /// Adds what tells more about a cause.
+    pub(crate) fn add(&mut self, cause: &Explanation, talkers: Vec<Talker>) {
+        for step in witnesses(cause).take(3) {
+            // The first ones in their order, whichever came first.
+            if self.objects.len() < MOST_OBJECTS
+                || self.objects.last().is_some_and(|last| step.object < *last)
+            {
+                self.objects.insert(step.object.clone());
+            }
+            if self.objects.len() > MOST_OBJECTS {
+                self.objects.pop_last();
+            }
+        }
+        for talker in talkers {
+            if self.talkers.len() < MOST_LOGS && !self.talkers.contains(&talker) {
+                self.talkers.push(talker);
+            }
         }
     }
-    let logs = talkers.iter().map(|talker| readable_log(&cluster, talker, wanted.log_lines));
-    let both = futures::future::join(futures::future::join_all(about), futures::future::join_all(logs));
-    let (events, logs) = both.await;
-    let events: Vec<Vec<EventNote>> =
-        events.into_iter().map(|e| e.ok().and_then(Result::ok).unwrap_or_default()).collect();
-    for (cause, talkers) in causes {
-        for (id, events) in objects.iter().zip(&events) {
+
+    /// Fetches it. Events that cannot be read in time, or at all, are left out; of logs that is said.
+    pub(crate) async fn fetch(self, cluster: &Cluster, wanted: Wanted) -> FetchedEvidence {
+        let objects = if wanted.events { self.objects } else { BTreeSet::new() };
+        let talkers = if wanted.log_lines > 0 { self.talkers } else { Vec::new() };
+        let about = objects.iter().map(|id| tokio::time::timeout(PATIENCE, events_of(cluster, id, None)));
+        let logs = talkers.iter().map(|talker| readable_log(cluster, talker, wanted.log_lines));
+        let both = futures::future::join(futures::future::join_all(about), futures::future::join_all(logs));
+        let (events, logs) = both.await;
+        let events = events.into_iter().map(|e| e.ok().and_then(Result::ok).unwrap_or_default());
+        FetchedEvidence { events: objects.into_iter().zip(events).collect(), logs }
+    }
+}
+
+/// Events of objects, and logs of containers.
+#[derive(Debug, Default)]
+pub(crate) struct FetchedEvidence {
+    events: Vec<(ObjectId, Vec<EventNote>)>,
+    logs: Vec<LogTail>,
+}
+
+impl FetchedEvidence {
+    /// Adds to a cause what there is about it.
+    pub(crate) fn attach(&self, cause: &mut Explanation, talkers: &[Talker]) {
+        for (id, events) in &self.events {
             if cause.chain.iter().any(|step| step.object == *id) {
                 cause.events.extend(events.iter().cloned());
             }
@@ -199,7 +229,7 @@ pub(crate) async fn gather(cluster: Cluster, causes: &mut [(Explanation, Vec<Tal
         cause.events.sort_by_key(|event| event.last);
         let surplus = cause.events.len().saturating_sub(MOST_EVENTS);
         cause.events.drain(..surplus);
-        for log in &logs {
+        for log in &self.logs {
             let mine = |talker: &Talker| talker.pod == log.pod && *talker.container == *log.container;
             if talkers.iter().any(mine) && (!log.lines.is_empty() || log.error.is_some()) {
                 cause.logs.push(log.clone());
@@ -223,5 +253,36 @@ async fn readable_log(cluster: &Cluster, talker: &Talker, lines: u32) -> LogTail
         previous: *previous,
         lines: Vec::new(),
         error: Some(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kstatus::{Basis, Status, Verdict};
+
+    use super::*;
+    use crate::explain;
+    use crate::graph::Graph;
+    use crate::record::missing;
+
+    #[test]
+    fn evidence_is_planned_for_a_few_objects_only() {
+        let mut plan = EvidencePlan::default();
+        let pod = |number: usize| ObjectId::new("", "Pod", "shop", format!("web-{number:03}"));
+        // Not in their order.
+        for number in (0..1000).map(|number| number * 7 % 1000) {
+            let mut record = missing(pod(number));
+            record.verdict = Arc::new(Verdict::new(Status::Failed, Basis::KindRule, "Crash", "it crashes"));
+            for cause in explain::causes(&Graph::default(), &record, &[]) {
+                let talker = Talker { pod: pod(number), container: "app".into(), previous: true };
+                plan.add(&cause, vec![talker.clone(), talker]);
+            }
+        }
+        let objects: Vec<ObjectId> = plan.objects.into_iter().collect();
+        assert_eq!(objects, (0..MOST_OBJECTS).map(pod).collect::<Vec<_>>());
+        let talkers: Vec<ObjectId> = plan.talkers.into_iter().map(|talker| talker.pod).collect();
+        assert_eq!(talkers, [0, 7, 14, 21].map(pod));
     }
 }

@@ -278,12 +278,17 @@ fn group(graph: &Graph, ways: Vec<Way<'_>>, order: &[FailureClass]) -> Vec<Expla
         let named = |way: Way<'_>| Some(way.last()?.1.id.name.to_string());
         let others = ways.take(MOST_OTHERS).filter_map(named).collect();
         let chain = chain(&first);
-        let Advice { commands: next, remarks } = advice(graph, &first);
+        let Advice { commands: mut next, remarks } = advice(graph, &first);
+        next.shrink_to_fit();
         let explanation = Explanation { chain, count, others, next, remarks, ..Explanation::default() };
         causes.push(((order, grave, usize::MAX - count), explanation));
     }
     causes.sort_by_key(|(key, _)| *key);
-    causes.into_iter().map(|(_, explanation)| explanation).take(MOST_CAUSES).collect()
+    let causes = causes.into_iter().map(|(_, explanation)| explanation);
+    let mut causes: Vec<Explanation> = causes.take(MOST_CAUSES).collect();
+    // Room for more would be as large as the one that most targets have.
+    causes.shrink_to_fit();
+    causes
 }
 
 /// Which part of an object a message is about: `container app`.

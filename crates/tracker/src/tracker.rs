@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::cluster::{Cluster, RequestError, Verb, no_answer};
 use crate::condition::For;
 use crate::evaluation::Evaluation;
-use crate::events::{Talker, Wanted, gather};
+use crate::events::{EvidencePlan, FetchedEvidence, Talker, Wanted};
 use crate::evidence::evidence;
 use crate::explain;
 use crate::graph::{Graph, Put};
@@ -78,6 +78,8 @@ pub struct Request {
     pub namespace: Option<String>,
     /// More about how verdicts are found.
     pub judge: JudgeOptions,
+    /// Whether the final report has the causes of each target that isn't done. Those of thousands take more memory than all else.
+    pub causes: bool,
     /// Since when the limits count; the call of [`Tracker::start`] if none.
     pub started: Option<Instant>,
     /// How long the first complete answer may take where [`Limits::timeout`] is zero or none: 30 s if this is none.
@@ -114,6 +116,7 @@ impl Request {
             live_logs: false,
             namespace: None,
             judge: JudgeOptions::default(),
+            causes: true,
             started: None,
             request_timeout: None,
         }
@@ -166,6 +169,8 @@ pub struct Tracker {
     policy: Policy,
     limits: Limits,
     wanted: Wanted,
+    /// Whether the final report has causes.
+    keep_causes: bool,
     started: Instant,
     targets: Vec<Followed>,
     /// Numbers of targets.
@@ -336,8 +341,8 @@ struct Covered {
 enum Answer {
     Resources(Resources),
     Evidence(Arc<str>, Arc<str>, Evidence),
-    Gathered(Vec<(usize, Vec<Explanation>)>),
-    Prefetched(Vec<Explanation>),
+    Gathered(FetchedEvidence),
+    Prefetched(FetchedEvidence),
     Missing(missing::Findings),
     /// Metadata of candidates for dependents in a namespace.
     Listed(String, discovery::Listed),
@@ -366,6 +371,7 @@ impl Tracker {
             live_logs,
             namespace,
             judge,
+            causes,
             started,
             request_timeout,
         } = request;
@@ -386,6 +392,7 @@ impl Tracker {
             policy: Policy::new(limits.clone(), until),
             limits,
             wanted,
+            keep_causes: causes,
             started,
             targets: Vec::new(),
             index: HashMap::new(),
@@ -679,6 +686,16 @@ impl Tracker {
                 Phase::Following | Phase::Gathering(..) => {}
             }
             self.step().await;
+        }
+    }
+
+    /// Follows to the end without reports on changes on the way; nothing if the end was told already. May be dropped and called again.
+    pub async fn finished(&mut self) -> Option<Report> {
+        loop {
+            self.events.retain(|queued| matches!(queued, Queued::Event(_)));
+            if let Event::Finished(report) = self.next().await? {
+                return Some(report);
+            }
         }
     }
 
@@ -1217,12 +1234,12 @@ impl Tracker {
                     self.rediscover = None;
                 }
             }
-            Answer::Gathered(causes) => {
+            Answer::Gathered(evidence) => {
                 if let Phase::Gathering(outcome, _) = self.phase {
-                    self.over(outcome, causes);
+                    self.over(outcome, &evidence);
                 }
             }
-            Answer::Prefetched(causes) => self.prefetch.causes = causes,
+            Answer::Prefetched(evidence) => self.prefetch.evidence = evidence,
             Answer::Missing(findings) => self.tell_missing(findings),
             Answer::Listed(namespace, listed) => self.take_listed(&namespace, listed),
         }
@@ -1242,22 +1259,19 @@ impl Tracker {
         let mut reports: Vec<TargetReport> = (0..self.targets.len())
             .filter_map(|number| self.report_on(number, now, self.causes(number)))
             .collect();
-        let mut causes: Vec<(Explanation, Vec<Talker>)> = Vec::new();
+        let mut plan = EvidencePlan::default();
         for report in &mut reports {
-            let settled = report.verdict.status == Status::Current;
-            for cause in std::mem::take(&mut report.causes) {
-                if !settled {
-                    let talkers = self.talkers(&cause);
-                    causes.push((cause, talkers));
-                }
+            if report.verdict.status == Status::Current {
+                report.causes.clear();
+            }
+            for cause in &report.causes {
+                plan.add(cause, self.talkers(cause));
             }
         }
-        gather(self.cluster.clone(), &mut causes, self.wanted).await;
-        for (cause, _) in causes {
-            let Some(first) = cause.chain.first() else { continue };
-            if let Some(report) = reports.iter_mut().find(|report| report.object == first.object) {
-                report.causes.push(cause);
-            }
+        let evidence = plan.fetch(&self.cluster, self.wanted).await;
+        for cause in reports.iter_mut().flat_map(|report| &mut report.causes) {
+            let talkers = self.talkers(cause);
+            evidence.attach(cause, &talkers);
         }
         reports
     }
@@ -1276,16 +1290,26 @@ impl Tracker {
         cause.chain.iter().filter_map(crashed).collect()
     }
 
-    fn report(&self, outcome: Outcome, causes: Vec<(usize, Vec<Explanation>)>) -> Report {
+    fn report(&self, outcome: Outcome, evidence: &FetchedEvidence) -> Report {
         let now = self.now();
-        let mut causes: HashMap<usize, Vec<Explanation>> = causes.into_iter().collect();
-        let targets = (0..self.targets.len())
-            .filter_map(|number| self.report_on(number, now, causes.remove(&number).unwrap_or_default()));
+        let mut targets = Vec::with_capacity(self.policy.counts().total);
+        for number in 0..self.targets.len() {
+            let mut causes = if self.is_open(number) { self.causes(number) } else { Vec::new() };
+            for cause in &mut causes {
+                let talkers = self.talkers(cause);
+                evidence.attach(cause, &talkers);
+            }
+            let Some(mut target) = self.report_on(number, now, causes) else { continue };
+            if !self.keep_causes {
+                target.causes = Vec::new();
+            }
+            targets.push(target);
+        }
         Report {
             outcome,
             elapsed: now.elapsed,
             counts: self.shown_counts(),
-            targets: targets.collect(),
+            targets,
             notices: self.notices.clone(),
             changed_by_others: Vec::new(),
         }
@@ -1436,7 +1460,7 @@ pub async fn wait(
         }
     }
     // The last event is always that one.
-    Ok(tracker.report(Outcome::Interrupted, Vec::new()))
+    Ok(tracker.report(Outcome::Interrupted, &FetchedEvidence::default()))
 }
 
 /// Whether so many objects among all of their kind are cheaper to watch one by one.

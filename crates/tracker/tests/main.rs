@@ -6,5 +6,6 @@ mod condition;
 mod faulty;
 mod garbage;
 mod inventory;
+mod look;
 mod order;
 mod scenario;

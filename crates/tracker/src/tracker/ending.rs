@@ -1,13 +1,12 @@
 //! The end of a wait: what explains it is looked at once more, and fetched, but never beyond the timeout.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{Answer, Phase, Queued, Tracker};
-use crate::events::{Talker, Wanted, gather};
-use crate::report::{Event, Explanation, Outcome, State};
+use crate::events::{EvidencePlan, FetchedEvidence, Wanted};
+use crate::report::{Event, Outcome, State};
 
 /// How long, at the end, is waited for what explains it.
 const LAST_LOOK: Duration = Duration::from_secs(2);
@@ -22,7 +21,7 @@ const PREFETCH_BEFORE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Prefetch {
     started: bool,
-    pub(super) causes: Vec<Explanation>,
+    pub(super) evidence: FetchedEvidence,
 }
 
 impl Tracker {
@@ -79,7 +78,7 @@ impl Tracker {
                 let until = now + ADVISORY_LOOK;
                 self.phase = Phase::Looking(outcome, deadline.map_or(until, |deadline| deadline.min(until)));
             }
-            Outcome::Settled => self.over(outcome, Vec::new()),
+            Outcome::Settled => self.over(outcome, &FetchedEvidence::default()),
             Outcome::Failed | Outcome::TimedOut | Outcome::Interrupted
                 if deadline.is_none_or(|deadline| now < deadline) =>
             {
@@ -94,7 +93,7 @@ impl Tracker {
     /// What explains the end is known, as far as it can be.
     pub(super) fn conclude(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Settled => self.over(outcome, Vec::new()),
+            Outcome::Settled => self.over(outcome, &FetchedEvidence::default()),
             // A look at one moment has only now seen the dependents.
             Outcome::TimedOut
                 if self.limits.timeout == Some(Duration::ZERO) && self.policy.counts().failed > 0 =>
@@ -107,21 +106,13 @@ impl Tracker {
 
     /// Ends with what is known by now.
     pub(super) fn finish_with_causes(&mut self, outcome: Outcome) {
-        let mut by_target: BTreeMap<usize, Vec<Explanation>> = BTreeMap::new();
-        let (numbers, causes) = self.open_causes();
-        for (number, (mut cause, _)) in numbers.into_iter().zip(causes) {
-            if let Some(known) = self.prefetch.causes.iter().find(|known| same(known, &cause)) {
-                cause.events.clone_from(&known.events);
-                cause.logs.clone_from(&known.logs);
-            }
-            by_target.entry(number).or_default().push(cause);
-        }
-        self.over(outcome, by_target.into_iter().collect());
+        let evidence = std::mem::take(&mut self.prefetch.evidence);
+        self.over(outcome, &evidence);
     }
 
-    pub(super) fn over(&mut self, outcome: Outcome, causes: Vec<(usize, Vec<Explanation>)>) {
+    pub(super) fn over(&mut self, outcome: Outcome, evidence: &FetchedEvidence) {
         let outcome = self.overview_outcome(outcome);
-        let report = self.report(outcome, causes);
+        let report = self.report(outcome, evidence);
         self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
         self.ended = Some(outcome);
         self.phase = Phase::Over;
@@ -138,57 +129,51 @@ impl Tracker {
         }
     }
 
-    /// The causes of all targets that aren't done, and the targets that they are of.
-    fn open_causes(&self) -> (Vec<usize>, Vec<(Explanation, Vec<Talker>)>) {
-        let mut causes = Vec::new();
-        let mut numbers = Vec::new();
-        for number in 0..self.targets.len() {
-            let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
-            if !open || self.is_folded(number) {
-                continue;
-            }
+    /// What tells more about targets that aren't done. Their causes are not kept: those of thousands take more memory than all else
+    /// that is known of them.
+    fn evidence_plan(&self) -> EvidencePlan {
+        let mut plan = EvidencePlan::default();
+        let nothing = Wanted { events: false, log_lines: 0 };
+        if self.wanted == nothing {
+            return plan;
+        }
+        for number in (0..self.targets.len()).filter(|number| self.is_open(*number)) {
             for cause in self.causes(number) {
                 let talkers = self.talkers(&cause);
-                causes.push((cause, talkers));
-                numbers.push(number);
+                plan.add(&cause, talkers);
             }
         }
-        (numbers, causes)
+        plan
+    }
+
+    /// Whether a target isn't done, and is shown by itself.
+    pub(super) fn is_open(&self, number: usize) -> bool {
+        let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
+        open && !self.is_folded(number)
     }
 
     pub(super) fn start_gathering(&mut self, outcome: Outcome) {
         let until = Instant::now() + GATHER_MAX;
         let until = self.deadline().map_or(until, |deadline| deadline.min(until));
         self.phase = Phase::Gathering(outcome, until);
-        let (numbers, mut causes) = self.open_causes();
+        let plan = self.evidence_plan();
         let absent = if self.has_asked_for_missing() { Vec::new() } else { self.absentees() };
         let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
         tokio::spawn(async move {
             let missing = super::missing::find(&cluster, absent);
-            let (missing, ()) = futures::join!(missing, gather(cluster.clone(), &mut causes, wanted));
-            let mut by_target: BTreeMap<usize, Vec<Explanation>> = BTreeMap::new();
-            for (number, (cause, _)) in numbers.into_iter().zip(causes) {
-                by_target.entry(number).or_default().push(cause);
-            }
+            let (missing, evidence) = futures::join!(missing, plan.fetch(&cluster, wanted));
             let _gone = to.send(Answer::Missing(missing)).await;
-            let _gone = to.send(Answer::Gathered(by_target.into_iter().collect())).await;
+            let _gone = to.send(Answer::Gathered(evidence)).await;
         });
     }
 
     fn start_prefetch(&mut self) {
         self.prefetch.started = true;
-        let (_, mut causes) = self.open_causes();
+        let plan = self.evidence_plan();
         let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
         tokio::spawn(async move {
-            gather(cluster, &mut causes, wanted).await;
-            let causes = causes.into_iter().map(|(cause, _)| cause).collect();
-            let _gone = to.send(Answer::Prefetched(causes)).await;
+            let evidence = plan.fetch(&cluster, wanted).await;
+            let _gone = to.send(Answer::Prefetched(evidence)).await;
         });
     }
-}
-
-/// Whether two causes are the same one at two moments.
-fn same(one: &Explanation, other: &Explanation) -> bool {
-    one.chain.len() == other.chain.len()
-        && one.chain.iter().zip(&other.chain).all(|(one, other)| one.object == other.object)
 }
