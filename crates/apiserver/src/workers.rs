@@ -230,7 +230,9 @@ mod tests {
     #[tokio::test]
     async fn who_panics_fails_alone() {
         let workers = Workers::of(1);
-        let failed = workers.run("a", &endless(), async { Option::<u8>::None.expect("a test") }).await;
+        let failed = workers
+            .run("a", &endless(), async { u8::try_from(std::hint::black_box(300_u32)).unwrap() })
+            .await;
         assert!(matches!(failed, Err(WorkError::Failed(_))), "{failed:?}");
         assert_eq!(workers.run("a", &endless(), async { 1 }).await.unwrap(), 1);
     }

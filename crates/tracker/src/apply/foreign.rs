@@ -195,7 +195,7 @@ mod tests {
             None,
         );
         // Both own it: the same value.
-        check(4, &[ours.clone(), entry("x", "Apply", "", replicas.clone())], None);
+        check(4, &[ours, entry("x", "Apply", "", replicas.clone())], None);
         check(
             4,
             &[paused.clone(), entry("kubectl-edit", "Update", "", replicas)],
