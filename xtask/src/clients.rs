@@ -455,6 +455,8 @@ impl Normaliser {
             (r"\b([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "$1 "),
             (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-XXXXX"),
             (r"\b\d+m\d+s\b|\b\d+s\b|\b0 seconds ago\b|<unknown>|<invalid>", "AGE"),
+            // An Event with a fixed time gets older every day.
+            (r"(?m)^\d{2,}d\b", "AGE"),
             (r"( ago)? \(x\d+ over AGE\)", "$1"),
             (r#"(resourceVersion"?: ?"?|resourceVersion:)\d+"#, "${1}RV"),
             (r"(Resource Version:? +)\d+", "${1}RV"),
