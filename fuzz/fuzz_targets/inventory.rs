@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use settled_tracker::{Contents, newest_revision, waves};
+use settled_tracker::{Contents, Revisions, newest_revisions, waves};
 
 fn check(object: &[u8]) {
     match Contents::of(object) {
@@ -52,8 +52,8 @@ fuzz_target!(|bytes: &[u8]| {
         ),
         b'n' => {
             let list: Vec<&[u8]> = rest.split(|byte| *byte == b'\n').collect();
-            if let Ok((index, _)) = newest_revision("a", &list) {
-                assert!(index < list.len());
+            if let Ok(Revisions { current, failed }) = newest_revisions("a", &list) {
+                assert!(current < list.len() && failed.is_none_or(|failed| failed < list.len()));
             }
         }
         _ => check(rest),
