@@ -115,7 +115,7 @@ impl Api {
     {
         let time = self.gate.time(info, query)?;
         let work = async {
-            // Whoever sends slowly holds no seat.
+            // A slow sender holds no seat.
             let Received { bytes: body, place } = request_body::read(&self.gate, &call.user, body).await?;
             let _place = place;
             let seat = self.gate.enter(info, &call.user).await?;

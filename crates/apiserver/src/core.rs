@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever runs the server reads the path in its log.
+    /// The server's log has the path.
     #[test]
     fn clients_are_not_told_where_the_data_are() {
         let path = || "/srv/secret/store.log".into();

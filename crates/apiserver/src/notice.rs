@@ -214,7 +214,7 @@ impl Notices {
 }
 
 impl Core {
-    /// Tells about namespaces and definitions until the server stops: of all that happens from this call on.
+    /// Reports namespaces and CRDs until the server stops: every change from this call on.
     pub(crate) fn run_notices(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let mut watches = self.begin_notices();
         async move {

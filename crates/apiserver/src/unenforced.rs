@@ -1,4 +1,4 @@
-//! Kinds that kube-apiserver enforces and this server only stores: whoever writes them is warned.
+//! Kinds that kube-apiserver enforces and this server only stores: a write of them is answered with a warning.
 
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn is_maintained(object: &Value) -> bool {
     own.is_some_and(|value| value == "true")
 }
 
-/// The warning for whoever writes an object of this kind.
+/// The warning for writes of an object of this kind.
 pub(crate) fn warning(definition: &Definition, object: &Value) -> Option<&'static str> {
     let Definition { group, plural, .. } = definition;
     RESOURCES.contains(&(group, plural)).then(|| of(group, plural, object)).flatten()
