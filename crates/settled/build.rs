@@ -5,15 +5,16 @@
 
 #![allow(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 
+use std::path::Path;
 use std::process::Command;
 
 fn main() {
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    if is_release {
-        println!("cargo::rerun-if-changed=../../.git/HEAD");
-        println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
-    } else {
-        println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build.rs");
+    // A missing file, as in an archive or a linked worktree, would count as changed at each build.
+    let heads = ["../../.git/HEAD", "../../.git/logs/HEAD"];
+    for head in heads.into_iter().filter(|head| is_release && Path::new(head).is_file()) {
+        println!("cargo::rerun-if-changed={head}");
     }
     for (variable, format) in [("SETTLED_COMMIT", "%h"), ("SETTLED_BUILD_DATE", "%cs")] {
         println!("cargo::rerun-if-env-changed={variable}");
