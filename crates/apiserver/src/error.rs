@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
-use settled_go_text as go;
+use settled_go as go;
 
 /// An error that becomes the answer to a request: a `Status` with upstream's reason and text.
 ///
@@ -164,7 +164,7 @@ impl ApiError {
     /// A patch, or what it makes of an object, can't be used. Upstream knows of no kind there.
     #[must_use]
     pub fn invalid_patch(shown: &str, why: &str) -> Self {
-        let message = format!("Invalid value: {}: {why}", go::quote(shown));
+        let message = format!("Invalid value: {}: {why}", go::strconv::quote(shown));
         Self::invalid("", "", "", vec![Cause::new("FieldValueInvalid", message, "patch")])
     }
 

@@ -134,7 +134,7 @@ impl Health {
             };
         }
         if !excluded.is_empty() {
-            let quoted: Vec<String> = excluded.iter().map(|name| settled_go_text::quote(name)).collect();
+            let quoted: Vec<String> = excluded.iter().map(|name| settled_go::strconv::quote(name)).collect();
             let _infallible = writeln!(
                 lines,
                 "warn: some health checks cannot be excluded: no matches for {}",

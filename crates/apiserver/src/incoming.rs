@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::builtin;
 use crate::core::Call;
@@ -55,7 +55,7 @@ pub(crate) fn parse(format: Format, body: &[u8]) -> Result<Decoded, String> {
         decoded.duplicates = found.into_iter().collect();
     } else if let Ok(decoded) = &mut decoded {
         for path in &mut decoded.duplicates {
-            *path = format!("duplicate field {}", go::quote(path));
+            *path = format!("duplicate field {}", go::strconv::quote(path));
         }
     }
     let failed = |why: String| format!("couldn't get version/kind; json parse error: {why}");
@@ -145,8 +145,8 @@ pub(crate) fn delete_options(request: &ResourceRequest<'_>) -> Result<Value, Api
 fn unregistered(kind: &str, api_version: &str) -> String {
     format!(
         "no kind {} is registered for version {} in scheme \"{SCHEME}\"",
-        go::quote(kind),
-        go::quote(api_version)
+        go::strconv::quote(kind),
+        go::strconv::quote(api_version)
     )
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn object(
         )));
     }
     if custom && given_kind != kind {
-        let message = format!("Invalid value: {}: must be {kind}", go::quote(given_kind));
+        let message = format!("Invalid value: {}: must be {kind}", go::strconv::quote(given_kind));
         let cause = Cause::new("FieldValueInvalid", message, "kind");
         let name = crate::object::meta(&value, "name");
         return Err(ApiError::invalid(&definition.group, given_kind, name, vec![cause]));
@@ -212,7 +212,7 @@ pub(crate) fn object(
         let (version, kind) = definition.sent_to(subresource);
         return Err(cannot(kind, version_of(&version), kind, &why));
     }
-    findings.extend(unknown.iter().map(|path| format!("unknown field {}", go::quote(path))));
+    findings.extend(unknown.iter().map(|path| format!("unknown field {}", go::strconv::quote(path))));
     write::report(call, definition, findings, options)?;
     Ok(value)
 }
@@ -262,7 +262,7 @@ fn version_of(api_version: &str) -> &str {
 fn cannot(given: &str, version: &str, kind: &str, why: &str) -> ApiError {
     ApiError::bad_request(format!(
         "{given} in version {} cannot be handled as a {kind}: {why}",
-        go::quote(version)
+        go::strconv::quote(version)
     ))
 }
 

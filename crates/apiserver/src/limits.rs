@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use settled_budget::{Budget, Exceeded};
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::auth::User;
 use crate::error::ApiError;
@@ -136,7 +136,7 @@ impl Gate {
             Some(_) => Ok(self.request_time),
             None => {
                 let message = "invalid timeout specified in the request URL - time: invalid duration";
-                Err(ApiError::bad_request(format!("{message} {}", go::quote(text))))
+                Err(ApiError::bad_request(format!("{message} {}", go::strconv::quote(text))))
             }
         }
     }

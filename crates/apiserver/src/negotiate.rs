@@ -1,7 +1,7 @@
 //! What a client wants to get, and what it sends: the headers `Accept` and `Content-Type`.
 
 use http::header::{self, HeaderMap};
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::ApiError;
 use crate::partial::MetaVersion;
@@ -379,7 +379,7 @@ impl IncludeObject {
             other => Err(ApiError::bad_request(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', \
                  'Object', 'None', or empty",
-                go::quote(other)
+                go::strconv::quote(other)
             ))),
         }
     }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{GeneralPurpose, general_purpose::NO_PAD};
 use serde_json::{Value, json};
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::error::{ApiError, Cause};
 use crate::request::Query;
@@ -117,10 +117,10 @@ fn check_field_manager(manager: &str, causes: &mut Vec<Cause>) {
             "fieldManager",
         ));
     }
-    for (at, c) in manager.char_indices().filter(|(_, c)| !go::is_print(*c)) {
+    for (at, c) in manager.char_indices().filter(|(_, c)| !go::strconv::is_print(*c)) {
         let message = format!(
             "Invalid value: {}: invalid character U+{:04X} (at position {at})",
-            go::quote(manager),
+            go::strconv::quote(manager),
             u32::from(c)
         );
         causes.push(Cause::new("FieldValueInvalid", message, "fieldManager"));
@@ -177,7 +177,7 @@ impl DeleteOptions {
                 options.grace = match query.find("gracePeriodSeconds") {
                     None | Some("") => None,
                     Some(text) => Some(text.parse().map_err(|_| {
-                        let text = go::quote(text);
+                        let text = go::strconv::quote(text);
                         ApiError::bad_request(format!("strconv.ParseInt: parsing {text}: invalid syntax"))
                     })?),
                 };
@@ -245,7 +245,10 @@ impl ListOptions {
                         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
                         _ => "invalid syntax",
                     };
-                    ApiError::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go::quote(text)))
+                    ApiError::bad_request(format!(
+                        "strconv.ParseInt: parsing {}: {why}",
+                        go::strconv::quote(text)
+                    ))
                 }),
             }
         };
@@ -371,7 +374,7 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64, ApiError> {
         }
         _ => "invalid syntax",
     };
-    let text = go::quote(text);
+    let text = go::strconv::quote(text);
     let message = format!("resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: {why}");
     Err(ApiError::new(500, "", message))
 }

@@ -1,7 +1,7 @@
 //! Patches: which kinds of them a resource takes, and how they change an object.
 
 use serde_json::{Map, Value};
-use settled_go_text as go;
+use settled_go as go;
 use settled_patch::{
     JsonPatch, PatchError, decode_merge_patch, decode_strategic_patch, merge_patch, strategic_merge,
 };
@@ -106,7 +106,7 @@ impl Patched {
 
     /// What was patched can't be an object of its kind.
     pub(crate) fn refused(&self, object: &Value, why: &str) -> ApiError {
-        let shown = self.patch.as_ref().map_or_else(|| go::json(object), go::plain);
+        let shown = self.patch.as_ref().map_or_else(|| go::json::to_string(object), go::fmt::plain);
         ApiError::invalid_patch(&shown, why)
     }
 }

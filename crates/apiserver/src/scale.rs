@@ -1,7 +1,7 @@
 //! The subresource `scale`: how many there are to be, whatever the kind.
 
 use serde_json::{Map, Value, json};
-use settled_go_text as go;
+use settled_go as go;
 
 use settled_managed_fields::{
     Entry, FieldSet, Operation, Path, decode_managed_fields, encode_managed_fields,
@@ -34,7 +34,7 @@ impl ScalePaths {
     fn validate(&self, numbers: &[&Vec<String>], object: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
         let wrong = |path: &[String], value: &Value, wanted: &str| {
-            let (shown, given) = (go::plain(value), go::type_name(value));
+            let (shown, given) = (go::fmt::plain(value), go::fmt::type_name(value));
             let path = path.join(".");
             format!(".{path} accessor error: {shown} is of the type {given}, expected {wanted}")
         };

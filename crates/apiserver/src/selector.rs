@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::Value;
-use settled_go_text as go;
+use settled_go as go;
 use settled_jsonpath::JsonPath;
 
 use crate::ApiError;
@@ -109,7 +109,8 @@ impl LabelSelector {
                 "Exists" => Operator::Exists,
                 "DoesNotExist" => Operator::DoesNotExist,
                 other => {
-                    let message = format!("{} is not a valid label selector operator", go::quote(other));
+                    let message =
+                        format!("{} is not a valid label selector operator", go::strconv::quote(other));
                     return Err(InvalidSelector(message));
                 }
             };
@@ -157,9 +158,9 @@ impl Requirement {
         };
         let problems = key_problems(&key);
         if !problems.is_empty() {
-            invalid("key".to_owned(), go::quote(&key), &problems.join("; "));
+            invalid("key".to_owned(), go::strconv::quote(&key), &problems.join("; "));
         }
-        let list = || go::json(&values.iter().map(String::as_str).collect::<Value>());
+        let list = || go::json::to_string(&values.iter().map(String::as_str).collect::<Value>());
         match operator {
             Operator::In | Operator::NotIn if values.is_empty() => {
                 // Where the list is nil, as it is for objects, JSON has null.
@@ -177,7 +178,7 @@ impl Requirement {
                 for (index, value) in values.iter().enumerate() {
                     if integer(value).is_none() {
                         let why = "for 'Gt', 'Lt' operators, the value must be an integer";
-                        invalid(format!("values[{index}]"), go::quote(value), why);
+                        invalid(format!("values[{index}]"), go::strconv::quote(value), why);
                     }
                 }
             }
@@ -186,7 +187,7 @@ impl Requirement {
         for (index, value) in values.iter().enumerate() {
             let problems = value_problems(value);
             if !problems.is_empty() {
-                invalid(format!("values[{index}][{key}]"), go::quote(value), &problems.join("; "));
+                invalid(format!("values[{index}][{key}]"), go::strconv::quote(value), &problems.join("; "));
             }
         }
         match errors.as_slice() {
@@ -439,7 +440,11 @@ impl<'a> Parser<'a> {
         }
         let problems = key_problems(key);
         if !problems.is_empty() {
-            return Err(format!("<nil>: Invalid value: {}: {}", go::quote(key), problems.join("; ")));
+            return Err(format!(
+                "<nil>: Invalid value: {}: {}",
+                go::strconv::quote(key),
+                problems.join("; ")
+            ));
         }
         let (operator, values) = if negated {
             (Operator::DoesNotExist, Vec::new())
@@ -697,12 +702,12 @@ impl SelectableFields {
         InvalidSelector(match self.refusal {
             Refusal::NotSupported => format!("field label not supported: {label}"),
             Refusal::Unknown => {
-                let label = go::quote(label);
+                let label = go::strconv::quote(label);
                 format!(
                     r#"{label} is not a known field selector: only "metadata.name", "metadata.namespace""#
                 )
             }
-            Refusal::Job => format!("field label {} not supported for Job", go::quote(label)),
+            Refusal::Job => format!("field label {} not supported for Job", go::strconv::quote(label)),
             Refusal::ResourceSlice => {
                 format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}")
             }

@@ -177,7 +177,7 @@ impl Taking<'_> {
     fn any_address(&mut self, name: &str, family: Family) -> Result<IpAddr, ApiError> {
         let network = self.reservation.claims.range().of(family);
         let address = network.and_then(|network| self.ledger.free_address(network)).ok_or_else(|| {
-            let name = settled_go_text::quote(name);
+            let name = settled_go::strconv::quote(name);
             ApiError::internal(format_args!(
                 "failed to allocate a serviceIP for Service {name}: range is full"
             ))

@@ -113,7 +113,7 @@ pub fn duration(nanoseconds: i64) -> String {
 
 /// JSON as Go writes it.
 pub fn go_json(value: &Value) -> String {
-    settled_go_text::json(value)
+    settled_go::json::to_string(value)
 }
 
 /// What can be sent in protobuf: `apiVersion` and kind.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use settled_go_text as go;
+use settled_go as go;
 use settled_store::{Entry, Expect, Write, WriteError};
 
 use crate::auth::Attributes;
@@ -478,7 +478,9 @@ impl Core {
             return Err(patched.refused(&given, &why));
         }
         let mut findings = std::mem::take(&mut patched.findings);
-        findings.extend(incoming.unknown.iter().map(|path| format!("unknown field {}", go::quote(path))));
+        findings.extend(
+            incoming.unknown.iter().map(|path| format!("unknown field {}", go::strconv::quote(path))),
+        );
         match options.field_validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => findings.into_iter().for_each(|finding| call.warn(finding)),
@@ -628,7 +630,11 @@ fn revision_of(object: &Value) -> Result<u64, ApiError> {
     match meta(object, "resourceVersion") {
         "" => Ok(0),
         text => text.parse().map_err(|_| {
-            ApiError::new(500, "", format!("strconv.ParseUint: parsing {}: invalid syntax", go::quote(text)))
+            ApiError::new(
+                500,
+                "",
+                format!("strconv.ParseUint: parsing {}: invalid syntax", go::strconv::quote(text)),
+            )
         }),
     }
 }

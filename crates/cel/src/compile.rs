@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use settled_go_text::json_string;
+use settled_go::json;
 
 use crate::FieldError;
 use crate::rule::{Compiled, Rule, cardinality, field_path};
@@ -297,13 +297,13 @@ fn check(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>)
         errors.push(FieldError::required(at("messageExpression"), text));
     }
     if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
-        let known: Vec<String> = REASONS.iter().map(|reason| json_string(reason)).collect();
+        let known: Vec<String> = REASONS.iter().map(|reason| json::quote(reason)).collect();
         errors.push(FieldError {
             reason: "FieldValueNotSupported".to_owned(),
             field: at("reason"),
             message: format!(
                 "Unsupported value: {}: supported values: {}",
-                json_string(reason),
+                json::quote(reason),
                 known.join(", ")
             ),
         });

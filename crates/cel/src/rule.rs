@@ -1,7 +1,7 @@
 //! One item of `x-kubernetes-validations`, as it is written and as it is compiled.
 
 use serde_json::Value;
-use settled_go_text::json_string;
+use settled_go::json;
 
 use crate::ast::show;
 use crate::checker::{self, Scope};
@@ -49,15 +49,15 @@ impl Rule {
 
     /// As upstream shows a rule as a value: its fields in JSON as Go writes it.
     pub(crate) fn shown(&self) -> String {
-        let reason = self.reason.as_ref().map_or_else(|| "null".to_owned(), |reason| json_string(reason));
+        let reason = self.reason.as_ref().map_or_else(|| "null".to_owned(), |reason| json::quote(reason));
         let optional = self.optional_old_self.map_or_else(|| "null".to_owned(), |value| value.to_string());
         format!(
             "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{reason},\"FieldPath\":{},\
              \"OptionalOldSelf\":{optional}}}",
-            json_string(&self.rule),
-            json_string(&self.message),
-            json_string(&self.message_expression),
-            json_string(&self.field_path),
+            json::quote(&self.rule),
+            json::quote(&self.message),
+            json::quote(&self.message_expression),
+            json::quote(&self.field_path),
         )
     }
 }

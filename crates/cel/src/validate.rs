@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use settled_go_text::json_string;
+use settled_go::json;
 
 use crate::FieldError;
 use crate::compile::Node;
@@ -283,7 +283,7 @@ impl Run {
             return;
         }
         let schema = node.as_resource.as_ref().unwrap_or(&node.schema);
-        let shown = json_string(&schema.type_);
+        let shown = json::quote(&schema.type_);
         let invalid = |message: &str| FieldError::invalid(path.show(), Some(&shown), message);
         if self.budget <= 0 {
             return self.stop(invalid(OUT_OF_BUDGET));
@@ -380,7 +380,7 @@ impl Run {
             match self.message(program, &rule.message_expression, scope) {
                 Ok(message) => detail = message,
                 Err(message) => {
-                    let error = FieldError::invalid(field, Some(&json_string(&schema.type_)), &message);
+                    let error = FieldError::invalid(field, Some(&json::quote(&schema.type_)), &message);
                     self.found(is_forgiven).push(error);
                     self.budget = -1;
                     return;

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
-use settled_go_text::type_name;
+use settled_go::fmt::type_name;
 
 use crate::names::Format;
 use crate::net::Url;

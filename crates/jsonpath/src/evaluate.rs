@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::Value;
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::{Found, Node, PathError};
 
@@ -89,7 +89,7 @@ fn walk<'a>(input: Found<'a>, node: &Node, budget: &mut usize) -> Result<Found<'
                     value => {
                         // A literal is read by another decoder than an object.
                         let is_literal = matches!(&value, Cow::Owned(value) if value.is_i64());
-                        let type_name = if is_literal { "int" } else { go::type_name(&value) };
+                        let type_name = if is_literal { "int" } else { go::fmt::type_name(&value) };
                         return Err(mismatch(format!("{type_name} is not array or slice")));
                     }
                 }
@@ -98,7 +98,7 @@ fn walk<'a>(input: Found<'a>, node: &Node, budget: &mut usize) -> Result<Found<'
         Node::Filter(left, operator, right) => {
             for value in input {
                 let Cow::Borrowed(Value::Array(list)) = value else {
-                    let shown: String = go::plain(&value).chars().take(MAX_SHOWN).collect();
+                    let shown: String = go::fmt::plain(&value).chars().take(MAX_SHOWN).collect();
                     return Err(mismatch(format!("{shown} is not array or slice and cannot be filtered")));
                 };
                 for item in list {

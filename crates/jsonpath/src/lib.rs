@@ -115,8 +115,8 @@ impl JsonPath {
 /// A result as it is printed: a scalar's text, all else as JSON.
 pub fn shown(value: &Value) -> String {
     if value.is_array() || value.is_object() {
-        settled_go_text::json(value)
+        settled_go::json::to_string(value)
     } else {
-        settled_go_text::plain(value)
+        settled_go::fmt::plain(value)
     }
 }

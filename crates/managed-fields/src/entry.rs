@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::serialize::FieldsError;
 use crate::set::FieldSet;
@@ -164,9 +164,9 @@ impl Entry {
                 if out.len() > 1 {
                     out.push(',');
                 }
-                go::push_json_string(name, &mut out);
+                go::json::push_quoted(name, &mut out);
                 out.push(':');
-                go::push_json_string(text, &mut out);
+                go::json::push_quoted(text, &mut out);
             }
         }
         out.push('}');
@@ -268,13 +268,13 @@ fn parse_identifier(identifier: &str) -> (String, String) {
 /// A manager as conflicts name it: `"kubectl" with subresource "status" using apps/v1`.
 pub(crate) fn print_manager(identifier: &str) -> String {
     let Ok(parsed) = serde_json::from_str::<Value>(identifier) else {
-        return go::quote(identifier);
+        return go::strconv::quote(identifier);
     };
     let text = |name: &str| parsed[name].as_str().unwrap_or_default();
-    let mut out = go::quote(text("manager"));
+    let mut out = go::strconv::quote(text("manager"));
     if !text("subresource").is_empty() {
         out.push_str(" with subresource ");
-        go::push_quoted(text("subresource"), &mut out);
+        go::strconv::push_quoted(text("subresource"), &mut out);
     }
     if text("operation") == "Update" {
         out.push_str(" using ");

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::entry::{Entry, Managed, Operation, encode_managed_fields, print_manager};
 use crate::path::Path;
@@ -163,7 +163,7 @@ impl<T: ObjectTypes> Converter for ByApiVersion<'_, T> {
         if !object.value().is_object() {
             return Err(ConvertError::Failed(format!(
                 "failed to convert value to unstructured for type {}",
-                go::type_name(object.value())
+                go::fmt::type_name(object.value())
             )));
         }
         if text(object.value(), "apiVersion") == api_version {
@@ -622,7 +622,7 @@ fn set_last_applied(object: &mut Value, config: &Value) {
         without_nulls(annotations);
     }
     let mut text = String::new();
-    go::push_json(&config, &mut text);
+    go::json::push(&config, &mut text);
     // As Go's encoder ends a document.
     text.push('\n');
     let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::path::Path;
 use crate::set::{FieldFilter, FieldSet};
@@ -70,7 +70,7 @@ pub struct Conflict {
 
 impl fmt::Display for Conflict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "conflict with {}: {}", go::quote(&self.manager), self.path)
+        write!(formatter, "conflict with {}: {}", go::strconv::quote(&self.manager), self.path)
     }
 }
 
@@ -110,7 +110,7 @@ impl Conflicts {
 
 impl fmt::Display for Conflicts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text(go::quote))
+        formatter.write_str(&self.text(go::strconv::quote))
     }
 }
 

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
-use settled_go_text as go;
+use settled_go as go;
 
 pub(crate) enum Numeric {
     Int(i64),
@@ -98,8 +98,8 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
 pub(crate) fn to_text(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
-        Value::Bool(_) | Value::Number(_) => go::push_plain(value, out),
-        Value::String(text) => go::push_quoted(text, out),
+        Value::Bool(_) | Value::Number(_) => go::fmt::push_plain(value, out),
+        Value::String(text) => go::strconv::push_quoted(text, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Number, Value};
-use settled_go_text::{push_escaped, quote};
+use settled_go::strconv::{push_escaped, quote};
 
 use crate::MAX_DEPTH;
 use crate::error::PatchError;

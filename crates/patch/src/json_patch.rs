@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use settled_go_text::quote;
+use settled_go::strconv::quote;
 
 use crate::MAX_DEPTH;
 use crate::error::PatchError;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use settled_go_text::{json, json_string};
+use settled_go::json;
 
 use crate::json::{into_map, scalar_value};
 
@@ -50,9 +50,9 @@ impl Scalar {
         match (self, other) {
             (Self::Text(ours), Self::Text(theirs)) => ours == theirs,
             (Self::Value(value), Self::Text(text)) | (Self::Text(text), Self::Value(value)) => {
-                json(value).as_bytes() == &**text
+                json::to_string(value).as_bytes() == &**text
             }
-            (Self::Value(ours), Self::Value(theirs)) => json(ours) == json(theirs),
+            (Self::Value(ours), Self::Value(theirs)) => json::to_string(ours) == json::to_string(theirs),
         }
     }
 
@@ -65,7 +65,7 @@ impl Scalar {
                     text.windows(3).filter(|three| matches!(three, [0xe2, 0x80, 0xa8 | 0xa9])).count();
                 text.len() + 5 * escaped + 3 * lines
             }
-            Self::Value(value) => json(value).len(),
+            Self::Value(value) => json::to_string(value).len(),
         }
     }
 
@@ -140,7 +140,7 @@ impl Node {
             Self::Absent | Self::Null | Self::CopiedNull => 4,
             Self::Scalar(scalar) => scalar.size(),
             Self::Map(map) => {
-                let fields = map.items.iter().map(|(name, item)| json_string(name).len() + 1 + item.size());
+                let fields = map.items.iter().map(|(name, item)| json::quote(name).len() + 1 + item.size());
                 2 + fields.sum::<usize>() + map.items.len().saturating_sub(1)
             }
             Self::List(list) => {

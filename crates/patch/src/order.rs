@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use serde_json::{Map, Value};
-use settled_go_text::{plain_map, type_name};
+use settled_go::fmt::{plain_map, type_name};
 
 use crate::error::PatchError;
 use crate::stable;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
-use settled_go_text::quote;
+use settled_go::strconv::quote;
 
 use crate::error::PatchError;
 

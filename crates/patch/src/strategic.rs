@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
-use settled_go_text::{plain_list, plain_map, text, type_name};
+use settled_go::fmt::{plain_list, plain_map, text, type_name};
 
 use crate::error::PatchError;
 use crate::json::too_deep;

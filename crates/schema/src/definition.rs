@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
-use settled_go_text as go_text;
+use settled_go as go;
 
 use crate::error::FieldError;
 use crate::node::{Node, Schema};
@@ -570,7 +570,7 @@ fn validate_spec(crd: &Crd, options: &Options, path: &Path<'_>, errors: &mut Vec
         };
         for why in deprecation(one) {
             // A pointer to a text is shown as JSON.
-            let shown = go_text::json(&one.warning.as_deref().map_or(Value::Null, Value::from));
+            let shown = go::json::to_string(&one.warning.as_deref().map_or(Value::Null, Value::from));
             errors.push(FieldError::invalid_shown(at.child("deprecationWarning"), shown, why));
         }
         shared(&one.own, &one.name, status_of(subresources), structural, options, &at, errors);
@@ -684,7 +684,7 @@ fn deprecation(version: &Version) -> Vec<String> {
     if warning.is_empty() {
         why.push("must not be an empty string".to_owned());
     }
-    if let Some((at, _)) = warning.char_indices().find(|(_, one)| !go_text::is_print(*one)) {
+    if let Some((at, _)) = warning.char_indices().find(|(_, one)| !go::strconv::is_print(*one)) {
         why.push(format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {at}"
         ));
@@ -1264,7 +1264,7 @@ fn extensions(props: &Props, options: &Options, path: &Path<'_>, errors: &mut Ve
             let shown =
                 props.item().and_then(|item| item.list_type.as_deref()).map_or(Value::Null, Value::from);
             let must = "must be atomic as item of a list with x-kubernetes-list-type=set";
-            errors.push(FieldError::invalid_shown(items.child(name), go_text::json(&shown), must));
+            errors.push(FieldError::invalid_shown(items.child(name), go::json::to_string(&shown), must));
         }
         if !matches!(list_type.as_str(), "atomic" | "set" | "map") {
             errors.push(FieldError::not_supported(at, list_type.as_str(), ["atomic", "set", "map"]));
@@ -1477,7 +1477,7 @@ fn webhook_url(text: &str, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let url = match uri::parse(bare, false) {
         Ok(url) => url,
         Err(why) => {
-            let bare = go_text::quote(bare);
+            let bare = go::strconv::quote(bare);
             let why = format!("url must be a valid URL: parse {bare}: {why}{FORM}");
             errors.push(FieldError::required(at, why));
             return;
@@ -1643,7 +1643,8 @@ fn metadata_update(
             list.filter_map(Value::as_str).map(str::to_owned).collect()
         };
         let before = finalizers(old);
-        let extra: Vec<String> = finalizers(new).difference(&before).map(|one| go_text::quote(one)).collect();
+        let extra: Vec<String> =
+            finalizers(new).difference(&before).map(|one| go::strconv::quote(one)).collect();
         if !extra.is_empty() {
             let extra = extra.join(", ");
             let why = format!(

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
-use settled_go_text::{self as go_text, Num};
+use settled_go::{self as go, Num};
 
 /// Why a field is refused. [`Reason::cause`] is the `reason` of a cause in a Status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,7 +133,7 @@ impl FieldError {
         value: impl Into<Value>,
         supported: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let supported: Vec<String> = supported.into_iter().map(go_text::quote).collect();
+        let supported: Vec<String> = supported.into_iter().map(go::strconv::quote).collect();
         let detail = if supported.is_empty() {
             String::new()
         } else {
@@ -172,9 +172,9 @@ impl FieldError {
             } else if let Some(value) = &self.value {
                 message.push_str(": ");
                 match value {
-                    Value::String(text) => message.push_str(&go_text::quote(text)),
+                    Value::String(text) => message.push_str(&go::strconv::quote(text)),
                     Value::Number(number) => message.push_str(&Num::of(number).to_string()),
-                    other => message.push_str(&go_text::json(other)),
+                    other => message.push_str(&go::json::to_string(other)),
                 }
             }
         }

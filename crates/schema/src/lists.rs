@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
-use settled_go_text as go_text;
+use settled_go as go;
 
 use crate::error::FieldError;
 use crate::node::{ListType, Node};
@@ -50,7 +50,7 @@ pub(crate) fn validate(value: &Value, node: &Node, path: &Path<'_>, errors: &mut
 /// maps, and only there.
 fn identity(value: &Value) -> String {
     match value {
-        Value::Array(_) | Value::Object(_) => go_text::json(value),
+        Value::Array(_) | Value::Object(_) => go::json::to_string(value),
         // Both zeros are one.
         Value::Number(number) if number.as_i64().is_none() && number.as_f64() == Some(0.0) => {
             "0.0".to_owned()
@@ -104,7 +104,7 @@ fn map(items: &[Value], node: &Node, path: &Path<'_>, errors: &mut Vec<FieldErro
         let mut names = node.list_map_keys();
         match (names.next(), names.next()) {
             (Some(only), None) => item.get(only).map_or_else(|| "-".to_owned(), identity),
-            _ => go_text::json(&Value::Object(key(item))),
+            _ => go::json::to_string(&Value::Object(key(item))),
         }
     };
     for at in repeated(items.iter().map(text)) {

@@ -1,7 +1,8 @@
 //! Metadata of whole resources and of those embedded in them: `ObjectMeta`, read as Go reads it.
 
 use serde_json::{Map, Number, Value};
-use settled_go_text::{Num, quote};
+use settled_go::Num;
+use settled_go::strconv::quote;
 
 use crate::error::{FieldError, aggregate};
 use crate::formats::{date, days_in};
@@ -318,7 +319,7 @@ impl Read {
             (Field::Int | Field::IntPointer, Value::Number(number)) => match Num::of(number) {
                 Num::Int(number) => Some(number.into()),
                 Num::Float(_) => {
-                    let number = settled_go_text::json(value);
+                    let number = settled_go::json::to_string(value);
                     self.mismatch(&format!("number {number}"), owner, path, "int64");
                     None
                 }
@@ -697,7 +698,7 @@ fn owner_json(owner: &Value) -> String {
     let mut parts = Vec::new();
     for name in ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"] {
         if let Some(value) = owner.get(name) {
-            parts.push(format!("\"{name}\":{}", settled_go_text::json(value)));
+            parts.push(format!("\"{name}\":{}", settled_go::json::to_string(value)));
         }
     }
     format!("{{{}}}", parts.join(","))
@@ -735,7 +736,7 @@ fn managed(entries: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>)
             errors.push(FieldError::too_long(at.child("manager"), 128));
         }
         for (place, one) in manager.char_indices() {
-            if !settled_go_text::is_print(one) {
+            if !settled_go::strconv::is_print(one) {
                 let why = format!("invalid character U+{:04X} (at position {place})", u32::from(one));
                 errors.push(FieldError::invalid(at.child("manager"), manager, why));
             }

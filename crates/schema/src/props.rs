@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
-use settled_go_text as go_text;
+use settled_go as go;
 
 use crate::error::{FieldError, Reason};
 use crate::path::Path;
@@ -385,13 +385,13 @@ impl<'t> Dump<'t> {
     }
 
     pub(crate) fn text(&mut self, name: &str, value: &str) {
-        go_text::push_json_string(value, self.field(name));
+        go::json::push_quoted(value, self.field(name));
     }
 
     pub(crate) fn text_or_null(&mut self, name: &str, value: Option<&str>) {
         let text = self.field(name);
         match value {
-            Some(value) => go_text::push_json_string(value, text),
+            Some(value) => go::json::push_quoted(value, text),
             None => text.push_str("null"),
         }
     }
@@ -403,7 +403,7 @@ impl<'t> Dump<'t> {
     fn float(&mut self, name: &str, value: Option<f64>) {
         let text = self.field(name);
         match value {
-            Some(value) => go_text::push_json_float(value, text),
+            Some(value) => go::json::push_float(value, text),
             None => text.push_str("null"),
         }
     }
@@ -417,7 +417,7 @@ impl<'t> Dump<'t> {
     }
 
     pub(crate) fn json(&mut self, name: &str, value: Option<&Value>) {
-        let shown = value.map_or_else(|| "null".to_owned(), go_text::json);
+        let shown = value.map_or_else(|| "null".to_owned(), go::json::to_string);
         self.field(name).push_str(&shown);
     }
 
@@ -436,7 +436,7 @@ impl<'t> Dump<'t> {
             if at > 0 {
                 text.push(',');
             }
-            go_text::push_json_string(key, text);
+            go::json::push_quoted(key, text);
             text.push(':');
             one(item, text);
         }
@@ -465,7 +465,7 @@ pub(crate) fn dump_list<T>(text: &mut String, items: Option<&[T]>, one: impl Fn(
 
 #[expect(clippy::ptr_arg, reason = "it is called with items of lists of strings")]
 pub(crate) fn dump_text(value: &String, text: &mut String) {
-    go_text::push_json_string(value, text);
+    go::json::push_quoted(value, text);
 }
 
 pub(crate) fn dump_props(props: &Props, text: &mut String) {
@@ -490,7 +490,7 @@ pub(crate) fn dump_props(props: &Props, text: &mut String) {
     dump.count("MinItems", props.min_items);
     dump.flag("UniqueItems", props.unique_items);
     dump.float("MultipleOf", props.multiple_of);
-    dump.list("Enum", props.enumeration.as_deref(), |value, text| text.push_str(&go_text::json(value)));
+    dump.list("Enum", props.enumeration.as_deref(), |value, text| text.push_str(&go::json::to_string(value)));
     dump.count("MaxProperties", props.max_properties);
     dump.count("MinProperties", props.min_properties);
     dump.list("Required", props.required.as_deref(), dump_text);

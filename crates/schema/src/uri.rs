@@ -86,7 +86,7 @@ fn scheme(text: &str) -> Result<(&str, &str), String> {
 fn bad_port(port: &str) -> Option<String> {
     let good = port.is_empty()
         || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|one| one.is_ascii_digit()));
-    (!good).then(|| format!("invalid port {} after host", settled_go_text::quote(port)))
+    (!good).then(|| format!("invalid port {} after host", settled_go::strconv::quote(port)))
 }
 
 fn parse_host(scheme: &str, host: &str) -> Result<String, String> {
@@ -141,7 +141,7 @@ fn unescape(text: &str, mode: Mode) -> Result<String, String> {
             let wrong = || {
                 let end = (at + 3).min(bytes.len());
                 let part = String::from_utf8_lossy(&bytes[at..end]).into_owned();
-                format!("invalid URL escape {}", settled_go_text::quote(&part))
+                format!("invalid URL escape {}", settled_go::strconv::quote(&part))
             };
             let Some(code) = code else { return Err(wrong()) };
             if mode == Mode::Host && code < 0x80 && code != b'%' {
@@ -159,7 +159,7 @@ fn unescape(text: &str, mode: Mode) -> Result<String, String> {
         }
         if mode != Mode::Path && one < 0x80 && !host_byte(one) {
             let part = (one as char).to_string();
-            return Err(format!("invalid character {} in host name", settled_go_text::quote(&part)));
+            return Err(format!("invalid character {} in host name", settled_go::strconv::quote(&part)));
         }
         out.push(one);
         at += 1;

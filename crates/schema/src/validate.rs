@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
-use settled_go_text::{self as go_text, Num, quote};
+use settled_go::strconv::quote;
+use settled_go::{self as go, Num};
 
 use crate::error::{FieldError, Reason};
 use crate::node::{Additional, Child, Limits, ListType, Node, Schema, Type};
@@ -522,7 +523,7 @@ impl Checker<'_> {
             let shown: Vec<Cow<'_, str>> = limits
                 .enumeration
                 .iter()
-                .map(|one| one.as_str().map_or_else(|| go_text::json(one).into(), Cow::from))
+                .map(|one| one.as_str().map_or_else(|| go::json::to_string(one).into(), Cow::from))
                 .collect();
             FieldError::not_supported(self.field(&at.text()), value.clone(), shown.iter().map(|one| &**one))
         });

@@ -319,7 +319,7 @@ fn parse(text: &str, at: usize, depth: usize) -> Result<For, Wrong> {
             return Ok(make(parse_list(rest, at + word.len(), depth + 1)?.into()));
         }
     }
-    let quoted = settled_go_text::quote(text);
+    let quoted = settled_go::strconv::quote(text);
     let is_name = !text.is_empty()
         && !["condition", "jsonpath", "cel"].contains(&text)
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -592,7 +592,7 @@ fn json_path(seen: &Seen<'_, '_>, path: &JsonPath, text: &str, wanted: Option<&s
             "jsonpath leads to a nested object or list which is not supported: {text} is not one text or number"
         ));
     }
-    let is = settled_go_text::plain(value);
+    let is = settled_go::fmt::plain(value);
     if is.trim() == wanted.trim() {
         return Met::Yes;
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use http::HeaderMap;
-use settled_go_text::quote;
+use settled_go::strconv::quote;
 
 use super::rbac;
 use super::rbac::{Attributes, Rbac};

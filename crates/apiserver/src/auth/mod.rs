@@ -24,7 +24,7 @@ pub use tokens::Tokens;
 pub(crate) use user::MASTERS;
 pub use user::User;
 
-use settled_go_text::quote;
+use settled_go::strconv::quote;
 
 use crate::ApiError;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use settled_go_text::quote;
+use settled_go::strconv::quote;
 
 use super::quote_all;
 use super::user::User;

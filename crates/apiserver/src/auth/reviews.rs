@@ -4,7 +4,8 @@
 //! has, and no others. `metadata.managedFields` stay as they come: whoever calls this has set them.
 
 use serde_json::{Map, Value, json};
-use settled_go_text::{json as go_json, quote};
+use settled_go::json;
+use settled_go::strconv::quote;
 
 use super::rbac::{Attributes, PolicyRule, Rbac, aggregate_error};
 use super::user::User;
@@ -373,7 +374,7 @@ fn managers(entries: &Value) -> String {
         ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     let shown = |entry: &Value| {
         let known = FIELDS.iter().filter(|field| !entry[**field].is_null());
-        let shown = known.map(|field| format!("\"{field}\":{}", go_json(&entry[*field])));
+        let shown = known.map(|field| format!("\"{field}\":{}", json::to_string(&entry[*field])));
         format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
     };
     entries.as_array().into_iter().flatten().map(shown).collect::<Vec<_>>().join(",")
@@ -407,7 +408,7 @@ fn check_metadata(request: &Value, local: bool) -> Option<Cause> {
     }
     let shown = FIELDS.iter().filter(set).map(|field| match *field {
         "managedFields" => format!("\"{field}\":[{}]", managers(&metadata[*field])),
-        field => format!("\"{field}\":{}", go_json(&metadata[field])),
+        field => format!("\"{field}\":{}", json::to_string(&metadata[field])),
     });
     let shown = shown.collect::<Vec<_>>().join(",");
     let except = if local { " except for namespace" } else { "" };
@@ -418,8 +419,8 @@ fn check_metadata(request: &Value, local: bool) -> Option<Cause> {
 fn path_attributes(path: &Value) -> String {
     format!(
         "{{\"Path\":{},\"Verb\":{}}}",
-        go_json(&text(&path["path"]).into()),
-        go_json(&text(&path["verb"]).into())
+        json::to_string(&text(&path["path"]).into()),
+        json::to_string(&text(&path["verb"]).into())
     )
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use settled_go_text as go;
+use settled_go as go;
 
 use crate::path::{KeyFields, PathElement};
 use crate::schema::{ListRelationship, ListType, Schema};
@@ -47,7 +47,7 @@ fn keyed_element(
         }
     }
     if named.is_empty() {
-        let keys: Vec<_> = keys.iter().map(|key| go::quote(key)).collect();
+        let keys: Vec<_> = keys.iter().map(|key| go::strconv::quote(key)).collect();
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
              values for any key fields)",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use settled_go_text as go;
+use settled_go as go;
 
 use super::element::item_element;
 use super::{Duplicates, Kind, ValidationErrors, resolve};
@@ -25,16 +25,16 @@ pub(super) fn scalar(scalar: Scalar, value: Option<&Value>, side: &str) -> Resul
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(()) };
     let message = match scalar {
         Scalar::Numeric if !value.is_number() => {
-            format!("{side}expected numeric (int or float), got {}", go::type_name(value))
+            format!("{side}expected numeric (int or float), got {}", go::fmt::type_name(value))
         }
         Scalar::String if !value.is_string() => {
-            format!("{side}expected string, got &value.valueUnstructured{{Value:{}}}", go::syntax(value))
+            format!("{side}expected string, got &value.valueUnstructured{{Value:{}}}", go::fmt::syntax(value))
         }
         Scalar::Boolean if !value.is_boolean() => {
-            format!("{side}expected boolean, got &{{{}}}", go::plain(value))
+            format!("{side}expected boolean, got &{{{}}}", go::fmt::plain(value))
         }
         Scalar::Untyped if value.is_array() || value.is_object() => {
-            format!("{side}expected any scalar, got &{{{}}}", go::plain(value))
+            format!("{side}expected any scalar, got &{{{}}}", go::fmt::plain(value))
         }
         _ => return Ok(()),
     };
@@ -71,7 +71,10 @@ fn walk(
                 }
             }
             other => {
-                return Err(ValidationErrors::one(format!("expected map, got &{{{}}}", go::plain(other))));
+                return Err(ValidationErrors::one(format!(
+                    "expected map, got &{{{}}}",
+                    go::fmt::plain(other)
+                )));
             }
         },
         Kind::List(list) => match value {
@@ -104,7 +107,10 @@ fn walk(
                 }
             }
             other => {
-                return Err(ValidationErrors::one(format!("expected list, got &{{{}}}", go::plain(other))));
+                return Err(ValidationErrors::one(format!(
+                    "expected list, got &{{{}}}",
+                    go::fmt::plain(other)
+                )));
             }
         },
     }

@@ -218,5 +218,5 @@ fn parse_id(text: &str) -> Option<ObjectId> {
 
 fn bad_id(text: &str) -> String {
     let shown: String = text.chars().take(100).collect();
-    format!("{} is no id: NAMESPACE_NAME_GROUP_KIND was expected", settled_go_text::quote(&shown))
+    format!("{} is no id: NAMESPACE_NAME_GROUP_KIND was expected", settled_go::strconv::quote(&shown))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
-use settled_go_text::quote;
+use settled_go::strconv::quote;
 use x509_parser::asn1_rs::Tag;
 use x509_parser::error::X509Error;
 use x509_parser::prelude::{FromDer as _, X509CertificationRequest};

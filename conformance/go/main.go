@@ -1,4 +1,4 @@
-// Go's own texts: the golden file and the table of printable characters of crates/go-text.
+// Go's own texts: the golden file and the table of printable characters of crates/go.
 //
 //	go run . table   the ranges of strconv.IsPrint, as Rust
 //	go run . golden  values in each of Go's ways to print them, a line of JSON each
@@ -26,14 +26,14 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == "golden":
 		golden(out)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: go-text table|golden")
+		fmt.Fprintln(os.Stderr, "usage: go table|golden")
 		os.Exit(2)
 	}
 }
 
 func table(out *bufio.Writer) {
 	fmt.Fprintf(out, "//! What `strconv.IsPrint` says of every character, for Unicode %s.\n", unicode.Version)
-	fmt.Fprintln(out, "//!\n//! Made by `go run . table` in `conformance/go-text`; do not edit.")
+	fmt.Fprintln(out, "//!\n//! Made by `go run . table` in `conformance/go`; do not edit.")
 	fmt.Fprintln(out, "\n/// Printable characters: ranges with both ends, in order.")
 	fmt.Fprintln(out, "#[rustfmt::skip]\npub(crate) static PRINTABLE: &[(u32, u32)] = &[")
 	width := 0

@@ -1,9 +1,11 @@
-//! Every line of the golden file, which Go wrote (`conformance/go-text`).
+//! Every line of the golden file, which Go wrote (`conformance/go`).
 
 #![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use serde_json::Value;
-use settled_go_text::{is_print, json, plain, quote, syntax, text, type_name};
+use settled_go::fmt::{plain, syntax, text, type_name};
+use settled_go::json;
+use settled_go::strconv::{is_print, quote};
 
 #[test]
 fn values_are_printed_as_go_prints_them() {
@@ -17,7 +19,13 @@ fn values_are_printed_as_go_prints_them() {
             // serde_json's own reading of floats may be one digit off.
             value = wanted("json").parse::<f64>().unwrap().into();
         }
-        let said = [type_name(&value).to_owned(), plain(&value), text(&value), syntax(&value), json(&value)];
+        let said = [
+            type_name(&value).to_owned(),
+            plain(&value),
+            text(&value),
+            syntax(&value),
+            json::to_string(&value),
+        ];
         let names = ["type", "plain", "text", "syntax", "json"];
         for (name, said) in names.into_iter().zip(said) {
             assert_eq!(said, wanted(name), "line {}: {name}", at + 1);

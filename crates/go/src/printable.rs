@@ -1,6 +1,6 @@
 //! What `strconv.IsPrint` says of every character, for Unicode 15.0.0.
 //!
-//! Made by `go run . table` in `conformance/go-text`; do not edit.
+//! Made by `go run . table` in `conformance/go`; do not edit.
 
 /// Printable characters: ranges with both ends, in order.
 #[rustfmt::skip]

@@ -1,31 +1,28 @@
-//! JSON values in the words of Go: the verbs of `fmt`, `strconv.Quote` and `encoding/json`.
+//! What Kubernetes takes from Go's standard library, with Go's results and error texts to the letter.
 //!
-//! Kubernetes' messages are made of them, and tools compare messages. Values are those that Kubernetes' decoders make: a number
+//! Messages of Kubernetes are made of them, and tools compare messages. Each module is named after Go's package or function.
+//!
+//! JSON values are those that Kubernetes' decoders make: a number
 //! is an `int64` if it fits into one, else a `float64`; a map is printed in the order of its names.
 //!
 //! ```
 //! use serde_json::json;
 //!
 //! let value = json!({"ports": [80, 1e6], "name": "a<b"});
-//! assert_eq!(settled_go_text::plain(&value), "map[name:a<b ports:[80 1e+06]]");
-//! assert_eq!(settled_go_text::json(&value), r#"{"name":"a\u003cb","ports":[80,1000000]}"#);
-//! assert_eq!(settled_go_text::quote("tab\t"), r#""tab\t""#);
+//! assert_eq!(settled_go::fmt::plain(&value), "map[name:a<b ports:[80 1e+06]]");
+//! assert_eq!(settled_go::json::to_string(&value), r#"{"name":"a\u003cb","ports":[80,1000000]}"#);
+//! assert_eq!(settled_go::strconv::quote("tab\t"), r#""tab\t""#);
 //! ```
 
-mod encoding;
+pub mod fmt;
+pub mod json;
 mod printable;
-mod verbs;
-
-pub use encoding::{json, json_string, push_json, push_json_float, push_json_string};
-pub use verbs::{
-    is_print, plain, plain_list, plain_map, push_escaped, push_plain, push_quoted, quote, syntax, text,
-    type_name,
-};
+pub mod strconv;
 
 /// A number as Kubernetes' decoders have it.
 ///
 /// ```
-/// use settled_go_text::Num;
+/// use settled_go::Num;
 ///
 /// assert_eq!(Num::of(&1.into()), Num::Int(1));
 /// assert_eq!(Num::of(&u64::MAX.into()), Num::Float(18446744073709551615.0));
@@ -66,7 +63,7 @@ impl std::fmt::Display for Num {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Int(number) => write!(f, "{number}"),
-            Self::Float(number) => verbs::write_float(*number, f),
+            Self::Float(number) => strconv::write_float(*number, f),
         }
     }
 }

@@ -1,23 +1,11 @@
-//! The verbs of `fmt`, and `strconv.Quote`.
+//! The verbs of `fmt` on JSON values: `%v`, `%s`, `%#v`, `%T`.
 
 use std::fmt::{self, Write};
 
 use serde_json::{Map, Value};
 
-use crate::printable::PRINTABLE;
+use crate::strconv::push_quoted;
 use crate::{Num, ordered};
-
-/// `%v` of a float: the shortest digits, with an exponent below -4 and from 6 on.
-pub(crate) fn write_float(number: f64, out: &mut impl Write) -> fmt::Result {
-    let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if number == 0.0 || (-4..6).contains(&exponent) {
-        return write!(out, "{number}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    write!(out, "{digits}e{sign}{:02}", exponent.unsigned_abs())
-}
 
 /// What separates the items of a list or a map, and how a scalar is written.
 struct Verb {
@@ -42,8 +30,8 @@ impl Verb {
     fn push_list(&self, items: &[Value], out: &mut String) {
         out.push_str(self.list);
         out.push_str(self.open);
-        for (at, item) in items.iter().enumerate() {
-            if at > 0 {
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
                 out.push_str(self.separator);
             }
             self.push(item, out);
@@ -54,8 +42,8 @@ impl Verb {
     fn push_map(&self, members: &Map<String, Value>, out: &mut String) {
         out.push_str(self.map);
         out.push_str(self.open);
-        for (at, (name, member)) in ordered(members).into_iter().enumerate() {
-            if at > 0 {
+        for (index, (name, member)) in ordered(members).into_iter().enumerate() {
+            if index > 0 {
                 out.push_str(self.separator);
             }
             (self.name)(name, out);
@@ -173,50 +161,4 @@ pub fn type_name(value: &Value) -> &'static str {
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
     }
-}
-
-/// `%q`, as `strconv.Quote` has it.
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    push_quoted(text, &mut out);
-    out
-}
-
-/// [`quote`], at the end of a text.
-pub fn push_quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for one in text.chars() {
-        push_escaped(one, out);
-    }
-    out.push('"');
-}
-
-/// A character as it stands between the quotes of [`quote`].
-pub fn push_escaped(one: char, out: &mut String) {
-    match one {
-        '"' => out.push_str("\\\""),
-        '\\' => out.push_str("\\\\"),
-        '\x07' => out.push_str("\\a"),
-        '\x08' => out.push_str("\\b"),
-        '\x0c' => out.push_str("\\f"),
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        '\x0b' => out.push_str("\\v"),
-        one if is_print(one) => out.push(one),
-        '\0'..='\x7f' => push(out, &format_args!("\\x{:02x}", u32::from(one))),
-        '\u{80}'..='\u{ffff}' => push(out, &format_args!("\\u{:04x}", u32::from(one))),
-        _ => push(out, &format_args!("\\U{:08x}", u32::from(one))),
-    }
-}
-
-/// `strconv.IsPrint`: letters, marks, numbers, punctuation, symbols and the plain space, of the Unicode version that
-/// Kubernetes' Go has.
-pub fn is_print(one: char) -> bool {
-    if one.is_ascii() {
-        return matches!(one, ' '..='~');
-    }
-    let code = u32::from(one);
-    let after = PRINTABLE.partition_point(|(from, _)| *from <= code);
-    after.checked_sub(1).and_then(|at| PRINTABLE.get(at)).is_some_and(|(_, to)| code <= *to)
 }

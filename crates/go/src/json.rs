@@ -1,4 +1,4 @@
-//! `encoding/json`, with its escapes for HTML.
+//! Writing as `encoding/json`, with its escapes for HTML.
 
 use std::fmt::Write as _;
 
@@ -7,42 +7,42 @@ use serde_json::Value;
 use crate::{Num, ordered};
 
 /// A value as `json.Marshal` writes it: without spaces, and with `<`, `>`, `&` and two separators of lines escaped.
-pub fn json(value: &Value) -> String {
+pub fn to_string(value: &Value) -> String {
     let mut out = String::new();
-    push_json(value, &mut out);
+    push(value, &mut out);
     out
 }
 
-/// [`json`], at the end of a text.
-pub fn push_json(value: &Value, out: &mut String) {
+/// [`to_string`], at the end of a text.
+pub fn push(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         Value::Number(number) => match Num::of(number) {
             // Writing to a string can't fail.
             Num::Int(number) => drop(write!(out, "{number}")),
-            Num::Float(number) => push_json_float(number, out),
+            Num::Float(number) => push_float(number, out),
         },
-        Value::String(text) => push_json_string(text, out),
+        Value::String(text) => push_quoted(text, out),
         Value::Array(items) => {
             out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
                     out.push(',');
                 }
-                push_json(item, out);
+                push(item, out);
             }
             out.push(']');
         }
         Value::Object(members) => {
             out.push('{');
-            for (at, (name, member)) in ordered(members).into_iter().enumerate() {
-                if at > 0 {
+            for (index, (name, member)) in ordered(members).into_iter().enumerate() {
+                if index > 0 {
                     out.push(',');
                 }
-                push_json_string(name, out);
+                push_quoted(name, out);
                 out.push(':');
-                push_json(member, out);
+                push(member, out);
             }
             out.push('}');
         }
@@ -50,7 +50,7 @@ pub fn push_json(value: &Value, out: &mut String) {
 }
 
 /// A float in JSON, at the end of a text: with an exponent below 1e-6 and from 1e21 on.
-pub fn push_json_float(number: f64, out: &mut String) {
+pub fn push_float(number: f64, out: &mut String) {
     let size = number.abs();
     // Writing to a string can't fail.
     let _ = if size == 0.0 || (1e-6..1e21).contains(&size) {
@@ -63,17 +63,17 @@ pub fn push_json_float(number: f64, out: &mut String) {
 }
 
 /// A string in JSON.
-pub fn json_string(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
-    push_json_string(text, &mut out);
+    push_quoted(text, &mut out);
     out
 }
 
-/// [`json_string`], at the end of a text.
-pub fn push_json_string(text: &str, out: &mut String) {
+/// [`quote`], at the end of a text.
+pub fn push_quoted(text: &str, out: &mut String) {
     out.push('"');
-    for one in text.chars() {
-        match one {
+    for char in text.chars() {
+        match char {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '\x08' => out.push_str("\\b"),
@@ -82,9 +82,9 @@ pub fn push_json_string(text: &str, out: &mut String) {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\x1f' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(one));
+                let _ = write!(out, "\\u{:04x}", u32::from(char));
             }
-            one => out.push(one),
+            char => out.push(char),
         }
     }
     out.push('"');

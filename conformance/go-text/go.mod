@@ -1,3 +1,0 @@
-module settled/conformance/go-text
-
-go 1.26

@@ -1,0 +1,3 @@
+module settled/conformance/go
+
+go 1.26

@@ -1,0 +1,68 @@
+//! `strconv`: quoting, printable characters, floats.
+
+use std::fmt::{self, Write};
+
+use crate::printable::PRINTABLE;
+
+/// `%v` of a float: the shortest digits, with an exponent below -4 and from 6 on.
+pub(crate) fn write_float(number: f64, out: &mut impl Write) -> fmt::Result {
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if number == 0.0 || (-4..6).contains(&exponent) {
+        return write!(out, "{number}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    write!(out, "{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// `%q`, as `strconv.Quote` has it.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    push_quoted(text, &mut out);
+    out
+}
+
+/// [`quote`], at the end of a text.
+pub fn push_quoted(text: &str, out: &mut String) {
+    out.push('"');
+    for char in text.chars() {
+        push_escaped(char, out);
+    }
+    out.push('"');
+}
+
+/// A character as it stands between the quotes of [`quote`].
+pub fn push_escaped(char: char, out: &mut String) {
+    match char {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\x07' => out.push_str("\\a"),
+        '\x08' => out.push_str("\\b"),
+        '\x0c' => out.push_str("\\f"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\x0b' => out.push_str("\\v"),
+        char if is_print(char) => out.push(char),
+        '\0'..='\x7f' => push(out, format_args!("\\x{:02x}", u32::from(char))),
+        '\u{80}'..='\u{ffff}' => push(out, format_args!("\\u{:04x}", u32::from(char))),
+        _ => push(out, format_args!("\\U{:08x}", u32::from(char))),
+    }
+}
+
+/// `strconv.IsPrint`: letters, marks, numbers, punctuation, symbols and the plain space, of the Unicode version that
+/// Kubernetes' Go has.
+pub fn is_print(char: char) -> bool {
+    if char.is_ascii() {
+        return matches!(char, ' '..='~');
+    }
+    let code = u32::from(char);
+    let after = PRINTABLE.partition_point(|(from, _)| *from <= code);
+    after.checked_sub(1).and_then(|at| PRINTABLE.get(at)).is_some_and(|(_, to)| code <= *to)
+}
+
+fn push(out: &mut String, text: fmt::Arguments<'_>) {
+    // Writing to a string can't fail.
+    let _ = out.write_fmt(text);
+}
