@@ -27,6 +27,17 @@ pub(crate) fn unreadable(source: &str, error: &io::Error) {
     diagnose(&format!("{label} cannot read {}: {}", text::clean(source), text::os_words(&error.to_string())));
 }
 
+/// Reports a document that is no object; the error begins with its place.
+pub(crate) fn unreadable_document(source: &str, error: &str) {
+    let source = if source == "-" { "standard input" } else { source };
+    diagnose(&format!(
+        "{} {}: {}",
+        Palette::stderr().error("error:"),
+        text::clean(source),
+        text::clean(error)
+    ));
+}
+
 /// Why writing ended early.
 #[derive(Debug)]
 pub(crate) enum Stopped {

@@ -153,7 +153,7 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
     let (mut shown, mut hidden, mut passed, mut unreadable) = (0, 0, 0, 0);
     let mut out = output::stdout();
     let stopped = pipeline::run(inputs, command::settings(&args.input), &work, |event| match event {
-        Event::Output(_, explained) => {
+        Event::Output(input, explained) => {
             for explained in explained.drain(..) {
                 let text = match explained {
                     Explained::Passed => {
@@ -164,9 +164,10 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
                         hidden += 1;
                         continue;
                     }
-                    Explained::Malformed(text) => {
+                    Explained::Malformed(error) => {
                         unreadable += 1;
-                        text
+                        output::unreadable_document(&input.source, &error);
+                        continue;
                     }
                     Explained::Object(text) => text,
                 };
@@ -198,7 +199,7 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
 /// What there is to say of one document.
 enum Explained {
     Object(String),
-    /// No object.
+    /// No object, and why.
     Malformed(String),
     /// An object in a status that nobody asked about.
     Hidden,
@@ -249,7 +250,7 @@ impl Work for Explain {
                         Explained::Passed
                     }
                 }
-                Err(error) => Explained::Malformed(format!("{}\n", text::clean(&error.to_string()))),
+                Err(error) => Explained::Malformed(error.to_string()),
             });
         });
     }

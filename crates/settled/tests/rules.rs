@@ -313,6 +313,9 @@ fn nothing_to_do_is_an_error() {
     }
     let malformed = settled("rules explain -f -").stdin("kind: [\n").output();
     assert_eq!(malformed.status.code(), Some(2));
+    assert!(malformed.stdout.is_empty(), "{malformed:?}");
+    let stderr = String::from_utf8(malformed.stderr).unwrap();
+    assert!(stderr.starts_with("error: standard input: line 2, column 1: "), "{stderr}");
 }
 
 /// A rule that no case has met at all is missing one as much as a branch is.
