@@ -189,7 +189,7 @@ fn errors_have_a_place() {
         (
             "flux.yaml",
             "- apiVersion: a/v1\n  kind: W\n  failed: 'status.phase = 1'\n  current: has(status.up)\n".to_owned(),
-            "flux.yaml:3:25: token recognition error",
+            "flux.yaml:3:25: unexpected \"=\"",
         ),
         ("flux.yaml", "healthCheckExprs:\n- apiVersion: a/v1\n  failed: 'true'\n".to_owned(), "flux.yaml:2:3: `current` is missing"),
         (

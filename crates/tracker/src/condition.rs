@@ -110,10 +110,15 @@ pub struct ForError {
     pub message: String,
     /// At which character of the text it begins, counted from 1.
     pub column: usize,
+    /// At which character of the CEL expression, if it is one that is wrong.
+    pub cel_column: Option<usize>,
 }
 
 impl fmt::Display for ForError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(column) = self.cel_column {
+            return write!(f, "CEL: {} (column {column})", self.message);
+        }
         f.write_str(&self.message)?;
         if self.column > 1 {
             write!(f, " (at character {})", self.column)?;
@@ -128,10 +133,12 @@ impl std::error::Error for ForError {}
 struct Wrong {
     message: String,
     at: usize,
+    /// The byte at which the expression begins, if one is wrong.
+    expression: Option<usize>,
 }
 
 fn wrong<T>(at: usize, message: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong { message: message.into(), at })
+    Err(Wrong { message: message.into(), at, expression: None })
 }
 
 impl FromStr for For {
@@ -141,11 +148,12 @@ impl FromStr for For {
     fn from_str(text: &str) -> Result<Self, ForError> {
         if text.len() > MAX_LENGTH {
             let message = format!("the condition is longer than {MAX_LENGTH} bytes");
-            return Err(ForError { message, column: 1 });
+            return Err(ForError { message, column: 1, cel_column: None });
         }
-        parse(text, 0, 0).map_err(|Wrong { message, at }| {
-            let before = text.char_indices().take_while(|(index, _)| *index < at).count();
-            ForError { message, column: before + 1 }
+        parse(text, 0, 0).map_err(|Wrong { message, at, expression }| {
+            let chars_before = |at: usize| text.char_indices().take_while(|(index, _)| *index < at).count();
+            let column = chars_before(at) + 1;
+            ForError { message, column, cel_column: expression.map(|begins| column - chars_before(begins)) }
         })
     }
 }
@@ -308,7 +316,11 @@ fn parse(text: &str, at: usize, depth: usize) -> Result<For, Wrong> {
         let begins = at + "cel=".len();
         return match Expression::compile(rest) {
             Ok(expression) => Ok(For::Cel(Arc::new(expression))),
-            Err(error) => wrong(begins + error.at.unwrap_or(0), error.message),
+            Err(error) => Err(Wrong {
+                message: error.message,
+                at: begins + error.at.unwrap_or(0),
+                expression: Some(begins),
+            }),
         };
     }
     for (word, make) in [("any(", For::Any as fn(Arc<[For]>) -> For), ("all(", For::All)] {

@@ -277,6 +277,9 @@ fn texts_that_name_nothing_are_explained() {
         "any(cel=foo(a[0)])",
         "cel=",
         "cel=status.a &&",
+        "cel=a===3",
+        "any(ready, cel=é === 'x')",
+        "cel=status.a == 'x",
         "cel=stauts.a",
         "cel=nope(1)",
         "any(ready, cel=has(a b))",
@@ -299,11 +302,14 @@ fn texts_that_name_nothing_are_explained() {
     all(ready, any(current, condition=)): a condition has a name: write condition=Ready or condition=Ready=False (at character 25)
     any(cel=status.x == 'a): the quote ' is not closed (at character 21)
     any(cel=foo(a[0)]): expected `]`, found `)` (at character 16)
-    cel=: the expression is empty (at character 5)
-    cel=status.a &&: mismatched input the end of the expression (at character 16)
-    cel=stauts.a: unknown name `stauts`; known are self, apiVersion, kind, metadata, spec, status, data; write `self.stauts` for another field of the object (at character 5)
-    cel=nope(1): unknown function `nope`; did you mean `type`? (at character 5)
-    any(ready, cel=has(a b)): has() takes a field, such as has(status.phase) or has(self.status); for a key with other characters, write 'key' in map (at character 20)
+    cel=: CEL: the expression is empty (column 1)
+    cel=status.a &&: CEL: mismatched input the end of the expression (column 12)
+    cel=a===3: CEL: unexpected "=" after "==" (column 4)
+    any(ready, cel=é === 'x'): CEL: unexpected "é" (column 1)
+    cel=status.a == 'x: CEL: the quote ' is not closed (column 13)
+    cel=stauts.a: CEL: unknown name `stauts`; known are self, apiVersion, kind, metadata, spec, status, data; write `self.stauts` for another field of the object (column 1)
+    cel=nope(1): CEL: unknown function `nope`; did you mean `type`? (column 1)
+    any(ready, cel=has(a b)): CEL: has() takes a field, such as has(status.phase) or has(self.status); for a key with other characters, write 'key' in map (column 5)
     jsonpath={.a[}: unterminated array (at character 10)
     any(ready, jsonpath={.a=b=c): expected `}`, found `)` (at character 28)
     any(ready)): nothing may follow the closing parenthesis (at character 11)

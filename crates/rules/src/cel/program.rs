@@ -169,7 +169,9 @@ impl Program {
         check_size(source)?;
         let tree = Parser::new().enable_optional_syntax(true).parse(source).map_err(|errors| {
             let Some(error) = errors.errors.first() else { return CompileError::new("not an expression") };
-            CompileError { message: tidy(&error.msg), at: offset(source, error.pos) }
+            let at = offset(source, error.pos);
+            let message = unexpected(&error.msg, source, at).unwrap_or_else(|| tidy(&error.msg));
+            CompileError { message, at }
         })?;
         let mut lowering = Lowering {
             source,
@@ -206,6 +208,22 @@ fn offset(source: &str, (line, column): (isize, isize)) -> Option<usize> {
     let line = usize::try_from(line).ok()?.checked_sub(1)?;
     let before: usize = source.split_inclusive('\n').take(line).map(str::len).sum();
     Some((before + usize::try_from(column).ok()?.saturating_sub(1)).min(source.len()))
+}
+
+/// The lexer's message on a character with which no token begins: `unexpected "=" after "=="`.
+fn unexpected(message: &str, source: &str, at: Option<usize>) -> Option<String> {
+    let rest = message.strip_prefix("Syntax error: ").unwrap_or(message);
+    let char = rest.strip_prefix("token recognition error at: '")?.chars().next()?;
+    if matches!(char, '\'' | '"') {
+        return Some(format!("the quote {char} is not closed"));
+    }
+    let before = source.get(..at?).unwrap_or_default();
+    let operator = before.trim_end_matches(|char: char| "=!<>&|".contains(char)).len();
+    let char = char.escape_debug();
+    Some(match before.get(operator..) {
+        Some(operator) if !operator.is_empty() => format!("unexpected \"{char}\" after \"{operator}\""),
+        _ => format!("unexpected \"{char}\""),
+    })
 }
 
 /// The parser's messages, in the words of this crate.
