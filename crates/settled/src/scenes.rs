@@ -138,6 +138,7 @@ fn report(outcome: Outcome, seconds: f64, targets: Vec<TargetReport>) -> Report 
         elapsed: Duration::from_secs_f64(seconds),
         counts: count(&targets),
         targets,
+        unmatched: Vec::new(),
         notices: Vec::new(),
         changed_by_others: Vec::new(),
     }

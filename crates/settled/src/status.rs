@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use kstatus::{Profile, Status, Verdict};
 use settled_manifest::Batch;
-use settled_tracker::{KindName, Outcome, Resources, Selection, State, Target, TargetReport, Tracker};
+use settled_tracker::{
+    KindName, Outcome, Resources, Selection, State, Target, TargetReport, Tracker, Unmatched,
+};
 
 use crate::cli::live::{ClusterArgs, JudgeArgs, SelectArgs, TargetArgs};
 use crate::cli::{Sort, StatusArgs, StatusOutput};
@@ -155,7 +157,12 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
         Ok((found, tracker.resources().clone(), overview))
     })?;
     let Some((found, resources, overview)) = seen else { return Ok(ExitCode::from(wait::INTERRUPTED)) };
-    cluster::warn(&found.notices);
+    let unmatched = Unmatched::sentences(&found.unmatched);
+    let is_empty = found.counts.total == 0;
+    let mut notices = found.notices;
+    // The error says it.
+    notices.retain(|notice| !is_empty || !unmatched.contains(&notice.message));
+    cluster::warn(&notices);
     let source = source(&args.cluster);
     let mut report = Report::default();
     let mut writer = Writer::new(args, judge.form, judge.sort);
@@ -173,7 +180,11 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
     }
     let unread = matches!(found.outcome, Outcome::Unreachable | Outcome::Rejected);
     if report.nothing_to_judge() && !unread {
-        let error = CommandError::input("no such objects found");
+        let message = match unmatched.as_slice() {
+            sentences if is_empty && !sentences.is_empty() => sentences.join("; "),
+            _ => "no such objects found".to_owned(),
+        };
+        let error = CommandError::input(message);
         let namespaced =
             kinds.iter().any(|kind| kind.find(&resources).is_none_or(|resource| resource.namespaced));
         return Err(match namespaced && !args.select.all_namespaces {

@@ -11,7 +11,7 @@ fn json_in_json_lines_out() {
     exit code: 0
     --- stdout ---
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"a"}}
-    {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"b"},"status":{"phase":"Pending","conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is not Bound. phase: Pending","lastTransitionTime":"2026-11-21T10:05:00Z","lastUpdateTime":"2026-11-21T10:05:00Z"}]}}
+    {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"b"},"status":{"phase":"Pending","conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending","lastTransitionTime":"2026-11-21T10:05:00Z","lastUpdateTime":"2026-11-21T10:05:00Z"}]}}
     {"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"c"},"spec":{},"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory.","conditions":[{"type":"Stalled","status":"True","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory.","lastTransitionTime":"2026-11-21T10:05:00Z","lastUpdateTime":"2026-11-21T10:05:00Z"}]}}
     --- stderr ---
     3 objects written, 2 of them amended (1 file, [TIME])
@@ -58,7 +58,7 @@ data:
       - type: Reconciling
         status: "True"
         reason: NotBound
-        message: 'PVC is not Bound. phase: Pending'
+        message: PVC is Pending
         lastTransitionTime: "2026-11-21T10:05:00Z"
         lastUpdateTime: "2026-11-21T10:05:00Z"
     ---
@@ -83,7 +83,7 @@ fn the_format_can_be_chosen() {
     --- stdout ---
     {"apiVersion":"v1","kind":"List","items":[
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"a"}},
-    {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"b"},"status":{"phase":"Pending","conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is not Bound. phase: Pending","lastTransitionTime":"2026-11-21T10:05:00Z","lastUpdateTime":"2026-11-21T10:05:00Z"}]}}
+    {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"b"},"status":{"phase":"Pending","conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending","lastTransitionTime":"2026-11-21T10:05:00Z","lastUpdateTime":"2026-11-21T10:05:00Z"}]}}
     ]}
     "#);
     assert_snapshot!(augment("-f - -o yaml -q").stdin(input).transcript(), @r#"
@@ -107,7 +107,7 @@ fn the_format_can_be_chosen() {
       - type: Reconciling
         status: "True"
         reason: NotBound
-        message: 'PVC is not Bound. phase: Pending'
+        message: PVC is Pending
         lastTransitionTime: "2026-11-21T10:05:00Z"
         lastUpdateTime: "2026-11-21T10:05:00Z"
     "#);

@@ -50,6 +50,42 @@ fn said(run: Run, address: &str) -> String {
 }
 
 #[test]
+fn a_selector_without_match_is_named() {
+    let cluster = Cluster::with_objects();
+    for (targets, sentence) in [
+        ("deploy -l app=none -n shop", "no Deployment matches app=none in shop"),
+        ("deploy,sts -l app=none -n shop", "no Deployment or StatefulSet matches app=none in shop"),
+        ("deploy -l app=none -A", "no Deployment matches app=none in any namespace"),
+        (
+            "deploy -l app=none -n shop,web",
+            "no Deployment matches app=none in shop; no Deployment matches app=none in web",
+        ),
+        ("namespaces -l app=none", "no Namespace matches app=none"),
+        (
+            "deploy --field-selector metadata.name=none -n shop",
+            "no Deployment matches metadata.name=none in shop",
+        ),
+    ] {
+        let wait = said(cluster.settled(&format!("wait {targets} --timeout 0")), "ADDRESS");
+        let last = wait.lines().last().unwrap();
+        let words = last.strip_prefix("✗ timed out after ").unwrap().split_once(": ").unwrap().1;
+        assert_eq!(words, sentence, "{wait}");
+        assert!(wait.starts_with("3\n"), "{wait}");
+        let status = said(cluster.settled(&format!("status {targets}")), "ADDRESS");
+        let mut lines = status.lines();
+        assert_eq!(lines.next(), Some("2"), "{status}");
+        assert_eq!(lines.next(), Some(&*format!("error: {sentence}")), "{status}");
+        let why = said(cluster.settled(&format!("why {targets}")), "ADDRESS");
+        let notices: String = sentence.split("; ").map(|part| format!("warning: {part}\n")).collect();
+        assert_eq!(why, format!("3\n{notices}"));
+    }
+    let report = cluster.settled("wait deploy -l app=none -n shop --timeout 0 -o json").output();
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let expected = serde_json::json!([{"group": "apps", "kind": "Deployment", "namespaced": true, "namespace": "shop", "selector": "app=none"}]);
+    assert_eq!(report["unmatched"], expected);
+}
+
+#[test]
 fn what_may_not_be_read_is_not_called_missing() {
     let cluster = Cluster::with_objects();
     let run = |arguments: &str| cluster.settled(arguments);

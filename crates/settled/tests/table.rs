@@ -15,9 +15,9 @@ fn worst_first_and_one_line_each_in_a_pipe() {
     --- stdout ---
     STATUS       NAMESPACE  OBJECT                   REASON               MESSAGE
     Failed       shop       Pod/c                    Evicted              Pod was evicted: The node was low on resource: memory.
-    Unknown      web        Widget/e                 NoSignal             the object has no status, and no rule says that its kind needs none
+    Unknown      web        Widget/e                 NoSignal             the object has no status, and its kind has no rule
     Terminating  shop       Secret/d                 FinalizersRemaining  being deleted, held by finalizer example.com/hold for 5m
-    InProgress   shop       PersistentVolumeClaim/b  NotBound             PVC is not Bound. phase: Pending
+    InProgress   shop       PersistentVolumeClaim/b  NotBound             PVC is Pending
     Current      shop       ConfigMap/a              NoStatusKind         ConfigMap has no status to wait for
     --- stderr ---
     5 objects: 1 Failed, 1 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
@@ -32,9 +32,9 @@ fn wide() {
     --- stdout ---
     STATUS       NAMESPACE  OBJECT                   REASON               BASIS           CLASS        SOURCE  MESSAGE
     Failed       shop       Pod/c                    Evicted              kind-rule       scheduling!  -#2     Pod was evicted: The node was low on resource: memory.
-    Unknown      web        Widget/e                 NoSignal             nothing                      -#4     the object has no status, and no rule says that its kind needs none
+    Unknown      web        Widget/e                 NoSignal             nothing                      -#4     the object has no status, and its kind has no rule
     Terminating  shop       Secret/d                 FinalizersRemaining  deletion        deletion     -#3     being deleted, held by finalizer example.com/hold for 5m
-    InProgress   shop       PersistentVolumeClaim/b  NotBound             kind-rule       storage      -#1     PVC is not Bound. phase: Pending
+    InProgress   shop       PersistentVolumeClaim/b  NotBound             kind-rule       storage      -#1     PVC is Pending
     Current      shop       ConfigMap/a              NoStatusKind         no-status-kind               -#0     ConfigMap has no status to wait for
     --- stderr ---
     5 objects: 1 Failed, 1 Unknown, 1 Terminating, 1 InProgress, 1 Current (1 file, [TIME])
@@ -49,7 +49,7 @@ fn one_namespace_needs_no_column() {
     exit code: 3
     --- stdout ---
     STATUS      OBJECT                   REASON        MESSAGE
-    InProgress  PersistentVolumeClaim/b  NotBound      PVC is not Bound. phase: Pending
+    InProgress  PersistentVolumeClaim/b  NotBound      PVC is Pending
     Current     ConfigMap/a              NoStatusKind  ConfigMap has no status to wait for
     --- stderr ---
     2 objects in shop: 1 InProgress, 1 Current (1 file, [TIME])
@@ -82,9 +82,9 @@ fn one_long_name_leaves_the_others_alone() {
     STATUS      NAMESPACE  OBJECT                                       REASON        MESSAGE
     Failed      shop       Pod/c                                        Evicted       Pod was evicted: The node was low on resource:
                                                                                       memory.
-    Unknown     web        Widget/d                                     NoSignal      the object has no status, and no rule says that
-                                                                                      its kind needs none
-    InProgress  shop       PersistentVolumeClaim/a-name-of-a-length-th  NotBound      PVC is not Bound. phase: Pending
+    Unknown     web        Widget/d                                     NoSignal      the object has no status, and its kind has no
+                                                                                      rule
+    InProgress  shop       PersistentVolumeClaim/a-name-of-a-length-th  NotBound      PVC is Pending
                            at-nobody-types-by-hand-but-that-generators
                            -like-6b8c9d7f5
     Current     shop       ConfigMap/a                                  NoStatusKind  ConfigMap has no status to wait for
@@ -99,10 +99,10 @@ fn one_long_name_leaves_the_others_alone() {
     Failed      shop       Pod/c                                                  Evicted
                 Pod was evicted: The node was low on resource: memory.
     Unknown     web        Widget/d                                               NoSignal
-                the object has no status, and no rule says that its kind needs none
+                the object has no status, and its kind has no rule
     InProgress  shop       PersistentVolumeClaim/a-name-of-a-length-that-nobody-  NotBound
                            types-by-hand-but-that-generators-like-6b8c9d7f5
-                PVC is not Bound. phase: Pending
+                PVC is Pending
     Current     shop       ConfigMap/a                                            NoStatusKind
     --- stderr ---
     4 objects: 1 Failed, 1 Unknown, 1 InProgress, 1 Current (1 file, [TIME])

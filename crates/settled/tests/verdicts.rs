@@ -22,10 +22,10 @@ fn json_lines() {
     exit code: 1
     --- stdout ---
     {"source":"-","document":0,"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"a","status":"Current","reason":"NoStatusKind","message":"ConfigMap has no status to wait for","basis":"no-status-kind","conditions":[]}
-    {"source":"-","document":1,"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"shop","name":"b","status":"InProgress","reason":"NotBound","message":"PVC is not Bound. phase: Pending","basis":"kind-rule","failureClass":"storage","terminal":false,"conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is not Bound. phase: Pending"}]}
+    {"source":"-","document":1,"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"shop","name":"b","status":"InProgress","reason":"NotBound","message":"PVC is Pending","basis":"kind-rule","failureClass":"storage","terminal":false,"conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending"}]}
     {"source":"-","document":2,"apiVersion":"v1","kind":"Pod","namespace":"shop","name":"c","status":"Failed","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory.","basis":"kind-rule","failureClass":"scheduling","terminal":true,"conditions":[{"type":"Stalled","status":"True","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory."}]}
     {"source":"-","document":3,"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"d","status":"Terminating","reason":"FinalizersRemaining","message":"being deleted, held by finalizer example.com/hold for 5m","basis":"deletion","failureClass":"deletion","terminal":false,"conditions":[]}
-    {"source":"-","document":4,"apiVersion":"example.com/v1","kind":"Widget","namespace":"web","name":"e","status":"Unknown","reason":"NoSignal","message":"the object has no status, and no rule says that its kind needs none","basis":"nothing","conditions":[]}
+    {"source":"-","document":4,"apiVersion":"example.com/v1","kind":"Widget","namespace":"web","name":"e","status":"Unknown","reason":"NoSignal","message":"the object has no status, and its kind has no rule","basis":"nothing","conditions":[]}
     {"source":"-","document":5,"status":"Unknown","reason":"Malformed","message":"line 6, column 7: expected a value","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 7: expected a value"}]}
     {"source":"-","document":6,"status":"Unknown","reason":"Malformed","message":"line 6, column 8: expected a JSON object, or '---' before YAML","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 8: expected a JSON object, or '---' before YAML"}]}
     --- stderr ---
@@ -41,10 +41,10 @@ fn json() {
     --- stdout ---
     [
     {"source":"-","document":0,"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"a","status":"Current","reason":"NoStatusKind","message":"ConfigMap has no status to wait for","basis":"no-status-kind","conditions":[]},
-    {"source":"-","document":1,"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"shop","name":"b","status":"InProgress","reason":"NotBound","message":"PVC is not Bound. phase: Pending","basis":"kind-rule","failureClass":"storage","terminal":false,"conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is not Bound. phase: Pending"}]},
+    {"source":"-","document":1,"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"shop","name":"b","status":"InProgress","reason":"NotBound","message":"PVC is Pending","basis":"kind-rule","failureClass":"storage","terminal":false,"conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending"}]},
     {"source":"-","document":2,"apiVersion":"v1","kind":"Pod","namespace":"shop","name":"c","status":"Failed","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory.","basis":"kind-rule","failureClass":"scheduling","terminal":true,"conditions":[{"type":"Stalled","status":"True","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory."}]},
     {"source":"-","document":3,"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"d","status":"Terminating","reason":"FinalizersRemaining","message":"being deleted, held by finalizer example.com/hold for 5m","basis":"deletion","failureClass":"deletion","terminal":false,"conditions":[]},
-    {"source":"-","document":4,"apiVersion":"example.com/v1","kind":"Widget","namespace":"web","name":"e","status":"Unknown","reason":"NoSignal","message":"the object has no status, and no rule says that its kind needs none","basis":"nothing","conditions":[]},
+    {"source":"-","document":4,"apiVersion":"example.com/v1","kind":"Widget","namespace":"web","name":"e","status":"Unknown","reason":"NoSignal","message":"the object has no status, and its kind has no rule","basis":"nothing","conditions":[]},
     {"source":"-","document":5,"status":"Unknown","reason":"Malformed","message":"line 6, column 7: expected a value","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 7: expected a value"}]},
     {"source":"-","document":6,"status":"Unknown","reason":"Malformed","message":"line 6, column 8: expected a JSON object, or '---' before YAML","basis":"nothing","conditions":[],"problems":[{"path":"","message":"line 6, column 8: expected a JSON object, or '---' before YAML"}]}
     ]
@@ -81,7 +81,7 @@ fn yaml() {
     name: b
     status: InProgress
     reason: NotBound
-    message: 'PVC is not Bound. phase: Pending'
+    message: PVC is Pending
     basis: kind-rule
     failureClass: storage
     terminal: false
@@ -89,7 +89,7 @@ fn yaml() {
     - type: Reconciling
       status: "True"
       reason: NotBound
-      message: 'PVC is not Bound. phase: Pending'
+      message: PVC is Pending
     ---
     source: '-'
     document: 2
@@ -131,7 +131,7 @@ fn yaml() {
     name: e
     status: Unknown
     reason: NoSignal
-    message: the object has no status, and no rule says that its kind needs none
+    message: the object has no status, and its kind has no rule
     basis: nothing
     conditions: []
     ---

@@ -6,7 +6,7 @@ use crate::explain::{Way, consumers, waits_for_consumer};
 use crate::graph::Graph;
 use crate::id::ObjectId;
 use crate::record::Record;
-use crate::summary::summary;
+use crate::summary::{container, summary};
 
 /// Kinds that have a template of Pods.
 const TEMPLATES: &[&str] =
@@ -86,13 +86,14 @@ fn of_class(advice: &mut Advice, class: FailureClass, way: &Way<'_>, last: &Reco
     let (id, verdict) = (&last.id, &last.verdict);
     let namespace = in_namespace(id);
     // Who has the template to change: the one that nobody else generated.
-    let owner = way.iter().map(|(_, record)| record).find(|record| TEMPLATES.contains(&&*record.id.kind));
-    let owner = owner.map_or_else(|| id.to_string(), |record| record.id.to_string());
+    let template = way.iter().map(|(_, record)| *record).find(|record| TEMPLATES.contains(&&*record.id.kind));
+    let owner = template.map_or_else(|| id.to_string(), |record| record.id.to_string());
     match class {
         FailureClass::Image => {
             advice.remark(format!(
                 "check the image's name and tag in {owner}, that it is in the registry, and imagePullSecrets"
             ));
+            advice.commands.extend(set_image(template.unwrap_or(last), last));
             advice.run(describe(id));
         }
         FailureClass::Crash => {
@@ -110,6 +111,8 @@ fn of_class(advice: &mut Advice, class: FailureClass, way: &Way<'_>, last: &Reco
             if let Some((kind, name)) =
                 summary.strip_suffix("\" not found").and_then(|text| text.split_once(" \""))
             {
+                // `container app: ConfigMap`
+                let kind = kind.rsplit(' ').next().unwrap_or(kind);
                 advice.remark(format!("create {kind}/{name}{}", place(id)));
             }
             advice.run(describe(id));
@@ -146,6 +149,24 @@ fn of_class(advice: &mut Advice, class: FailureClass, way: &Way<'_>, last: &Reco
         _ => {}
     }
 }
+
+/// The command that names another image, where the registry does not have the present one: `kubectl set image deployment/web app=IMAGE`.
+fn set_image(owner: &Record, pod: &Record) -> Option<String> {
+    // What is generated would be changed back, and the template of a Job cannot change.
+    let can_set = owner.id.is("", "Pod") || TEMPLATES.contains(&&*owner.id.kind) && &*owner.id.kind != "Job";
+    let message = &*pod.verdict.message;
+    let no_image =
+        pod.verdict.reason == "InvalidImageName" || NO_SUCH_IMAGE.iter().any(|words| message.contains(words));
+    if !owner.owners.is_empty() || !can_set || !no_image {
+        return None;
+    }
+    let (_, container) = container(message)?.rsplit_once("container ")?;
+    let (kind, name) = (owner.id.kind.to_lowercase(), &owner.id.name);
+    Some(format!("kubectl set image {kind}/{name} {container}=IMAGE{}", in_namespace(&owner.id)))
+}
+
+/// What registries and runtimes answer where there is no such image.
+const NO_SUCH_IMAGE: &[&str] = &["manifest unknown", "no match for platform", ": not found"];
 
 /// ` in namespace shop`
 fn place(id: &ObjectId) -> String {

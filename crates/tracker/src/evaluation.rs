@@ -130,6 +130,17 @@ impl FailureTimers {
     }
 }
 
+/// How far a failure of a target or of a dependent has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureStage {
+    /// There is none that would count.
+    None,
+    /// Its grace runs.
+    Tolerated,
+    /// One of this class has outlasted its grace.
+    Failed(FailureClass),
+}
+
 /// A target's verdict at a moment, and its own where that is another.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Evaluation {
@@ -139,8 +150,19 @@ pub(crate) struct Evaluation {
 
 impl Evaluation {
     /// Evaluates an object: with a class of failure that has outlasted its grace it is Failed, with the reason of the root cause.
-    pub(crate) fn new(own: Arc<Verdict>, failing: Option<FailureClass>, cause: Option<&Explanation>) -> Self {
-        let Some(class) = failing else { return Self { verdict: own, own: None } };
+    /// While the grace runs, it is InProgress.
+    pub(crate) fn new(own: Arc<Verdict>, stage: FailureStage, cause: Option<&Explanation>) -> Self {
+        let class = match stage {
+            FailureStage::None => return Self { verdict: own, own: None },
+            FailureStage::Tolerated if own.status == Status::Failed => {
+                let mut verdict = (*own).clone();
+                verdict.status = Status::InProgress;
+                verdict.failure.get_or_insert(Failure { class: FailureClass::Other, terminal: false });
+                return Self { verdict: Arc::new(verdict), own: Some(own) };
+            }
+            FailureStage::Tolerated => return Self { verdict: own, own: None },
+            FailureStage::Failed(class) => class,
+        };
         let root = cause.and_then(|cause| cause.chain.last()).filter(|step| step.status != Status::Current);
         let (reason, message) = match root {
             Some(step) => (Text::from(step.reason.clone()), Text::from(step.message.clone())),
@@ -157,5 +179,36 @@ impl Evaluation {
         verdict.blocking = own.blocking;
         verdict.problems.clone_from(&own.problems);
         Self { verdict: Arc::new(verdict), own: Some(own) }
+    }
+
+    /// Evaluates an object without a status whose kind has none either: it counts as Current.
+    pub(crate) fn assumed_current(own: Arc<Verdict>) -> Self {
+        let mut verdict = (*own).clone();
+        verdict.status = Status::Current;
+        verdict.reason = "AssumedCurrent".into();
+        verdict.message = "the object has no status".into();
+        Self { verdict: Arc::new(verdict), own: Some(own) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kstatus::Basis;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_that_is_tolerated_is_in_progress() {
+        let failed = Verdict::new(Status::Failed, Basis::StandardCondition, "Stalled", "no quota");
+        let own = Arc::new(failed.clone().failure(FailureClass::Quota, false));
+        let evaluation = Evaluation::new(Arc::clone(&own), FailureStage::Tolerated, None);
+        let Verdict { status, reason, failure, .. } = &*evaluation.verdict;
+        assert_eq!((*status, &**reason, *failure), (Status::InProgress, "Stalled", own.failure));
+        assert_eq!(evaluation.own, Some(Arc::clone(&own)));
+        // Its class is the one that failures without a class have.
+        let evaluation = Evaluation::new(Arc::new(failed), FailureStage::Tolerated, None);
+        assert_eq!(evaluation.verdict.failure.map(|failure| failure.class), Some(FailureClass::Other));
+        let evaluation = Evaluation::new(Arc::clone(&own), FailureStage::Failed(FailureClass::Quota), None);
+        assert_eq!(evaluation, Evaluation { verdict: own, own: None });
     }
 }

@@ -14,6 +14,8 @@ pub struct Facts {
     pub refs: Vec<Ref>,
     /// What it selects Pods by; of a Pod, its node selector.
     pub selector: BTreeMap<Box<str>, Box<str>>,
+    /// Whether a Pod has more than one container, init containers included.
+    pub several_containers: bool,
     /// Containers that ended, and not well.
     pub crashed: Vec<Crash>,
     /// Since when it is as it is.
@@ -215,15 +217,17 @@ fn pod(object: &Object<'_>, status: Status, facts: &mut Facts) {
         return;
     }
     // In one pass: containers are most of what a Pod is.
-    let (mut node, mut selector, mut volumes) = (None, None, None);
+    let (mut node, mut selector, mut volumes, mut containers) = (None, None, None, 0);
     for (key, value) in object.field("spec").into_iter().flat_map(Node::members) {
         match &*key {
             "nodeName" => node = value.as_str(),
             "nodeSelector" => selector = Some(value),
             "volumes" => volumes = Some(value),
+            "containers" | "initContainers" => containers += value.elements().take(2).count(),
             _ => {}
         }
     }
+    facts.several_containers = containers > 1;
     facts.word = node.map(|node| node.as_ref().into());
     if let Some(selector) = selector.filter(|_| facts.word.is_none()) {
         facts.selector = members(selector);

@@ -29,6 +29,7 @@ mod stream;
 mod summary;
 mod target;
 mod tracker;
+mod unmatched;
 mod wire;
 
 pub use apply::{
@@ -61,3 +62,4 @@ pub use resources::{Document, Resource, Resources, read_document, read_resource_
 pub use summary::summary;
 pub use target::{KindName, Selection, Target, TargetError};
 pub use tracker::{JudgeOptions, Overview, Request, StartError, Tracker, wait};
+pub use unmatched::Unmatched;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kstatus::{FailureClass, Status, format_duration};
 
 use crate::condition::{For, Met};
-use crate::evaluation::{FailureTimers, ObservedFailure};
+use crate::evaluation::{FailureStage, FailureTimers, ObservedFailure};
 use crate::id::Uid;
 use crate::record::Record;
 use crate::report::{Counts, Outcome, State};
@@ -334,6 +334,15 @@ impl Policy {
         self.targets.get(number)?.failing
     }
 
+    /// How far the failures of a target have come.
+    pub(crate) fn failure_stage(&self, number: usize) -> FailureStage {
+        match self.targets.get(number).map(|target| (target.failing, &target.note)) {
+            Some((Some(class), _)) => FailureStage::Failed(class),
+            Some((None, Note::FailsAt { .. })) => FailureStage::Tolerated,
+            _ => FailureStage::None,
+        }
+    }
+
     /// How long that failure has lasted.
     #[must_use]
     pub fn failing_for(&self, number: usize, now: Moment) -> Option<Duration> {
@@ -595,7 +604,7 @@ impl Policy {
             if now.elapsed < at {
                 target.met_since = None;
                 let note = format!(
-                    "its status may be from before the apply: it tells no generation; it counts after {} without a change",
+                    "its status may be from before the apply: it has no observedGeneration; it counts after {} without a change",
                     format_duration(self.limits.untouched_grace)
                 );
                 return Err(Standing::new(State::Waiting, Note::Text(note), Some(at)));
@@ -688,14 +697,12 @@ impl Policy {
     fn silent(&self, target: &mut Target, evidence: Evidence, now: Moment) -> Standing {
         let since = *target.silent_since.get_or_insert(now.elapsed);
         match evidence {
-            Evidence::NoStatusDeclared => self.met(
-                target,
-                now,
-                Note::Text("its kind declares no status, so being stored is all there is".to_owned()),
-            ),
+            Evidence::NoStatusDeclared => {
+                self.met(target, now, Note::Text("its kind declares no status".to_owned()))
+            }
             Evidence::OthersReport => {
                 target.met_since = None;
-                Standing::waiting("it says nothing yet; other objects of its kind do")
+                Standing::waiting("it has no status yet; other objects of its kind have one")
             }
             Evidence::Unknown | Evidence::NobodyReports | Evidence::Unseen => {
                 let at = since.saturating_add(self.limits.silent_grace);
@@ -703,17 +710,17 @@ impl Policy {
                 if now.elapsed >= at && evidence != Evidence::Unknown {
                     let note = match evidence {
                         Evidence::Unseen => {
-                            format!("it said nothing within {grace}; others of its kind can't be seen")
+                            format!("it had no status within {grace}; others of its kind cannot be listed")
                         }
-                        _ => format!("no object of its kind says anything, and it did not within {grace}"),
+                        _ => format!("no object of its kind has a status, and it had none within {grace}"),
                     };
                     return self.met(target, now, Note::Text(note));
                 }
                 target.met_since = None;
                 let note = match evidence {
-                    Evidence::Unseen => format!("it says nothing yet; that counts as done after {grace}"),
+                    Evidence::Unseen => format!("it has no status yet; that counts as done after {grace}"),
                     _ => format!(
-                        "it says nothing yet; that counts as done after {grace} if no object of its kind does"
+                        "it has no status yet; that counts as done after {grace} if no object of its kind has one"
                     ),
                 };
                 // Past that, only an answer about the kind helps.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::apply::ForeignChange;
 use crate::id::ObjectId;
+use crate::unmatched::Unmatched;
 
 /// How a wait stands with one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -302,6 +303,9 @@ pub struct Report {
     pub counts: Counts,
     /// All targets; the ones that aren't done with their causes.
     pub targets: Vec<TargetReport>,
+    /// The selections that no object matches at the end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmatched: Vec<Unmatched>,
     /// What a user should know about the wait itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

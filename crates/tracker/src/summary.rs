@@ -21,19 +21,18 @@ pub fn summary(record: &Record) -> String {
         Some(FailureClass::Job | FailureClass::Deadline) => ended(record, &verdict.reason),
         _ => None,
     };
-    specific.unwrap_or_else(|| plain(&verdict.reason, message, verdict.status))
+    let several = record.facts.as_ref().is_some_and(|facts| facts.several_containers);
+    match (specific, container(message)) {
+        (Some(specific), Some(part)) if several && !specific.contains("container ") => {
+            format!("{part}: {specific}")
+        }
+        (Some(specific), _) => specific,
+        (None, _) => plain(&verdict.reason, message, verdict.status),
+    }
 }
 
 /// A message without what the reason says already, and without the layers of gRPC.
 fn plain(reason: &str, message: &str, status: Status) -> String {
-    if let Some(phase) = message.strip_prefix("PVC is not Bound. phase: ") {
-        return format!("the claim is {phase}");
-    }
-    match reason {
-        "JobNotStarted" => return "the Job has not started".to_owned(),
-        "NothingToSchedule" => return "no node matches".to_owned(),
-        _ => {}
-    }
     let message = match message.strip_prefix(reason).and_then(|rest| rest.strip_prefix(": ")) {
         Some(rest) if !rest.is_empty() => rest,
         _ => message,
@@ -59,7 +58,7 @@ fn quoted_after<'t>(text: &'t str, marker: &str) -> Option<&'t str> {
 }
 
 /// `container app` of `init container app: ErrImagePull: …`.
-fn container(message: &str) -> Option<&str> {
+pub(crate) fn container(message: &str) -> Option<&str> {
     let (part, _) = message.split_once(':')?;
     (part.contains("container ") && part.len() < 80).then_some(part)
 }
@@ -470,6 +469,41 @@ mod tests {
         ];
         for (spec, message, wanted) in cases {
             assert_eq!(unschedulable(spec, message), wanted, "{message}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_containers_is_named() {
+        let status = r#"{"phase":"Pending","containerStatuses":[{"name":"app","ready":true,"state":{"running":{}}},
+            {"name":"proxy","ready":false,"restartCount":0,"state":{"waiting":{"reason":"REASON","message":"MESSAGE"}}}]}"#;
+        let of = |spec: &str, reason: &str, message: &str| {
+            of_pod(spec, &status.replace("REASON", reason).replace("MESSAGE", message))
+        };
+        let two = r#"{"containers":[{"name":"app"},{"name":"proxy"}]}"#;
+        let image = r#"Back-off pulling image \"envoy:9\": ErrImagePull: manifest unknown"#;
+        let cases = [
+            (two, "ImagePullBackOff", image, r#"container proxy: cannot pull "envoy:9": manifest unknown"#),
+            (
+                r#"{"initContainers":[{"name":"app"}],"containers":[{"name":"proxy"}]}"#,
+                "ImagePullBackOff",
+                image,
+                r#"container proxy: cannot pull "envoy:9": manifest unknown"#,
+            ),
+            (
+                r#"{"containers":[{"name":"proxy"}]}"#,
+                "ImagePullBackOff",
+                image,
+                r#"cannot pull "envoy:9": manifest unknown"#,
+            ),
+            (
+                two,
+                "CreateContainerConfigError",
+                r#"configmap \"mesh\" not found"#,
+                r#"container proxy: ConfigMap "mesh" not found"#,
+            ),
+        ];
+        for (spec, reason, message, wanted) in cases {
+            assert_eq!(of(spec, reason, message), wanted, "{spec} {reason}");
         }
     }
 

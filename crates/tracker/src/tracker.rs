@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kstatus::{Basis, FailureClass, Status};
+use kstatus::{Basis, FailureClass, Status, Verdict};
 use settled_rules::RuleSet;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::AbortHandle;
@@ -38,6 +38,7 @@ use crate::report::{
 use crate::resources::{Resource, Resources};
 use crate::stream::{Message, Spec, Update, follow};
 use crate::target::{KindName, Selection, Target};
+use crate::unmatched::Unmatched;
 pub use overview::Overview;
 use reading::Patience;
 
@@ -829,30 +830,37 @@ impl Tracker {
         if self.limits.missing == Missing::Done || self.judge.until().iter().any(For::waits_for_absence) {
             return;
         }
-        let told: HashSet<usize> = self
-            .targets
-            .iter()
-            .flat_map(|t| t.stream.iter().chain(&t.also))
-            .map(|(stream, _)| *stream)
-            .collect();
-        let empty = |(number, stream): &(usize, &Stream)| {
-            stream.role == Role::Selection && !stream.ended && !stream.of_category && !told.contains(number)
-        };
-        let messages: Vec<String> = self
-            .streams
-            .iter()
-            .enumerate()
-            .filter(empty)
-            .map(|(_, stream)| {
-                let Spec { labels, fields, .. } = &stream.spec;
-                let selectors: Vec<&str> = labels.iter().chain(fields).map(|text| &**text).collect();
-                let matching = if selectors.is_empty() { "" } else { " that match " };
-                format!("there are no {}{matching}{}", stream.spec.describe(), selectors.join(" and "))
-            })
-            .collect();
-        for message in messages {
+        for message in Unmatched::sentences(&self.unmatched()) {
             self.tell(message, None);
         }
+    }
+
+    /// The selections that no object matches.
+    fn unmatched(&self) -> Vec<Unmatched> {
+        let matched: HashSet<usize> = self
+            .targets
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| self.policy.state(*number).is_some())
+            .flat_map(|(_, target)| target.stream.iter().chain(&target.also))
+            .map(|(stream, _)| *stream)
+            .collect();
+        let is_empty = |(number, stream): &(usize, &Stream)| {
+            let is_selection = stream.role == Role::Selection && !stream.of_category;
+            is_selection && stream.seen && !stream.ended && !matched.contains(number)
+        };
+        let describe = |(_, stream): (usize, &Stream)| {
+            let Spec { resource, namespace, labels, fields, .. } = &stream.spec;
+            let selectors: Vec<&str> = labels.iter().chain(fields).map(|text| &**text).collect();
+            Unmatched {
+                group: Arc::from(&*resource.group),
+                kind: Arc::from(&*resource.kind),
+                namespaced: resource.namespaced,
+                namespace: namespace.as_deref().map(Into::into),
+                selector: selectors.join(" and "),
+            }
+        };
+        self.streams.iter().enumerate().filter(is_empty).map(describe).collect()
     }
 
     /// Takes in what a stream says.
@@ -1141,8 +1149,13 @@ impl Tracker {
         let failing = self.policy.failing(number);
         // Also where the failure is what is waited for.
         let roots = if failing.is_some() && causes.is_empty() { self.causes(number) } else { Vec::new() };
-        let Evaluation { verdict, own } =
-            Evaluation::new(own, failing, causes.first().or_else(|| roots.first()));
+        let Evaluation { verdict, own } = match self.counts_without_status(number, &own) {
+            true => Evaluation::assumed_current(own),
+            false => {
+                let stage = self.policy.failure_stage(number);
+                Evaluation::new(own, stage, causes.first().or_else(|| roots.first()))
+            }
+        };
         let failing_since = || {
             let lasted = SignedDuration::try_from(self.policy.failing_for(number, now)?).ok()?;
             now.wall.checked_sub(lasted).ok()
@@ -1160,6 +1173,15 @@ impl Tracker {
             note: self.policy.note(number, now).or_else(|| advisory().filter(|_| state == State::Done)),
             causes,
         })
+    }
+
+    /// Whether a target is done although it has no status, because its kind has none. A look at one moment does not find that out.
+    fn counts_without_status(&self, number: usize, own: &Verdict) -> bool {
+        let waits = !self.surveying && self.limits.timeout != Some(Duration::ZERO);
+        waits
+            && own.reason == "NoSignal"
+            && self.policy.is_silent(number)
+            && self.policy.state(number) == Some(State::Done)
     }
 
     /// Whether a target that is done may have something to say when its dependents are known.
@@ -1310,6 +1332,7 @@ impl Tracker {
             elapsed: now.elapsed,
             counts: self.shown_counts(),
             targets,
+            unmatched: self.unmatched(),
             notices: self.notices.clone(),
             changed_by_others: Vec::new(),
         }
@@ -1399,7 +1422,8 @@ impl Tracker {
         let mut branch = explain::branch(&self.graph, record, all);
         let failing = self.policy.failing(number);
         let causes = if failing.is_some() { self.causes(number) } else { Vec::new() };
-        branch.verdict = Evaluation::new(branch.verdict, failing, causes.first()).verdict;
+        let stage = self.policy.failure_stage(number);
+        branch.verdict = Evaluation::new(branch.verdict, stage, causes.first()).verdict;
         if let Some(root) = causes.first().and_then(|cause| cause.chain.last()) {
             branch.summary.clone_from(&root.summary);
         } else if let Some(advisory) = explain::advisory(&self.graph, record) {

@@ -17,7 +17,7 @@ pub(super) fn namespace(context: &Context<'_, '_>) -> Verdict {
         "Active" => current("Active", "Namespace is active"),
         "Terminating" => Verdict::new(Status::Terminating, Basis::KindRule, "Deleting", "being deleted"),
         "" => in_progress("NotObserved", "Namespace phase not available"),
-        phase => in_progress("NotActive", text!("Namespace is not active. phase: {phase}")),
+        phase => in_progress("NotActive", text!("Namespace is {phase}")),
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) fn resource_quota(context: &Context<'_, '_>) -> Verdict {
     let (spec, status) = (context.map(Field::SpecHard), context.map(Field::StatusHard));
     let Some(status) = status else {
         if spec.is_none_or(|spec| spec.members().next().is_none()) {
-            return current("NoLimits", "the quota limits nothing");
+            return current("NoLimits", "the quota has no limits");
         }
         return in_progress("NotObserved", "the quota's usage has not been computed yet");
     };
@@ -176,9 +176,7 @@ pub(super) fn certificate_signing_request(context: &Context<'_, '_>) -> Verdict 
         (true, false) => {
             in_progress("Approved", text!("approved; waiting for {signer} to issue the certificate"))
         }
-        (false, false) => {
-            in_progress("PendingApproval", "waiting for somebody to approve or deny the request")
-        }
+        (false, false) => in_progress("PendingApproval", "waiting for approval or denial of the request"),
     }
 }
 
@@ -212,7 +210,7 @@ pub(super) fn validating_admission_policy(context: &Context<'_, '_>) -> Verdict 
 /// A claim for devices is allocated when a Pod that uses it is scheduled.
 pub(super) fn resource_claim(context: &Context<'_, '_>) -> Verdict {
     if context.map(Field::Allocation).is_none() {
-        let message = "not allocated yet: waiting for a Pod that uses the claim to be scheduled";
+        let message = "not allocated yet: waiting for a Pod that uses the ResourceClaim to be scheduled";
         return in_progress("NotAllocated", message).failure(FailureClass::Scheduling, false);
     }
     for device in context.list(Field::Devices) {
@@ -228,7 +226,7 @@ pub(super) fn resource_claim(context: &Context<'_, '_>) -> Verdict {
     }
     let users = context.list(Field::ReservedFor).count();
     let message = match users {
-        0 => "devices are allocated; nobody uses them".to_owned(),
+        0 => "devices are allocated and not in use".to_owned(),
         1 => "devices are allocated and reserved for 1 user".to_owned(),
         n => text!("devices are allocated and reserved for {n} users"),
     };
@@ -238,7 +236,7 @@ pub(super) fn resource_claim(context: &Context<'_, '_>) -> Verdict {
 /// A Lease is its holder's business: it is done once stored. Its message says whether it is held.
 pub(super) fn lease(context: &Context<'_, '_>) -> Verdict {
     let holder = context.text(Field::HolderIdentity).filter(|holder| !holder.is_empty());
-    let Some(holder) = holder else { return current("NotHeld", "nobody holds the lease") };
+    let Some(holder) = holder else { return current("NotHeld", "the lease has no holder") };
     let renewed = context.text(Field::RenewTime).and_then(|time| context.since(&time));
     let seconds = context.get(Field::LeaseDuration).and_then(whole_number);
     match (renewed, seconds) {

@@ -146,7 +146,7 @@ pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
         return verdict;
     }
     if context.options.assume_current {
-        let message = "the object says nothing about its state; assumed to be current as asked";
+        let message = "the object has no status; assumed to be Current, as requested";
         return Verdict::new(Status::Current, Basis::Nothing, "AssumedCurrent", message);
     }
     Verdict::new(Status::Unknown, Basis::Nothing, "NoSignal", no_signal(context))
@@ -378,7 +378,7 @@ fn no_signal(context: &Context<'_, '_>) -> Text {
     let conditions = context.conditions();
     let mut conditions = conditions.iter();
     match (context.object.get(Field::Status).filter(|status| !status.is_null()), conditions.next()) {
-        (None, _) => "the object has no status, and no rule says that its kind needs none".into(),
+        (None, _) => "the object has no status, and its kind has no rule".into(),
         (Some(_), Some(first)) => {
             let others = if conditions.next().is_some() { " and others" } else { "" };
             ["no condition says whether the object is done: ", &first.type_text(), others].concat().into()

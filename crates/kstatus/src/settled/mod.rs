@@ -247,8 +247,7 @@ impl<'a> Standard<'a> {
     /// does not.
     fn verdict(&self, context: &Context<'_, '_>) -> Option<Verdict> {
         let stalled = self.stalled.map(|condition| {
-            let message =
-                condition.message_or(|| "the controller reports that it does not get on".to_owned());
+            let message = condition.message_or(|| "the controller reports that it is stalled".to_owned());
             let verdict =
                 Verdict::new(Status::Failed, Basis::StandardCondition, condition.reason_or(STALLED), message);
             context.decided_by(&condition, verdict.failure(FailureClass::Other, false))

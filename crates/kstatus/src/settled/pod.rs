@@ -418,7 +418,7 @@ fn unschedulable(context: &Context<'_, '_>, condition: &Condition<'_>) -> Verdic
     // Without a transition time the Pod's creation is the earliest moment it can mean; without either it is long ago.
     let since = condition.last_transition().or_else(|| context.text(Field::CreationTimestamp));
     let elapsed = since.and_then(|time| context.since(&time)).unwrap_or(SignedDuration::MAX);
-    let message = condition.message_or(|| "no node takes the Pod".to_owned());
+    let message = condition.message_or(|| "no node is available for the Pod".to_owned());
     if elapsed < context.options.schedule_grace {
         return in_progress("PodNotScheduled", message).failure(FailureClass::Scheduling, false);
     }
@@ -433,7 +433,7 @@ fn running(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
         } else {
             condition.reason_or("DisruptionTarget")
         };
-        return in_progress(reason, text!("Pod is about to end: {}", condition.describe()))
+        return in_progress(reason, text!("Pod is being disrupted: {}", condition.describe()))
             .failure(FailureClass::Scheduling, false);
     }
     let not_ready = |(role, status): &(Role, Node<'_>)| {

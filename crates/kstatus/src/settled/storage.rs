@@ -18,12 +18,11 @@ pub(super) fn persistent_volume_claim(context: &Context<'_, '_>) -> Verdict {
         "Lost" => terminal(
             FailureClass::Storage,
             "Lost",
-            "the volume that the claim was bound to does not exist any more",
+            "the volume that the PVC was bound to does not exist any more",
         ),
         _ => {
-            let phase = if phase.is_empty() { "unknown" } else { &phase };
-            in_progress("NotBound", text!("PVC is not Bound. phase: {phase}"))
-                .failure(FailureClass::Storage, false)
+            let phase = if phase.is_empty() { "not bound" } else { &phase };
+            in_progress("NotBound", text!("PVC is {phase}")).failure(FailureClass::Storage, false)
         }
     }
 }
@@ -110,13 +109,13 @@ pub(super) fn persistent_volume(context: &Context<'_, '_>) -> Verdict {
     let phase = context.text(Field::Phase).unwrap_or_default();
     let message = context.text(Field::StatusMessage).filter(|message| !message.is_empty());
     match &*phase {
-        "Available" => current("Available", "the volume is free to be claimed"),
-        "Bound" => current("Bound", "the volume is bound to a claim"),
+        "Available" => current("Available", "the volume is available"),
+        "Bound" => current("Bound", "the volume is bound to a PVC"),
         "Released" => {
             if context.text(Field::ReclaimPolicy).is_some_and(|policy| policy == "Delete") {
-                in_progress("Released", "the claim is gone; the volume is being deleted")
+                in_progress("Released", "the PVC is gone; the volume is being deleted")
             } else {
-                current("Released", "the claim is gone; the volume is kept until somebody reclaims it")
+                current("Released", "the PVC is gone; the volume is retained until it is reclaimed manually")
             }
         }
         "Failed" => {

@@ -190,7 +190,7 @@ pub(super) fn daemon_set(context: &Context<'_, '_>) -> Verdict {
         return in_progress("NoDesiredNumber", "Missing .status.desiredNumberScheduled");
     };
     if desired == 0 {
-        return current("NothingToSchedule", "no node asks for a Pod. Replicas: 0");
+        return current("NothingToSchedule", "no node matches. Replicas: 0");
     }
     let on_delete =
         context.map(Field::UpdateStrategy).is_some_and(|s| s.get("type").is_some_and(|t| t.is("OnDelete")));
@@ -252,7 +252,7 @@ pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
         return current("Suspended", text!("Job is suspended. {counts}"));
     }
     if context.text(Field::StartTime).unwrap_or_default().is_empty() {
-        return in_progress("JobNotStarted", "Job not started");
+        return in_progress("JobNotStarted", "Job has not started");
     }
     in_progress("JobRunning", text!("Job in progress. {counts}"))
 }

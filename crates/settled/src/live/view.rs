@@ -108,6 +108,10 @@ fn header(snapshot: &Snapshot, frame: usize, width: usize) -> Vec<Part> {
         parts.push(("─".repeat(BAR_WIDTH - full), style::DIM));
         parts.push((GAP.to_owned(), PLAIN));
     }
+    if counts.total == 0 {
+        parts.push((explain::counts(counts), PLAIN));
+        return parts;
+    }
     parts.push((format!("{}/{} done", counts.done, counts.total), style::state_style(State::Done)));
     let failing = snapshot.targets.iter().filter(|target| Cause::of(target).is_failing()).count();
     let failing = failing.max(counts.failed);

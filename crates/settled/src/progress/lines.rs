@@ -187,6 +187,9 @@ impl<W: Write> Show for PlainLines<W> {
         match event {
             Event::Synced { counts } => {
                 self.already = Already::new(elapsed, counts);
+                if counts.total == 0 {
+                    return self.line(elapsed, "  watching 0 objects");
+                }
                 let mut line = format!(
                     "  watching {}: {} done, {} waiting",
                     text::plural(counts.total as u64, "object"),

@@ -6,7 +6,7 @@ use anstyle::Style;
 use jiff::Timestamp;
 use kstatus::{FailureClass, Status};
 use settled_tracker::{
-    Counts, EventNote, Explanation, LogTail, Notice, Outcome, Report, State, Step, TargetReport,
+    Counts, EventNote, Explanation, LogTail, Notice, Outcome, Report, State, Step, TargetReport, Unmatched,
 };
 
 use super::spans::Spans;
@@ -113,7 +113,7 @@ impl Explain<'_> {
         let mut open: Vec<&TargetReport> = report.targets.iter().filter(|target| is_open(target)).collect();
         open.sort_by_key(|target| Cause::of(target).urgency);
         let Some((first, others)) = open.split_first() else {
-            line.plain(&format!("{rest}: {}", counts(&report.counts)));
+            line.plain(&format!("{rest}: {}", totals(report)));
             return line;
         };
         line.plain(&format!("{rest} ({}): ", counts(&report.counts)));
@@ -237,7 +237,7 @@ impl Explain<'_> {
     /// How it ended, with counts.
     pub(crate) fn summary(&self, report: &Report) -> String {
         let (state, words, rest) = self.outcome(report);
-        format!("{}{rest}: {}", self.palette.state(state, &words), counts(&report.counts))
+        format!("{}{rest}: {}", self.palette.state(state, &words), totals(report))
     }
 
     /// How it ended: `✗ failed`, ` after 26s in shop`.
@@ -470,9 +470,20 @@ fn verdict_spans(line: &mut Spans, status: Status, reason: &str) {
     }
 }
 
+/// How many are done; where nothing was selected, what was not found.
+fn totals(report: &Report) -> String {
+    if report.counts.total > 0 || report.unmatched.is_empty() {
+        return counts(&report.counts);
+    }
+    text::clean(&Unmatched::sentences(&report.unmatched).join("; "))
+}
+
 /// `14/16 done, 1 failed, 1 skipped`
 pub(crate) fn counts(counts: &Counts) -> String {
     let Counts { total, done, waiting: _, failed, skipped } = *counts;
+    if total == 0 {
+        return "no objects".to_owned();
+    }
     let mut text = format!("{done}/{total} done");
     if failed > 0 {
         text.push_str(&format!(", {failed} failed"));
