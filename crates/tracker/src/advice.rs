@@ -118,8 +118,9 @@ fn of_class(advice: &mut Advice, class: FailureClass, way: &Way<'_>, last: &Reco
             advice.run(describe(id));
         }
         FailureClass::Quota => advice.run(format!("kubectl describe quota{namespace}")),
-        FailureClass::Scheduling if verdict.reason == "SchedulingGated" => advice
-            .remark("whoever has set the scheduling gate has to remove it: check that its controller runs"),
+        FailureClass::Scheduling if verdict.reason == "SchedulingGated" => {
+            advice.remark("the controller that set the scheduling gate has to remove it: check that it runs")
+        }
         FailureClass::Scheduling => {
             let labels = last.facts.iter().flat_map(|facts| &facts.selector);
             let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();

@@ -338,7 +338,7 @@ impl Cluster {
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Response<Body>, RequestError> {
         let invalid =
-            |error: http::Error| RequestError::Answer(format!("the request {path} can't be made: {error}"));
+            |error: http::Error| RequestError::Answer(format!("cannot build the request {path}: {error}"));
         let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
         let body = match body {
             Some((type_, bytes)) => {

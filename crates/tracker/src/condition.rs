@@ -582,7 +582,7 @@ fn json_path(seen: &Seen<'_, '_>, path: &JsonPath, text: &str, wanted: Option<&s
     };
     let tree = match tree {
         Ok(tree) => tree,
-        Err(error) => return Met::Error(format!("the object can't be read: {error}")),
+        Err(error) => return Met::Error(format!("cannot read the object: {error}")),
     };
     let found = match path.find(tree) {
         Ok(found) => found,

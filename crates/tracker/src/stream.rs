@@ -424,7 +424,7 @@ impl Follower {
                 }
                 Ok(None) if syncing => {
                     return Err(RequestError::Transport(
-                        "the watch ends before the state is told".to_owned(),
+                        "the watch ended before the initial list was complete".to_owned(),
                     ));
                 }
                 Err(_) | Ok(None) => return Ok(End::Closed),

@@ -306,7 +306,7 @@ fn texts_that_name_nothing_are_explained() {
     cel=status.a &&: CEL: mismatched input the end of the expression (column 12)
     cel=a===3: CEL: unexpected "=" after "==" (column 4)
     any(ready, cel=é === 'x'): CEL: unexpected "é" (column 1)
-    cel=status.a == 'x: CEL: the quote ' is not closed (column 13)
+    cel=status.a == 'x: CEL: the text is not ended: `'` is missing (column 13)
     cel=stauts.a: CEL: unknown name `stauts`; known are self, apiVersion, kind, metadata, spec, status, data; write `self.stauts` for another field of the object (column 1)
     cel=nope(1): CEL: unknown function `nope`; did you mean `type`? (column 1)
     any(ready, cel=has(a b)): CEL: has() takes a field, such as has(status.phase) or has(self.status); for a key with other characters, write 'key' in map (column 5)

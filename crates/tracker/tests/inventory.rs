@@ -253,8 +253,8 @@ metadata: {name: 'a:b'}
     not base64: Secret a: data.release is not base64 as Helm writes it: Invalid symbol 37, offset 0.
     not base64 twice: Secret a: data.release is not base64 as Helm writes it: Invalid symbol 0, offset 0.
     no JSON: Secret sh.helm.release.v1.a.v1: data.release holds no release: expected value at line 1 column 1
-    no gzip: Secret sh.helm.release.v1.a.v1: data.release can't be unpacked: unexpected end of file
-    cut gzip: Secret sh.helm.release.v1.a.v1: data.release can't be unpacked: incomplete deflate stream
+    no gzip: Secret sh.helm.release.v1.a.v1: cannot decode data.release: unexpected end of file
+    cut gzip: Secret sh.helm.release.v1.a.v1: cannot decode data.release: incomplete deflate stream
     a bomb: Secret sh.helm.release.v1.a.v1: data.release unpacks to more than 64 MiB: that is no release of Helm
     no YAML: release a, revision 1: its manifest, line 2, column 12: did not find expected node content
     no object: release a, revision 1: its manifest, line 4, column 1: expected an object as the item of a list

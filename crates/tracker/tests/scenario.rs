@@ -11,6 +11,7 @@
 //! | `look` | `true` is a look at one moment, with the tree of what was seen |
 //! | `as` | who waits: an administrator, unless a user is named |
 //! | `newCredentials` | there are others when the present ones are refused |
+//! | `liveLogs` | whether the logs of containers that crash are followed |
 //! | `before`, `steps` | what happens before all else, and at which time: see [`act`] |
 //! | `start`, `interrupt` | when the wait begins, and when the user has had enough |
 //! | `requests` | `true` tells all requests, `count` how many there were |
@@ -301,6 +302,7 @@ fn request(script: &Value, targets: Vec<Target>) -> Request {
     request.namespace = script["namespace"].as_str().map(str::to_owned);
     request.limits = limits;
     request.wanted = Wanted { events: true, log_lines: 5 };
+    request.live_logs = script["liveLogs"] == true;
     request
 }
 

@@ -212,7 +212,7 @@ fn decode(object: &str, kind: &str, text: String) -> Result<Release, InventoryEr
         GzDecoder::new(bytes.as_slice())
             .take(MAX_RELEASE + 1)
             .read_to_end(&mut unpacked)
-            .map_err(|wrong| error(object, format!("data.release can't be unpacked: {wrong}")))?;
+            .map_err(|wrong| error(object, format!("cannot decode data.release: {wrong}")))?;
         bytes = unpacked;
     }
     if bytes.len() as u64 > MAX_RELEASE {

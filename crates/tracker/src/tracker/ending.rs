@@ -169,6 +169,8 @@ impl Tracker {
 
     fn start_prefetch(&mut self) {
         self.prefetch.started = true;
+        // At the timeout itself nothing may be searched any more.
+        self.search_again(true);
         let plan = self.evidence_plan();
         let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
         tokio::spawn(async move {

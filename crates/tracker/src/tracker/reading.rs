@@ -243,7 +243,7 @@ impl Tracker {
             let what = stream.spec.describe();
             told.push(match (stream.role, stream.seen) {
                 (Role::Children, false) => {
-                    format!("cannot list {what}: causes there can't be shown ({error}); retrying")
+                    format!("cannot list {what}: causes there cannot be shown ({error}); retrying")
                 }
                 (_, false) => format!("cannot list {what} ({error}); retrying"),
                 (_, true) => format!("the watch of {what} is interrupted ({error}); retrying"),

@@ -111,7 +111,7 @@ impl Tracker {
             Role::Definitions => {}
             Role::Children => {
                 let message =
-                    format!("no permission to {} {what}: causes there can't be shown", verb.as_str());
+                    format!("no permission to {} {what}: causes there cannot be shown", verb.as_str());
                 let remedy = remedy("list and watch");
                 self.tell(message, Some(remedy));
             }
@@ -183,7 +183,7 @@ impl Tracker {
         stream.ended = true;
         if !stream.is_of_targets() {
             if stream.role == Role::Children {
-                self.tell(format!("cannot list {what}: causes there can't be shown ({error})"), None);
+                self.tell(format!("cannot list {what}: causes there cannot be shown ({error})"), None);
             }
             return;
         }
