@@ -3,10 +3,12 @@
 //!
 //! No controller runs: the benchmark writes each status itself, so it knows when the last one was written.
 
+mod large;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +23,6 @@ use crate::load::{Address, Client, namespace, requests};
 use crate::measure::{Rounds, Table, figure};
 use crate::oracle::{self, Oracle, Program};
 use crate::page::Page;
-use crate::process::run_measured;
 use crate::proxy::{Count, Proxy, Verb};
 use crate::server::{self, Kind, Server};
 use crate::waiters::{By, Ended, OBJECTS, Tool, Wait, Waited, Waiter, command};
@@ -80,9 +81,6 @@ const SMOKE: Plan = Plan {
     quiet: Duration::from_secs(1),
 };
 
-/// For one look at all Pods of the largest number, in seconds.
-const LOOK_BELOW: f64 = 1.5;
-
 /// How many are tracked among others.
 const TRACKED: usize = 50;
 /// The sizes of Pods, among others and where all are tracked.
@@ -91,7 +89,8 @@ const BYTES: [usize; 2] = [10_000, 12_500];
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The parts, in the order of a whole run, and whether a run of both servers has them on kube-apiserver, too.
-const PARTS: [(&str, bool); 4] = [("detect", true), ("fail", true), ("requests", false), ("memory", false)];
+const PARTS: [(&str, bool); 5] =
+    [("detect", true), ("fail", true), ("requests", false), ("memory", false), ("large", false)];
 
 struct Flags {
     smoke: bool,
@@ -228,11 +227,12 @@ fn measure(flags: &Flags, kind: Kind, page: Page) -> Outcome<Option<(Page, Vec<B
         Bench { plan, kind, tools, server, place, informer, runtime, address, client, namespaces: 0, page };
     let mut bars = Vec::new();
     type Part = fn(&mut Bench) -> Outcome<Vec<Bar>>;
-    let parts: [(&str, Part); 4] = [
+    let parts: [(&str, Part); 5] = [
         ("detect", Bench::detect),
         ("fail", Bench::fail),
         ("requests", Bench::requests),
         ("memory", Bench::memory),
+        ("large", Bench::large),
     ];
     for (part, measure) in parts {
         if flags.wants(part, kind) {
@@ -842,62 +842,6 @@ impl Bench {
             sizes[0], sizes[1]
         ));
         self.page.table(&table);
-        bars.extend(self.unfinished()?);
-        Ok(bars)
-    }
-
-    /// Time and memory of looking at many Pods that are not done, and of a wait for them that times out.
-    fn unfinished(&mut self) -> Outcome<Vec<Bar>> {
-        let count = self.plan.all;
-        let namespace = self.namespace()?;
-        progress(&format!("{count} that are not done"));
-        let [_, bytes] = BYTES;
-        self.fill(&namespace, "unfinished", count, bytes)?;
-        let names: Vec<String> = (0..count).map(|at| format!("unfinished-{at:06}")).collect();
-        self.write(&Waited::Pods.path(&namespace), &names, &starting())?;
-        let settled = server::binary()?;
-        let kubectl = self.place.bin.join("kubectl");
-        let timeout = format!("{}s", 10 + count / 1000);
-        let look = format!("settled status pods, {count}");
-        let ran_out = format!("settled wait pods --all, {count}, timed out");
-        let json = format!("kubectl get pods -o json, {count}");
-        let asked: [(&str, &PathBuf, Vec<&str>, i32); 3] = [
-            (&look, &settled, vec!["status", "pods", "-o", "jsonl"], 3),
-            (&ran_out, &settled, vec!["wait", "pods", "--all", "--timeout", &timeout], 3),
-            (&json, &kubectl, vec!["get", "pods", "-o", "json"], 0),
-        ];
-        let mut table = Table::new(["command", "seconds", "CPU s", "peak MB"]);
-        let mut bars = Vec::new();
-        for (what, program, words, code) in asked {
-            if program == &settled && !self.tools.contains(&Tool::Settled) {
-                continue;
-            }
-            let mut command = Command::new(program);
-            command.args(words).args(["-n", &namespace]);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            self.place.environment(&mut command);
-            let used = run_measured(&mut command)?;
-            if used.exit_code != Some(code) {
-                return Err(format!("{what}: ended with {:?} instead of {code}", used.exit_code).into());
-            }
-            let (seconds, peak) = (used.wall.as_secs_f64(), used.peak_bytes as f64 / 1e6);
-            table.row([what.to_owned(), figure(seconds), figure(used.cpu.as_secs_f64()), figure(peak)]);
-            if program == &settled {
-                bars.push(memory_bar(what.to_owned(), Some((peak, None))));
-            }
-            if what == look {
-                bars.push(Bar {
-                    what: what.to_owned(),
-                    wanted: format!("under {LOOK_BELOW} s"),
-                    is: format!("{} s", figure(seconds)),
-                    met: seconds < LOOK_BELOW,
-                    always: false,
-                });
-            }
-        }
-        self.page.line("Pods of the larger size, none of them done:");
-        self.page.table(&table);
-        self.empty(&namespace)?;
         Ok(bars)
     }
 

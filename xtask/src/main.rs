@@ -108,8 +108,9 @@ tasks
     fail                        from a failure to the exit
     requests                    what is asked of the server, by verb
     memory                      with some or all of many Pods tracked
+    large                       thousands of large Pods in every state: time and memory of a look and of a wait
     --server settled|kube-apiserver
-                                on which server (both; requests and memory on settled)
+                                on which server (both; requests, memory and large on settled)
     --rivals                    without ours
     --rounds N                  so many rounds (10)
     --smoke                     few, small rounds; what comes out is checked, how fast is not

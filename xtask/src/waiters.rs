@@ -214,6 +214,12 @@ impl Waiter {
         self.peak.take().and_then(|peak| peak.join().ok()).unwrap_or(0)
     }
 
+    /// The processor time and the most memory that it has used so far, while it runs.
+    pub(crate) fn used(&self) -> Outcome<(Duration, u64)> {
+        let peak = process::high_water_mark(self.id).ok_or("it has ended")?;
+        Ok((process::cpu_of(&self.id.to_string())?, peak))
+    }
+
     /// What it has said.
     pub(crate) fn said(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();
