@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::process::Stdio;
 use std::thread;
+use std::time::Duration;
 
 use settled_store::Disk;
 use settled_store::Durability;
@@ -44,6 +45,11 @@ const MODES: [Mode; 3] = [Mode::Whole, Mode::Short, Mode::Unsynced];
 fn open(directory: &Path, mode: Mode) -> Store {
     let mut options = Options::default();
     options.limits.history_events = if mode == Mode::Short { 20 } else { 10_000_000 };
+    if mode == Mode::Whole {
+        // However long the test takes, and whatever it writes.
+        options.limits.history_age = Duration::MAX;
+        options.limits.history_bytes = usize::MAX;
+    }
     let durability = if mode == Mode::Unsynced { Durability::None } else { Durability::Synced };
     Store::open(Box::new(Disk::open(directory, durability).unwrap()), options).unwrap()
 }
