@@ -225,10 +225,45 @@ async fn requests_are_validated() {
         ("rsa", include_str!("golden/signing_requests/rsa.pem")),
         ("p384", include_str!("golden/signing_requests/p384.pem")),
         ("ed25519", include_str!("golden/signing_requests/ed25519.pem")),
+        ("rsa-pss", include_str!("golden/signing_requests/rsa-pss.pem")),
+        ("rsa1024", RSA_1024),
+        ("rsa1024-sha512", include_str!("golden/signing_requests/rsa1024-sha512.pem")),
     ];
     for (name, pem) in files {
         let (status, answer) = create(&server, &admin, &object(name, SIGNER, pem)).await;
         assert_eq!(status, 201, "{name}: {answer}");
+    }
+}
+
+const RSA_1024: &str = include_str!("golden/signing_requests/rsa1024.pem");
+
+#[tokio::test]
+async fn signatures_that_are_not_verified_are_refused() {
+    let server = start().await;
+    let admin = User::admin();
+    let der: String = RSA_1024.lines().filter(|line| !line.starts_with("--")).collect();
+    let mut der = BASE64_STANDARD.decode(der).unwrap();
+    *der.last_mut().unwrap() ^= 1;
+    let tampered = format!(
+        "-----BEGIN CERTIFICATE REQUEST-----\n{}\n-----END CERTIFICATE REQUEST-----\n",
+        BASE64_STANDARD.encode(der)
+    );
+    // What Go refuses, in its words; and what it accepts and this server does not verify.
+    let insecure =
+        "crypto/rsa: 768-bit keys are insecure (see https://go.dev/pkg/crypto/rsa#hdr-Minimum_key_size)";
+    let unimplemented = "x509: cannot verify signature: algorithm unimplemented: use RSA with SHA-256, ECDSA with \
+                         P-256 or P-384 and SHA-256 or SHA-384, or Ed25519";
+    let cases = [
+        (include_str!("golden/signing_requests/rsa768.pem"), insecure),
+        (&tampered, "crypto/rsa: verification error"),
+        (include_str!("golden/signing_requests/rsa1024-sha384.pem"), unimplemented),
+        (include_str!("golden/signing_requests/p521.pem"), unimplemented),
+        (include_str!("golden/signing_requests/p256-sha512.pem"), unimplemented),
+    ];
+    for (pem, why) in cases {
+        let (status, answer) = create(&server, &admin, &object("a", SIGNER, pem)).await;
+        let message = format!("Invalid value: {:?}: {why}", encode(pem));
+        assert_eq!((status, &answer["details"]["causes"][0]["message"]), (422, &json!(message)));
     }
 }
 

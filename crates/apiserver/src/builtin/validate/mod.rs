@@ -10,6 +10,7 @@ mod pod;
 mod quotas;
 mod resources;
 mod services;
+mod signature;
 mod signing_requests;
 mod text;
 mod webhooks;

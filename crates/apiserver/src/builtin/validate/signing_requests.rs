@@ -7,10 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use settled_go::strconv::quote;
 use x509_parser::asn1_rs::Tag;
-use x509_parser::error::X509Error;
 use x509_parser::prelude::{FromDer as _, X509CertificationRequest};
 
-use super::{Check, field, integer, items, join, string, text};
+use super::{Check, field, integer, items, join, signature, string, text};
 use crate::pem;
 
 /// The usages that a certificate can be asked for, sorted.
@@ -264,23 +263,9 @@ fn parsed<T>(
     read(&request)
 }
 
-/// Parses a request and checks its signature: whoever asks holds the key.
+/// Parses a request and checks its signature.
 fn check_request(request: &str) -> Result<(), String> {
-    parsed(request, |request| {
-        request.verify_signature().map_err(|error| match error {
-            X509Error::SignatureVerificationError => {
-                let algorithm =
-                    request.certification_request_info.subject_pki.algorithm.algorithm.to_id_string();
-                match algorithm.as_str() {
-                    "1.2.840.10045.2.1" => "x509: ECDSA verification failure",
-                    "1.3.101.112" => "x509: Ed25519 verification failure",
-                    _ => "crypto/rsa: verification error",
-                }
-                .to_owned()
-            }
-            _ => "x509: cannot verify signature: algorithm unimplemented".to_owned(),
-        })
-    })
+    parsed(request, signature::check)
 }
 
 /// The organizations in the subject of a request: the groups of the user that it would make.
