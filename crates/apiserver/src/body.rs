@@ -13,6 +13,7 @@ use settled_store::Entry;
 use crate::compress::{self, GzipList};
 use crate::metrics::Running;
 use crate::object::Head;
+use crate::stalled::{Connection, Progress};
 use crate::watching::WatchStream;
 
 /// How much of a list is handed to the connection at once, about.
@@ -24,7 +25,9 @@ pub struct Body {
     /// The request is counted when its body is gone.
     running: Option<Box<Running>>,
     /// Its connection sees that it is under way.
-    held: Option<Arc<()>>,
+    held: Option<Arc<Connection>>,
+    /// Of a list: that it is read.
+    progress: Option<Progress>,
 }
 
 enum Kind {
@@ -63,7 +66,7 @@ impl Body {
     }
 
     fn new(kind: Kind) -> Self {
-        Self { kind, running: None, held: None }
+        Self { kind, running: None, held: None, progress: None }
     }
 
     /// Says whose answer it is.
@@ -71,9 +74,13 @@ impl Body {
         self.running = Some(Box::new(running));
     }
 
-    /// Holds this as long as there is something to send.
-    pub(crate) fn holds(&mut self, held: Arc<()>) {
-        self.held = Some(held);
+    /// Holds its connection as long as there is something to send. A list whose client stops reading gives its seat back. Watches
+    /// have bounds of their own; other answers are handed to the connection as a whole, and hold nothing then.
+    pub(crate) fn holds(&mut self, connection: Arc<Connection>) {
+        if let (Kind::List(_) | Kind::Gzip(_), Some(running)) = (&self.kind, &self.running) {
+            self.progress = Some(Progress::begin(running.seat(), &connection));
+        }
+        self.held = Some(connection);
     }
 
     /// Gzips the body if it is large and no watch.
@@ -133,11 +140,18 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let frame = |bytes: Option<Bytes>| bytes.map(|bytes| Ok(Frame::data(bytes)));
-        let Self { kind, running, .. } = self.get_mut();
+        let Self { kind, running, progress, .. } = self.get_mut();
+        let progress = progress.as_ref();
+        let taken = |bytes: Option<Bytes>| {
+            if let Some(progress) = progress {
+                progress.taken(bytes.as_ref().map_or(0, Bytes::len));
+            }
+            bytes
+        };
         match kind {
             Kind::Bytes(bytes) => Poll::Ready(frame(bytes.take())),
-            Kind::List(list) => Poll::Ready(frame(list.next_chunk())),
-            Kind::Gzip(list) => Poll::Ready(frame(list.next_chunk())),
+            Kind::List(list) => Poll::Ready(frame(taken(list.next_chunk()))),
+            Kind::Gzip(list) => Poll::Ready(frame(taken(list.next_chunk()))),
             Kind::Watch(watch) => watch.poll_chunk(context).map(|chunk| {
                 if let (Some(chunk), Some(running)) = (&chunk, running) {
                     running.sent(chunk);

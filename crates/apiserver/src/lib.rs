@@ -61,6 +61,7 @@ mod server;
 mod service_range;
 mod services;
 mod signing_requests;
+mod stalled;
 mod strategy;
 mod surface;
 mod table;

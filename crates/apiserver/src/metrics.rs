@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::fair::Seat;
 use crate::limits::Gate;
 use crate::request::{Query, RequestInfo};
+use crate::stalled::SharedSeat;
 use crate::version;
 
 /// The upper bounds of the buckets, in seconds.
@@ -61,7 +62,7 @@ pub(crate) struct Running {
     series: Arc<Series>,
     started: Instant,
     code: u16,
-    _seat: Option<Seat>,
+    seat: SharedSeat,
 }
 
 impl Running {
@@ -72,7 +73,12 @@ impl Running {
 
     /// What it holds until then.
     pub(crate) fn holds(&mut self, seat: Option<Seat>) {
-        self._seat = seat;
+        self.seat = SharedSeat::new(seat);
+    }
+
+    /// What it holds, to be given back before.
+    pub(crate) fn seat(&self) -> SharedSeat {
+        self.seat.clone()
     }
 
     /// Some of a watch is sent: a line an event.
@@ -184,7 +190,7 @@ impl Metrics {
         };
         drop(all);
         series.running.fetch_add(1, Ordering::Relaxed);
-        Running { series, started: Instant::now(), code: 499, _seat: None }
+        Running { series, started: Instant::now(), code: 499, seat: SharedSeat::default() }
     }
 
     /// `/metrics`.

@@ -38,6 +38,7 @@ use crate::limits::Limits;
 use crate::notice::Listener;
 use crate::object;
 use crate::service_range::ServiceRange;
+use crate::stalled::Connection;
 use crate::workers::Workers;
 
 /// Whom tokens are for, as clusters usually have it.
@@ -524,7 +525,7 @@ async fn serve(
         }
     };
     // Every answer that is under way holds a copy.
-    let answers = Arc::new(());
+    let answers = Arc::new(Connection::new(h2));
     let under_way = answers.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
@@ -555,7 +556,73 @@ async fn serve(
         _ = stream.run(connection.as_mut(), busy) => return,
         // Nor is whoever greets and then asks for nothing.
         () = silent => return,
+        // Nor is whoever asks for a list and reads no more of it.
+        () = answers.stalled() => return,
         _ = stopping.wait_for(|stopping| *stopping) => connection.as_mut().graceful_shutdown(),
     }
     let _ended = tokio::time::timeout(DRAIN, stream.run(connection, busy)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const LIST: &[u8] = b"GET /api/v1/configmaps HTTP/1.1\r\nhost: a\r\n\r\n";
+
+    /// A server with 4 MB of ConfigMaps, which one user may list, and its clock stands still.
+    async fn start() -> (Server, User) {
+        let clock: Option<Clock> = Some(Arc::new(jiff::Timestamp::now));
+        let config = Config { controllers: Controllers::none(), clock, ..Config::default() };
+        let server = Server::start(config).await.unwrap();
+        let rbac = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        let binding = json!({
+            "metadata": {"name": "reader"}, "subjects": [{"kind": "User", "name": "reader", "apiGroup": RBAC_GROUP}],
+            "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "cluster-admin"},
+        });
+        let map =
+            |name: usize| json!({"metadata": {"name": name.to_string()}, "data": {"a": "x".repeat(100_000)}});
+        let maps = (0..40).map(|name| ("/api/v1/namespaces/default/configmaps", map(name)));
+        for (path, object) in std::iter::once((rbac, binding)).chain(maps) {
+            let body = Full::new(bytes::Bytes::from(object.to_string()));
+            let request = Request::post(path).header("content-type", "application/json").body(body).unwrap();
+            assert_eq!(server.call(Some(User::admin()), request).await.status(), 201);
+        }
+        (server, User::new("reader", [""; 0]))
+    }
+
+    /// Asks for the list on an HTTP/1.1 connection.
+    async fn ask(server: &Server, user: &User) -> DuplexStream {
+        let (mut client, stream) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(serve(server.0.api.clone(), stream, Some(user.clone()), false));
+        client.write_all(LIST).await.unwrap();
+        client
+    }
+
+    /// Reads until the end, or until the bytes of a whole list are there.
+    async fn read(client: &mut DuplexStream, pause: Duration) -> usize {
+        let (mut bytes, mut part) = (0, vec![0; 64 * 1024]);
+        while bytes < 4_000_000 {
+            match client.read(&mut part).await {
+                Ok(0) | Err(_) => break,
+                Ok(read) => bytes += read,
+            }
+            tokio::time::sleep(pause).await;
+        }
+        bytes
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_stops_reading_a_list_is_disconnected() {
+        let (server, user) = start().await;
+        let mut slow = ask(&server, &user).await;
+        assert!(read(&mut slow, 5 * SECOND).await >= 4_000_000, "slow readers get all of it");
+        let mut stalled = ask(&server, &user).await;
+        tokio::time::sleep(120 * SECOND).await;
+        let bytes = read(&mut stalled, Duration::ZERO).await;
+        assert!(bytes > 0 && bytes < 1_000_000, "{bytes} bytes came after the connection was closed");
+    }
 }
