@@ -13,11 +13,13 @@ const POLICIES: &str = "stored but not enforced: this server does not evaluate a
 const FLOWS: &str = "stored but not enforced: this server does not apply API priority and fairness";
 const AGGREGATION: &str =
     "stored but not enforced: this server does not proxy requests to aggregated API servers";
+const ADDRESSES: &str =
+    "stored but not enforced: Services get addresses from the server's own range, which this does not change";
 const CONVERSION: &str =
     "this server does not call conversion webhooks: objects are accessible at their stored version only";
 
 /// The resources that are not enforced: group and plural name.
-const RESOURCES: [(&str, &str); 10] = [
+const RESOURCES: [(&str, &str); 12] = [
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
@@ -28,7 +30,11 @@ const RESOURCES: [(&str, &str); 10] = [
     ("apiregistration.k8s.io", "apiservices"),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("networking.k8s.io", "ipaddresses"),
+    ("networking.k8s.io", "servicecidrs"),
 ];
+/// The ServiceCIDR of the server's own range, which the server maintains.
+const OWN_RANGE: &str = "kubernetes";
 
 /// What of an object is not enforced. Nothing: all of it is.
 fn of(group: &str, plural: &str, object: &Value) -> Option<&'static str> {
@@ -43,6 +49,8 @@ fn of(group: &str, plural: &str, object: &Value) -> Option<&'static str> {
         ("flowcontrol.apiserver.k8s.io", _) => Some(FLOWS),
         // Without a service it is served here.
         ("apiregistration.k8s.io", _) => is_set("/spec/service").then_some(AGGREGATION),
+        ("networking.k8s.io", "ipaddresses") => Some(ADDRESSES),
+        ("networking.k8s.io", "servicecidrs") => (meta(object, "name") != OWN_RANGE).then_some(ADDRESSES),
         ("apiextensions.k8s.io", _) => {
             let strategy = object.pointer("/spec/conversion/strategy").and_then(Value::as_str);
             (strategy == Some("Webhook")).then_some(CONVERSION)

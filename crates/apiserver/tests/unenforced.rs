@@ -13,6 +13,8 @@ const POLICIES: &str = "stored but not enforced: this server does not evaluate a
 const FLOWS: &str = "stored but not enforced: this server does not apply API priority and fairness";
 const AGGREGATION: &str =
     "stored but not enforced: this server does not proxy requests to aggregated API servers";
+const ADDRESSES: &str =
+    "stored but not enforced: Services get addresses from the server's own range, which this does not change";
 const CONVERSION: &str =
     "this server does not call conversion webhooks: objects are accessible at their stored version only";
 
@@ -71,6 +73,7 @@ fn cases() -> Vec<(&'static str, &'static str, Value, Option<&'static str>)> {
     }});
     let crds = "/apis/apiextensions.k8s.io/v1";
     let flow = "/apis/flowcontrol.apiserver.k8s.io/v1";
+    let networking = "/apis/networking.k8s.io/v1";
     vec![
         (
             admission,
@@ -142,6 +145,20 @@ fn cases() -> Vec<(&'static str, &'static str, Value, Option<&'static str>)> {
             json!({"metadata": {"name": "a"}, "spec": {"priorityLevelConfiguration": {"name": "exempt"}}}),
             Some(FLOWS),
         ),
+        (
+            networking,
+            "servicecidrs",
+            json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["192.0.2.0/24"]}}),
+            Some(ADDRESSES),
+        ),
+        (
+            networking,
+            "ipaddresses",
+            json!({"metadata": {"name": "192.0.2.1"}, "spec": {
+                "parentRef": {"resource": "services", "namespace": "default", "name": "a"},
+            }}),
+            Some(ADDRESSES),
+        ),
         ("/api/v1/namespaces/default", "configmaps", json!({"metadata": {"name": "a"}}), None),
         (
             "/apis/networking.k8s.io/v1/namespaces/default",
@@ -190,6 +207,12 @@ async fn what_is_not_enforced_is_said_with_each_write_and_logged_once() {
     assert_eq!(changed, (200, vec![WEBHOOKS.to_owned()]));
     let news = ("mutatingwebhookconfigurations.admissionregistration.k8s.io".to_owned(), "none".to_owned());
     expected.push((news.0, news.1, WEBHOOKS.to_owned()));
+    assert_eq!(*seen.lock().unwrap(), expected);
+
+    // The server's own range is what Services get addresses from.
+    let cidr = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes";
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(send(&server, Method::PATCH, cidr, &labels).await, (200, vec![]));
     assert_eq!(*seen.lock().unwrap(), expected);
 
     // A server that starts with such objects says so too.
