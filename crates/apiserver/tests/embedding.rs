@@ -1,5 +1,6 @@
 //! A server inside of a test: clients with and without a socket, many servers at once, how one ends.
 
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -11,8 +12,10 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use settled_apiserver::auth::User;
-use settled_apiserver::{Config, Durability, FeatureGates, Server, StartError};
+use settled_apiserver::{Config, Durability, FeatureGates, Notice, Server, StartError};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::surface;
 
 fn config_map(name: &str, text: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"text": text}})).unwrap()
@@ -221,6 +224,43 @@ async fn stopping_waits_for_the_port() {
     assert_eq!(again.listen(address).await.unwrap(), address);
     let error = Server::in_memory().await.unwrap().listen(address).await.unwrap_err();
     assert!(matches!(&error, StartError::Listen { address: taken, .. } if *taken == address), "{error}");
+}
+
+/// What a write that was cut off has left is dropped, reported and counted; the next start has nothing to drop.
+#[tokio::test]
+async fn a_dropped_write_is_reported_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = async || {
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let into = notices.clone();
+        let mut config = Config::default();
+        config.data_dir = Some(folder.path().to_owned());
+        config.listener = Some(Arc::new(move |notice: &Notice| {
+            if notice.event() == "unfinished-write-dropped" {
+                into.lock().unwrap().push((notice.is_problem(), notice.to_string()));
+            }
+        }));
+        let client = surface::Client::new(config).await;
+        let metrics = client.get("/metrics", &[]).await.text().to_owned();
+        let dropped = metrics.lines().find(|line| line.starts_with("settled_store_dropped_bytes "));
+        let dropped = dropped.unwrap().to_owned();
+        let ended = client.0.ended();
+        client.0.stopped().await;
+        drop(client);
+        ended.await;
+        (dropped, Arc::into_inner(notices).unwrap().into_inner().unwrap())
+    };
+    assert_eq!(start().await, ("settled_store_dropped_bytes 0".to_owned(), vec![]));
+    let report = settled_store::check(&folder.path().join("store")).unwrap();
+    assert_eq!((&report.unfinished, &report.damage), (&None, &None));
+    let mut log = std::fs::OpenOptions::new().write(true).open(&report.path).unwrap();
+    log.seek(SeekFrom::Start(report.used_bytes)).unwrap();
+    log.write_all(&[7; 10]).unwrap();
+    drop(log);
+    let text =
+        format!("store: dropped 10 bytes of an unfinished write at revision {}", report.last_revision.0);
+    assert_eq!(start().await, ("settled_store_dropped_bytes 10".to_owned(), vec![(true, text)]));
+    assert_eq!(start().await, ("settled_store_dropped_bytes 0".to_owned(), vec![]));
 }
 
 #[tokio::test]
