@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use settled_conformance::{
-    Case, CaseFile, Client, Compared, Differences, Recording, Runner, Target, compare_case, load,
-    load_recordings, walk,
+    Case, CaseFile, Client, Compared, Differences, RECORDED_WALK, Recording, Runner, Target, compare_case,
+    load, load_recordings, walk,
 };
 
 use crate::server::{self, Kind};
@@ -73,13 +73,17 @@ fn folder() -> PathBuf {
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
     let mut files = load(&folder().join("cases"))?;
+    if flags.record || flags.recorded {
+        // All of its answers would be many megabytes.
+        let (seed, operations) = RECORDED_WALK;
+        files.push(walk(seed, operations)?);
+    }
     if flags.record {
         return record(&flags, &files);
     }
     if flags.walk.is_some() {
         files.clear();
     }
-    // Its answers are not recorded: they would be many megabytes.
     if !flags.recorded && flags.case.is_none() {
         let seed = flags.walk.unwrap_or(SEED);
         println!("random walk: seed {seed}, {} operations", flags.operations);
@@ -202,7 +206,7 @@ fn report(
             let theirs = of(theirs).unwrap_or_default();
             let ours = of(ours).unwrap_or_else(|| nothing.clone());
             let mut printed = 0;
-            for Compared { step, differs, unexplained } in
+            for Compared { step, differs, unexplained, .. } in
                 compare_case(&meant, &file.name, &case.name, &theirs, &ours)
             {
                 steps += 1;

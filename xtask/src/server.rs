@@ -126,7 +126,12 @@ fn real(folder: PathBuf, kind: Kind) -> Outcome<Option<Server>> {
     let start = Instant::now();
     let mut processes = spawn(&folder, kind, &programs, ports)?;
     let certificate = folder.join("certs/apiserver.crt");
-    wait("kube-apiserver's certificate", &mut processes, &folder, || certificate.is_file())?;
+    // Whole: a client that reads half of it trusts nobody.
+    let written = || {
+        fs::read_to_string(&certificate)
+            .is_ok_and(|text| text.trim_end().ends_with("-----END CERTIFICATE-----"))
+    };
+    wait("kube-apiserver's certificate", &mut processes, &folder, written)?;
     let url = format!("https://127.0.0.1:{}", ports[0]);
     let client = Client::new(&url, &certificate)?;
     ready(&client, &mut processes, &folder)?;

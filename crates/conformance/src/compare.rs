@@ -88,13 +88,18 @@ pub struct Known {
     pub case: String,
     /// Which steps, numbered from 0; all of them unless it says.
     pub step: Option<usize>,
-    /// Which places, with `*` for any text; all of them unless it says.
+    /// Which places, with `*` for any text.
     pub place: String,
+    /// What the other one has there, null for nothing; anything unless it says.
+    pub ours: Option<Value>,
     /// Texts differ in nothing but the differences of Go's structs that the real server appends.
     pub go_diff: bool,
     /// Why it differs.
     pub reason: String,
 }
+
+/// What a row of the table may say.
+const KEYS: [&str; 6] = ["case", "step", "place", "ours", "go_diff", "reason"];
 
 /// The table of the differences that are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,11 +109,11 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// Reads the table: a YAML list of `{case, step, place, go_diff, reason}`.
+    /// Reads the table: a YAML list of `{case, step, place, ours, go_diff, reason}`.
     ///
     /// # Errors
     ///
-    /// [`Error::File`] when it is something else, or a row has no reason.
+    /// [`Error::File`] when it is something else, a row has no reason, or it names no place: it would allow any answer.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |problem: String| Error::file("differences", problem);
         let mut json = Vec::new();
@@ -117,10 +122,17 @@ impl Differences {
         let mut rows = Vec::new();
         for row in value.as_array().into_iter().flatten() {
             let text = |key: &str| row.get(key).and_then(Value::as_str).map(str::to_owned);
+            let unknown =
+                row.as_object().into_iter().flatten().find(|(key, _)| !KEYS.contains(&key.as_str()));
+            if let Some((key, _)) = unknown {
+                return Err(wrong(format!("no such key: {key}: {row}")));
+            }
+            let place = text("place").filter(|place| place.contains(|letter| letter != '*'));
             rows.push(Known {
                 case: text("case").ok_or_else(|| wrong(format!("no case: {row}")))?,
                 step: row.get("step").and_then(Value::as_u64).and_then(|step| usize::try_from(step).ok()),
-                place: text("place").unwrap_or_else(|| "*".to_owned()),
+                place: place.ok_or_else(|| wrong(format!("no place: {row}")))?,
+                ours: row.get("ours").cloned(),
                 go_diff: row.get("go_diff").and_then(Value::as_bool) == Some(true),
                 reason: text("reason").ok_or_else(|| wrong(format!("no reason: {row}")))?,
             });
@@ -128,14 +140,18 @@ impl Differences {
         Ok(Self { rows })
     }
 
-    /// The first row that says that a difference is meant.
+    /// The index of the first row that says that a difference is meant.
     #[must_use]
-    pub fn reason(&self, file: &str, case: &str, step: usize, difference: &Difference) -> Option<&Known> {
+    pub fn reason(&self, file: &str, case: &str, step: usize, difference: &Difference) -> Option<usize> {
         let name = format!("{file}/{case}");
-        self.rows.iter().find(|row| {
+        self.rows.iter().position(|row| {
             matches(&row.case, &name)
                 && row.step.is_none_or(|wanted| wanted == step)
                 && matches(&row.place, &difference.place)
+                && row
+                    .ours
+                    .as_ref()
+                    .is_none_or(|ours| difference.ours.as_ref().unwrap_or(&Value::Null) == ours)
                 && (!row.go_diff || difference.is_but_go_diff())
         })
     }
@@ -150,6 +166,8 @@ pub struct Compared {
     pub differs: bool,
     /// Where they differ without a reason.
     pub unexplained: Vec<Difference>,
+    /// The rows of the table that the other differences are meant by.
+    pub rows: Vec<usize>,
 }
 
 /// Compares the answers of a case, step by step. A step that only one of the two has differs as a whole.
@@ -166,11 +184,14 @@ pub fn compare_case(
         let [a, b] = [theirs, ours].map(|answers| answers.get(step).unwrap_or(&Value::Null));
         let all = compare(a, b);
         let differs = !all.is_empty();
-        let unexplained = all
-            .into_iter()
-            .filter(|difference| known.reason(file, case, step, difference).is_none())
-            .collect();
-        Compared { step, differs, unexplained }
+        let (mut unexplained, mut rows) = (Vec::new(), Vec::new());
+        for difference in all {
+            match known.reason(file, case, step, &difference) {
+                Some(row) => rows.push(row),
+                None => unexplained.push(difference),
+            }
+        }
+        Compared { step, differs, unexplained, rows }
     });
     compared.collect()
 }
@@ -214,6 +235,36 @@ mod tests {
         assert!(meant("[a: no\n@@ -1 +1 @@\n-x\n+y\n, b: no]", "[a: no, b: no]"));
         assert!(!meant("[a: no\n@@ -1 +1 @@\n-x\n+y\n, b: no]", "[a: no, c: no]"));
         assert!(!meant("a", "b"));
+    }
+
+    #[test]
+    fn a_row_allows_what_it_names() {
+        for (row, problem) in [
+            ("{case: a, reason: r}", "no place"),
+            ("{case: a, place: '*', reason: r}", "no place"),
+            ("{case: a, place: /b}", "no reason"),
+            ("{place: /b, reason: r}", "no case"),
+            ("{case: a, place: /b, our: 1, reason: r}", "no such key: our"),
+        ] {
+            let error = Differences::parse(&format!("[{row}]")).unwrap_err().to_string();
+            assert!(error.contains(problem), "{row}: {error}");
+        }
+        let rows = "[{case: f/c, step: 1, place: /a, ours: 2, reason: r}, {case: f/c, step: 1, place: /b, ours: null, reason: r}]";
+        let known = Differences::parse(rows).unwrap();
+        let meant = |place: &str, ours: Option<Value>| {
+            let difference = Difference { place: place.to_owned(), theirs: Some(json!(1)), ours };
+            known.reason("f", "c", 1, &difference)
+        };
+        assert_eq!(meant("/a", Some(json!(2))), Some(0));
+        assert_eq!(meant("/a", Some(json!(3))), None);
+        assert_eq!(meant("/a", None), None);
+        assert_eq!(meant("/b", None), Some(1));
+        assert_eq!(meant("/b", Some(json!(2))), None);
+        let both = json!({"a": 1, "b": 1, "c": 1});
+        let compared =
+            compare_case(&known, "f", "c", &[json!(0), both], &[json!(0), json!({"a": 2, "c": 2})]);
+        assert_eq!(compared[1].rows, [0, 1]);
+        assert_eq!(compared[1].unexplained.len(), 1);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::vars::Vars;
 /// Operations an episode.
 const EPISODE: usize = 200;
 
+/// The seed of the walk whose answers are recorded, and how many operations it has: as many as a test has the time for.
+pub const RECORDED_WALK: (u64, usize) = (1, 1000);
+
 /// Names of objects; few, so that operations meet.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
