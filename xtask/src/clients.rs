@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use regex::Regex;
+use regex::{Regex, RegexSet};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -381,9 +381,25 @@ fn run_script(
     Ok(said)
 }
 
-/// What controllers say when two of them are at the same object: on the real server as well, but not in each run.
-const RACES: [&str; 4] =
-    ["the object has been modified", "not found", "is not as new as written version", "already exists"];
+/// What components say when two of them are at the same object, by component and message: on the real server as well, but not in each
+/// run. Each was seen, or is of the shape of one in `complaints.txt`.
+const RACES: [&str; 9] = [
+    // A cache is behind the controller's own writes (`StaleControllerConsistency`).
+    r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*read version: N is not as new as written version: N for group resource [a-z.]+"$"#,
+    // Another controller has written the object's status.
+    r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*Operation cannot be fulfilled on [a-z.]+ X: the object has been modified; please apply your changes to the latest version and try again"( [A-Za-z]+="X")*$"#,
+    // An object is gone before its controller has heard of it.
+    r#"^kube-controller-manager: E (daemon_controller|replica_set|stateful_set|job_controller|deployment_controller)\.go:N\] .*(sync X|X) failed with:? [a-z]+\.(apps|batch) X not found"$"#,
+    r#"^kube-controller-manager: E horizontal\.go:N\] "Unhandled Error" err="failed to query scale subresource for X: [a-z.]+ X not found"$"#,
+    r#"^kube-controller-manager: E pvc_protection_controller\.go:N\] .*persistentvolumeclaims X not found"( PVC="X")?$"#,
+    r#"^kube-controller-manager: E resource_quota_controller\.go:N\] "Error processing resource quota work item" err="resourcequotas X not found" queueKey="X"$"#,
+    // Ours and the real manager both write kube-root-ca.crt.
+    r#"^kube-controller-manager: E publisher\.go:N\] "Unhandled Error" err="syncing X failed: configmaps X already exists"$"#,
+    // No race: ours tracks no tokens of Secrets, so it has no ConfigMap kube-apiserver-legacy-service-account-token-tracking.
+    r#"^kube-controller-manager: E legacy_serviceaccount_token_cleaner\.go:N\] "Getting lastest possible tracked_since time" err="configmaps X not found"$"#,
+    // The pod was deleted by its controller.
+    r"^kwok: failed to apply stage: failed to delete resource for step N: failed to delete pod [A-Za-z0-9-]+: pods X not found$",
+];
 
 /// What the components complained of that they don't on the real server; the ends of their logs too after a failure. False where one
 /// has ended by itself or has a new complaint.
@@ -395,6 +411,7 @@ fn report(
     normaliser: &Normaliser,
 ) -> Outcome<bool> {
     let mut quiet = true;
+    let races = RegexSet::new(RACES)?;
     let file = folder(suite).join("complaints.txt");
     let known = fs::read_to_string(&file).unwrap_or_default();
     let mut known: BTreeSet<String> = known.lines().map(str::to_owned).collect();
@@ -415,7 +432,7 @@ fn report(
             continue;
         }
         for (complaint, times) in complaints.iter().filter(|(complaint, _)| !known.contains(*complaint)) {
-            let race = RACES.iter().any(|words| complaint.contains(words));
+            let race = races.is_match(complaint);
             let what = if race { "a race" } else { "a new complaint" };
             println!("  {what}, {times} times, and not recorded on the real server: {complaint}");
             quiet &= race;
@@ -527,7 +544,9 @@ impl Normaliser {
 
 #[cfg(test)]
 mod tests {
-    use super::{Normaliser, Said, difference, from_text, to_text};
+    use regex::RegexSet;
+
+    use super::{Normaliser, RACES, Said, difference, from_text, to_text};
 
     fn said(lines: &[&str]) -> Said {
         Said { command: "one\ntwo".to_owned(), lines: lines.iter().map(|line| (*line).to_owned()).collect() }
@@ -537,6 +556,78 @@ mod tests {
     fn recordings_are_read_as_they_were_written() {
         let all = [said(&["  $ output", "! errors", "= 1"]), said(&[])];
         assert_eq!(from_text(&to_text(&all)), all);
+    }
+
+    #[test]
+    fn races_are_of_a_component_and_a_message() {
+        let races = RegexSet::new(RACES).expect("they are patterns");
+        for (complaint, wanted) in [
+            (
+                r#"kube-controller-manager: E replica_set.go:N] "Unhandled Error" err="sync X failed with read version: N is not as new as written version: N for group resource replicasets.apps""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E daemon_controller.go:N] "Unhandled Error" err="X failed with : read version: N is not as new as written version: N for group resource daemonsets.apps""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E stateful_set.go:N] "Error syncing StatefulSet, requeuing" err="read version: N is not as new as written version: N for group resource statefulsets.apps""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E replica_set.go:N] "Unhandled Error" err="sync X failed with replicasets.apps X not found""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E horizontal.go:N] "Unhandled Error" err="failed to query scale subresource for X: deployments.apps X not found""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E resource_quota_controller.go:N] "Error processing resource quota work item" err="Operation cannot be fulfilled on resourcequotas X: the object has been modified; please apply your changes to the latest version and try again" queueKey="X""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E resource_quota_controller.go:N] "Error processing resource quota work item" err="resourcequotas X not found" queueKey="X""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E pvc_protection_controller.go:N] "Error removing protection finalizer from PVC" err="persistentvolumeclaims X not found" PVC="X""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E pvc_protection_controller.go:N] "Unhandled Error" err="PVC X failed with: persistentvolumeclaims X not found""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E publisher.go:N] "Unhandled Error" err="syncing X failed: configmaps X already exists""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E legacy_serviceaccount_token_cleaner.go:N] "Getting lastest possible tracked_since time" err="configmaps X not found""#,
+                true,
+            ),
+            (
+                "kwok: failed to apply stage: failed to delete resource for step N: failed to delete pod web-Nb-XXXXX: pods X not found",
+                true,
+            ),
+            // What would have passed by its words alone.
+            (r#"kube-scheduler: E schedule_one.go:N] "Error scheduling pod" err="pods X not found""#, false),
+            (
+                r#"kube-controller-manager: E replica_set.go:N] "Unhandled Error" err="sync X failed with services X not found""#,
+                false,
+            ),
+            (
+                r#"kube-controller-manager: E garbagecollector.go:N] "Unhandled Error" err="the server could not find the requested resource: not found""#,
+                false,
+            ),
+            (
+                r#"kube-controller-manager: E job_controller.go:N] "Unhandled Error" err="pods X already exists""#,
+                false,
+            ),
+            ("kwok: failed to apply stage: failed to patch resource: the object has been modified", false),
+        ] {
+            assert_eq!(races.is_match(complaint), wanted, "{complaint}");
+        }
     }
 
     #[test]
