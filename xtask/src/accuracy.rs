@@ -119,7 +119,11 @@ fn published(cases: &[corpora::Expected]) -> Outcome<Scores> {
 /// Prints what both sets come to, and the table of the corpus' kinds; with `--markdown` as a part of a document, and with
 /// `--differences` each case that differs. False where a bar is missed.
 pub(crate) fn run(markdown: bool, differences: bool) -> Outcome<bool> {
-    let mut met = pack()?.summary("the pack's own cases", PACK_BAR, differences);
+    let mut met =
+        pack()?.summary("the pack's own cases, which its rules were written with", PACK_BAR, differences);
+    println!(
+        "`settled rules test` checks the same expectations; how right the rules are on other kinds, neither shows"
+    );
     let Some(cases) = corpora::expected_health()? else {
         println!("published cases: not in this clone (../shared/corpora/health-cases.jsonl)");
         return Ok(met);
