@@ -147,10 +147,10 @@ impl Drop for KubeconfigFile {
 #[non_exhaustive]
 pub enum StartError {
     /// The data can't be read.
-    #[error("the data can't be opened")]
+    #[error("cannot open the data directory")]
     Store(#[from] BackendError),
     /// The server can't listen there.
-    #[error("can't listen on {address}")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// Where.
         address: SocketAddr,
@@ -159,13 +159,13 @@ pub enum StartError {
         source: io::Error,
     },
     /// The certificates can't be made or read.
-    #[error("the certificates can't be used")]
+    #[error("cannot use the certificates")]
     Certificates(#[from] CertificateError),
     /// What the server brings can't be written.
-    #[error("the first objects can't be written")]
+    #[error("cannot write the initial objects")]
     Bootstrap(#[from] ApiError),
     /// A client does not accept the kubeconfig.
-    #[error("the kubeconfig can't be used: {0}")]
+    #[error("cannot use the kubeconfig: {0}")]
     Kubeconfig(String),
 }
 

@@ -94,7 +94,7 @@ const RULES_TEST_HELP_AFTER: &str = "\
 Exit codes:
   0  all cases are as expected
   1  a case is not (with --strict: or there is a warning)
-  2  something can't be read";
+  2  something cannot be read";
 
 const STORE_CHECK_HELP_AFTER: &str = "\
 Examples:

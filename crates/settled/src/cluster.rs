@@ -26,7 +26,7 @@ pub(crate) fn runtime() -> Result<Runtime, CommandError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| CommandError::input_error("the runtime can't be started", error))
+        .map_err(|error| CommandError::input_error("cannot start the runtime", error))
 }
 
 /// A client for the cluster that is meant, whose requests last no longer than the command may. Nothing is sent yet.
@@ -360,7 +360,7 @@ pub(crate) fn run<T>(work: impl Future<Output = Result<T, CommandError>>) -> Res
             result = work => result.map(Some),
             interrupted = tokio::signal::ctrl_c() => match interrupted {
                 Ok(()) => Ok(None),
-                Err(error) => Err(CommandError::input_error("signals can't be received", error)),
+                Err(error) => Err(CommandError::input_error("cannot receive signals", error)),
             },
         }
     });

@@ -373,7 +373,7 @@ fn import_file(args: &RulesImportArgs) -> Result<ExitCode, CommandError> {
 pub(crate) fn add(builder: Builder, file: &Path) -> Result<Builder, CommandError> {
     builder.add(&file.display().to_string(), &read(file)?).map_err(|errors| {
         const MOST: usize = 20;
-        let mut error = CommandError::input(format!("{} can't be used as rules", file.display()));
+        let mut error = CommandError::input(format!("cannot use {} as rules", file.display()));
         for wrong in errors.0.iter().take(MOST) {
             error = error.detail(wrong.to_string());
         }

@@ -51,7 +51,7 @@ pub(crate) fn interruptible(
     let runtime = cluster::runtime()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::of_process()
-            .map_err(|error| CommandError::input_error("signals can't be received", error))?;
+            .map_err(|error| CommandError::input_error("cannot receive signals", error))?;
         work(&mut signals).await
     });
     // Nothing that still waits keeps the process, which is about to end: there is no use in taking everything apart.

@@ -59,7 +59,7 @@ fn wrong_rules_are_named_with_their_places() {
     assert_snapshot!(status("-f x.yaml --rules pack.yaml").dir(&folder).transcript(), @r#"
     exit code: 2
     --- stderr ---
-    error: pack.yaml can't be used as rules
+    error: cannot use pack.yaml as rules
       pack.yaml:4:3: the rule says nothing: give it `failed`, `inProgress` or `current`
       pack.yaml:5:11: unknown key `curent`; did you mean `current`?
       pack.yaml:6:10: `kind` is missing; write `kind: "*"` for all kinds of the group

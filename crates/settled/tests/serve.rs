@@ -386,7 +386,7 @@ fn what_hinders_it_is_said_with_what_helps() {
     let output = settled(&format!("serve --memory --port {port}")).output();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(errors.contains(&format!("can't listen on 127.0.0.1:{port}")), "{errors}");
+    assert!(errors.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{errors}");
     assert!(errors.contains("--port 0 for any that is free"), "{errors}");
 
     let (code, errors) = refused(&["--feature-gates", "Nonsense=true"]);

@@ -67,7 +67,7 @@ macro_rules! moment {
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file can't be read or written.
-    #[error("{} can't be used", path.display())]
+    #[error("cannot use {}", path.display())]
     File {
         /// Which.
         path: PathBuf,
@@ -398,7 +398,7 @@ impl Certificates {
     /// Puts another subject into a certificate and signs it again: rcgen keeps one value of each attribute, and a user is in several
     /// groups, each an `O`.
     fn with_subject(&self, der: &[u8], subject: &[u8]) -> Result<String, CertificateError> {
-        let broken = || CertificateError::Make("the template can't be read".to_owned());
+        let broken = || CertificateError::Make("cannot read the template".to_owned());
         let (_, parsed) = X509Certificate::from_der(der).map_err(|_| broken())?;
         let body: &[u8] = parsed.tbs_certificate.as_ref();
         let old = parsed.tbs_certificate.subject().as_raw();

@@ -313,8 +313,8 @@ fn given_files() {
     let cases = [
         (empty.clone(), key.clone(), "holds no certificate"),
         (certificate.clone(), empty, "holds no private key"),
-        (certificate, folder.0.join("none"), "none can't be used"),
-        (folder.0.join("none"), key, "none can't be used"),
+        (certificate, folder.0.join("none"), "cannot use none"),
+        (folder.0.join("none"), key, "cannot use none"),
     ];
     for (certificate, key, expected) in cases {
         let options =

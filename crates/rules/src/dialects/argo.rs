@@ -108,7 +108,7 @@ pub(crate) fn script(file: &Arc<str>, text: &Arc<str>, loaded: &mut Loaded) {
     }
     match matches(&group, &kind) {
         Some(matches) => loaded.rules.push(rule(file, text, matches, 1, 1, text)),
-        None => loaded.errors.push(wrong("the script is for no group and kind that can be told")),
+        None => loaded.errors.push(wrong("cannot determine the group and kind of the script")),
     }
 }
 

@@ -413,7 +413,7 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) certificate_authority: Option<PathBuf>,
 
-    /// Accept any certificate of the server: whoever is in between can read and change everything
+    /// Accept any certificate of the server: connections can be intercepted and changed
     #[arg(long, conflicts_with = "certificate_authority")]
     pub(crate) insecure_skip_tls_verify: bool,
 

@@ -226,6 +226,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_connection_that_comes_back_is_a_line() {
+        let interrupted = |seconds| {
+            let mut snapshot = scenes::rollout(seconds);
+            if (3..15).contains(&seconds) {
+                let error = "connection refused".to_owned();
+                snapshot.connection = Connection::Lost { since: Duration::from_secs(3), error };
+            }
+            snapshot
+        };
+        let terminal = terminal();
+        let events = vec![(20.0, Event::Finished(scenes::settled()))];
+        let mut source = Script::new(events, interrupted);
+        follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none()).await.unwrap();
+        assert_eq!(terminal.0.borrow().parser.screen().contents(), "reconnected after 12s");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_storm_of_events_makes_ten_frames_a_second() {
         let terminal = terminal();
         let mut events: Vec<(f64, Event)> = (0..5000_u32)

@@ -559,6 +559,52 @@ mod tests {
     }
 
     #[test]
+    fn what_is_explained_above_is_named_only() {
+        let mut pod = scenes::target(
+            State::Failed,
+            ("Pod", "web-7c9f6d5b8d-tz6lm"),
+            Status::Failed,
+            "ImagePullBackOff",
+            "container app: ImagePullBackOff",
+        );
+        // Of the two Pods with the cause, the chain names one.
+        let mut other = pod.clone();
+        other.object = scenes::id("Pod", "web-7c9f6d5b8d-x8w2n");
+        let mut unrelated = pod.clone();
+        unrelated.object = scenes::id("Pod", "db-0");
+        pod.causes = vec![Explanation { chain: vec![], count: 1, ..Explanation::default() }];
+        let targets = vec![pod, other, unrelated, scenes::image_failure()];
+        let names = Names::of(targets.iter().map(|target| &target.object));
+        let explain = Explain { palette: Palette::NONE, width: None, names: &names, now: scenes::now() };
+        let text = explain.all(&targets);
+        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with('✗')).collect();
+        assert_eq!(heads.len(), 2, "{text}");
+        assert!(heads.iter().any(|head| head.starts_with("✗ Pod/db-0")), "{text}");
+        assert!(heads.iter().any(|head| head.starts_with("✗ Deployment/web")), "{text}");
+        let last = text.lines().last();
+        assert_eq!(
+            last,
+            Some("explained above: Pod/web-7c9f6d5b8d-tz6lm, Pod/web-7c9f6d5b8d-x8w2n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn of_a_type_what_is_done_is_counted() {
+        let mut targets = vec![scenes::image_failure()];
+        targets.extend((0..7).map(|number| scenes::done("Deployment", &format!("done-{number}"))));
+        let names = Names::of(targets.iter().map(|target| &target.object));
+        let explain = Explain { palette: Palette::NONE, width: None, names: &names, now: scenes::now() };
+        let text = explain.all(&targets);
+        assert_eq!(text.lines().last(), Some("✓ 7 other objects are Current"), "{text}");
+        assert!(!text.contains("done-0"), "{text}");
+        assert_eq!(explain.all(&targets[1..]), "✓ 7 objects are Current\n");
+        // A few are named.
+        let few = explain.all(&targets[..4]);
+        assert!(few.ends_with("✓ Deployment/done-2  Current  Ready  for 2m10s\n"), "{few}");
+    }
+
+    #[test]
     fn what_is_settled_needs_one_line() {
         assert_snapshot!(explained(&scenes::settled(), Some(80), Palette::NONE), @"✓ settled after 12s in shop: 3/4 done, 1 skipped");
     }
