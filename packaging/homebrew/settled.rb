@@ -29,6 +29,7 @@ class Settled < Formula
   def install
     bin.install "settled"
     bin.install_symlink "settled" => "kubectl-settled"
+    bin.install_symlink "settled" => "kubectl_complete-settled"
     man1.install Dir["man/*.1"]
     bash_completion.install "completions/settled.bash" => "settled"
     zsh_completion.install "completions/settled.zsh" => "_settled"

@@ -17,6 +17,7 @@ use crate::command;
 use crate::error::CommandError;
 use crate::output;
 use crate::patience::Patience;
+use crate::requests::Warnings;
 use crate::style::Palette;
 use crate::text::plural;
 use crate::wait::{self, Output};
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
     let (until, limits) = cluster::policy(&args.policy)?;
     let rules = command::rule_set(&args.rules)?;
     let objects = cluster::objects(&args.files, args.kustomize.as_deref())?;
-    let output = Output::new(args.output, &args.show, &args.policy)?;
+    let output = Output::new(args.output, &args.show, &args.policy, &args.cluster)?;
     let options = ApplyOptions {
         field_manager: args.field_manager.clone(),
         force: args.force_conflicts,
@@ -40,8 +41,9 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
         versions: args.diff,
     };
     let patience = Patience::with_timeout(Some(args.policy.timeout));
+    let warnings = if args.show.quiet { Warnings::Ignored } else { Warnings::Printed };
     wait::interruptible(async |signals| {
-        let cluster = cluster::connect(&args.cluster, patience).await?;
+        let cluster = cluster::connect(&args.cluster, patience, warnings).await?;
         let mut reporter = Reporter::new(args);
         let applied = tokio::select! {
             applied = apply(&cluster, objects, &options, |event| reporter.event(&event)) => applied,

@@ -483,7 +483,8 @@ pub(crate) struct RulesImportArgs {
 /// Print the completion script of a shell
 ///
 /// For example, `settled completions bash > ~/.local/share/bash-completion/completions/settled`, or
-/// `source <(settled completions zsh)`.
+/// `source <(settled completions zsh)`. In bash, zsh and fish, types and names come from the cluster. For `kubectl settled`, link the
+/// program as `kubectl_complete-settled` in the PATH.
 #[derive(Args, Debug)]
 pub(crate) struct CompletionsArgs {
     /// The shell

@@ -18,6 +18,7 @@ use crate::inputs::Inputs;
 use crate::output;
 use crate::overview;
 use crate::patience::{self, Patience};
+use crate::requests::{self, Warnings};
 use crate::row::Reader;
 use crate::targets::{self, BareType, Which};
 
@@ -29,9 +30,9 @@ pub(crate) fn runtime() -> Result<Runtime, CommandError> {
         .map_err(|error| CommandError::input_error("cannot start the runtime", error))
 }
 
-/// A client for the cluster that is meant, whose requests last no longer than the command may. Nothing is sent yet.
-pub(crate) async fn connect(args: &ClusterArgs, patience: Patience) -> Result<Cluster, CommandError> {
-    let access = Access {
+/// Which cluster is meant, and as whom.
+pub(crate) fn access(args: &ClusterArgs) -> Access {
+    Access {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
         cluster: args.cluster.clone(),
@@ -46,7 +47,17 @@ pub(crate) async fn connect(args: &ClusterArgs, patience: Patience) -> Result<Cl
         client_certificate: args.client_certificate.clone(),
         client_key: args.client_key.clone(),
         token: args.token.clone(),
-    };
+        non_interactive: false,
+    }
+}
+
+/// A client for the cluster that is meant, whose requests last no longer than the command may. Nothing is sent yet.
+pub(crate) async fn connect(
+    args: &ClusterArgs,
+    patience: Patience,
+    warnings: Warnings,
+) -> Result<Cluster, CommandError> {
+    let access = access(args);
     let waiting = "waiting for the kubeconfig, or for its plugin for credentials";
     let Some(connected) = patience.within(waiting, access.connect()).await else {
         let limit = patience.limit();
@@ -60,7 +71,9 @@ pub(crate) async fn connect(args: &ClusterArgs, patience: Patience) -> Result<Cl
             _ => failed.hint("--kubeconfig FILE and --context NAME say which one is meant"),
         }
     })?;
-    Ok(cluster.with_deadline(patience.deadline()))
+    let server = cluster.server().unwrap_or_default().to_owned();
+    let cluster = cluster.with_observer(requests::observer(args, server, warnings));
+    Ok(cluster.with_deadline(patience.deadline()).with_request_timeout(args.request_timeout))
 }
 
 /// The targets that the arguments name, but for releases, which only the cluster knows.
@@ -290,7 +303,7 @@ pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<For>, Limits), CommandErr
 /// Starts to follow what the arguments name, releases included.
 pub(crate) async fn follow(args: &TargetArgs, mut request: Request) -> Result<Tracker, CommandError> {
     let patience = Patience::of(&request.limits);
-    let cluster = connect(&args.cluster, patience).await?;
+    let cluster = connect(&args.cluster, patience, Warnings::Ignored).await?;
     let releases = releases(&cluster, &args.select.releases, args.namespace.as_deref());
     let Some(releases) = patience.within("waiting for the release", releases).await else {
         return Err(CommandError::cluster(format!("the release was not read within {}", patience.limit())));
@@ -302,6 +315,7 @@ pub(crate) async fn follow(args: &TargetArgs, mut request: Request) -> Result<Tr
 /// Starts to follow. The time counts from the start of the process.
 pub(crate) async fn start(cluster: Cluster, mut request: Request) -> Result<Tracker, CommandError> {
     request.started.get_or_insert_with(patience::started);
+    request.request_timeout = request.request_timeout.or_else(|| cluster.request_timeout());
     let patience = Patience::of(&request.limits);
     let started = patience.reach(&cluster, Tracker::start(cluster.clone(), request)).await;
     started.map_err(|error| match error {

@@ -1,6 +1,6 @@
 //! From the arguments to a command.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,10 +15,15 @@ use crate::cli::{Cli, Command, InputArgs, RuleArgs, VerdictArgs};
 use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::row::Verdicts;
-use crate::{apply, augment, generate, help, look, output, rules, serve, status, store, style, wait};
+use crate::{
+    apply, augment, complete, generate, help, kubectl, look, output, rules, serve, status, store, style, wait,
+};
 
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
 const THREADS_MAX: usize = 16;
+
+/// Commands that look at clusters: they know kubectl's options, or say what to take instead.
+const LIVE: [&str; 6] = ["wait", "status", "apply", "why", "tree", "events"];
 
 /// Commands of kubectl and Helm, and what does the same here.
 const ELSEWHERE: [(&str, &str); 9] = [
@@ -37,6 +42,9 @@ const ELSEWHERE: [(&str, &str); 9] = [
 pub(crate) fn run() -> Result<ExitCode, CommandError> {
     crate::patience::started();
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(words) = complete::asked_for(called(&arguments), &arguments) {
+        return Ok(complete::run(words));
+    }
     if let [_, command] = &mut *arguments
         && command == "version"
     {
@@ -46,6 +54,12 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Ok(cli) => cli,
         Err(mut error) if error.use_stderr() => {
             if let Some(error) = elsewhere(&error) {
+                return Err(error);
+            }
+            let command = arguments.get(1).and_then(|command| command.to_str());
+            if command.is_some_and(|command| LIVE.contains(&command))
+                && let Some(error) = kubectl::refusal(&error)
+            {
                 return Err(error);
             }
             // No argument here may begin with a dash: `to pass '-x' as a value, use '-- -x'` leads astray.
@@ -88,10 +102,14 @@ fn elsewhere(error: &clap::Error) -> Option<CommandError> {
     Some(CommandError::usage(format!("there is no command `{name}`")).hint(*hint))
 }
 
+/// The name that the program was called by.
+fn called(arguments: &[OsString]) -> &OsStr {
+    arguments.first().map(Path::new).and_then(Path::file_stem).unwrap_or_default()
+}
+
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut command = help::laid_out(Cli::command());
-    let called = arguments.first().map(Path::new).and_then(Path::file_stem).unwrap_or_default();
-    if called == "kubectl-settled" {
+    let mut command = help::laid_out(Cli::command(), arguments.iter().any(|argument| argument == "-h"));
+    if called(arguments) == "kubectl-settled" {
         command = command.bin_name("kubectl settled");
     }
     let matches = command.try_get_matches_from_mut(arguments)?;

@@ -38,6 +38,19 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads kubectl's `--request-timeout`: a bare number is seconds, 0 is no limit, which is a week here.
+pub(crate) fn parse_request_timeout(text: &str) -> Result<Duration, String> {
+    let wrong = || "no duration such as 10s or 1m, and no number of seconds".to_owned();
+    let timeout = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => match signed(text).ok_or_else(wrong)? {
+            (true, timeout) if !timeout.is_zero() => return Err(wrong()),
+            (_, timeout) => timeout,
+        },
+    };
+    Ok(if timeout.is_zero() { WEEK } else { timeout.min(WEEK) })
+}
+
 /// Whether it is negative, and how long it is.
 fn signed(text: &str) -> Option<(bool, Duration)> {
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -79,6 +92,23 @@ fn signed(text: &str) -> Option<(bool, Duration)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn request_timeouts_are_those_of_kubectl() {
+        for (text, expected) in [
+            ("7", Some(Duration::from_secs(7))),
+            ("1500ms", Some(Duration::from_millis(1500))),
+            ("0", Some(WEEK)),
+            ("0s", Some(WEEK)),
+            ("99999999999999999999", None),
+            ("-1s", None),
+            ("-1", None),
+            ("1.5", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_request_timeout(text).ok(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn durations_are_gos() {

@@ -6,16 +6,26 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
 use crate::error::CommandError;
-use crate::output;
+use crate::{complete, output};
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, CommandError> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "settled", &mut script);
+    let script = match args.shell {
+        Shell::Bash => complete::BASH.into(),
+        Shell::Zsh => complete::ZSH.into(),
+        Shell::Fish => complete::FISH.into(),
+        // Options and their words; names of the cluster are not among them.
+        other => {
+            let mut script = Vec::new();
+            clap_complete::generate(other, &mut Cli::command(), "settled", &mut script);
+            script
+        }
+    };
     output::print(&script)?;
     Ok(ExitCode::SUCCESS)
 }

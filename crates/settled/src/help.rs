@@ -1,6 +1,7 @@
 //! How help is laid out: examples first, and with `-h` only what is needed often.
 
 use clap::Command;
+use clap::builder::{PossibleValue, Resettable};
 
 /// Between usage and arguments stand the examples.
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
@@ -29,10 +30,49 @@ const LONG_ARGUMENTS: [&str; 17] = [
 /// Arguments that `-h` keeps of the sections that it leaves out.
 const SHORT_ARGUMENTS: [&str; 1] = ["context"];
 
-/// Lays out the help of all subcommands.
-pub(crate) fn laid_out(command: Command) -> Command {
+/// What `-h` shows of commands for clusters, a line each: examples and this fit a screen.
+const SHORT_HELP: [(&str, &str); 27] = [
+    ("names", "TYPE/NAME..., TYPE NAME..., or TYPE with -l or --all"),
+    ("targets", "TYPE/NAME..., TYPE NAME..., or TYPE"),
+    ("files", "Objects in files, directories, URLs, or `-`"),
+    ("kustomize", "What kustomize builds of a directory"),
+    ("namespace", "The namespace"),
+    ("selector", "Objects with these labels, such as `app=web`"),
+    ("all", "All objects of the type"),
+    ("all_namespaces", "In all namespaces"),
+    ("releases", "All objects of a release, such as helm/shop"),
+    ("context", "The context of the kubeconfig"),
+    ("wait", "Wait for all of it afterwards"),
+    ("dry_run", "Let the server validate, and store nothing"),
+    ("diff", "Show what changes in each object"),
+    ("prune", "Delete members of the ApplySet that are left out"),
+    ("applyset", "The ApplySet, for --prune"),
+    ("force_conflicts", "Take over fields that others own"),
+    ("conditions", "ready, failed, delete, condition=NAME, jsonpath=..."),
+    ("timeout", "Give up after this long; 0 checks once [default: 5m]"),
+    ("graces", "Tolerate a class of failure, such as `image=1m`"),
+    ("logs", "Logs of crashed containers: tail, N, live, none"),
+    ("kind", "Only these kinds"),
+    ("status", "Only these statuses, such as Failed,Unknown"),
+    ("not_current", "All statuses but Current"),
+    ("watch", "Show it again whenever it changes"),
+    ("full", "Show what is Current as well"),
+    ("warnings", "Only events of the type Warning"),
+    ("quiet", "Print nothing but errors, for the exit code"),
+];
+/// The output formats of commands for clusters.
+const OUTPUT: &str = "output";
+
+/// Lays out the help of all subcommands, for `-h` or for `--help`.
+pub(crate) fn laid_out(command: Command, short: bool) -> Command {
+    let command = if short { command.mut_args(|arg| arg.hide_short_help(true)) } else { command };
     command.mut_subcommands(|command| {
-        let command = if command.has_subcommands() { laid_out(command) } else { with_short_help(command) };
+        let is_live = command.get_arguments().any(|arg| arg.get_id() == "request_timeout");
+        let command = match (command.has_subcommands(), is_live && short) {
+            (true, _) => laid_out(command, short),
+            (false, true) => with_shortest_help(command),
+            (false, false) => with_short_help(command),
+        };
         with_examples_first(command)
     })
 }
@@ -44,6 +84,31 @@ fn with_short_help(command: Command) -> Command {
         let is_long = LONG_SECTIONS.contains(&section) || LONG_ARGUMENTS.contains(&id);
         let hidden = is_long && !SHORT_ARGUMENTS.contains(&id);
         if hidden { arg.hide_short_help(true) } else { arg }
+    })
+}
+
+/// Only what is used most, a line each.
+fn with_shortest_help(command: Command) -> Command {
+    command.mut_args(|arg| {
+        let id = arg.get_id().as_str().to_owned();
+        if id == OUTPUT {
+            let values = arg.get_possible_values();
+            let formats: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
+            let formats = formats.join(", ");
+            return arg
+                .hide_possible_values(true)
+                .hide_default_value(true)
+                .help(formats)
+                .help_heading(Resettable::Reset);
+        }
+        match SHORT_HELP.iter().find(|(known, _)| *known == id) {
+            Some((_, help)) => {
+                let arg = arg.help(*help).help_heading(Resettable::Reset);
+                let has_value = arg.get_action().takes_values();
+                if has_value { arg.hide_default_value(true).hide_possible_values(true) } else { arg }
+            }
+            None => arg.hide_short_help(true),
+        }
     })
 }
 
@@ -80,6 +145,11 @@ mod tests {
         for id in LONG_ARGUMENTS.iter().chain(&SHORT_ARGUMENTS) {
             assert!(ids.iter().any(|known| known == id), "{id}");
         }
-        laid_out(Cli::command()).debug_assert();
+        for (id, _) in SHORT_HELP {
+            assert!(ids.iter().any(|known| known == id), "{id}");
+        }
+        for short in [true, false] {
+            laid_out(Cli::command(), short).debug_assert();
+        }
     }
 }

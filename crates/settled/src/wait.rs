@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use settled_tracker::{Event, For, ObjectId, Outcome, Report, Snapshot, State, Tracker, Wanted};
 
-use crate::cli::live::{PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};
+use crate::cli::live::{ClusterArgs, PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};
 use crate::cluster;
 use crate::command;
 use crate::error::CommandError;
@@ -19,6 +19,7 @@ use crate::output;
 use crate::progress::{self, Abandoned, Ended, JsonLines, LiveView, PlainLines, Show, Signals, Source};
 use crate::render::explain::Explain;
 use crate::render::{Ending, github, json_line, junit};
+use crate::requests;
 use crate::style::Palette;
 use crate::targets::BareType;
 
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
     request.limits = limits;
     request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
     request.live_logs = args.evidence.live_logs();
-    let output = Output::new(args.output, &args.show, &args.policy)?;
+    let output = Output::new(args.output, &args.show, &args.policy, &args.targets.cluster)?;
     interruptible(async |signals| {
         let tracker = tokio::select! {
             tracker = cluster::follow(&args.targets, request) => tracker?,
@@ -134,6 +135,7 @@ impl Output {
         format: WaitOutput,
         args: &ShowArgs,
         policy: &PolicyArgs,
+        cluster: &ClusterArgs,
     ) -> Result<Self, CommandError> {
         let open = |report: &ReportFile| {
             let path: &Path = &report.path;
@@ -148,7 +150,8 @@ impl Output {
         Ok(Self {
             format,
             quiet: args.quiet,
-            plain: args.plain,
+            // Lines about requests would tear the live view.
+            plain: args.plain || requests::are_logged(cluster),
             files: args.reports.iter().map(open).collect::<Result<_, CommandError>>()?,
             kubectl: !policy.conditions.is_empty() && policy.conditions.iter().all(known),
         })

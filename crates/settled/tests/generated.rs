@@ -8,9 +8,15 @@ use crate::support::{Folder, settled};
 
 #[test]
 fn every_shell_gets_completions() {
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+    for (shell, word) in [
+        ("bash", "__complete"),
+        ("elvish", "not-current"),
+        ("fish", "__complete"),
+        ("powershell", "not-current"),
+        ("zsh", "__complete"),
+    ] {
         let script = settled(&format!("completions {shell}")).stdout();
-        assert!(script.contains("not-current"), "{shell}");
+        assert!(script.contains(word), "{shell}");
     }
 }
 

@@ -34,6 +34,16 @@ fn help() {
 }
 
 #[test]
+fn short_help_fits_a_screen() {
+    for command in ["wait", "status", "apply", "why", "tree", "events"] {
+        let text = settled(&format!("{command} -h")).stdout();
+        let lines = text.lines().count();
+        assert!((15..=42).contains(&lines), "{command}: {lines} lines\n{text}");
+        assert!(text.contains("\nExamples:\n") && text.ends_with(": --help\n"), "{text}");
+    }
+}
+
+#[test]
 fn no_arguments_give_help() {
     let output = settled("").output();
     assert_eq!(output.status.code(), Some(2));

@@ -4,14 +4,17 @@
 
 mod apply;
 mod augment;
+mod complete;
 mod docs;
 mod errors;
 mod filters;
 mod generated;
 mod help;
 mod inputs;
+mod kubectl;
 mod live;
 mod overview;
+mod proxy;
 mod reach;
 mod rules;
 mod serve;

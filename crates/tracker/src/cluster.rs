@@ -16,10 +16,13 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::exchange::{self, Exchange};
 use crate::resources::{Document, Resource, Resources, read_document, read_resource_list};
 
 /// How long an answer may take to begin. A watch answers at once, too.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// A moment that far away is never reached, and can be counted with.
+const ANSWER_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// For so long after a login nobody logs in again.
 const RENEWED_FOR: Duration = Duration::from_millis(200);
 /// How much of an answer that is no list is read.
@@ -92,6 +95,9 @@ type Reconnect = dyn Fn() -> BoxFuture<'static, Option<Client>> + Send + Sync;
 /// Tells the time of day.
 type Clock = dyn Fn() -> Timestamp + Send + Sync;
 
+/// Is shown each request, once its answer has begun.
+type Observer = dyn Fn(&Exchange) + Send + Sync;
+
 /// A cluster, seen through a client. Copies are the same one.
 ///
 /// ```
@@ -110,6 +116,8 @@ pub struct Cluster {
     inner: Arc<Inner>,
     /// No request lasts longer.
     deadline: Option<Instant>,
+    /// How long an answer may take, instead of the default.
+    request_timeout: Option<Duration>,
 }
 
 struct Inner {
@@ -118,6 +126,7 @@ struct Inner {
     client: Mutex<Client>,
     clock: Option<Box<Clock>>,
     reconnect: Option<Box<Reconnect>>,
+    observer: Option<Box<Observer>>,
     /// When the client was made anew.
     renewed: tokio::sync::Mutex<Option<Instant>>,
     /// How far the server's clock is ahead of ours, in milliseconds.
@@ -210,6 +219,7 @@ impl Cluster {
             client: Mutex::new(client),
             clock,
             reconnect,
+            observer: None,
             renewed: tokio::sync::Mutex::default(),
             ahead: Mutex::default(),
             requests: Default::default(),
@@ -219,13 +229,35 @@ impl Cluster {
             failure: watch::Sender::new(None),
             watch_list: AtomicBool::new(true),
         };
-        Self { inner: Arc::new(inner), deadline: None }
+        Self { inner: Arc::new(inner), deadline: None, request_timeout: None }
     }
 
     /// The same, whose requests fail once this moment has come: for a command that must not outlive its timeout.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// The same, where the answer to each request may take so long to begin, and then to end; 30 s if this is none. Watches go on.
+    #[must_use]
+    pub fn with_request_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// How long an answer may take, if that is not the default.
+    #[must_use]
+    pub fn request_timeout(&self) -> Option<Duration> {
+        self.request_timeout
+    }
+
+    /// The same, with somebody who is shown each request. Copies that were made before have none.
+    #[must_use]
+    pub fn with_observer(mut self, observer: impl Fn(&Exchange) + Send + Sync + 'static) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.observer = Some(Box::new(observer));
+        }
         self
     }
 
@@ -339,7 +371,7 @@ impl Cluster {
     ) -> Result<Response<Body>, RequestError> {
         let invalid =
             |error: http::Error| RequestError::Answer(format!("cannot build the request {path}: {error}"));
-        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
+        let mut request = Request::builder().method(method.clone()).uri(path).header(ACCEPT, accept);
         let body = match body {
             Some((type_, bytes)) => {
                 request = request.header(CONTENT_TYPE, type_);
@@ -351,7 +383,19 @@ impl Cluster {
         self.inner.requests[verb as usize].fetch_add(1, Ordering::Relaxed);
         let client = self.client();
         let asked = Instant::now();
-        let failure = match tokio::time::timeout_at(self.until(ANSWER_WITHIN), client.send(request)).await {
+        let sent = tokio::time::timeout_at(self.until(), client.send(request)).await;
+        if let Some(observer) = &self.inner.observer {
+            let answer = sent.as_ref().ok().and_then(|answer| answer.as_ref().ok());
+            observer(&Exchange {
+                verb,
+                method: method.to_string(),
+                path: path.to_owned(),
+                status: answer.map(|answer| answer.status().as_u16()),
+                elapsed: asked.elapsed(),
+                warnings: answer.map(|answer| exchange::warnings(answer.headers())).unwrap_or_default(),
+            });
+        }
+        let failure = match sent {
             Ok(Ok(answer)) => {
                 self.note_answer();
                 return Ok(answer);
@@ -363,9 +407,9 @@ impl Cluster {
         Err(failure)
     }
 
-    /// The moment at which something has lasted too long that may last `limit`.
-    fn until(&self, limit: Duration) -> Instant {
-        let until = Instant::now() + limit;
+    /// The moment at which an answer has lasted too long.
+    fn until(&self) -> Instant {
+        let until = Instant::now() + self.request_timeout.unwrap_or(ANSWER_WITHIN).min(ANSWER_MAX);
         self.deadline.map_or(until, |deadline| deadline.min(until))
     }
 
@@ -407,7 +451,7 @@ impl Cluster {
     /// All of an answer that is small enough to be held.
     pub(crate) async fn whole(&self, answer: Response<Body>) -> Result<Bytes, RequestError> {
         let limited = http_body_util::Limited::new(answer.into_body(), LONGEST_ANSWER);
-        let whole = tokio::time::timeout_at(self.until(ANSWER_WITHIN), limited.collect());
+        let whole = tokio::time::timeout_at(self.until(), limited.collect());
         match whole.await {
             Ok(Ok(body)) => {
                 let bytes = body.to_bytes();

@@ -16,6 +16,7 @@ use kube_client::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
 use crate::cluster::{Cluster, innermost};
+use crate::proxy;
 
 /// Which cluster, and as whom.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +49,19 @@ pub struct Access {
     pub client_key: Option<PathBuf>,
     /// A bearer token, instead of the kubeconfig's credentials.
     pub token: Option<Token>,
+    /// Credential plugins get no terminal: no input, and nowhere to print messages. One that demands a terminal fails.
+    pub non_interactive: bool,
+}
+
+/// What the entries of a kubeconfig are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeconfigNames {
+    /// Contexts.
+    pub contexts: Vec<String>,
+    /// Clusters.
+    pub clusters: Vec<String>,
+    /// Users.
+    pub users: Vec<String>,
 }
 
 /// A bearer token. `Debug` does not print it.
@@ -103,7 +117,9 @@ impl Access {
             user: self.user.clone(),
         };
         let asked = self.context.is_some() || self.cluster.is_some() || self.user.is_some();
-        let mut config = match self.kubeconfig()? {
+        let file = self.kubeconfig()?;
+        let proxy = file.as_ref().and_then(|file| self.proxy_url(file));
+        let mut config = match file {
             Some(file) => match Config::from_custom_kubeconfig(file, &options).await {
                 Ok(config) => config,
                 Err(error) if asked || self.kubeconfig.is_some() => return Err(wrong(&error)),
@@ -114,7 +130,36 @@ impl Access {
         };
         self.override_server(&mut config)?;
         self.override_credentials(&mut config)?;
+        // As with client-go, that of the kubeconfig is used whatever the environment says.
+        let proxy = match proxy {
+            Some(proxy) => proxy::parse(&proxy).map(Some),
+            None => proxy::Environment::of_process().proxy_for(&config.cluster_url),
+        };
+        config.proxy_url = proxy.map_err(ConnectError::Client)?;
         Ok(config)
+    }
+
+    /// The `proxy-url` of the cluster that is meant.
+    fn proxy_url(&self, file: &Kubeconfig) -> Option<String> {
+        let context = self.context.as_ref().or(file.current_context.as_ref())?;
+        let context = file.contexts.iter().find(|known| known.name == *context)?.context.as_ref()?;
+        let cluster = self.cluster.as_ref().unwrap_or(&context.cluster);
+        let cluster = file.clusters.iter().find(|known| known.name == *cluster)?.cluster.as_ref()?;
+        cluster.proxy_url.clone().filter(|url| !url.is_empty())
+    }
+
+    /// The names in the kubeconfig; none where there is no kubeconfig.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn kubeconfig_names(&self) -> Result<KubeconfigNames, ConnectError> {
+        let any = Self { kubeconfig: self.kubeconfig.clone(), ..Self::default() };
+        let Some(file) = any.kubeconfig()? else { return Ok(KubeconfigNames::default()) };
+        Ok(KubeconfigNames {
+            contexts: file.contexts.into_iter().map(|context| context.name).collect(),
+            clusters: file.clusters.into_iter().map(|cluster| cluster.name).collect(),
+            users: file.auth_infos.into_iter().map(|user| user.name).collect(),
+        })
     }
 
     /// The kubeconfig, if there is one, with the context that is asked for.
@@ -257,7 +302,7 @@ impl Access {
         // Files may be on a disk that does not answer.
         let reading = tokio::task::spawn_blocking(move || handle.block_on(access.config()));
         let mut config = reading.await.map_err(|error| ConnectError::Config(error.to_string()))??;
-        crate::exec::fill(&mut config.auth_info).await.map_err(ConnectError::Exec)?;
+        crate::exec::fill(&mut config.auth_info, !self.non_interactive).await.map_err(ConnectError::Exec)?;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let making = tokio::task::spawn_blocking(move || client(&config));
         let client = making.await.map_err(|error| ConnectError::Client(error.to_string()))??;
@@ -309,6 +354,17 @@ fn readable(option: &str, path: &Path) -> Result<(), ConnectError> {
     }
 }
 
+/// The same URL with the port of plain HTTP: hyper-util asks proxies for 443 where none is named.
+fn with_port(url: http::Uri) -> http::Uri {
+    let Some(host) = url.host().filter(|_| url.port().is_none() && url.scheme_str() == Some("http")) else {
+        return url;
+    };
+    let authority = format!("{host}:80");
+    let mut parts = url.clone().into_parts();
+    parts.authority = authority.parse().ok();
+    http::Uri::from_parts(parts).unwrap_or(url)
+}
+
 /// A client for a configuration: HTTP/2 where the server speaks it, HTTP/1.1 where it doesn't. Through proxies it is
 /// kube-client's own, which is HTTP/1.1.
 ///
@@ -317,7 +373,9 @@ fn readable(option: &str, path: &Path) -> Result<(), ConnectError> {
 pub fn client(config: &Config) -> Result<Client, ConnectError> {
     let wrong = |error: kube_client::Error| ConnectError::Client(innermost(&error));
     if config.proxy_url.is_some() {
-        return Client::try_from(config.clone()).map_err(wrong);
+        let mut config = config.clone();
+        config.cluster_url = with_port(config.cluster_url);
+        return Client::try_from(config).map_err(wrong);
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

@@ -11,6 +11,7 @@ use kube_client::client::Body;
 
 use crate::cluster::innermost;
 use crate::connect::client;
+use crate::proxy::Environment;
 
 /// How long it may take, redirects included.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,7 +40,7 @@ pub enum DownloadError {
     Timeout,
 }
 
-/// Reads what an `http` or `https` URL names. Certificates are verified by the system's authorities; the kubeconfig plays no part.
+/// Reads what an `http` or `https` URL names, by the proxy of the environment if there is one. Certificates are verified by the system's authorities; the kubeconfig plays no part.
 ///
 /// # Errors
 /// It is no such URL, names a user or password, or can't be read.
@@ -66,7 +67,10 @@ async fn get(uri: &Uri) -> Result<Answer, DownloadError> {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let base = parse(&format!("{}://{authority}/", uri.scheme_str().unwrap_or("https")))?;
     // Neither credentials nor authorities of a cluster: those of a kubeconfig are not asked for.
-    let client = client(&Config::new(base)).map_err(|error| DownloadError::Transport(error.to_string()))?;
+    let mut config = Config::new(base);
+    let proxy = Environment::of_process().proxy_for(&config.cluster_url);
+    config.proxy_url = proxy.map_err(DownloadError::Transport)?;
+    let client = client(&config).map_err(|error| DownloadError::Transport(error.to_string()))?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let request = Request::get(path)
         .header(HOST, authority)

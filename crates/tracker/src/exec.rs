@@ -30,12 +30,12 @@ struct Status {
 }
 
 /// Puts the credentials that the plugin prints in the place of the plugin. When they have expired, the server refuses them, and
-/// everything is read anew.
-pub(crate) async fn fill(credentials: &mut AuthInfo) -> Result<(), String> {
+/// everything is read anew. Without a terminal, the plugin can neither ask nor print messages.
+pub(crate) async fn fill(credentials: &mut AuthInfo, terminal: bool) -> Result<(), String> {
     let Some(plugin) = credentials.exec.take() else { return Ok(()) };
     let command = plugin.command.clone().ok_or("the kubeconfig's exec plugin names no command")?;
     let wrong = |what: String| format!("exec plugin {command}: {what}");
-    let printed = run(&plugin, &command).await.map_err(wrong)?;
+    let printed = run(&plugin, &command, terminal).await.map_err(wrong)?;
     // client-go takes YAML, too.
     let mut json = Vec::new();
     settled_manifest::yaml_to_json(&printed, &mut json)
@@ -58,8 +58,10 @@ pub(crate) async fn fill(credentials: &mut AuthInfo) -> Result<(), String> {
     Ok(())
 }
 
-async fn run(plugin: &ExecConfig, command: &str) -> Result<Vec<u8>, String> {
+async fn run(plugin: &ExecConfig, command: &str, terminal: bool) -> Result<Vec<u8>, String> {
     let interactive = match plugin.interactive_mode {
+        Some(ExecInteractiveMode::Always) if !terminal => return Err("it needs a terminal".to_owned()),
+        _ if !terminal => false,
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) => true,
         Some(ExecInteractiveMode::IfAvailable) | None => std::io::stdin().is_terminal(),
@@ -78,6 +80,7 @@ async fn run(plugin: &ExecConfig, command: &str) -> Result<Vec<u8>, String> {
     }
     process.env("KUBERNETES_EXEC_INFO", info.to_string());
     process.stdin(if interactive { Stdio::inherit() } else { Stdio::null() });
+    process.stderr(if terminal { Stdio::inherit() } else { Stdio::null() });
     process.stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = process.spawn().map_err(|error| match &plugin.install_hint {
         Some(hint) => format!("cannot start it: {error}\n{hint}"),
@@ -111,9 +114,30 @@ mod tests {
             "env": [{"name": "TOKEN", "value": "abc"}], "interactiveMode": "Never",
         });
         let mut credentials: AuthInfo = serde_json::from_value(json!({ "exec": exec })).unwrap();
-        fill(&mut credentials).await?;
+        fill(&mut credentials, true).await?;
         assert!(credentials.exec.is_none(), "it would run once more");
         Ok(serde_json::to_value(&credentials).unwrap())
+    }
+
+    #[tokio::test]
+    async fn without_a_terminal_no_plugin_asks() {
+        for (mode, expected) in [
+            ("Never", Ok(())),
+            ("IfAvailable", Ok(())),
+            ("Always", Err("exec plugin sh: it needs a terminal".to_owned())),
+        ] {
+            let script = r#"echo "status: {token: '$KUBERNETES_EXEC_INFO'}""#;
+            let exec = json!({
+                "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+                "interactiveMode": mode,
+            });
+            let mut credentials: AuthInfo = serde_json::from_value(json!({ "exec": exec })).unwrap();
+            assert_eq!(fill(&mut credentials, false).await, expected, "{mode}");
+            if expected.is_ok() {
+                let token = serde_json::to_value(&credentials).unwrap()["token"].to_string();
+                assert!(token.contains(r#"interactive\":false"#), "{mode}: {token}");
+            }
+        }
     }
 
     #[tokio::test]

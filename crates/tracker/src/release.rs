@@ -10,7 +10,8 @@ use http::Method;
 use crate::cluster::{Cluster, RequestError, Verb, encode};
 use crate::id::ObjectId;
 use crate::inventory::{
-    Contents, HelmStorage, Inventory, InventoryError, KindName as Listed, Revisions, newest_revisions,
+    APPLY_SET_ID, Contents, HelmStorage, INVENTORY_ID, Inventory, InventoryError, KindName as Listed,
+    Revisions, newest_revisions,
 };
 use crate::resources::{Resource, Resources};
 use crate::target::{KindName, Selection, Target};
@@ -49,6 +50,32 @@ impl Keeper {
         ("inventory", Self::Inventory),
         ("applyset", Self::ApplySet),
     ];
+
+    /// All of them, each with the word that `--release` has for it.
+    pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        Self::ALL.iter().copied()
+    }
+
+    /// The kinds of the objects that keep the list: API group and kind.
+    pub(crate) fn kinds(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Kustomization => &[("kustomize.toolkit.fluxcd.io", "Kustomization")],
+            Self::HelmRelease => &[("helm.toolkit.fluxcd.io", "HelmRelease")],
+            Self::Application => &[("argoproj.io", "Application")],
+            Self::Inventory => &[("", "ConfigMap"), ("kpt.dev", "ResourceGroup")],
+            Self::ApplySet | Self::Helm => &[("", "Secret"), ("", "ConfigMap")],
+        }
+    }
+
+    /// The label that tells Secrets and ConfigMaps with a list from others.
+    pub(crate) fn label(self) -> Option<&'static str> {
+        match self {
+            Self::Helm => Some("owner=helm"),
+            Self::Inventory => Some(INVENTORY_ID),
+            Self::ApplySet => Some(APPLY_SET_ID),
+            Self::Kustomization | Self::HelmRelease | Self::Application => None,
+        }
+    }
 }
 
 /// A release, an application, an inventory: a set of objects that has a name.
@@ -204,13 +231,7 @@ impl Release {
         resources: &Resources,
         namespace: &str,
     ) -> Result<Contents, ReleaseError> {
-        let kinds: &[(&str, &str)] = match self.keeper {
-            Keeper::Kustomization => &[("kustomize.toolkit.fluxcd.io", "Kustomization")],
-            Keeper::HelmRelease => &[("helm.toolkit.fluxcd.io", "HelmRelease")],
-            Keeper::Application => &[("argoproj.io", "Application")],
-            Keeper::Inventory => &[("", "ConfigMap"), ("kpt.dev", "ResourceGroup")],
-            Keeper::ApplySet | Keeper::Helm => &[("", "Secret"), ("", "ConfigMap")],
-        };
+        let kinds = self.keeper.kinds();
         let mut resources_of: Vec<(&Arc<Resource>, &str)> = kinds
             .iter()
             .filter_map(|(group, kind)| Some((resources.of_kind(group, None, kind)?, &*self.name)))

@@ -256,6 +256,10 @@ pub(crate) struct ApplyArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
 
+    /// kubectl's: it is never anything else.
+    #[arg(long, hide = true)]
+    pub(crate) server_side: bool,
+
     /// Wait for all of it afterwards, as `settled wait` does
     #[arg(long, help_heading = "Apply")]
     pub(crate) wait: bool,
@@ -440,6 +444,18 @@ pub(crate) struct ClusterArgs {
     /// Ask as the user with this UID
     #[arg(long, value_name = "UID", requires = "as_user")]
     pub(crate) as_uid: Option<String>,
+
+    /// How long the server may take to answer a request; a bare number is seconds, 0 is no limit [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_request_timeout)]
+    pub(crate) request_timeout: Option<Duration>,
+
+    /// From level 6 on, print each request with its status and duration
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value = "0", hide_default_value = true)]
+    pub(crate) verbosity: u8,
+
+    /// kubectl's: answers are not compressed.
+    #[arg(long, hide = true)]
+    pub(crate) disable_compression: bool,
 }
 
 /// When a wait ends, and how.

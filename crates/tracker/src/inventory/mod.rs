@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use crate::ObjectId;
 
 pub use helm::{HelmStorage, Revisions, newest_revisions};
-pub(crate) use sets::{APPLY_SET_ID, KINDS, NAMESPACES, PART_OF, RESOURCES};
+pub(crate) use sets::{APPLY_SET_ID, INVENTORY_ID, KINDS, NAMESPACES, PART_OF, RESOURCES};
 pub use sets::{ApplySet, KindName};
 
 /// No inventory has more members.
@@ -113,7 +113,7 @@ impl Contents {
             ("helm.toolkit.fluxcd.io", "HelmRelease") => flux::helm_release(json)?,
             ("argoproj.io", "Application") => Self::Objects(argo::application(json)?),
             ("", "Secret" | "ConfigMap") if helm::is_release(&head) => Self::Objects(helm::release(json)?),
-            ("", "ConfigMap") if has_label(sets::INVENTORY_ID) => Self::Objects(sets::cli_utils(json)?),
+            ("", "ConfigMap") if has_label(INVENTORY_ID) => Self::Objects(sets::cli_utils(json)?),
             ("kpt.dev", "ResourceGroup") => Self::Objects(sets::resource_group(json)?),
             _ if has_label(APPLY_SET_ID) => Self::ApplySet(sets::apply_set(json)?),
             _ => return Ok(None),

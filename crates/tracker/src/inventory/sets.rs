@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{Inventory, InventoryError, Member, Members, Metadata, bad_id, error, nullable, parse_id, read};
 use crate::id::ObjectId;
 
-pub(super) const INVENTORY_ID: &str = "cli-utils.sigs.k8s.io/inventory-id";
+pub(crate) const INVENTORY_ID: &str = "cli-utils.sigs.k8s.io/inventory-id";
 pub(crate) const APPLY_SET_ID: &str = "applyset.kubernetes.io/id";
 pub(crate) const PART_OF: &str = "applyset.kubernetes.io/part-of";
 pub(crate) const KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";

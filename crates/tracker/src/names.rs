@@ -1,0 +1,94 @@
+//! Names of objects and releases, from lists of metadata alone: for completion in shells.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+
+use crate::cluster::{Cluster, RequestError, Verb, encode};
+use crate::release::Keeper;
+use crate::resources::{Resource, Resources};
+use crate::wire::Items;
+
+const PARTIAL_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// What Helm's Secrets and ConfigMaps are called: `sh.helm.release.v1.NAME.vREVISION`.
+const HELM_PREFIX: &str = "sh.helm.release.v1.";
+
+impl Cluster {
+    /// The names of at most `limit` objects: one request, whose answer is metadata where the server can leave out the rest.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub async fn names(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, RequestError> {
+        let mut path = format!("{}?limit={limit}", resource.path(namespace.map(encode).as_deref(), None));
+        if let Some(labels) = labels {
+            path.push_str("&labelSelector=");
+            path.push_str(&encode(labels));
+        }
+        let list = self.fetch(Verb::List, Method::GET, &path, PARTIAL_LIST, None).await?;
+        let mut names = Vec::new();
+        let each = |item: &[u8]| {
+            names.extend(
+                kstatus::Object::parse(item).ok().and_then(|object| Some(object.name()?.into_owned())),
+            );
+        };
+        Items::default().push(&list, each).map_err(|error| RequestError::Answer(error.to_string()))?;
+        // A server need not respect the limit.
+        names.truncate(limit);
+        Ok(names)
+    }
+
+    /// The names of at most `limit` releases in a namespace. Kinds that cannot be listed have none.
+    pub async fn release_names(
+        &self,
+        resources: &Resources,
+        keeper: Keeper,
+        namespace: &str,
+        limit: usize,
+    ) -> Vec<String> {
+        let labels = keeper.label();
+        let listed = keeper.kinds().iter().filter_map(|(group, kind)| {
+            let resource = resources.of_kind(group, None, kind)?;
+            // A ResourceGroup is always an inventory.
+            let labels = labels.filter(|_| group.is_empty());
+            Some(self.names(resource, Some(namespace), labels, limit))
+        });
+        let lists = futures::future::join_all(listed).await;
+        let names = lists.into_iter().flatten().flatten();
+        let names: BTreeSet<String> = match keeper {
+            Keeper::Helm => names.filter_map(|name| helm_release(&name).map(str::to_owned)).collect(),
+            _ => names.collect(),
+        };
+        names.into_iter().take(limit).collect()
+    }
+}
+
+/// The release that a Secret or ConfigMap of Helm is a revision of.
+fn helm_release(name: &str) -> Option<&str> {
+    let (release, revision) = name.strip_prefix(HELM_PREFIX)?.rsplit_once(".v")?;
+    revision.bytes().all(|byte| byte.is_ascii_digit()).then_some(release)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_name_their_release() {
+        for (name, release) in [
+            ("sh.helm.release.v1.shop.v12", Some("shop")),
+            ("sh.helm.release.v1.a.b.v1", Some("a.b")),
+            ("shop.v3", None),
+            ("sh.helm.release.v1.shop", None),
+            ("sh.helm.release.v1.shop.vx", None),
+        ] {
+            assert_eq!(helm_release(name), release, "{name}");
+        }
+    }
+}
