@@ -2,6 +2,8 @@
 //
 //	go run . table   the ranges of strconv.IsPrint, as Rust
 //	go run . golden  values in each of Go's ways to print them, a line of JSON each
+//	go run . durations  texts as time.ParseDuration reads them
+//	go run . base64  texts as encoding/base64 decodes them
 package main
 
 import (
@@ -25,8 +27,12 @@ func main() {
 		table(out)
 	case len(os.Args) == 2 && os.Args[1] == "golden":
 		golden(out)
+	case len(os.Args) == 2 && os.Args[1] == "durations":
+		durations(out)
+	case len(os.Args) == 2 && os.Args[1] == "base64":
+		base64s(out)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: go table|golden")
+		fmt.Fprintln(os.Stderr, "usage: go table|golden|durations|base64")
 		os.Exit(2)
 	}
 }

@@ -127,16 +127,14 @@ impl Gate {
         if text.is_empty() || info.verb == "watch" {
             return Ok(self.request_time);
         }
-        match duration(text) {
-            Some(time) if time > 0.0 => {
-                // It is not more than the limit, so it is a duration.
-                let seconds = time.min(self.request_time.as_secs_f64());
-                Ok(Duration::try_from_secs_f64(seconds).unwrap_or(self.request_time))
-            }
-            Some(_) => Ok(self.request_time),
-            None => {
-                let message = "invalid timeout specified in the request URL - time: invalid duration";
-                Err(ApiError::bad_request(format!("{message} {}", go::strconv::quote(text))))
+        match go::duration::parse(text) {
+            Ok(time) => Ok(match u64::try_from(time) {
+                Ok(time) if time > 0 => self.request_time.min(Duration::from_nanos(time)),
+                _ => self.request_time,
+            }),
+            Err(error) => {
+                let message = format!("invalid timeout specified in the request URL - {error}");
+                Err(ApiError::bad_request(message))
             }
         }
     }
@@ -184,66 +182,4 @@ pub(crate) fn exceeded(reason: Exceeded) -> ApiError {
 pub(crate) fn timed_out() -> ApiError {
     let message = "request did not complete within requested timeout - context deadline exceeded";
     ApiError::new(504, "Timeout", format!("Timeout: {message}"))
-}
-
-/// Go's `time.ParseDuration`, in seconds.
-fn duration(text: &str) -> Option<f64> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0.0);
-    }
-    let mut sum = 0.0;
-    while !rest.is_empty() || sum == 0.0 {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(end);
-        let number: f64 = number.parse().ok()?;
-        let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        sum += number
-            * match unit {
-                "ns" => 1e-9,
-                "us" | "µs" | "μs" => 1e-6,
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                _ => return None,
-            };
-        rest = tail;
-        if rest.is_empty() {
-            break;
-        }
-    }
-    Some(if negative { -sum } else { sum })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_read_as_go_reads_them() {
-        let cases = [
-            ("1s", Some(1.0)),
-            ("1h2m3.5s", Some(3723.5)),
-            ("250ms", Some(0.25)),
-            ("+.5m", Some(30.0)),
-            ("-1s", Some(-1.0)),
-            ("0", Some(0.0)),
-            ("0s", Some(0.0)),
-            ("", None),
-            ("1", None),
-            ("s", None),
-            (".s", None),
-            ("1x", None),
-            ("1s2", None),
-            ("--1s", None),
-        ];
-        for (text, wanted) in cases {
-            assert_eq!(duration(text), wanted, "{text}");
-        }
-    }
 }

@@ -397,9 +397,15 @@ async fn requests_are_limited_and_counted() {
     }
     drop(first);
     assert_eq!(client.get(path, &[]).await.code, 200);
-    let wrong = client.get(&format!("{path}?timeout=x"), &[]).await;
-    let message = "invalid timeout specified in the request URL - time: invalid duration \"x\"";
-    assert_eq!((wrong.code, &wrong.json()["message"]), (400, &json!(message)));
+    for (timeout, error) in [
+        ("x", r#"invalid duration "x""#),
+        ("5", r#"missing unit in duration "5""#),
+        ("1d", r#"unknown unit "d" in duration "1d""#),
+    ] {
+        let wrong = client.get(&format!("{path}?timeout={timeout}"), &[]).await;
+        let message = format!("invalid timeout specified in the request URL - time: {error}");
+        assert_eq!((wrong.code, &wrong.json()["message"]), (400, &json!(message)));
+    }
     assert_eq!(client.get(&format!("{path}?timeout=1m0.5s"), &[]).await.code, 200);
 
     let metrics = client.get("/metrics", &[]).await;

@@ -440,7 +440,7 @@ fn validate(checked: &Checked) -> Vec<Issue> {
             && let Some(literal) = ast.literal(*arg)
         {
             let is_bad = match (&**function, literal) {
-                ("duration", Literal::Text(text)) => time::parse_duration(text).is_none(),
+                ("duration", Literal::Text(text)) => settled_go::duration::parse(text).is_err(),
                 ("timestamp", Literal::Text(text)) => time::parse_timestamp(text).is_none(),
                 ("timestamp", Literal::Int(seconds)) => !time::in_range(*seconds),
                 ("matches", Literal::Text(text)) => pattern::compile(text).is_err(),

@@ -334,9 +334,9 @@ pub(crate) fn convert<'a>(to: &str, value: &Val<'a>) -> Result<Val<'a>> {
             _ => return failed("double"),
         },
         ("bytes", Val::Text(text)) => Val::Bytes(text.as_bytes().into()),
-        ("duration", Val::Text(text)) => match time::parse_duration(text) {
-            Some(duration) => Val::Duration(duration),
-            None => return failed("google.protobuf.Duration"),
+        ("duration", Val::Text(text)) => match settled_go::duration::parse(text) {
+            Ok(duration) => Val::Duration(duration),
+            Err(_) => return failed("google.protobuf.Duration"),
         },
         ("timestamp", Val::Int(seconds)) => return instant(Timestamp::of(*seconds)),
         ("timestamp", Val::Text(text)) => match time::parse_timestamp(text) {

@@ -245,62 +245,9 @@ pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
     rest.is_empty().then(|| Timestamp { seconds: days(date) * 86_400, nanos: 0, offset: 0 })
 }
 
-/// Nanoseconds, from what Go takes for a duration: `1h30m`, `-1.5s`.
-pub(crate) fn parse_duration(text: &str) -> Option<i64> {
-    let (is_negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let whole = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (digits, after) = rest.split_at(whole);
-        let mut value: u64 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
-        let (mut fraction, mut scale, mut after) = (0_u64, 1.0_f64, after);
-        if let Some(tail) = after.strip_prefix('.') {
-            let length = tail.bytes().take_while(u8::is_ascii_digit).count();
-            if whole == 0 && length == 0 {
-                return None;
-            }
-            let (digits, tail) = tail.split_at(length);
-            for digit in digits.bytes().take(18) {
-                fraction = fraction * 10 + u64::from(digit - b'0');
-                scale *= 10.0;
-            }
-            after = tail;
-        } else if whole == 0 {
-            return None;
-        }
-        let length = after.find(|char: char| char == '.' || char.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, tail) = after.split_at(length);
-        let unit: u64 = match unit {
-            "ns" => 1,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        value = value.checked_mul(unit).filter(|value| *value <= 1 << 63)?;
-        if fraction > 0 {
-            value = value.checked_add((fraction as f64 * (unit as f64 / scale)) as u64)?;
-        }
-        total = total.checked_add(value).filter(|total| *total <= 1 << 63)?;
-        rest = tail;
-    }
-    if is_negative { 0_i64.checked_sub_unsigned(total) } else { i64::try_from(total).ok() }
-}
-
 /// As the format `duration` reads it: also `2 days` and `1w`.
 pub(crate) fn parse_long_duration(text: &str) -> Option<i64> {
-    if let Some(duration) = parse_duration(text) {
+    if let Ok(duration) = settled_go::duration::parse(text) {
         return Some(duration);
     }
     let (mut rest, mut total, mut found) = (text, 0_f64, false);

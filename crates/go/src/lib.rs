@@ -14,6 +14,7 @@
 //! assert_eq!(settled_go::strconv::quote("tab\t"), r#""tab\t""#);
 //! ```
 
+pub mod duration;
 pub mod fmt;
 pub mod json;
 mod printable;

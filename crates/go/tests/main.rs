@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use serde_json::Value;
+use settled_go::duration;
 use settled_go::fmt::{plain, syntax, text, type_name};
 use settled_go::json;
 use settled_go::strconv::{is_print, quote};
@@ -44,4 +45,18 @@ fn printable_is_what_go_holds_for_it() {
     assert!(printable.chars().all(is_print));
     let others = "\0\n\x7f\u{80}\u{a0}\u{ad}\u{200b}\u{2028}\u{e000}\u{fffe}\u{10ffff}";
     assert!(!others.chars().any(is_print));
+}
+
+#[test]
+fn durations_are_read_as_go_reads_them() {
+    let mut lines = 0;
+    for line in include_str!("durations.jsonl").lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = line["text"].as_str().unwrap();
+        let parsed = duration::parse(text).map_err(|error| error.to_string());
+        let wanted = line["nanoseconds"].as_i64().ok_or_else(|| line["error"].as_str().unwrap().to_owned());
+        assert_eq!(parsed, wanted, "{text:?}");
+        lines += 1;
+    }
+    assert!(lines > 600, "{lines} lines");
 }

@@ -264,7 +264,7 @@ fn date_time(text: &str) -> bool {
 /// Go's durations, and Scala's: `2 days`, somewhere in the text.
 fn duration(text: &str) -> bool {
     static PART: OnceLock<Option<Regex>> = OnceLock::new();
-    if go_duration(text) {
+    if settled_go::duration::parse(text).is_ok() {
         return true;
     }
     let Some(part) = PART.get_or_init(|| Regex::new(r"([0-9]+)[\t\n\x0C\r ]*([A-Za-zµ]+)").ok()).as_ref()
@@ -294,62 +294,6 @@ fn duration(text: &str) -> bool {
         });
     }
     known
-}
-
-/// `time.ParseDuration`.
-fn go_duration(text: &str) -> bool {
-    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if text == "0" {
-        return true;
-    }
-    if text.is_empty() {
-        return false;
-    }
-    let mut rest = text;
-    // In nanoseconds; Go's limit is 2^63.
-    let mut total = 0_u128;
-    while !rest.is_empty() {
-        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let whole = digits(rest);
-        let number: u128 = match &rest[..whole] {
-            "" => 0,
-            some => match some.parse::<u128>() {
-                Ok(number) if number <= 1 << 63 => number,
-                _ => return false,
-            },
-        };
-        rest = &rest[whole..];
-        let mut fraction = "";
-        if let Some(after) = rest.strip_prefix('.') {
-            let some = digits(after);
-            fraction = &after[..some];
-            rest = &after[some..];
-        }
-        if whole == 0 && fraction.is_empty() {
-            return false;
-        }
-        let end = rest.find(|one: char| one == '.' || one.is_ascii_digit()).unwrap_or(rest.len());
-        let unit: u128 = match &rest[..end] {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return false,
-        };
-        rest = &rest[end..];
-        total += number * unit;
-        if !fraction.is_empty() {
-            let digits = &fraction[..fraction.len().min(18)];
-            let scale = 10_u128.pow(u32::try_from(digits.len()).unwrap_or(18));
-            total += digits.parse::<u128>().unwrap_or_default() * unit / scale;
-        }
-        if total > 1 << 63 {
-            return false;
-        }
-    }
-    total < 1 << 63
 }
 
 fn hostname(text: &str) -> bool {

@@ -7,24 +7,11 @@ pub(crate) use kstatus::format_duration as format;
 /// What a negative timeout means, as for `kubectl wait`: a week.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The units of Go's `time.ParseDuration`, in nanoseconds.
-const UNITS: [(&str, u128); 8] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
-
 /// Reads `30s`, `1m30s`, `1.5h`, `0`: what Go's `time.ParseDuration` reads, unless it is negative.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || "no duration such as 30s, 5m or 1h30m".to_owned();
     match signed(text).ok_or_else(wrong)? {
         (false, duration) => Ok(duration),
-        (true, duration) if duration.is_zero() => Ok(duration),
         (true, _) => Err("a duration that is not negative is needed".to_owned()),
     }
 }
@@ -33,8 +20,8 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let wrong = || "no duration such as 30s, 5m or 1h30m; 0 checks once, -1s waits a week".to_owned();
     match signed(text).ok_or_else(wrong)? {
-        (true, duration) if !duration.is_zero() => Ok(WEEK),
-        (_, duration) => Ok(duration),
+        (true, _) => Ok(WEEK),
+        (false, duration) => Ok(duration),
     }
 }
 
@@ -53,40 +40,8 @@ pub(crate) fn parse_request_timeout(text: &str) -> Result<Duration, String> {
 
 /// Whether it is negative, and how long it is.
 fn signed(text: &str) -> Option<(bool, Duration)> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some((negative, Duration::ZERO));
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut nanos: u128 = 0;
-    while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(number_end);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let (_, size) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-            return None;
-        }
-        let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        nanos = nanos.checked_add(whole.checked_mul(*size)?)?;
-        // More digits than nanoseconds have say nothing.
-        let digits = fraction.get(..fraction.len().min(18))?;
-        if !digits.is_empty() {
-            let scale = 10_u128.pow(u32::try_from(digits.len()).ok()?);
-            nanos = nanos.checked_add(digits.parse::<u128>().ok()?.checked_mul(*size)? / scale)?;
-        }
-        rest = tail;
-    }
-    // As far as Go's go: 292 years.
-    let nanos = u64::try_from(nanos).ok().filter(|nanos| i64::try_from(*nanos).is_ok())?;
-    Some((negative, Duration::from_nanos(nanos)))
+    let nanoseconds = settled_go::duration::parse(text).ok()?;
+    Some((nanoseconds < 0, Duration::from_nanos(nanoseconds.unsigned_abs())))
 }
 
 #[cfg(test)]

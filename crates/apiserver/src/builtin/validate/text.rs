@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use settled_go::duration;
+
 use crate::metadata::{self, NameRule};
 
 /// What is wrong with a text: nothing, or some messages.
@@ -229,14 +231,13 @@ pub(super) fn schedule(text: &str) -> Result<(), String> {
     if let Some(word) = text.strip_prefix('@') {
         return match word {
             "yearly" | "annually" | "monthly" | "weekly" | "daily" | "midnight" | "hourly" => Ok(()),
-            _ if word.starts_with("every ") => match duration(word.get(6..).unwrap_or_default()) {
-                true => Ok(()),
-                false => Err(format!(
-                    "failed to parse duration {text}: time: invalid duration {:?}",
-                    word.get(6..).unwrap_or_default()
-                )),
+            _ => match word.strip_prefix("every ") {
+                Some(interval) => match duration::parse(interval) {
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(format!("failed to parse duration {text}: {error}")),
+                },
+                None => Err(format!("unrecognized descriptor: {text}")),
             },
-            _ => Err(format!("unrecognized descriptor: {text}")),
         };
     }
     let fields: Vec<&str> = text.split_whitespace().collect();
@@ -319,27 +320,27 @@ pub(super) fn is_zone(name: &str) -> bool {
     ["Local", "UTC"].contains(&name) || ZONES.lines().any(|zone| zone == name)
 }
 
-/// Whether Go's `time.ParseDuration` takes it.
-fn duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number = rest.get(..digits).unwrap_or_default();
-        if !number.bytes().any(|byte| byte.is_ascii_digit()) || number.matches('.').count() > 1 {
-            return false;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_of_schedules_are_read_as_go_reads_durations() {
+        // What robfig/cron v3.0.1 answers.
+        let cases = [
+            ("@every 1h30m", ""),
+            ("@every 5\u{b5}s", ""),
+            ("@every 5\u{3bc}s", ""),
+            ("@every 5", "failed to parse duration @every 5: time: missing unit in duration \"5\""),
+            ("@every ", "failed to parse duration @every : time: invalid duration \"\""),
+            (
+                "@every 9999999999h",
+                "failed to parse duration @every 9999999999h: time: invalid duration \"9999999999h\"",
+            ),
+            ("@every", "unrecognized descriptor: @every"),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(schedule(text).err().unwrap_or_default(), wanted, "{text}");
         }
-        let after = rest.get(digits..).unwrap_or_default();
-        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        if !["ns", "us", "µs", "ms", "s", "m", "h"].contains(&after.get(..unit).unwrap_or_default()) {
-            return false;
-        }
-        rest = after.get(unit..).unwrap_or_default();
     }
-    true
 }
