@@ -3,18 +3,13 @@
 use std::num::{IntErrorKind, ParseIntError};
 
 use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{GeneralPurpose, general_purpose::NO_PAD};
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use settled_go as go;
 
 use crate::error::{ApiError, Cause};
 use crate::request::Query;
 use crate::selector::{FieldSelector, InvalidSelector, LabelSelector};
-
-/// Base64 as Go reads it: the bits that are left over don't matter.
-const URL_SAFE: GeneralPurpose =
-    GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 const META: &str = "meta.k8s.io";
 
@@ -392,19 +387,14 @@ impl Continue {
     pub(crate) fn encode(&self) -> String {
         let revision = self.revision.and_then(|revision| i64::try_from(revision).ok()).unwrap_or(-1);
         let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": self.start});
-        URL_SAFE.encode(token.to_string())
+        BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
     pub(crate) fn decode(text: &str) -> Result<Self, ApiError> {
         let invalid = |why: &str| ApiError::bad_request(format!("invalid continue token: {why}"));
         let not_valid = |why: &str| invalid(&format!("continue key is not valid: {why}"));
-        let bytes = URL_SAFE.decode(text).map_err(|error| {
-            let at = match error {
-                base64::DecodeError::InvalidByte(at, _) => at,
-                _ => text.len() / 4 * 4,
-            };
-            not_valid(&format!("illegal base64 data at input byte {at}"))
-        })?;
+        let bytes =
+            go::base64::URL_SAFE_NO_PAD.decode(text).map_err(|error| not_valid(&error.to_string()))?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|error| {
             not_valid(&settled_patch::json_error(&bytes).unwrap_or_else(|| error.to_string()))
         })?;

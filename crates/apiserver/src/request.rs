@@ -1,6 +1,9 @@
 //! What a request is about: its path, its verb, its parameters (`pkg/endpoints/request` upstream).
 
+use std::borrow::Cow;
+
 use http::Method;
+use percent_encoding::percent_decode_str;
 
 /// What a path and a method ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,27 +67,8 @@ impl Query {
 
 /// Undoes percent encoding, and `+` in queries. What isn't encoded well stays as it is.
 pub(crate) fn unescape(text: &str, plus: bool) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.as_bytes().iter();
-    while let Some(&byte) = bytes.next() {
-        let decoded = match byte {
-            b'+' if plus => b' ',
-            b'%' => {
-                let rest = bytes.as_slice();
-                let digit = |at: usize| rest.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-                match (digit(0), digit(1)) {
-                    (Some(high), Some(low)) => {
-                        bytes.nth(1);
-                        u8::try_from(high * 16 + low).unwrap_or(b'%')
-                    }
-                    _ => b'%',
-                }
-            }
-            other => other,
-        };
-        out.push(decoded);
-    }
-    String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    let spaced = if plus { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
+    percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }
 
 impl RequestInfo {

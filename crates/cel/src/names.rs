@@ -1,8 +1,9 @@
 //! The named formats of Kubernetes: what a name or a label may be.
 
+use settled_go::base64;
+
 use crate::net::Url;
 use crate::time;
-use crate::value::base64;
 
 /// A format that texts may be checked against.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ static FORMATS: &[Format] = &[
     format!("labelValue", "LabelValue", 40, label_value),
     format!("uri", "URI", 1103, |text| Url::parse(text).err().into_iter().collect()),
     format!("uuid", "uuid", 70, |text| one(is_uuid(text), "does not match the UUID format")),
-    format!("byte", "byte", 84, |text| one(!text.is_empty() && base64(text).is_some(), "invalid base64")),
+    format!("byte", "byte", 84, |text| one(base64::is_base64(text), "invalid base64")),
     format!("date", "date", 71, |text| one(time::parse_date(text).is_some(), "invalid date")),
     format!("datetime", "datetime", 71, |text| one(is_date_time(text), "invalid datetime")),
 ];

@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_go::base64;
 use settled_go::fmt::type_name;
 
 use crate::names::Format;
@@ -192,11 +193,10 @@ pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<
                 Some(time) => Ok(Val::Timestamp(time)),
                 None => wrong(format!("Invalid date-time formatted string {text}: cannot parse {text}")),
             },
-            "byte" => match base64(text) {
-                Some(bytes) => Ok(Val::Bytes(bytes.into())),
-                None => wrong(format!(
-                    "Invalid byte formatted string {text}: illegal base64 data at input byte 0"
-                )),
+            // `strfmt.Base64` reads the alphabet of URLs.
+            "byte" => match base64::URL_SAFE.decode(text) {
+                Ok(bytes) => Ok(Val::Bytes(bytes.into())),
+                Err(error) => wrong(format!("Invalid byte formatted string {text}: {error}")),
             },
             _ => Ok(Val::Text(Text::Borrowed(text))),
         },
@@ -215,40 +215,6 @@ pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<
              x-kubernetes-int-or-string or x-kubernetes-preserve-unknown-fields is true, got {type_}"
         )),
     }
-}
-
-/// Standard base64 with padding; line ends are skipped, as Go does.
-pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| {
-        Some(match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        })
-    };
-    let clean: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    if !clean.len().is_multiple_of(4) {
-        return None;
-    }
-    let padding = clean.iter().rev().take_while(|byte| **byte == b'=').count();
-    if padding > 2 {
-        return None;
-    }
-    let digits = clean.get(..clean.len() - padding)?;
-    let mut out = Vec::with_capacity(clean.len() / 4 * 3);
-    for chunk in digits.chunks(4) {
-        let mut bits = 0_u32;
-        for byte in chunk {
-            bits = bits << 6 | u32::from(digit(*byte)?);
-        }
-        bits <<= 6 * (4 - chunk.len());
-        let bytes = [(bits >> 16) as u8, (bits >> 8) as u8, bits as u8];
-        out.extend(bytes.iter().take(chunk.len() - 1));
-    }
-    Some(out)
 }
 
 impl Key {

@@ -49,6 +49,5 @@ pub use normal::Normaliser;
 pub use recording::{Recording, load_recordings};
 pub use run::Runner;
 pub use target::{Body, Error, IDENTITIES, Identity, Lines, Request, Response, Target, Watching, token_file};
-pub use token::base64;
 pub use walk::{RECORDED_WALK, walk};
 pub use wire::Client;

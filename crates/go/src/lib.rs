@@ -14,6 +14,8 @@
 //! assert_eq!(settled_go::strconv::quote("tab\t"), r#""tab\t""#);
 //! ```
 
+#[cfg(feature = "base64")]
+pub mod base64;
 pub mod duration;
 pub mod fmt;
 pub mod json;

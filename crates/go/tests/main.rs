@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use serde_json::Value;
-use settled_go::duration;
 use settled_go::fmt::{plain, syntax, text, type_name};
 use settled_go::json;
 use settled_go::strconv::{is_print, quote};
+use settled_go::{base64, duration};
 
 #[test]
 fn values_are_printed_as_go_prints_them() {
@@ -56,6 +56,27 @@ fn durations_are_read_as_go_reads_them() {
         let parsed = duration::parse(text).map_err(|error| error.to_string());
         let wanted = line["nanoseconds"].as_i64().ok_or_else(|| line["error"].as_str().unwrap().to_owned());
         assert_eq!(parsed, wanted, "{text:?}");
+        lines += 1;
+    }
+    assert!(lines > 600, "{lines} lines");
+}
+
+#[test]
+fn base64_is_decoded_as_go_decodes_it() {
+    let mut lines = 0;
+    for line in include_str!("base64.jsonl").lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = line["text"].as_str().unwrap();
+        let encodings =
+            [("std", &base64::STANDARD), ("url", &base64::URL_SAFE), ("raw_url", &base64::URL_SAFE_NO_PAD)];
+        for (name, encoding) in encodings {
+            let hexadecimal =
+                |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let decoded = encoding.decode(text).map(hexadecimal).map_err(|error| error.to_string());
+            let member = |name: &str| line[name].as_str().map(str::to_owned);
+            let wanted = member(name).ok_or_else(|| member(&format!("{name}_error")).unwrap());
+            assert_eq!(decoded, wanted, "{text:?}, {name}");
+        }
         lines += 1;
     }
     assert!(lines > 600, "{lines} lines");

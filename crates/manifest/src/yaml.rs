@@ -4,7 +4,6 @@
 //! accept, and where both give up, is the same. What is different is that the document is in memory as a whole, that
 //! scalars are slices of it wherever they can be, and that no tree is built: events become JSON as they come.
 
-mod base64;
 mod parse;
 mod resolve;
 mod scalar;

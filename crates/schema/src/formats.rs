@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 
 use regex::Regex;
+use settled_go::{base64, duration as go_duration};
 
 /// A format that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl Format {
     pub(crate) fn accepts(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|one| one.is_ascii_hexdigit()),
-            Self::Byte => base64(text),
+            Self::Byte => base64::is_base64(text),
             Self::Cidr => cidr(text),
             Self::CreditCard => credit_card(text),
             Self::Date => date(text),
@@ -115,15 +116,6 @@ pub(crate) fn label(text: &str) -> bool {
     bytes.first().is_some_and(|one| inner(*one))
         && bytes.last().is_some_and(|one| inner(*one))
         && bytes.iter().all(|one| inner(*one) || *one == b'-')
-}
-
-fn base64(text: &str) -> bool {
-    let body = text.trim_end_matches('=');
-    let padding = text.len() - body.len();
-    !text.is_empty()
-        && text.len().is_multiple_of(4)
-        && padding <= 2
-        && body.bytes().all(|one| one.is_ascii_alphanumeric() || matches!(one, b'+' | b'/'))
 }
 
 /// An address whose numbers may begin with zeros, as Go read them before 1.17.
@@ -264,7 +256,7 @@ fn date_time(text: &str) -> bool {
 /// Go's durations, and Scala's: `2 days`, somewhere in the text.
 fn duration(text: &str) -> bool {
     static PART: OnceLock<Option<Regex>> = OnceLock::new();
-    if settled_go::duration::parse(text).is_ok() {
+    if go_duration::parse(text).is_ok() {
         return true;
     }
     let Some(part) = PART.get_or_init(|| Regex::new(r"([0-9]+)[\t\n\x0C\r ]*([A-Za-zµ]+)").ok()).as_ref()

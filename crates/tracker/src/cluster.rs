@@ -12,6 +12,7 @@ use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
 use kube_client::Client;
 use kube_client::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -570,20 +571,12 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
+/// What paths and values of queries escape: all but the unreserved characters of RFC 3986.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// Escapes a segment of a path or a value of a query.
 pub(crate) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                encoded.push(char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase());
-            }
-        }
-    }
-    encoded
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 #[derive(Default, Deserialize)]

@@ -113,8 +113,8 @@ impl Decoder {
                 }
             }
             (Shape::Bytes, Value::String(text)) => {
-                if let Err(at) = base64(text) {
-                    self.fail(format!("illegal base64 data at input byte {at}"));
+                if let Err(error) = settled_go::base64::STANDARD.decode(text) {
+                    self.fail(error.to_string());
                 }
             }
             (Shape::Bytes, value @ Value::Array(_)) => self.byte_by_byte(value, node.name()),
@@ -314,31 +314,4 @@ fn as_good_as_absent(value: &Value, shape: &Shape, absent: Option<Absent>) -> bo
             matches!(absent, Some(Absent::Drop | Absent::Zero | Absent::Quantity)) && *value == zero(shape)
         }
     }
-}
-
-/// Checks standard base64 as Go decodes it, which skips line ends. The error is where it ends to be base64.
-fn base64(text: &str) -> Result<(), usize> {
-    let mut count = 0_usize;
-    let mut bytes = text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
-    while let Some((at, byte)) = bytes.next() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => count += 1,
-            b'=' => {
-                // Two of them after two, one after three, and nothing after them.
-                if count % 4 < 2 {
-                    return Err(at);
-                }
-                if count % 4 == 2 {
-                    match bytes.next() {
-                        Some((_, b'=')) => {}
-                        Some((after, _)) => return Err(after - 1),
-                        None => return Err(text.len()),
-                    }
-                }
-                return bytes.next().map_or(Ok(()), |(after, _)| Err(after));
-            }
-            _ => return Err(at),
-        }
-    }
-    if count.is_multiple_of(4) { Ok(()) } else { Err(text.len().saturating_sub(count % 4)) }
 }

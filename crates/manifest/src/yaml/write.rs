@@ -21,9 +21,9 @@ fn interpret(text: &[u8], tag: Tag, implicit: bool, at: usize) -> Result<Scalar>
         Tag::None if !implicit => return Ok(Scalar::Text),
         Tag::Str | Tag::NonSpecific | Tag::Merge | Tag::Other => return Ok(Scalar::Text),
         Tag::Binary => {
-            return match super::base64::decode(text) {
-                Some(bytes) => Ok(Scalar::Binary(String::from_utf8_lossy(&bytes).into_owned())),
-                None => Err(YamlError::new("!!binary value contains invalid base64 data", at)),
+            return match settled_go::base64::STANDARD.decode(text) {
+                Ok(bytes) => Ok(Scalar::Binary(String::from_utf8_lossy(&bytes).into_owned())),
+                Err(_) => Err(YamlError::new("!!binary value contains invalid base64 data", at)),
             };
         }
         Tag::None => {
