@@ -4,6 +4,10 @@
 //	go run . golden  values in each of Go's ways to print them, a line of JSON each
 //	go run . durations  texts as time.ParseDuration reads them
 //	go run . base64  texts as encoding/base64 decodes them
+//	go run . regexps  patterns as regexp compiles them, and what they match
+//	go run . mails  addresses as net/mail parses them
+//	go run . urls  URLs as net/url parses them
+//	go run . addresses  addresses and prefixes as net/netip parses them
 package main
 
 import (
@@ -31,8 +35,16 @@ func main() {
 		durations(out)
 	case len(os.Args) == 2 && os.Args[1] == "base64":
 		base64s(out)
+	case len(os.Args) == 2 && os.Args[1] == "regexps":
+		regexps(out)
+	case len(os.Args) == 2 && os.Args[1] == "mails":
+		mails(out)
+	case len(os.Args) == 2 && os.Args[1] == "urls":
+		urls(out)
+	case len(os.Args) == 2 && os.Args[1] == "addresses":
+		addresses(out)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: go table|golden|durations|base64")
+		fmt.Fprintln(os.Stderr, "usage: go table|golden|durations|base64|regexps|mails|urls|addresses")
 		os.Exit(2)
 	}
 }

@@ -372,8 +372,8 @@ pub(crate) fn plain_text(value: &Val<'_>) -> Result<Option<String>> {
         },
         Val::Duration(nanos) => duration_text(*nanos),
         Val::Timestamp(time) => time.text(),
-        Val::Ip(address) => net::ip_text(*address),
-        Val::Cidr(address, bits) => format!("{}/{bits}", net::ip_text(*address)),
+        Val::Ip(address) => address.to_string(),
+        Val::Cidr(address, bits) => format!("{address}/{bits}"),
         Val::Type(name) => name.to_string(),
         _ => return Ok(None),
     }))
@@ -863,7 +863,7 @@ pub(crate) fn call<'a>(
         ("ip", [V::Cidr(address, _)]) => V::Ip(*address),
         ("isIP", [V::Text(text)]) => V::Bool(net::parse_ip(text).is_ok()),
         ("ip.isCanonical", [V::Text(text)]) => {
-            V::Bool(net::ip_text(net::parse_ip(text).map_err(Fault::error)?) == **text)
+            V::Bool(net::parse_ip(text).map_err(Fault::error)?.to_string() == **text)
         }
         ("family", [V::Ip(address)]) => V::Int(if address.is_ipv4() { 4 } else { 6 }),
         (
@@ -910,14 +910,14 @@ pub(crate) fn call<'a>(
             })?;
             V::Url(Arc::new(url))
         }
-        ("isURL", [V::Text(text)]) => V::Bool(Url::parse(text).is_ok()),
+        ("isURL", [V::Text(text)]) => V::Bool(settled_go::url::parse_request_uri(text).is_ok()),
         ("getScheme", [V::Url(url)]) => V::text(url.scheme.as_str()),
         ("getHost", [V::Url(url)]) => V::text(url.host.as_str()),
         ("getHostname", [V::Url(url)]) => V::text(url.hostname()),
         ("getPort", [V::Url(url)]) => V::text(url.port()),
-        ("getEscapedPath", [V::Url(url)]) => V::text(url.path.as_str()),
+        ("getEscapedPath", [V::Url(url)]) => V::text(url.escaped_path()),
         ("getQuery", [V::Url(url)]) => {
-            let query = url.query().into_iter().map(|(key, values)| {
+            let query = url.query_values().into_iter().map(|(key, values)| {
                 let key: Arc<str> = key.into();
                 (Key::Text(Arc::clone(&key)), (Val::text(key), texts(values)))
             });

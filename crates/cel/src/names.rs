@@ -1,8 +1,7 @@
 //! The named formats of Kubernetes: what a name or a label may be.
 
-use settled_go::base64;
+use settled_go::{base64, url};
 
-use crate::net::Url;
 use crate::time;
 
 /// A format that texts may be checked against.
@@ -30,7 +29,7 @@ static FORMATS: &[Format] = &[
     format!("dns1123SubdomainPrefix", "DNS1123SubdomainPrefix", 60, |text| subdomain(&prefix(text))),
     format!("dns1035LabelPrefix", "DNS1035LabelPrefix", 30, |text| old_label(&prefix(text))),
     format!("labelValue", "LabelValue", 40, label_value),
-    format!("uri", "URI", 1103, |text| Url::parse(text).err().into_iter().collect()),
+    format!("uri", "URI", 1103, uri_errors),
     format!("uuid", "uuid", 70, |text| one(is_uuid(text), "does not match the UUID format")),
     format!("byte", "byte", 84, |text| one(base64::is_base64(text), "invalid base64")),
     format!("date", "date", 71, |text| one(time::parse_date(text).is_some(), "invalid date")),
@@ -181,6 +180,10 @@ fn label_value(text: &str) -> Vec<String> {
         ));
     }
     errors
+}
+
+fn uri_errors(text: &str) -> Vec<String> {
+    url::parse_request_uri(text).err().map(|error| error.to_string()).into_iter().collect()
 }
 
 fn is_uuid(text: &str) -> bool {

@@ -19,8 +19,14 @@ pub mod base64;
 pub mod duration;
 pub mod fmt;
 pub mod json;
+pub mod mail;
+pub mod netip;
 mod printable;
+#[cfg(feature = "regexp")]
+pub mod regexp;
 pub mod strconv;
+#[cfg(feature = "url")]
+pub mod url;
 
 /// A number as Kubernetes' decoders have it.
 ///

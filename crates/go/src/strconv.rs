@@ -32,6 +32,22 @@ pub fn push_quoted(text: &str, out: &mut String) {
     out.push('"');
 }
 
+/// [`quote`] of bytes that need not be UTF-8.
+pub fn quote_bytes(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() + 2);
+    out.push('"');
+    for chunk in bytes.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            push_escaped(char, &mut out);
+        }
+        for byte in chunk.invalid() {
+            push(&mut out, format_args!("\\x{byte:02x}"));
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// A character as it stands between the quotes of [`quote`].
 pub fn push_escaped(char: char, out: &mut String) {
     match char {

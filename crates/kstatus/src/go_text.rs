@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
+use settled_go::Num;
+
 use crate::node::{Kind, Node, Shown};
 
 /// `%T` of a value that Go's decoder for Kubernetes objects made.
@@ -50,7 +52,7 @@ fn write_value(node: Node<'_>, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt:
         Kind::Null => f.write_str("<nil>"),
         Kind::Bool => f.write_str(if node.as_bool() == Some(true) { "true" } else { "false" }),
         Kind::Int => write!(f, "{}", node.as_int().unwrap_or_default()),
-        Kind::Float => write_float(node.as_float().unwrap_or_default(), f),
+        Kind::Float => write!(f, "{}", Num::Float(node.as_float().unwrap_or_default())),
         Kind::String => write!(f, "{}", Shown(node)),
         Kind::List => {
             f.write_char('[')?;
@@ -70,21 +72,6 @@ fn write_value(node: Node<'_>, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt:
             }
             f.write_char(']')
         }
-    }
-}
-
-/// `%v` of a float64: the shortest digits, with an exponent below -4 and from 6 on.
-fn write_float(number: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let scientific = format!("{number:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if number != 0.0 && !(-4..6).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        write!(f, "{mantissa}e{sign}{:02}", exponent.abs())
-    } else if number == 0.0 && number.is_sign_negative() {
-        f.write_str("-0")
-    } else {
-        write!(f, "{number}")
     }
 }
 

@@ -337,7 +337,10 @@ fn expressions_that_are_too_large_are_refused() {
         ("-".repeat(2000), "refused: write `!` and `-` once: two of them cancel out"),
         ("@".repeat(4000), "refused: unexpected \"@\""),
         (format!("'a'.matches('{}')", "(a{100})".repeat(200)), "refused: the pattern is too large"),
-        ("'a'.matches('((a{100}){100}){100}')".to_owned(), "refused: the pattern is too large"),
+        (
+            "'a'.matches('((a{100}){100}){100}')".to_owned(),
+            "refused: error parsing regexp: invalid repeat count: `{100}`",
+        ),
     ] {
         assert_eq!(outcome(&expression, "{}"), wanted, "{expression}");
     }
@@ -412,8 +415,12 @@ fn evaluations_that_need_too_much_end() {
         ),
         ("'%.999999999f'.format([1.0]) != ''".to_owned(), "error: format: a precision of more than 3 digits"),
         ("'%.999f'.format([1.0]) != ''".to_owned(), "true"),
-        ("'a'.find('((a{100}){100}){100}') == ''".to_owned(), "error: find: the pattern is too large"),
-        ("'a'.matches('((a{100}){100})' + '{100}')".to_owned(), "error: the pattern is too large"),
+        (format!("'a'.find('{}') == ''", "(a{100})".repeat(200)), "error: find: the pattern is too large"),
+        (format!("'a'.matches('{}' + '')", "(a{100})".repeat(200)), "error: the pattern is too large"),
+        (
+            "'a'.find('((a{100}){100}){100}') == ''".to_owned(),
+            "error: find: error parsing regexp: invalid repeat count: `{100}`",
+        ),
         ("quantity('1e1000000000').isGreaterThan(quantity('1'))".to_owned(), OUT_OF_RANGE),
         ("quantity('1e-10').isGreaterThan(quantity('1'))".to_owned(), OUT_OF_RANGE),
         (format!("quantity('{}').sign() == 1", "9".repeat(100)), OUT_OF_RANGE),
@@ -430,6 +437,26 @@ fn evaluations_that_need_too_much_end() {
         // Which of the two limits is hit first is nobody's business.
         let found = if found == ROOM { STEPS } else { &found };
         assert_eq!(found, wanted, "{expression}");
+    }
+}
+
+/// The answers are those of Go's `regexp`.
+#[test]
+fn patterns_mean_what_they_mean_to_go() {
+    for (expression, wanted) in [
+        (r"'7'.matches('^\\d$')", "true"),
+        (r"'٣'.matches('^\\d$')", "false"),
+        (r"'é'.matches('\\w')", "false"),
+        (r"'é'.matches('\\' + 'w')", "false"),
+        (r"'x٣7'.find('\\d') == '7'", "true"),
+        (r"'x٣7'.findAll('\\d').size() == 1", "true"),
+        ("'a&b'.matches('^[a&&b]+$')", "true"),
+        ("'a{,2}'.matches('^a{,2}$')", "true"),
+        ("'a'.matches('(a')", "refused: error parsing regexp: missing closing ): `(a`"),
+        ("'a'.matches('(a' + 'b')", "error: error parsing regexp: missing closing ): `(ab`"),
+        ("'a'.matches('(?=a)')", "refused: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"),
+    ] {
+        assert_eq!(outcome(expression, "{}"), wanted, "{expression}");
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
 use settled_go as go;
+use settled_go::url;
 
 use crate::error::FieldError;
 use crate::node::{Node, Schema};
 use crate::path::Path;
 use crate::props::{self, Dump, Props};
-use crate::{metadata, names, prune, structural, uri, validate};
+use crate::{metadata, names, prune, structural, validate};
 
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -1474,12 +1475,10 @@ pub fn validate_webhook_client(client: &Value) -> Vec<FieldError> {
 fn webhook_url(text: &str, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     const FORM: &str = "; desired format: https://host[/path]";
     let (bare, fragment) = text.split_once('#').unwrap_or((text, ""));
-    let url = match uri::parse(bare, false) {
+    let url = match url::parse(bare) {
         Ok(url) => url,
-        Err(why) => {
-            let bare = go::strconv::quote(bare);
-            let why = format!("url must be a valid URL: parse {bare}: {why}{FORM}");
-            errors.push(FieldError::required(at, why));
+        Err(error) => {
+            errors.push(FieldError::required(at, format!("url must be a valid URL: {error}{FORM}")));
             return;
         }
     };
@@ -1599,7 +1598,7 @@ fn approval(group: &str, metadata: &Map<String, Value>, old: Option<&Value>, err
     let state = |annotation: &str| match annotation {
         "" => State::Missing,
         one if one.starts_with("unapproved") => State::Bypassed,
-        one => match uri::parse(one, true) {
+        one => match url::parse_request_uri(one) {
             Ok(url) if !url.host.is_empty() && !url.scheme.is_empty() => State::Approved,
             _ => State::Invalid,
         },

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 
 use regex::Regex;
-use settled_go::{base64, duration as go_duration};
+use settled_go::{base64, duration as go_duration, mail, url};
 
 /// A format that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Format {
             Self::Date => date(text),
             Self::DateTime => date_time(text),
             Self::Duration => duration(text),
-            Self::Email => crate::email::accepts(text),
+            Self::Email => mail::is_address(text),
             Self::HexColor => {
                 let digits = text.strip_prefix('#').unwrap_or(text);
                 matches!(digits.len(), 3 | 6) && digits.bytes().all(|one| one.is_ascii_hexdigit())
@@ -100,7 +100,7 @@ impl Format {
             Self::RgbColor => rgb_color(text),
             Self::ShortName => text.len() <= 63 && label(text),
             Self::Ssn => text.len() == 11 && ssn(text),
-            Self::Uri => crate::uri::is_request_uri(text),
+            Self::Uri => url::parse_request_uri(text).is_ok(),
             Self::Uuid => uuid(text, None, false),
             Self::Uuid3 => uuid(text, Some(b'3'), false),
             Self::Uuid4 => uuid(text, Some(b'4'), true),

@@ -2,7 +2,6 @@
 
 mod defaults;
 mod definition;
-mod email;
 mod error;
 mod formats;
 mod lists;
@@ -14,7 +13,6 @@ mod pattern;
 mod props;
 mod prune;
 mod structural;
-mod uri;
 mod validate;
 
 pub use defaults::MAX_DEFAULTS;

@@ -384,7 +384,8 @@ impl Checker<'_> {
                     self.invalid(at, text.into(), &format!("should match '{source}'"))
                 }),
                 None => report(sink, result, || {
-                    let why = crate::pattern::error(source).unwrap_or_else(|| "it is too large".to_owned());
+                    let why = crate::pattern::error(source)
+                        .map_or_else(|| "it is too large".to_owned(), |error| error.to_string());
                     self.invalid(
                         at,
                         text.into(),

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use http::HeaderMap;
 use settled_go::strconv::quote;
+use settled_go::url;
 
 use super::rbac;
 use super::rbac::{Attributes, Rbac};
@@ -323,23 +324,9 @@ fn domain_path_errors(key: &str) -> Option<String> {
     }
 }
 
-/// Takes `%XX` apart; what is not well formed stays as it is.
+/// `unescapeExtraKey`: what is not well formed stays as it is.
 fn unescape(key: &str) -> String {
-    let mut out = Vec::with_capacity(key.len());
-    let mut bytes = key.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let mut digit =
-            || bytes.next().and_then(|b| char::from(b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
-        match (digit(), digit()) {
-            (Some(high), Some(low)) => out.push(high << 4 | low),
-            _ => return key.to_owned(),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    url::path_unescape(key).unwrap_or_else(|_| key.to_owned())
 }
 
 /// A user as Go's `%#v` writes it.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 use kube_cel::{KubeCelExt, cel};
+use settled_go::regexp;
 
 use super::fuel::{Fault, Fuel};
 use super::value::Val;
@@ -211,6 +212,7 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
 /// A pattern of `matches`, of bounded size.
 #[derive(Debug)]
 pub(crate) struct Pattern {
+    pub(crate) source: Box<str>,
     pub(crate) regex: regex::Regex,
     is_large: bool,
 }
@@ -219,20 +221,15 @@ impl Pattern {
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
         const SMALL: usize = 16 * 1024;
         const LARGE: usize = 128 * 1024;
-        let build = |limit| regex::RegexBuilder::new(pattern).size_limit(limit).build();
+        let translated = regexp::translate(pattern).map_err(|error| error.to_string())?;
+        let build = |limit| regex::RegexBuilder::new(&translated).size_limit(limit).build();
         let (built, is_large) = match build(SMALL) {
             Err(regex::Error::CompiledTooBig(_)) => (build(LARGE), true),
             built => (built, false),
         };
-        let regex = built.map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => "the pattern is too large".to_owned(),
-            error => {
-                // The last line of the report says what is wrong; the others draw it.
-                let text = error.to_string();
-                text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
-            }
-        })?;
-        Ok(Self { regex, is_large })
+        // Go's syntax is valid now, but groups may nest too deeply for the engine.
+        let regex = built.map_err(|_| "the pattern is too large".to_owned())?;
+        Ok(Self { source: pattern.into(), regex, is_large })
     }
 
     /// The steps of matching a text. At worst a byte takes as long as the pattern is large.
@@ -273,7 +270,14 @@ pub(crate) fn call_library<'a>(
 ) -> Result<Val<'a>, Fault> {
     check_args(name, args, fuel)?;
     let values: Result<Vec<cel::Value>, Fault> = args.iter().map(|arg| arg.foreign(fuel)).collect();
-    let values = values?;
+    let mut values = values?;
+    // The library compiles patterns as they are given to it.
+    if let ("find" | "findAll", Some(source), Some(pattern)) =
+        (name, args.get(1).and_then(Val::as_str), values.get_mut(1))
+        && let Ok(translated) = regexp::translate(&source)
+    {
+        *pattern = cel::Value::String(translated.into());
+    }
     LIBRARIES.with_borrow_mut(|context| {
         let context = context.get_or_insert_with(|| cel::Context::default().with_all());
         let mut scope = context.new_inner_scope();

@@ -779,7 +779,7 @@ impl fmt::Display for Shown<'_> {
                 list(f, &mut args.iter().copied())?;
                 f.write_str(")")
             }
-            Op::Matches { of, pattern } => write!(f, "{}.matches('{}')", show(*of), pattern.regex.as_str()),
+            Op::Matches { of, pattern } => write!(f, "{}.matches('{}')", show(*of), pattern.source),
             Op::Library { name, args, .. } => {
                 write!(f, "{name}(")?;
                 list(f, &mut args.iter().copied())?;

@@ -1,9 +1,16 @@
-//! Addresses as Go's `net/mail` parses them.
+//! `net/mail`: addresses.
 
 use std::net::IpAddr;
 
-/// `mail.ParseAddress` without an error.
-pub(crate) fn accepts(text: &str) -> bool {
+/// Whether `mail.ParseAddress` takes a text: `a@example.com`, `Name <a@example.com>`.
+///
+/// ```
+/// use settled_go::mail;
+///
+/// assert!(mail::is_address("Ann <ann@example.com>"));
+/// assert!(!mail::is_address("ann@example.com, bob@example.com"));
+/// ```
+pub fn is_address(text: &str) -> bool {
     let mut parser = Parser { rest: text };
     parser.address(true) == Some(1) && parser.skip_comments() && parser.rest.is_empty()
 }
