@@ -13,6 +13,8 @@ mod compress;
 mod controllers;
 mod conversion;
 mod core;
+#[cfg(all(test, target_os = "linux"))]
+mod cost_tests;
 mod crds;
 mod custom;
 mod decode;

@@ -478,7 +478,7 @@ fn chance() -> [u8; 4] {
 }
 
 /// What was given before stays, even if the client does not repeat it.
-fn keep(service: &mut Value, old: &Value) {
+pub(crate) fn keep(service: &mut Value, old: &Value) {
     if has_address(old) && has_address(service) {
         let (one, many) = (word(old, "clusterIP").to_owned(), list(old, "clusterIPs"));
         let spec = member_mut(service, "spec");

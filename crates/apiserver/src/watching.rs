@@ -220,6 +220,10 @@ impl WatchStream {
             }
             let Some(watch) = &mut self.watch else { return Poll::Ready(None) };
             if let Some(entry) = self.initial.pop_front() {
+                if chunk.is_empty() && self.initial.len() > 1 {
+                    // All of it at once: growing to it copies everything once more.
+                    chunk.bytes.reserve(CHUNK + CHUNK / 4);
+                }
                 if !self.is_readable(&entry) {
                     continue;
                 }

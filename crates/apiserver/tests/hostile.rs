@@ -38,7 +38,15 @@ impl Client {
     where
         B: http_body::Body<Data = Bytes, Error = Infallible> + Send,
     {
-        let request = Request::builder().method(method).uri(path).body(body).unwrap();
+        self.send(method, path, "application/json", body).await
+    }
+
+    async fn send<B>(&self, method: Method, path: &str, form: &str, body: B) -> (u16, Value)
+    where
+        B: http_body::Body<Data = Bytes, Error = Infallible> + Send,
+    {
+        let request =
+            Request::builder().method(method).uri(path).header("content-type", form).body(body).unwrap();
         let response = self.server.call(Some(self.user.clone()), request).await;
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
@@ -162,26 +170,49 @@ async fn what_takes_too_much_is_refused_and_not_stored() {
 #[tokio::test]
 async fn others_are_answered_while_a_request_is_worked_on() {
     let client = Client::new(Config::default()).await;
-    let (object, path) = (crowded(), format!("{MAPS}?dryRun=All"));
-    let answered = AtomicUsize::new(0);
-    let heavy = client.post(&path, &object).map(|answer| (answer.0, answered.load(Ordering::Relaxed)));
-    let health = async {
-        for _ in 0..usize::MAX {
-            // Its body is a text, not JSON.
-            assert_eq!(client.get("/livez").await.0, 200);
-            assert_eq!(client.get("/api/v1/namespaces/default").await.0, 200);
-            answered.fetch_add(1, Ordering::Relaxed);
-            tokio::task::yield_now().await;
-        }
-    };
-    // There is one thread here: what is worked on there lets nobody else have a turn.
-    let (code, meanwhile) = tokio::select! {
-        biased;
-        found = heavy => found,
-        () = health => (0, 0),
-    };
-    assert_eq!(code, 201);
-    assert!(meanwhile > 0);
+    let large = crowded();
+    assert_eq!(client.post(MAPS, &large).await.0, 201);
+    let mut renamed = large.clone();
+    renamed["metadata"]["name"] = "another".into();
+    let (all, crowded) = (format!("{MAPS}?dryRun=All"), format!("{MAPS}/crowded?dryRun=All"));
+    let small = json!({"metadata": {"name": "crowded"}, "data": {"k000000": "y"}});
+    let patch = json!({"data": {"k000000": "y"}});
+    // All but the first are small, and what they change is large. Dry runs wait for nothing but their work.
+    let cases = [
+        (Method::POST, &all, "application/json", renamed, 201),
+        (Method::PUT, &crowded, "application/json", small, 200),
+        (Method::PATCH, &crowded, "application/merge-patch+json", patch, 200),
+        (
+            Method::PATCH,
+            &crowded,
+            "application/json-patch+json",
+            json!([{"op": "test", "path": "/data/k000000", "value": "x"}]),
+            200,
+        ),
+    ];
+    for (method, path, form, body, code) in cases {
+        let answered = AtomicUsize::new(0);
+        let heavy = client
+            .send(method.clone(), path, form, Full::new(Bytes::from(body.to_string())))
+            .map(|answer| (answer.0, answered.load(Ordering::Relaxed)));
+        let health = async {
+            for _ in 0..usize::MAX {
+                // Its body is a text, not JSON.
+                assert_eq!(client.get("/livez").await.0, 200);
+                assert_eq!(client.get("/api/v1/namespaces/default").await.0, 200);
+                answered.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        };
+        // There is one thread here: what is worked on there lets nobody else have a turn.
+        let (found, meanwhile) = tokio::select! {
+            biased;
+            found = heavy => found,
+            () = health => (0, 0),
+        };
+        assert_eq!(found, code, "{method} {form}");
+        assert!(meanwhile > 0, "{method} {form}");
+    }
 }
 
 #[tokio::test]

@@ -78,7 +78,8 @@ fields! {
         Endpoints = "endpoints";
     Metadata: Name = "name", Namespace = "namespace", Generation = "generation",
         DeletionTimestamp = "deletionTimestamp", CreationTimestamp = "creationTimestamp", Finalizers = "finalizers",
-        Annotations = "annotations";
+        Annotations = "annotations", Labels = "labels", Uid = "uid", ResourceVersion = "resourceVersion",
+        OwnerReferences = "ownerReferences";
     Spec: SpecReplicas = "replicas", Paused = "paused", ProgressDeadline = "progressDeadlineSeconds",
         MinReadySeconds = "minReadySeconds", UpdateStrategy = "updateStrategy", SpecType = "type",
         ClusterIp = "clusterIP", Parallelism = "parallelism", Completions = "completions",
@@ -87,7 +88,9 @@ fields! {
         SchedulingGates = "schedulingGates", ReadinessGates = "readinessGates", RestartPolicy = "restartPolicy",
         NodeUnschedulable = "unschedulable", HolderIdentity = "holderIdentity", RenewTime = "renewTime",
         LeaseDuration = "leaseDurationSeconds", ReclaimPolicy = "persistentVolumeReclaimPolicy",
-        SignerName = "signerName", PriorityLevel = "priorityLevelConfiguration";
+        SignerName = "signerName", PriorityLevel = "priorityLevelConfiguration", NodeName = "nodeName",
+        NodeSelector = "nodeSelector", Volumes = "volumes", Containers = "containers",
+        InitContainers = "initContainers";
     Status: ObservedGeneration = "observedGeneration", Conditions = "conditions", Replicas = "replicas",
         UpdatedReplicas = "updatedReplicas", ReadyReplicas = "readyReplicas",
         AvailableReplicas = "availableReplicas", CurrentReplicas = "currentReplicas",

@@ -142,7 +142,7 @@ pub(crate) fn read(group: &str, kind: &str, object: &Object<'_>, status: Status)
     if status != Status::Current {
         if group.contains('.') && !group.ends_with(".k8s.io") {
             for part in ["spec", "status"] {
-                let Some(part) = object.field(part) else { continue };
+                let Some(part) = at(object, &[part]) else { continue };
                 references(part, 0, &mut facts.refs);
             }
             unique(&mut facts.refs);
@@ -216,23 +216,14 @@ fn pod(object: &Object<'_>, status: Status, facts: &mut Facts) {
     if status == Status::Current {
         return;
     }
-    // In one pass: containers are most of what a Pod is.
-    let (mut node, mut selector, mut volumes, mut containers) = (None, None, None, 0);
-    for (key, value) in object.field("spec").into_iter().flat_map(Node::members) {
-        match &*key {
-            "nodeName" => node = value.as_str(),
-            "nodeSelector" => selector = Some(value),
-            "volumes" => volumes = Some(value),
-            "containers" | "initContainers" => containers += value.elements().take(2).count(),
-            _ => {}
-        }
+    let containers = ["containers", "initContainers"].into_iter();
+    let count = |key| list(object, &["spec", key]).take(2).count();
+    facts.several_containers = containers.map(count).sum::<usize>() > 1;
+    facts.word = word(object, &["spec", "nodeName"]);
+    if facts.word.is_none() {
+        facts.selector = texts(object, &["spec", "nodeSelector"]);
     }
-    facts.several_containers = containers > 1;
-    facts.word = node.map(|node| node.as_ref().into());
-    if let Some(selector) = selector.filter(|_| facts.word.is_none()) {
-        facts.selector = members(selector);
-    }
-    for volume in volumes.into_iter().flat_map(Node::elements) {
+    for volume in list(object, &["spec", "volumes"]) {
         let claim =
             named("claims", "", "PersistentVolumeClaim", volume, &["persistentVolumeClaim", "claimName"]);
         facts.refs.extend(claim);
@@ -365,28 +356,33 @@ fn latest_transition(object: &Object<'_>) -> Option<Timestamp> {
 
 /// Something that has fields.
 trait Fields<'n> {
-    fn field(self, key: &str) -> Option<Node<'n>>;
+    fn at(self, path: &[&str]) -> Option<Node<'n>>;
 }
 
 impl<'n> Fields<'n> for Node<'n> {
-    fn field(self, key: &str) -> Option<Self> {
-        self.get(key)
+    fn at(self, path: &[&str]) -> Option<Self> {
+        path.iter().try_fold(self, |node, key| node.get(key))
     }
 }
 
-/// Reading has noted where the top-level fields are. Looking for one of them again scans the whole object.
+/// Reading has noted where most fields are. Looking for one of them again scans the object, or its managed fields.
 impl<'n> Fields<'n> for &Object<'n> {
-    fn field(self, key: &str) -> Option<Node<'n>> {
-        match Known::find("", key) {
-            Some(known) => self.known(known),
-            None => self.root().get(key),
+    fn at(self, path: &[&str]) -> Option<Node<'n>> {
+        if let [parent, key, rest @ ..] = path
+            && let Some(known) = Known::find(parent, key)
+        {
+            return self.known(known)?.at(rest);
+        }
+        let (first, rest) = path.split_first()?;
+        match Known::find("", first) {
+            Some(known) => self.known(known)?.at(rest),
+            None => self.root().at(path),
         }
     }
 }
 
 fn at<'n>(parent: impl Fields<'n>, path: &[&str]) -> Option<Node<'n>> {
-    let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(parent.field(first)?, |node, key| node.get(key))
+    parent.at(path)
 }
 
 fn list<'n>(node: impl Fields<'n>, path: &[&str]) -> impl Iterator<Item = Node<'n>> {
@@ -476,6 +472,26 @@ mod tests {
         ];
         for (json, wanted) in cases {
             assert_eq!(refers(json), wanted, "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_of_every_pod_was_noted_when_it_was_parsed() {
+        // Looking for the others scans all of metadata, with its managed fields, or all of the spec.
+        for (parent, key) in [
+            ("metadata", "labels"),
+            ("metadata", "finalizers"),
+            ("spec", "nodeName"),
+            ("spec", "nodeSelector"),
+            ("spec", "volumes"),
+            ("spec", "containers"),
+            ("spec", "initContainers"),
+            ("status", "phase"),
+            ("status", "conditions"),
+            ("status", "containerStatuses"),
+            ("status", "initContainerStatuses"),
+        ] {
+            assert!(Known::find(parent, key).is_some(), "{parent}.{key}");
         }
     }
 

@@ -112,15 +112,21 @@ impl Judge {
     /// What is kept of an object, if the bytes are one. Targets are asked whether they are what is waited for.
     #[must_use]
     pub fn record(&self, json: &[u8], now: Timestamp, target: bool) -> Option<Record> {
-        let object = Object::parse(json).ok()?;
+        self.record_of(&Object::parse(json).ok()?, now, target)
+    }
+
+    /// The same of an object that has been read.
+    pub(crate) fn record_of(&self, object: &Object<'_>, now: Timestamp, target: bool) -> Option<Record> {
         let field = |key: &str| object.known(Known::find("", key)?);
-        let metadata = field("metadata")?;
+        // Their places are noted: looking for them in the metadata would scan the managed fields for each.
+        let meta = |key: &str| object.known(Known::find("metadata", key)?);
+        field("metadata")?;
         let (group, kind) = object.type_names();
-        let text = |key: &str| metadata.get(key).and_then(|value| value.as_str());
+        let text = |key: &str| meta(key).and_then(|value| value.as_str());
         let options = self.options(now);
-        let verdict = self.rules.verdict(&object, &options);
+        let verdict = self.rules.verdict(object, &options);
         let met = match target {
-            true => self.until.iter().map(|wanted| wanted.met(Some(&object), &verdict, now)).collect(),
+            true => self.until.iter().map(|wanted| wanted.met(Some(object), &verdict, now)).collect(),
             false => Vec::new(),
         };
         let met_if_failed = match target && self.until.iter().any(For::waits_for_failure) {
@@ -128,7 +134,7 @@ impl Judge {
                 let (reason, message) = (verdict.reason.clone(), verdict.message.clone());
                 let mut failed = Verdict::new(Status::Failed, verdict.basis, reason, message);
                 failed.blocking = verdict.blocking;
-                self.until.iter().map(|wanted| wanted.met(Some(&object), &failed, now)).collect()
+                self.until.iter().map(|wanted| wanted.met(Some(object), &failed, now)).collect()
             }
             false => Vec::new(),
         };
@@ -137,8 +143,8 @@ impl Judge {
         if group.is_empty() && &*kind == "Event" && !target {
             return event(self.id(&group, &kind, &namespace, &name), object.root());
         }
-        let facts = facts::read(&group, &kind, &object, verdict.status);
-        let owners = owners(metadata);
+        let facts = facts::read(&group, &kind, object, verdict.status);
+        let owners = owners(meta("ownerReferences"));
         let observes = verdict.observed_generation.is_some();
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         let (id, owners) = (common.id(&group, &kind, &namespace, &name), common.owners.share(owners));
@@ -148,7 +154,7 @@ impl Judge {
         Some(Record {
             uid: Uid::from(&*text("uid").unwrap_or_default()),
             revision: text("resourceVersion").and_then(|revision| revision.parse().ok()).unwrap_or(0),
-            generation: metadata.get("generation").and_then(Node::as_int),
+            generation: meta("generation").and_then(Node::as_int),
             created: time("creationTimestamp"),
             deleted: time("deletionTimestamp"),
             owners,
@@ -316,8 +322,9 @@ pub struct Record {
     pub facts: Option<Box<Facts>>,
 }
 
-pub(crate) fn owners(metadata: Node<'_>) -> Vec<Uid> {
-    let list = metadata.get("ownerReferences").into_iter().flat_map(|list| list.elements());
+/// The UIDs in a list of owner references.
+pub(crate) fn owners(references: Option<Node<'_>>) -> Vec<Uid> {
+    let list = references.into_iter().flat_map(Node::elements);
     list.filter_map(|owner| Some(Uid::from(&*owner.get("uid")?.as_str()?))).collect()
 }
 

@@ -327,12 +327,13 @@ impl Follower {
     }
 
     fn record(&self, object: &[u8]) -> Option<Record> {
+        let object = kstatus::Object::parse(object).ok()?;
         if let Some(only) = &self.spec.only
-            && !only.contains(&*kstatus::Object::parse(object).ok()?.name()?)
+            && !only.contains(&*object.name()?)
         {
             return None;
         }
-        let mut record = self.judge.record(object, self.cluster.now(), self.spec.target)?;
+        let mut record = self.judge.record_of(&object, self.cluster.now(), self.spec.target)?;
         if self.spec.metadata {
             // The server says PartialObjectMetadata.
             let Resource { group, kind, .. } = &*self.spec.resource;

@@ -313,8 +313,8 @@ fn given_files() {
     let cases = [
         (empty.clone(), key.clone(), "holds no certificate"),
         (certificate.clone(), empty, "holds no private key"),
-        (certificate, folder.0.join("none"), "cannot use none"),
-        (folder.0.join("none"), key, "cannot use none"),
+        (certificate, folder.0.join("none"), "cannot use "),
+        (folder.0.join("none"), key, "cannot use "),
     ];
     for (certificate, key, expected) in cases {
         let options =

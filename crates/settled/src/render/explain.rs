@@ -9,6 +9,7 @@ use settled_tracker::{
     Counts, EventNote, Explanation, LogTail, Notice, Outcome, Report, State, Step, TargetReport, Unmatched,
 };
 
+use super::chains::Chains;
 use super::spans::Spans;
 use crate::cause::{self, Cause};
 use crate::duration;
@@ -57,29 +58,6 @@ fn group<'r>(open: &[&'r TargetReport]) -> Vec<Vec<&'r TargetReport>> {
     groups
 }
 
-/// Whether an explanation of another target explains this one, too: it is one of the objects with the cause.
-fn explains(other: &TargetReport, target: &TargetReport) -> bool {
-    if other.object == target.object {
-        return false;
-    }
-    other.causes.iter().any(|explanation| {
-        let [.., parent, last] = explanation.chain.as_slice() else { return false };
-        if explanation.chain.iter().skip(1).any(|step| step.object == target.object) {
-            return true;
-        }
-        // Of many objects with a cause, only some are named; the others have the name of whatever generated them.
-        let generated = || {
-            let name = target.object.name.strip_prefix(&*parent.object.name);
-            name.is_some_and(|rest| rest.starts_with('-'))
-        };
-        explanation.count > 1
-            && last.object.kind == target.object.kind
-            && last.object.namespace == target.object.namespace
-            && generated()
-            && last.reason == Cause::of(target).reason
-    })
-}
-
 /// Takes a column where a label will be: no space, at which lines break, and for private use.
 const STAND_IN: char = '\u{e000}';
 
@@ -110,17 +88,16 @@ impl Explain<'_> {
         let (state, words, rest) = self.outcome(report);
         let mut line = Spans::new();
         line.push(style::state_style(state), &words);
-        let mut open: Vec<&TargetReport> = report.targets.iter().filter(|target| is_open(target)).collect();
-        open.sort_by_key(|target| Cause::of(target).urgency);
-        let Some((first, others)) = open.split_first() else {
+        let open = || report.targets.iter().filter(|target| is_open(target));
+        let Some(first) = open().min_by_key(|target| Cause::of(target).urgency) else {
             line.plain(&format!("{rest}: {}", totals(report)));
             return line;
         };
         line.plain(&format!("{rest} ({}): ", counts(&report.counts)));
         line.push(Style::new().bold(), &self.names.name(&first.object));
         line.plain(&format!(": {}", Cause::of(first).sentence()));
-        let same = others.iter().filter(|other| other.state == first.state).count();
-        if same > 0 {
+        let same = open().filter(|other| other.state == first.state).count();
+        if let Some(same) = same.checked_sub(1).filter(|same| *same > 0) {
             let words = if first.state == State::Failed { "failed" } else { "not done" };
             line.plain(&format!("; and {same} more {words}"));
         }
@@ -157,15 +134,10 @@ impl Explain<'_> {
     pub(crate) fn open(&self, targets: &[TargetReport]) -> String {
         let mut out = String::new();
         let all: Vec<&TargetReport> = targets.iter().filter(|target| is_open(target)).collect();
-        // Thousands of Pods, each its own cause, must not be compared with each other.
-        let has_chain = |target: &&&TargetReport| target.causes.iter().any(|cause| cause.chain.len() > 1);
-        let explaining: Vec<&TargetReport> = all.iter().filter(has_chain).copied().collect();
-        let above = |target: &&TargetReport| {
-            explaining.iter().any(|other| explains(other, target) && !explains(target, other))
-        };
+        let chains = Chains::new(&all);
         let (below, mut open): (Vec<&TargetReport>, Vec<&TargetReport>) =
-            all.iter().copied().partition(above);
-        open.sort_by_key(|target| Cause::of(target).urgency);
+            all.iter().copied().partition(|target| chains.explain(target));
+        open.sort_by_cached_key(|target| Cause::of(target).urgency);
         let groups = group(&open);
         for (at, alike) in groups.iter().enumerate().take(EXPLAINED_MAX) {
             let Some((target, others)) = alike.split_first() else { continue };

@@ -241,7 +241,8 @@ async fn list(cluster: &Cluster, resource: &Resource, namespace: &str) -> Result
     let each = |item: &[u8]| {
         let Some(object) = Object::parse(item).ok() else { return };
         let Some(metadata) = object.root().get("metadata") else { return };
-        let (uid, owners) = (metadata.get("uid").and_then(|uid| uid.as_str()), owners(metadata));
+        let (uid, owners) =
+            (metadata.get("uid").and_then(|uid| uid.as_str()), owners(metadata.get("ownerReferences")));
         if let Some(uid) = uid.filter(|_| !owners.is_empty()) {
             owned.push((Uid::from(&*uid), owners));
         }
