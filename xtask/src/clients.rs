@@ -383,16 +383,14 @@ fn run_script(
 
 /// What components say when two of them are at the same object, by component and message: on the real server as well, but not in each
 /// run. Each was seen, or is of the shape of one in `complaints.txt`.
-const RACES: [&str; 9] = [
+const RACES: [&str; 6] = [
     // A cache is behind the controller's own writes (`StaleControllerConsistency`).
     r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*read version: N is not as new as written version: N for group resource [a-z.]+"$"#,
     // Another controller has written the object's status.
-    r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*Operation cannot be fulfilled on [a-z.]+ X: the object has been modified; please apply your changes to the latest version and try again"( [A-Za-z]+="X")*$"#,
-    // An object is gone before its controller has heard of it.
-    r#"^kube-controller-manager: E (daemon_controller|replica_set|stateful_set|job_controller|deployment_controller)\.go:N\] .*(sync X|X) failed with:? [a-z]+\.(apps|batch) X not found"$"#,
-    r#"^kube-controller-manager: E horizontal\.go:N\] "Unhandled Error" err="failed to query scale subresource for X: [a-z.]+ X not found"$"#,
-    r#"^kube-controller-manager: E pvc_protection_controller\.go:N\] .*persistentvolumeclaims X not found"( PVC="X")?$"#,
-    r#"^kube-controller-manager: E resource_quota_controller\.go:N\] "Error processing resource quota work item" err="resourcequotas X not found" queueKey="X"$"#,
+    r#"^(kube-(controller-manager|scheduler): E [a-z_]+\.go:N\]|kwok:) .*Operation cannot be fulfilled on [a-z.]+ X: the object has been modified; please apply your changes to the latest version and try again"( [A-Za-z]+="X")*$"#,
+    // A script, a controller or the namespace's deletion has removed an object before this component has heard of it. Only of kinds
+    // that scripts delete: of others, and of kinds that the server does not know, it is no race.
+    r#"^kube-(controller-manager|scheduler): E [a-z_]+\.go:N\] .*\b(pods|namespaces|resourcequotas|persistentvolumeclaims|(daemonsets|replicasets|statefulsets|deployments)\.apps|(jobs|cronjobs)\.batch) X not found"( [A-Za-z]+="X")*$"#,
     // Ours and the real manager both write kube-root-ca.crt.
     r#"^kube-controller-manager: E publisher\.go:N\] "Unhandled Error" err="syncing X failed: configmaps X already exists"$"#,
     // No race: ours tracks no tokens of Secrets, so it has no ConfigMap kube-apiserver-legacy-service-account-token-tracking.
@@ -591,6 +589,18 @@ mod tests {
                 true,
             ),
             (
+                r#"kube-scheduler: E schedule_one.go:N] "Error scheduling pod; retrying" err="running Bind plugin X: pods X not found""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E event.go:N] "Server rejected event (will not retry!)" err="namespaces X not found""#,
+                true,
+            ),
+            (
+                r#"kube-controller-manager: E event.go:N] "Server rejected event (will not retry!)" err="serviceaccounts X not found""#,
+                false,
+            ),
+            (
                 r#"kube-controller-manager: E pvc_protection_controller.go:N] "Error removing protection finalizer from PVC" err="persistentvolumeclaims X not found" PVC="X""#,
                 true,
             ),
@@ -611,7 +621,7 @@ mod tests {
                 true,
             ),
             // What would have passed by its words alone.
-            (r#"kube-scheduler: E schedule_one.go:N] "Error scheduling pod" err="pods X not found""#, false),
+            (r#"kube-scheduler: E schedule_one.go:N] "Error scheduling pod" err="nodes X not found""#, false),
             (
                 r#"kube-controller-manager: E replica_set.go:N] "Unhandled Error" err="sync X failed with services X not found""#,
                 false,
