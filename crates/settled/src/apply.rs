@@ -80,6 +80,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
         request.limits = limits;
         request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
         request.live_logs = args.evidence.live_logs();
+        request.causes = output.causes();
         let tracker = tokio::select! {
             tracker = cluster::start(cluster.clone(), request) => tracker?,
             () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),

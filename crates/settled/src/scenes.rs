@@ -45,6 +45,7 @@ pub(crate) fn target(
         fails_in: None,
         note: None,
         causes: Vec::new(),
+        same_as: None,
     }
 }
 

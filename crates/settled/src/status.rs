@@ -10,7 +10,7 @@ use std::time::Instant;
 use kstatus::{Profile, Status, Verdict};
 use settled_manifest::Batch;
 use settled_tracker::{
-    KindName, Outcome, Resources, Selection, State, Target, TargetReport, Tracker, Unmatched,
+    Causes, KindName, Outcome, Resources, Selection, State, Target, TargetReport, Tracker, Unmatched,
 };
 
 use crate::cli::live::{ClusterArgs, JudgeArgs, SelectArgs, TargetArgs};
@@ -133,7 +133,7 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
         address_optional: args.verdict.address_optional,
     };
     let mut request = cluster::look(targets, namespace.as_deref(), rules, how);
-    request.causes = false;
+    request.causes = Causes::None;
     let names = TargetArgs {
         namespace,
         select: args.select.clone(),

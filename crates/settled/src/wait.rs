@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use settled_tracker::{Event, For, ObjectId, Outcome, Report, Snapshot, State, Tracker, Wanted};
+use settled_tracker::{Causes, Event, For, ObjectId, Outcome, Report, Snapshot, State, Tracker, Wanted};
 
 use crate::cli::live::{ClusterArgs, PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};
 use crate::cluster;
@@ -36,6 +36,7 @@ pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
     request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
     request.live_logs = args.evidence.live_logs();
     let output = Output::new(args.output, &args.show, &args.policy, &args.targets.cluster)?;
+    request.causes = output.causes();
     interruptible(async |signals| {
         let tracker = tokio::select! {
             tracker = cluster::follow(&args.targets, request) => tracker?,
@@ -155,6 +156,14 @@ impl Output {
             files: args.reports.iter().map(open).collect::<Result<_, CommandError>>()?,
             kubectl: !policy.conditions.is_empty() && policy.conditions.iter().all(known),
         })
+    }
+
+    /// Text tells targets with the same cause together; other formats have the causes of each.
+    pub(crate) fn causes(&self) -> Causes {
+        match self.format {
+            WaitOutput::Text | WaitOutput::Name if self.files.is_empty() => Causes::Grouped,
+            _ => Causes::All,
+        }
     }
 
     /// Who shows it as it happens, and what comes at the end.

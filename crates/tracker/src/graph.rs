@@ -11,7 +11,8 @@ use crate::record::Record;
 /// Records by identity, by life, and by owner. A plain index: it knows no streams and no time.
 #[derive(Debug, Default)]
 pub struct Graph {
-    nodes: Vec<Option<Node>>,
+    /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
+    nodes: Vec<Option<Box<Node>>>,
     free: Vec<u32>,
     /// Ids are in the records already; these hold numbers of nodes.
     by_id: HashTable<u32>,
@@ -136,7 +137,7 @@ impl Graph {
     /// What a stream has told before, and not when it told the whole state again: it is gone.
     #[must_use]
     pub fn vanished(&self, stream: u32, epoch: u32) -> Vec<ObjectId> {
-        let gone = |node: &&Node| node.stream == stream && node.epoch != epoch;
+        let gone = |node: &&Box<Node>| node.stream == stream && node.epoch != epoch;
         self.nodes.iter().flatten().filter(gone).map(|node| node.record.id.clone()).collect()
     }
 
@@ -166,7 +167,7 @@ impl Graph {
             self.owned.entry(owner.clone()).or_default().push(number);
         }
         if let Some(slot) = self.nodes.get_mut(number as usize) {
-            *slot = Some(node);
+            *slot = Some(Box::new(node));
         }
         let Self { nodes, by_id, by_uid, hasher, .. } = self;
         let record =
@@ -175,7 +176,7 @@ impl Graph {
         by_uid.insert_unique(uid, number, |n| record(n).map_or(0, |r| hasher.hash_one(&r.uid)));
     }
 
-    fn take(&mut self, number: u32) -> Option<Node> {
+    fn take(&mut self, number: u32) -> Option<Box<Node>> {
         let node = self.nodes.get_mut(number as usize)?.take()?;
         let id = self.hasher.hash_one(&node.record.id);
         if let Ok(entry) = self.by_id.find_entry(id, |n| *n == number) {

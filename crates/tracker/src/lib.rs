@@ -65,5 +65,5 @@ pub use report::{
 pub use resources::{Document, Resource, Resources, read_document, read_resource_list};
 pub use summary::summary;
 pub use target::{KindName, Selection, Target, TargetError};
-pub use tracker::{JudgeOptions, Overview, Request, StartError, Tracker, wait};
+pub use tracker::{Causes, JudgeOptions, Overview, Request, StartError, Tracker, wait};
 pub use unmatched::Unmatched;

@@ -213,7 +213,8 @@ struct Target {
 pub struct Policy {
     limits: Limits,
     until: Vec<For>,
-    targets: Vec<Target>,
+    /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
+    targets: Vec<Box<Target>>,
     counts: Counts,
     /// How many targets have failed in a way that ends the wait.
     ending: usize,
@@ -253,11 +254,11 @@ impl Policy {
 
     /// Adds a target; its number.
     pub fn add(&mut self, floor: Option<Floor>) -> usize {
-        self.targets.push(Target {
+        self.targets.push(Box::new(Target {
             floor: floor.map(Box::new),
             state: Some(State::Waiting),
             ..Target::default()
-        });
+        }));
         self.counts.total += 1;
         self.counts.waiting += 1;
         self.targets.len() - 1
@@ -378,7 +379,10 @@ impl Policy {
 
     /// Looks at a target. Says whether its state is another than before.
     pub fn observe(&mut self, number: usize, sight: Sight<'_>, now: Moment) -> bool {
-        let Some(mut target) = self.targets.get_mut(number).map(std::mem::take) else { return false };
+        let Some(mut target) = self.targets.get_mut(number).map(|target| std::mem::take(&mut **target))
+        else {
+            return false;
+        };
         let Some(before) = target.state else { return false };
         target.failing = None;
         let standing = self.stands(&mut target, sight, now);
@@ -404,7 +408,7 @@ impl Policy {
         let ended = std::mem::replace(&mut target.ends, after == State::Failed && !patient);
         self.ending = self.ending + usize::from(target.ends) - usize::from(ended);
         if let Some(slot) = self.targets.get_mut(number) {
-            *slot = target;
+            **slot = target;
         }
         self.count(before, false);
         self.count(after, true);
@@ -432,7 +436,7 @@ impl Policy {
     /// The targets that are to be looked at again by now.
     #[must_use]
     pub fn due(&self, now: Moment) -> Vec<usize> {
-        let due = |(_, target): &(usize, &Target)| target.wake.is_some_and(|wake| wake <= now.elapsed);
+        let due = |(_, target): &(usize, &Box<Target>)| target.wake.is_some_and(|wake| wake <= now.elapsed);
         self.targets.iter().enumerate().filter(due).map(|(number, _)| number).collect()
     }
 
@@ -625,14 +629,17 @@ impl Policy {
     /// Notes how a target was for a moment, where several changes come at once: conditions that are waited for one after the other
     /// may hold only briefly, and what must be stable must not break off in between.
     pub fn glance(&mut self, number: usize, record: &Record, now: Moment) {
-        let Some(mut target) = self.targets.get_mut(number).map(std::mem::take) else { return };
+        let Some(mut target) = self.targets.get_mut(number).map(|target| std::mem::take(&mut **target))
+        else {
+            return;
+        };
         if target.state.is_some()
             && let Ok(Some(_)) = self.lacks(&mut target, record, now)
         {
             target.met_since = None;
         }
         if let Some(slot) = self.targets.get_mut(number) {
-            *slot = target;
+            **slot = target;
         }
     }
 

@@ -56,6 +56,10 @@ pub struct TargetReport {
     /// Why it isn't done, the gravest cause first. Empty for a target that is done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Explanation>,
+    /// Where causes are [grouped](crate::Causes::Grouped): the target before this one that isn't done for the same reason, and has
+    /// the causes.
+    #[serde(skip)]
+    pub same_as: Option<ObjectId>,
 }
 
 /// One cause for which a target isn't done: the chain from the target to it, and the evidence.

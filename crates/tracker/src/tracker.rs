@@ -3,6 +3,7 @@
 mod below;
 mod discovery;
 mod ending;
+mod groups;
 mod live_logs;
 mod missing;
 mod overview;
@@ -79,12 +80,25 @@ pub struct Request {
     pub namespace: Option<String>,
     /// More about how verdicts are found.
     pub judge: JudgeOptions,
-    /// Whether the final report has the causes of each target that isn't done. Those of thousands take more memory than all else.
-    pub causes: bool,
+    /// Which causes the final report has.
+    pub causes: Causes,
     /// Since when the limits count; the call of [`Tracker::start`] if none.
     pub started: Option<Instant>,
     /// How long the first complete answer may take where [`Limits::timeout`] is zero or none: 30 s if this is none.
     pub request_timeout: Option<Duration>,
+}
+
+/// Which causes the final report has of targets that aren't done. Those of thousands take more memory than all else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Causes {
+    /// Those of each target.
+    #[default]
+    All,
+    /// Of targets that stand for themselves and aren't done for the same reason, those of the first; the others name it in
+    /// [`TargetReport::same_as`].
+    Grouped,
+    /// None.
+    None,
 }
 
 /// How verdicts are found; as in [`kstatus::Options`].
@@ -117,7 +131,7 @@ impl Request {
             live_logs: false,
             namespace: None,
             judge: JudgeOptions::default(),
-            causes: true,
+            causes: Causes::All,
             started: None,
             request_timeout: None,
         }
@@ -170,10 +184,11 @@ pub struct Tracker {
     policy: Policy,
     limits: Limits,
     wanted: Wanted,
-    /// Whether the final report has causes.
-    keep_causes: bool,
+    /// Which causes the final report has.
+    keep_causes: Causes,
     started: Instant,
-    targets: Vec<Followed>,
+    /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
+    targets: Vec<Box<Followed>>,
     /// Numbers of targets.
     index: HashMap<ObjectId, usize>,
     /// Targets whose state depends on who uses them.
@@ -505,7 +520,7 @@ impl Tracker {
             self.claims.push(number);
         }
         self.index.insert(id.clone(), number);
-        self.targets.push(Followed {
+        self.targets.push(Box::new(Followed {
             id,
             kind,
             stream: None,
@@ -514,7 +529,7 @@ impl Tracker {
             last: None,
             told: None,
             looked: None,
-        });
+        }));
         self.dirty.insert(number);
         number
     }
@@ -1172,6 +1187,7 @@ impl Tracker {
             fails_in: self.policy.fails_in(number, now),
             note: self.policy.note(number, now).or_else(|| advisory().filter(|_| state == State::Done)),
             causes,
+            same_as: None,
         })
     }
 
@@ -1315,6 +1331,7 @@ impl Tracker {
     fn report(&self, outcome: Outcome, evidence: &FetchedEvidence) -> Report {
         let now = self.now();
         let mut targets = Vec::with_capacity(self.policy.counts().total);
+        let mut groups = groups::Groups::default();
         for number in 0..self.targets.len() {
             let mut causes = if self.is_open(number) { self.causes(number) } else { Vec::new() };
             for cause in &mut causes {
@@ -1322,8 +1339,10 @@ impl Tracker {
                 evidence.attach(cause, &talkers);
             }
             let Some(mut target) = self.report_on(number, now, causes) else { continue };
-            if !self.keep_causes {
-                target.causes = Vec::new();
+            match self.keep_causes {
+                Causes::All => {}
+                Causes::Grouped => groups.add(&mut target),
+                Causes::None => target.causes = Vec::new(),
             }
             targets.push(target);
         }

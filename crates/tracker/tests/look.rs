@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use settled_apiserver::Server;
-use settled_tracker::{Cluster, KindName, Outcome, Report, Request, Selection, State, Target, Tracker};
+use settled_tracker::{
+    Causes, Cluster, KindName, Outcome, Report, Request, Selection, State, Target, Tracker,
+};
 
-async fn look(server: &Server, causes: bool) -> Report {
+async fn look(server: &Server, causes: Causes) -> Report {
     let pods = Selection {
         kind: KindName::Spoken("pods".to_owned()),
         namespace: Some("shop".to_owned()),
@@ -37,9 +39,16 @@ async fn reports_without_causes_are_the_same_otherwise() {
         let pod = json!({"metadata": {"name": format!("web-{number}")}, "spec": {"containers": containers}});
         create("/api/v1/namespaces/shop/pods", pod).await;
     }
-    let mut with = look(&server, true).await;
-    let without = look(&server, false).await;
+    let mut with = look(&server, Causes::All).await;
+    let without = look(&server, Causes::None).await;
     assert_eq!((with.outcome, with.counts.waiting, with.targets.len()), (Outcome::TimedOut, 20, 20));
+    let grouped = look(&server, Causes::Grouped).await;
+    let (first, others) = grouped.targets.split_first().unwrap();
+    assert_eq!(first, &with.targets[0], "the first of the group has its causes");
+    for (target, whole) in others.iter().zip(&with.targets[1..]) {
+        assert_eq!(target.same_as, Some(first.object.clone()));
+        assert_eq!((&target.object, target.causes.len(), target.since), (&whole.object, 0, whole.since));
+    }
     for target in &mut with.targets {
         assert_eq!((target.state, target.causes.len()), (State::Waiting, 1));
         target.causes.clear();

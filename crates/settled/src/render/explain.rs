@@ -6,7 +6,8 @@ use anstyle::Style;
 use jiff::Timestamp;
 use kstatus::{FailureClass, Status};
 use settled_tracker::{
-    Counts, EventNote, Explanation, LogTail, Notice, Outcome, Report, State, Step, TargetReport, Unmatched,
+    Counts, EventNote, Explanation, LogTail, Notice, ObjectId, Outcome, Report, State, Step, TargetReport,
+    Unmatched,
 };
 
 use super::chains::Chains;
@@ -47,9 +48,15 @@ fn group<'r>(open: &[&'r TargetReport]) -> Vec<Vec<&'r TargetReport>> {
         format!("{key} {} {} {message}", target.verdict.status, cause.reason)
     };
     let mut places: HashMap<String, usize> = HashMap::new();
+    // By the targets whose causes others share.
+    let mut by_first: HashMap<&ObjectId, usize> = HashMap::new();
     let mut groups: Vec<Vec<&TargetReport>> = Vec::new();
     for target in open {
-        let place = *places.entry(key(target)).or_insert(groups.len());
+        let shared = target.same_as.as_ref().and_then(|first| by_first.get(first).copied());
+        let place = shared.unwrap_or_else(|| *places.entry(key(target)).or_insert(groups.len()));
+        if target.same_as.is_none() {
+            by_first.insert(&target.object, place);
+        }
         match groups.get_mut(place) {
             Some(group) => group.push(target),
             None => groups.push(vec![target]),
@@ -149,16 +156,19 @@ impl Explain<'_> {
                 self.alike(&mut out, target, others);
             }
         }
-        let rest: Vec<&TargetReport> = groups.iter().skip(EXPLAINED_MAX).flatten().copied().collect();
+        let rest: Vec<&Vec<&TargetReport>> = groups.iter().skip(EXPLAINED_MAX).collect();
         if !rest.is_empty() {
             out.push('\n');
         }
-        for target in rest.iter().take(LISTED_MAX) {
+        let listed = rest.iter().flat_map(|alike| alike.iter().map(move |target| (alike.first(), target)));
+        for (first, target) in listed.take(LISTED_MAX) {
             let mut line = self.headline(target);
-            line.plain(&format!("  {}", Cause::of(target).message));
+            let explained = first.filter(|_| target.same_as.is_some()).unwrap_or(target);
+            line.plain(&format!("  {}", Cause::of(explained).message));
             self.spans(&mut out, 0, 4, &line);
         }
-        if let Some(more) = rest.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+        let rest: usize = rest.iter().map(|alike| alike.len()).sum();
+        if let Some(more) = rest.checked_sub(LISTED_MAX).filter(|more| *more > 0) {
             out.push_str(&format!("… and {more} more\n"));
         }
         if !below.is_empty() {
@@ -528,6 +538,36 @@ mod tests {
         let text = explained(&scenes::many(230), None, Palette::NONE);
         let lines: Vec<&str> = text.lines().collect();
         assert_snapshot!([&lines[..3], &["[…]"], &lines[lines.len() - 4..]].concat().join("\n"));
+    }
+
+    #[test]
+    fn causes_that_targets_share_are_written_as_if_each_had_its_own() {
+        let mut whole = scenes::many(230);
+        whole.targets = (0..40)
+            .map(|number| {
+                let (name, image) = (format!("web-{number}"), format!("cannot pull \"web:{}\"", number % 14));
+                let mut pod =
+                    scenes::target(State::Failed, ("Pod", &name), Status::Failed, "ImagePullBackOff", &image);
+                let step = scenes::step("Pod", &name, Status::Failed, "ImagePullBackOff", &image);
+                pod.causes = vec![Explanation { chain: vec![step], count: 1, ..Explanation::default() }];
+                pod
+            })
+            .collect();
+        let mut grouped = whole.clone();
+        let mut first: HashMap<String, ObjectId> = HashMap::new();
+        for target in grouped.targets.iter_mut().filter(|target| target.causes.len() == 1) {
+            let [step] = target.causes[0].chain.as_slice() else { continue };
+            let key = format!("{:?} {} {} {}", target.state, step.object.kind, step.reason, step.message);
+            let object = first.entry(key).or_insert_with(|| target.object.clone());
+            if *object != target.object {
+                target.same_as = Some(object.clone());
+                target.since = step.since;
+                target.causes.clear();
+            }
+        }
+        assert!(grouped.targets.iter().any(|target| target.same_as.is_some()), "the scene has groups");
+        let text = |report| explained(report, Some(80), Palette::NONE);
+        assert_eq!(text(&grouped), text(&whole));
     }
 
     #[test]
