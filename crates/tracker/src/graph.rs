@@ -137,8 +137,8 @@ impl Graph {
     /// What a stream has told before, and not when it told the whole state again: it is gone.
     #[must_use]
     pub fn vanished(&self, stream: u32, epoch: u32) -> Vec<ObjectId> {
-        let gone = |node: &&Box<Node>| node.stream == stream && node.epoch != epoch;
-        self.nodes.iter().flatten().filter(gone).map(|node| node.record.id.clone()).collect()
+        let gone = self.nodes.iter().flatten().filter(|node| node.stream == stream && node.epoch != epoch);
+        gone.map(|node| node.record.id.clone()).collect()
     }
 
     /// Which stream told an object last.

@@ -213,7 +213,10 @@ struct Target {
 pub struct Policy {
     limits: Limits,
     until: Vec<For>,
-    /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
+    #[expect(
+        clippy::vec_box,
+        reason = "a list of thousands of large elements leaves as much behind when it grows"
+    )]
     targets: Vec<Box<Target>>,
     counts: Counts,
     /// How many targets have failed in a way that ends the wait.
@@ -436,8 +439,9 @@ impl Policy {
     /// The targets that are to be looked at again by now.
     #[must_use]
     pub fn due(&self, now: Moment) -> Vec<usize> {
-        let due = |(_, target): &(usize, &Box<Target>)| target.wake.is_some_and(|wake| wake <= now.elapsed);
-        self.targets.iter().enumerate().filter(due).map(|(number, _)| number).collect()
+        let due = |target: &Target| target.wake.is_some_and(|wake| wake <= now.elapsed);
+        let targets = self.targets.iter().enumerate();
+        targets.filter(|(_, target)| due(target)).map(|(number, _)| number).collect()
     }
 
     /// Whether the wait is over, and how. `synced`: all that is there was seen once.

@@ -187,7 +187,10 @@ pub struct Tracker {
     /// Which causes the final report has.
     keep_causes: Causes,
     started: Instant,
-    /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
+    #[expect(
+        clippy::vec_box,
+        reason = "a list of thousands of large elements leaves as much behind when it grows"
+    )]
     targets: Vec<Box<Followed>>,
     /// Numbers of targets.
     index: HashMap<ObjectId, usize>,
@@ -1339,9 +1342,10 @@ impl Tracker {
                 evidence.attach(cause, &talkers);
             }
             let Some(mut target) = self.report_on(number, now, causes) else { continue };
+            groups.share_verdict(&mut target);
             match self.keep_causes {
                 Causes::All => {}
-                Causes::Grouped => groups.add(&mut target),
+                Causes::Grouped => groups.share_causes(&mut target),
                 Causes::None => target.causes = Vec::new(),
             }
             targets.push(target);

@@ -21,9 +21,13 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Leaves out the causes of a target if one before has the same.
-    pub(super) fn add(&mut self, target: &mut TargetReport) {
+    /// Keeps the verdict together with those of targets before that are the same.
+    pub(super) fn share_verdict(&mut self, target: &mut TargetReport) {
         target.verdict = self.verdicts.share(Arc::clone(&target.verdict));
+    }
+
+    /// Leaves out the causes of a target if one before has the same.
+    pub(super) fn share_causes(&mut self, target: &mut TargetReport) {
         let Some(key) = key(target) else { return };
         let is_full = self.first.len() >= GROUPS_MAX;
         match self.first.entry(key) {
