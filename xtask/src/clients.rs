@@ -388,11 +388,10 @@ const RACES: [&str; 6] = [
     r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*read version: N is not as new as written version: N for group resource [a-z.]+"$"#,
     // Another controller has written the object's status.
     r#"^(kube-(controller-manager|scheduler): E [a-z_]+\.go:N\]|kwok:) .*Operation cannot be fulfilled on [a-z.]+ X: the object has been modified; please apply your changes to the latest version and try again"( [A-Za-z]+="X")*$"#,
-    // A script, a controller or the namespace's deletion has removed an object before this component has heard of it. Only of kinds
-    // that scripts delete: of others, and of kinds that the server does not know, it is no race.
-    r#"^kube-(controller-manager|scheduler): E [a-z_]+\.go:N\] .*\b(pods|namespaces|resourcequotas|persistentvolumeclaims|(daemonsets|replicasets|statefulsets|deployments)\.apps|(jobs|cronjobs)\.batch) X not found"( [A-Za-z]+="X")*$"#,
-    // Ours and the real manager both write kube-root-ca.crt.
-    r#"^kube-controller-manager: E publisher\.go:N\] "Unhandled Error" err="syncing X failed: configmaps X already exists"$"#,
+    // A script, a controller or the namespace's deletion has removed an object before this component has heard of it.
+    r#"^kube-(controller-manager|scheduler): E [a-z_]+\.go:N\] .*[ "][a-z.]+ X not found"( [A-Za-z]+="X")*$"#,
+    // What two controllers create, or one whose cache is behind: ours and the real manager both write kube-root-ca.crt.
+    r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*[ "](configmaps|serviceaccounts|endpointslices\.discovery\.k8s\.io|controllerrevisions\.apps) X already exists"( [A-Za-z]+="X")*$"#,
     // No race: ours tracks no tokens of Secrets, so it has no ConfigMap kube-apiserver-legacy-service-account-token-tracking.
     r#"^kube-controller-manager: E legacy_serviceaccount_token_cleaner\.go:N\] "Getting lastest possible tracked_since time" err="configmaps X not found"$"#,
     // The pod was deleted by its controller.
@@ -597,10 +596,6 @@ mod tests {
                 true,
             ),
             (
-                r#"kube-controller-manager: E event.go:N] "Server rejected event (will not retry!)" err="serviceaccounts X not found""#,
-                false,
-            ),
-            (
                 r#"kube-controller-manager: E pvc_protection_controller.go:N] "Error removing protection finalizer from PVC" err="persistentvolumeclaims X not found" PVC="X""#,
                 true,
             ),
@@ -620,12 +615,12 @@ mod tests {
                 "kwok: failed to apply stage: failed to delete resource for step N: failed to delete pod web-Nb-XXXXX: pods X not found",
                 true,
             ),
-            // What would have passed by its words alone.
-            (r#"kube-scheduler: E schedule_one.go:N] "Error scheduling pod" err="nodes X not found""#, false),
             (
-                r#"kube-controller-manager: E replica_set.go:N] "Unhandled Error" err="sync X failed with services X not found""#,
-                false,
+                r#"kube-controller-manager: E pv_protection_controller.go:N] "Unhandled Error" err="PV volume failed with : persistentvolumes X not found""#,
+                true,
             ),
+            // What would have passed by its words alone.
+            (r#"kube-scheduler: E schedule_one.go:N] "Error scheduling pod" err="not found""#, false),
             (
                 r#"kube-controller-manager: E garbagecollector.go:N] "Unhandled Error" err="the server could not find the requested resource: not found""#,
                 false,
