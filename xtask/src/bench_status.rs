@@ -73,7 +73,7 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     let mut missed = Vec::new();
     for dump in &dumps {
         // The first command would wait for the disk, and the others not.
-        std::io::copy(&mut fs::File::open(&dump.file)?, &mut std::io::sink())?;
+        std::io::copy(&mut File::open(&dump.file)?, &mut std::io::sink())?;
         for output in ["jsonl", "table"] {
             let usage = run_once(&binary, dump, output)?;
             let Usage { wall, cpu, peak_bytes, exit_code } = usage;
