@@ -310,11 +310,13 @@ fn given_files() {
     assert!(!folder.file("server.pem").exists());
 
     let empty = write("empty", "");
+    let none = folder.0.join("none");
+    let missing = format!("cannot use {}", none.display());
     let cases = [
         (empty.clone(), key.clone(), "holds no certificate"),
         (certificate.clone(), empty, "holds no private key"),
-        (certificate, folder.0.join("none"), "cannot use "),
-        (folder.0.join("none"), key, "cannot use "),
+        (certificate, none.clone(), &missing),
+        (none, key, &missing),
     ];
     for (certificate, key, expected) in cases {
         let options =
