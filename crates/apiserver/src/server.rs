@@ -554,9 +554,9 @@ async fn serve(
     // What a client does wrong ends its connection and nobody else's.
     tokio::select! {
         _ = stream.run(connection.as_mut(), busy) => return,
-        // Nor is whoever greets and then asks for nothing.
+        // Nor is a client that connects and sends no request.
         () = silent => return,
-        // Nor is whoever asks for a list and reads no more of it.
+        // Nor is a client that stops reading a list.
         () = answers.stalled() => return,
         _ = stopping.wait_for(|stopping| *stopping) => connection.as_mut().graceful_shutdown(),
     }

@@ -53,7 +53,7 @@ impl Progress {
     /// Begins to watch over a list that is sent on a connection.
     pub(crate) fn begin(seat: SharedSeat, connection: &Arc<Connection>) -> Self {
         let (taken, mut chunks) = watch::channel(0);
-        // Whoever counts the answers that are under way does not count this.
+        // A strong reference would count as an answer that is under way.
         let connection = Arc::downgrade(connection);
         tokio::spawn(async move {
             loop {

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
 /// The status of objects of a cluster: as soon as all of them were seen once.
 fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, CommandError> {
     if !args.input.files.is_empty() {
-        return Err(CommandError::usage("objects of a cluster and files are two questions")
+        return Err(CommandError::usage("cannot combine -f with objects of a cluster")
             .hint("to look at the objects of files in a cluster: settled wait -f FILE --timeout 0"));
     }
     if judge.how.options.profile == Profile::Kstatus {
@@ -112,7 +112,7 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
             .hint("kubectl get TYPE -o yaml | settled status --profile kstatus -f -"));
     }
     if args.verdict.now.is_some() {
-        return Err(CommandError::usage("--now is for files only: a cluster has the time of its own"));
+        return Err(CommandError::usage("--now applies to files only"));
     }
     let mut targets = cluster::named(&args.input.targets, &args.select, BareType::All)?;
     let is_overview = targets.is_empty() && args.select.releases.is_empty();

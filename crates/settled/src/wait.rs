@@ -158,7 +158,7 @@ impl Output {
         })
     }
 
-    /// Text tells targets with the same cause together; other formats have the causes of each.
+    /// Text groups targets with the same cause; other formats report the causes of each.
     pub(crate) fn causes(&self) -> Causes {
         match self.format {
             WaitOutput::Text | WaitOutput::Name if self.files.is_empty() => Causes::Grouped,

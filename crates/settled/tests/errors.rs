@@ -12,7 +12,7 @@ fn files_and_clusters_are_two_questions() {
     assert_snapshot!(status("deploy/web").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: --now is for files only: a cluster has the time of its own
+    error: --now applies to files only
     ");
     assert_snapshot!(settled("augment deploy/web").transcript(), @"
     exit code: 2

@@ -372,7 +372,7 @@ fn why_tree_events_and_status() {
     assert_snapshot!(cluster.transcript("status cm -n shop -f web.yaml"), @"
     exit code: 2
     --- stderr ---
-    error: objects of a cluster and files are two questions
+    error: cannot combine -f with objects of a cluster
     hint: to look at the objects of files in a cluster: settled wait -f FILE --timeout 0
     ");
 }

@@ -55,7 +55,7 @@ fn manifests_are_downloaded_by_the_proxy() {
         assert!(String::from_utf8_lossy(&output.stdout).contains(r#""name":"web""#));
         assert_eq!(asked.try_recv().as_deref(), Ok("manifests.invalid:80"));
     }
-    // The host is not there, and whoever is not sent to the proxy finds that out.
+    // The host does not exist: a request that bypasses the proxy fails.
     assert_eq!(read("HTTP_PROXY", &address, ".invalid").status.code(), Some(2));
     assert_eq!(read("HTTPS_PROXY", &address, "").status.code(), Some(2));
     assert!(asked.try_recv().is_err());

@@ -253,7 +253,7 @@ impl Cluster {
         self.request_timeout
     }
 
-    /// The same, with somebody who is shown each request. Copies that were made before have none.
+    /// The same, with an observer of each request. Clones from before have none.
     #[must_use]
     pub fn with_observer(mut self, observer: impl Fn(&Exchange) + Send + Sync + 'static) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {

@@ -1,4 +1,4 @@
-//! What was asked of a server and how it answered, for whoever prints requests and the server's warnings.
+//! Requests and the heads of their responses, for logging requests and printing the server's warnings.
 
 use std::time::Duration;
 

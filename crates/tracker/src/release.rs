@@ -67,7 +67,7 @@ impl Keeper {
         }
     }
 
-    /// The label that tells Secrets and ConfigMaps with a list from others.
+    /// The label of Secrets and ConfigMaps that hold an inventory.
     pub(crate) fn label(self) -> Option<&'static str> {
         match self {
             Self::Helm => Some("owner=helm"),

@@ -98,7 +98,7 @@ fn answer(words: Vec<OsString>, current: OsString) -> (Vec<Value>, u8) {
             let first = help.lines().next().unwrap_or_default();
             first.split('\t').next().unwrap_or_default().to_owned()
         });
-        // Options are offered to whoever begins one.
+        // Options are offered once a dash is typed.
         (options || !word.starts_with('-')).then_some(Value { word, help })
     });
     let values: Vec<Value> = values.take(VALUES_MAX).collect();

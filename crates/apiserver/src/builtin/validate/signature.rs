@@ -22,7 +22,7 @@ const MAX_RSA_BITS: usize = 8192;
 const UNIMPLEMENTED: &str = "x509: cannot verify signature: algorithm unimplemented: use RSA with SHA-256, ECDSA \
                              with P-256 or P-384 and SHA-256 or SHA-384, or Ed25519";
 
-/// Checks that a request is signed with its own key: whoever asks holds it.
+/// Checks that a request is signed with its own key, which the requester must hold.
 pub(super) fn check(request: &X509CertificationRequest<'_>) -> Result<(), String> {
     let key = &request.certification_request_info.subject_pki;
     let rsa_bits = match key.parsed() {
