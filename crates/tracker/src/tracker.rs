@@ -1342,7 +1342,6 @@ impl Tracker {
                 evidence.attach(cause, &talkers);
             }
             let Some(mut target) = self.report_on(number, now, causes) else { continue };
-            groups.share_verdict(&mut target);
             match self.keep_causes {
                 Causes::All => {}
                 Causes::Grouped => groups.share_causes(&mut target),

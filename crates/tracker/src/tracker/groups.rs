@@ -2,30 +2,22 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
 
-use kstatus::{FailureClass, Verdict};
+use kstatus::FailureClass;
 
 use crate::id::ObjectId;
 use crate::report::TargetReport;
-use crate::shared::Pool;
 
 /// How many groups there may be: where each target has a reason of its own, nothing can be shared.
 const GROUPS_MAX: usize = 1000;
 
-/// The first targets of groups of which each has the same reason.
+/// The first target of each group, by what the group has in common.
 #[derive(Default)]
 pub(super) struct Groups {
     first: HashMap<String, ObjectId>,
-    verdicts: Pool<Verdict>,
 }
 
 impl Groups {
-    /// Keeps the verdict together with those of targets before that are the same.
-    pub(super) fn share_verdict(&mut self, target: &mut TargetReport) {
-        target.verdict = self.verdicts.share(Arc::clone(&target.verdict));
-    }
-
     /// Leaves out the causes of a target if one before has the same.
     pub(super) fn share_causes(&mut self, target: &mut TargetReport) {
         let Some(key) = key(target) else { return };
