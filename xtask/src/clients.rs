@@ -46,6 +46,13 @@ struct Script {
     steps: Vec<Step>,
 }
 
+impl Script {
+    /// Whether the server is killed on the way.
+    fn restarts(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Special(Special { restart: true, .. })))
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Step {
@@ -216,7 +223,8 @@ fn run_suite(
         }
         equal &= outcome.wrong.is_empty() && outcome.never.is_empty();
     }
-    let quiet = report(&mut components, suite, flags.record, !equal, &normaliser)?;
+    let killed = kind == Kind::OursOnDisk && scripts.values().any(Script::restarts);
+    let quiet = report(&mut components, suite, flags.record, !equal, killed, &normaliser)?;
     Ok(equal && quiet)
 }
 
@@ -394,7 +402,14 @@ const RACES: [&str; 5] = [
     // Ours and the real manager both write kube-root-ca.crt.
     r#"^kube-controller-manager: E publisher\.go:N\] "Unhandled Error" err="syncing X failed: configmaps X already exists"$"#,
     // The pod was deleted by its controller.
-    r"^kwok: failed to apply stage: failed to delete resource for step N: failed to delete pod [A-Za-z0-9-]+: pods X not found$",
+    r"^kwok: failed to apply stage: failed to (delete|patch) resource for step (N: )?failed to (delete|patch) pod [A-Za-z0-9-]+: pods X not found$",
+];
+
+/// Complaints about a write that the server stored before it was killed, and did not answer: the component repeats it.
+const LOST_ANSWERS: [&str; 2] = [
+    // The scheduler binds the pod again before it has heard of its own binding, or hears of it while it takes the failed one back.
+    r#"^kube-scheduler: E schedule_one\.go:N\] "ForgetPod failed" err="pod UID\(X\) wasn't assumed so cannot be forgotten"$"#,
+    r#"^kube-scheduler: E (framework|schedule_one)\.go:N\] .*Operation cannot be fulfilled on X X: pod X+ is already assigned to node X"$"#,
 ];
 
 /// What the components complained of that they don't on the real server; the ends of their logs too after a failure. False where one
@@ -404,10 +419,11 @@ fn report(
     suite: &str,
     record: bool,
     failed: bool,
+    killed: bool,
     normaliser: &Normaliser,
 ) -> Outcome<bool> {
     let mut quiet = true;
-    let races = RegexSet::new(RACES)?;
+    let races = RegexSet::new(RACES.iter().chain(if killed { &LOST_ANSWERS[..] } else { &[] }))?;
     let file = folder(suite).join("complaints.txt");
     let known = fs::read_to_string(&file).unwrap_or_default();
     let mut known: BTreeSet<String> = known.lines().map(str::to_owned).collect();
@@ -485,6 +501,8 @@ impl Normaliser {
         ];
         let rules = rules.into_iter().map(|(rule, with)| Ok((Regex::new(rule)?, with)));
         let names = [
+            // The garbage collector prints its whole node, locks and all.
+            (r"&garbagecollector\.node\{.*\}: ", "X: "),
             (r#"\\"[^"]*\\""#, "X"),
             (r#" event=".*"#, ""),
             (r#" (logger|pod|node|plugin|key|job|cronjob|id)="[^"]*""#, ""),
@@ -515,13 +533,13 @@ impl Normaliser {
             self.apply(&message.replace('"', "\\\""))
         };
         // While the server is down there is nothing else to say.
-        if [" tcp ", "EOF"].iter().any(|gone| text.contains(gone)) {
+        if [" tcp ", "EOF", "http2: client connection force closed"].iter().any(|gone| text.contains(gone)) {
             return None;
         }
         for (rule, with) in &self.names {
             text = rule.replace_all(&text, *with).into_owned();
         }
-        Some(text.trim().chars().take(LONGEST).collect())
+        Some(text.trim().to_owned())
     }
 
     fn apply(&self, text: &str) -> String {
@@ -542,7 +560,7 @@ impl Normaliser {
 mod tests {
     use regex::RegexSet;
 
-    use super::{Normaliser, RACES, Said, difference, from_text, to_text};
+    use super::{LOST_ANSWERS, Normaliser, RACES, Said, difference, from_text, to_text};
 
     fn said(lines: &[&str]) -> Said {
         Said { command: "one\ntwo".to_owned(), lines: lines.iter().map(|line| (*line).to_owned()).collect() }
@@ -628,10 +646,33 @@ mod tests {
                 r#"kube-controller-manager: E job_controller.go:N] "Unhandled Error" err="pods X already exists""#,
                 false,
             ),
+            (
+                "kwok: failed to apply stage: failed to patch resource for step failed to patch pod web-Nb-XXXXX: pods X not found",
+                true,
+            ),
             ("kwok: failed to apply stage: failed to patch resource: the object has been modified", false),
         ] {
             assert_eq!(races.is_match(complaint), wanted, "{complaint}");
         }
+    }
+
+    #[test]
+    fn repeated_writes_are_races_where_the_server_was_killed() {
+        let normaliser = Normaliser::new(Vec::new()).expect("they are patterns");
+        let line = r#"E1122 18:10:01.123456   12345 framework.go:1350] "Plugin Failed" err="Operation cannot be fulfilled on pods/binding \"web-6b7d-x2vbn\": pod web-6b7d-x2vbn is already assigned to node \"crash-node\"" plugin="DefaultBinder""#;
+        let complaint = format!("kube-scheduler: {}", normaliser.complaint(line).expect("it is an error"));
+        let set = |patterns: &[&str]| RegexSet::new(patterns).expect("they are patterns");
+        assert!(set(&LOST_ANSWERS).is_match(&complaint), "{complaint}");
+        assert!(!set(&RACES).is_match(&complaint), "{complaint}");
+    }
+
+    #[test]
+    fn the_garbage_collectors_nodes_are_left_out() {
+        let normaliser = Normaliser::new(Vec::new()).expect("they are patterns");
+        let line = r#"E1122 18:10:01.123456   12345 garbagecollector.go:360] "Unhandled Error" err="error syncing item &garbagecollector.node{identity:garbagecollector.objectReference{OwnerReference:v1.OwnerReference{Kind:\"ReplicaSet\", UID:\"u\"}, Namespace:\"a\"}, owners:[]v1.OwnerReference{}}: replicasets.apps \"web-1\" not found""#;
+        let complaint = normaliser.complaint(line).expect("it is an error");
+        let wanted = r#"E garbagecollector.go:N] "Unhandled Error" err="error syncing item X: replicasets.apps X not found""#;
+        assert_eq!(complaint, wanted);
     }
 
     #[test]
