@@ -30,6 +30,8 @@ pub(crate) struct Field {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Comprehension {
+    /// The macro that it comes from.
+    pub(crate) name: &'static str,
     pub(crate) range: Id,
     pub(crate) var: Arc<str>,
     pub(crate) var2: Option<Arc<str>>,

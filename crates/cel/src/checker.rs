@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ast::{Ast, Comprehension, Id, Issue, Kind, Literal, NOWHERE};
-use crate::format;
+use crate::functions::check_format;
 use crate::library::{self, Overload};
 use crate::parser;
-use crate::pattern;
+use crate::pattern::{Limits, Pattern};
 use crate::schema::{Declared, escape};
 use crate::time;
 use crate::types::{Bindings, Type, most_general};
@@ -443,7 +443,7 @@ fn validate(checked: &Checked) -> Vec<Issue> {
                 ("duration", Literal::Text(text)) => settled_go::duration::parse(text).is_err(),
                 ("timestamp", Literal::Text(text)) => time::parse_timestamp(text).is_none(),
                 ("timestamp", Literal::Int(seconds)) => !time::in_range(*seconds),
-                ("matches", Literal::Text(text)) => pattern::compile(text).is_err(),
+                ("matches", Literal::Text(text)) => Pattern::new(text, Limits::Costs).is_err(),
                 _ => false,
             };
             if is_bad {
@@ -458,7 +458,7 @@ fn validate(checked: &Checked) -> Vec<Issue> {
             && let Kind::List { elements, .. } = ast.kind(*list)
         {
             let types: Vec<&Type> = elements.iter().map(|element| checked.type_of(*element)).collect();
-            if let Err((at, message)) = format::check(template, &types) {
+            if let Err((at, message)) = check_format(template, &types) {
                 let place = at.and_then(|at| elements.get(at)).unwrap_or(id);
                 issues.push(Issue { at: ast.at(*place), message });
             }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use settled_go::json;
 
 use crate::FieldError;
-use crate::rule::{Compiled, Rule, cardinality, field_path};
+use crate::compiled::{Compiled, cardinality, field_path};
+use crate::rule::Rule;
 use crate::schema::{Declared, Schema, escape};
 
 /// What one rule may be estimated to cost in all.

@@ -1,166 +1,205 @@
-//! Running a program, and counting what it costs: every step counts as cel-go counts it.
+//! Running a program. Over data with types every step counts as cel-go counts it; without types steps are limited.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::functions;
-use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, Step};
-use crate::value::{Fault, Items, Key, List, Map, Meter, Result, Val};
+use crate::budget::{Budget, Fault, Place, Result};
+use crate::functions::{self, Context, Cost, Function};
+use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, SELF, Step};
+use crate::value::{Const, Data, Entries, Items, Key, List, Map, Never, Typed, Val, insert, push};
 
 /// What one run of an expression may cost.
 pub(crate) const PER_CALL: u64 = 1_000_000;
 
-/// What an expression may read.
+/// A value, or the fault of an argument.
+pub type Arg<'a, D> = Result<Val<'a, D>>;
+
+/// What an expression may read, and the functions that ask for more than their arguments.
+pub trait Scope<'a> {
+    /// Where the values of variables lie.
+    type Data: Data<'a>;
+
+    /// The value of a variable; none where it is absent.
+    fn variable(&self, variable: u32) -> Option<Result<Val<'a, Self::Data>>>;
+
+    /// Whether a function may be called with these arguments.
+    ///
+    /// # Errors
+    /// If not, or if the budget is used up.
+    fn check(&self, _function: Function, _args: &[Val<'a, Self::Data>], _budget: &Budget) -> Result<()> {
+        Ok(())
+    }
+
+    /// Calls one of the functions for which [`Function::is_scoped`] holds; none where the result is absent.
+    ///
+    /// # Errors
+    /// If it cannot be called with these arguments, or if the budget is used up.
+    fn call(
+        &self,
+        _function: Function,
+        _is_member: bool,
+        _args: &[Arg<'a, Self::Data>],
+        _budget: &Budget,
+    ) -> Result<Option<Val<'a, Self::Data>>> {
+        Err(Fault::no_overload())
+    }
+
+    /// Takes note of what a part of the expression gave.
+    fn observe(&self, _program: &Program, _place: Place, _value: &Result<Val<'a, Self::Data>>) {}
+}
+
+/// What the rule of a CRD may read.
 #[derive(Clone, Debug)]
-pub(crate) struct Scope<'a> {
-    pub(crate) self_: Result<Val<'a>>,
-    pub(crate) old: Option<Result<Val<'a>>>,
+pub(crate) struct Object<'a> {
+    pub(crate) self_: Result<Val<'a, Typed<'a>>>,
+    pub(crate) old: Option<Result<Val<'a, Typed<'a>>>>,
+}
+
+impl<'a> Scope<'a> for Object<'a> {
+    type Data = Typed<'a>;
+
+    fn variable(&self, variable: u32) -> Option<Result<Val<'a, Typed<'a>>>> {
+        if variable == SELF {
+            return Some(self.self_.clone());
+        }
+        let missing = || Err(Fault::error("no such attribute(s): oldSelf"));
+        Some(self.old.clone().unwrap_or_else(missing))
+    }
 }
 
 /// The value, and what it cost.
-pub(crate) fn run<'a>(program: &'a Program, scope: &Scope<'a>) -> (Result<Val<'a>>, u64) {
-    let mut run =
-        Run { program, scope, slots: vec![Slot::Unset; program.slots], cost: 0, meter: Meter::new() };
+pub(crate) fn run_with_cost<'a>(
+    program: &'a Program,
+    scope: &Object<'a>,
+) -> (Result<Val<'a, Typed<'a>>>, u64) {
+    let budget = Budget::of_costs();
+    let mut run = Run::new(program, scope, &budget);
     let value = run.eval(program.root);
     (value, run.cost)
 }
 
-/// The value of what consists of constants.
-pub(crate) fn constant(program: &Program, id: OpId) -> Result<Val<'static>> {
-    match program.op(id) {
-        Op::List(elements) => {
-            let mut items = Vec::new();
-            for (element, is_optional) in elements {
-                let Op::Const(value) = program.op(*element) else { return Err(Fault::no_overload()) };
-                push(&mut items, value.clone(), *is_optional)?;
-            }
-            Ok(Val::list(items))
-        }
-        Op::Map(entries) => {
-            let mut map = BTreeMap::new();
-            for (key, value, is_optional) in entries {
-                let (Op::Const(key), Op::Const(value)) = (program.op(*key), program.op(*value)) else {
-                    return Err(Fault::no_overload());
-                };
-                insert(&mut map, key.clone(), value.clone(), *is_optional)?;
-            }
-            Ok(Val::Map(Map::Made(Arc::new(map))))
-        }
-        Op::Call(call) => {
-            let args: Vec<Val<'static>> = call
-                .args
-                .iter()
-                .filter_map(|arg| match program.op(*arg) {
-                    Op::Const(value) => Some(value.clone()),
-                    _ => None,
-                })
-                .collect();
-            functions::call(call.function, &args, None, &Meter::new())
-        }
-        _ => Err(Fault::no_overload()),
-    }
+/// The value of an expression over data without types.
+///
+/// # Errors
+/// Why there is none.
+pub fn run<'a, S: Scope<'a>>(program: &'a Program, scope: &S, budget: &Budget) -> Result<Val<'a, S::Data>> {
+    Run::new(program, scope, budget).eval(program.root)
 }
 
 #[derive(Clone, Debug)]
-enum Slot<'a> {
+enum Slot<'a, D> {
     Unset,
     /// Computed when it is first read.
     Later(OpId),
-    Value(Result<Val<'a>>),
+    Value(Result<Val<'a, D>>),
 }
 
-struct Run<'a, 's> {
+struct Run<'a, 's, S: Scope<'a>> {
     program: &'a Program,
-    scope: &'s Scope<'a>,
-    slots: Vec<Slot<'a>>,
+    scope: &'s S,
+    slots: Vec<Slot<'a, S::Data>>,
     cost: u64,
-    meter: Meter,
+    budget: &'s Budget,
 }
 
-fn push<'a>(items: &mut Vec<Val<'a>>, value: Val<'a>, is_optional: bool) -> Result<()> {
-    match value {
-        Val::Optional(inner) if is_optional => items.extend(inner.map(|inner| (*inner).clone())),
-        other if is_optional => {
-            let message = format!("cannot initialize optional list element from non-optional value {other}");
-            return Err(Fault::error(message));
-        }
-        value => items.push(value),
+impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
+    const IS_TYPED: bool = S::Data::IS_TYPED;
+
+    fn new(program: &'a Program, scope: &'s S, budget: &'s Budget) -> Self {
+        Self { program, scope, slots: vec![Slot::Unset; program.slots], cost: 0, budget }
     }
-    Ok(())
-}
 
-type Entries<'a> = BTreeMap<Key, (Val<'a>, Val<'a>)>;
-
-fn insert<'a>(map: &mut Entries<'a>, key: Val<'a>, value: Val<'a>, is_optional: bool) -> Result<()> {
-    let Some(known) = Key::of(&key) else {
-        return Err(Fault::error(format!("unsupported key type: {}", key.type_name())));
-    };
-    let value = match value {
-        Val::Optional(None) if is_optional => {
-            map.remove(&known);
+    fn charge(&mut self, cost: u64) -> Result<()> {
+        if !Self::IS_TYPED {
             return Ok(());
         }
-        Val::Optional(Some(inner)) if is_optional => (*inner).clone(),
-        other if is_optional => {
-            let message = format!("cannot initialize optional entry '{key}' from non-optional value {other}");
-            return Err(Fault::error(message));
-        }
-        value => value,
-    };
-    map.insert(known, (key, value));
-    Ok(())
-}
-
-impl<'a> Run<'a, '_> {
-    fn charge(&mut self, cost: u64) -> Result<()> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > PER_CALL { Err(Fault::Limit) } else { Ok(()) }
     }
 
-    fn eval(&mut self, id: OpId) -> Result<Val<'a>> {
+    fn eval(&mut self, id: OpId) -> Result<Val<'a, S::Data>> {
+        if !Self::IS_TYPED {
+            self.budget.step(1)?;
+        }
         let program = self.program;
         match program.op(id) {
-            Op::Const(value) => Ok(value.clone()),
-            Op::Attr(attr) => self.attr(attr, true),
+            Op::Const(value) => Ok(value.lift()),
+            Op::Attr(attr) => self.attr(id, attr, true),
             Op::And(a, b) => self.logic(*a, *b, false),
             Op::Or(a, b) => self.logic(*a, *b, true),
             Op::Equal(a, b) => self.equal(*a, *b, true),
             Op::Unequal(a, b) => self.equal(*a, *b, false),
             Op::Among { value, keys, list } => {
                 let value = self.eval(*value)?;
-                let found = match keys {
-                    Some(keys) => Key::of(&value).is_some_and(|key| keys.contains(&key)),
-                    None => list.contains(&value, &self.meter)?,
+                self.budget.step(value.steps())?;
+                let found = match (keys, list.lift()) {
+                    (Some(keys), _) => Key::of(&value).is_some_and(|key| keys.contains(&key)),
+                    (None, Val::List(list)) => list.contains(&value, self.budget)?,
+                    _ => false,
                 };
                 Ok(Val::Bool(found))
             }
             Op::OptionalOr(a, b) => match self.eval(*a)? {
                 Val::Optional(None) => self.eval(*b),
-                other => Ok(other),
+                value @ Val::Optional(_) => Ok(value),
+                other => self.no_optional(Function::OptionalOr, other),
             },
             Op::OptionalOrValue(a, b) => match self.eval(*a)? {
                 Val::Optional(None) => self.eval(*b),
                 Val::Optional(Some(value)) => Ok((*value).clone()),
-                other => Ok(other),
+                other => self.no_optional(Function::OptionalOrValue, other),
+            },
+            Op::Default(value, fallback) => match self.eval(*value) {
+                Err(Fault::Absent(_)) | Ok(Val::Optional(None) | Val::Null) => self.eval(*fallback),
+                Ok(Val::Optional(Some(value))) => Ok((*value).clone()),
+                value => value,
             },
             Op::List(elements) => {
                 let mut items = Vec::with_capacity(elements.len());
                 let list = self.list(elements, &mut items);
                 self.charge(10)?;
+                self.budget.allocate(32 * items.len())?;
                 list.map(|()| Val::list(items))
             }
             Op::Map(entries) => {
                 let mut map = BTreeMap::new();
                 let made = self.map(entries, &mut map);
                 self.charge(30)?;
-                made.map(|()| Val::Map(Map::Made(Arc::new(map))))
+                self.budget.allocate(64 * map.len())?;
+                made.map(|()| Val::Map(Map::made(map)))
             }
             Op::Fold(fold) => self.fold(fold),
-            Op::Call(call) => self.call(call),
+            Op::NotStrictlyFalse(value) => {
+                let value = self.keep(*value)?;
+                self.charge(1)?;
+                Ok(match value {
+                    Ok(Val::Bool(value)) => Val::Bool(value),
+                    _ => Val::Bool(true),
+                })
+            }
+            Op::Call(call) => self.call(id, call),
+            Op::Scoped(call) => self.scoped(id, call),
         }
     }
 
-    fn list(&mut self, elements: &'a [(OpId, bool)], items: &mut Vec<Val<'a>>) -> Result<()> {
+    /// What is no optional: with types, the checker has said what there is to say.
+    fn no_optional(&self, function: Function, value: Val<'a, S::Data>) -> Result<Val<'a, S::Data>> {
+        if Self::IS_TYPED { Ok(value) } else { Err(functions::no_matching_overload(function, &[value])) }
+    }
+
+    fn scoped(&mut self, id: OpId, call: &'a Call) -> Result<Val<'a, S::Data>> {
+        let mut args = Vec::with_capacity(call.args.len());
+        for arg in &call.args {
+            args.push(self.keep(*arg)?);
+        }
+        let place = Place { op: id, steps: 0 };
+        let value = self.scope.call(call.function, call.is_member, &args, self.budget);
+        let value = value.and_then(|value| value.ok_or(Fault::Absent(place)));
+        self.scope.observe(self.program, place, &value);
+        value
+    }
+
+    fn list(&mut self, elements: &'a [(OpId, bool)], items: &mut Vec<Val<'a, S::Data>>) -> Result<()> {
         for (element, is_optional) in elements {
             let value = self.eval(*element)?;
             push(items, value, *is_optional)?;
@@ -168,7 +207,7 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    fn map(&mut self, entries: &'a [(OpId, OpId, bool)], map: &mut Entries<'a>) -> Result<()> {
+    fn map(&mut self, entries: &'a [(OpId, OpId, bool)], map: &mut Entries<'a, S::Data>) -> Result<()> {
         for (key, value, is_optional) in entries {
             let (key, value) = (self.eval(*key)?, self.eval(*value)?);
             insert(map, key, value, *is_optional)?;
@@ -177,7 +216,7 @@ impl<'a> Run<'a, '_> {
     }
 
     /// `&&` and `||`: one side is enough where it decides, whatever the other one is.
-    fn logic(&mut self, a: OpId, b: OpId, decides: bool) -> Result<Val<'a>> {
+    fn logic(&mut self, a: OpId, b: OpId, decides: bool) -> Result<Val<'a, S::Data>> {
         let first = match self.eval(a) {
             Ok(Val::Bool(value)) if value == decides => return Ok(Val::Bool(decides)),
             Err(fault) if fault.is_final() => return Err(fault),
@@ -191,7 +230,7 @@ impl<'a> Run<'a, '_> {
         for side in [first, second] {
             match side {
                 Ok(Val::Bool(_)) => {}
-                Ok(_) => return Err(Fault::no_overload()),
+                Ok(value) => return Err(functions::no_boolean(&value)),
                 Err(fault) => return Err(fault),
             }
         }
@@ -199,33 +238,29 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Limits end everything; other faults are values for what comes next.
-    fn keep(&mut self, id: OpId) -> Result<Result<Val<'a>>> {
+    fn keep(&mut self, id: OpId) -> Result<Result<Val<'a, S::Data>>> {
         match self.eval(id) {
             Err(fault) if fault.is_final() => Err(fault),
             other => Ok(other),
         }
     }
 
-    fn equal(&mut self, a: OpId, b: OpId, wanted: bool) -> Result<Val<'a>> {
+    fn equal(&mut self, a: OpId, b: OpId, wanted: bool) -> Result<Val<'a, S::Data>> {
         let args = [self.keep(a)?, self.keep(b)?];
-        let name = if wanted { ("_==_", "equals") } else { ("_!=_", "not_equals") };
-        let cost = functions::cost(name.0, name.1, &args, &Err(Fault::no_overload()), &self.meter)?;
-        self.charge(cost)?;
+        if Self::IS_TYPED {
+            let formula = if wanted { Cost::Equal } else { Cost::Shorter };
+            let cost = formula.charge(&args, &Err(Fault::no_overload()), self.budget)?;
+            self.charge(cost)?;
+        }
         let [a, b] = args;
-        match a?.equals(&b?, &self.meter) {
+        match a?.equals(&b?, self.budget) {
             Ok(is_equal) => Ok(Val::Bool(is_equal == wanted)),
-            Err(Fault::Limit) => Err(Fault::Limit),
-            Err(fault) => {
-                if wanted {
-                    Err(fault)
-                } else {
-                    Ok(Val::Bool(true))
-                }
-            }
+            Err(Fault::Error(_)) if !wanted && Self::IS_TYPED => Ok(Val::Bool(true)),
+            Err(fault) => Err(fault),
         }
     }
 
-    fn slot(&mut self, at: usize) -> Result<Val<'a>> {
+    fn slot(&mut self, at: usize) -> Result<Val<'a, S::Data>> {
         match self.slots.get(at) {
             Some(Slot::Value(value)) => value.clone(),
             Some(Slot::Later(init)) => {
@@ -240,15 +275,15 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn set(&mut self, at: usize, value: Slot<'a>) {
+    fn set(&mut self, at: usize, value: Slot<'a, S::Data>) {
         if let Some(slot) = self.slots.get_mut(at) {
             *slot = value;
         }
     }
 
     /// `counts`: an attribute in a branch of a choice costs nothing itself.
-    fn attr(&mut self, attr: &'a Attr, counts: bool) -> Result<Val<'a>> {
-        let value = self.resolve(attr);
+    fn attr(&mut self, id: OpId, attr: &'a Attr, counts: bool) -> Result<Val<'a, S::Data>> {
+        let mut value = self.resolve(id, attr);
         if value.as_ref().is_err_and(Fault::is_final) {
             return value;
         }
@@ -259,35 +294,56 @@ impl<'a> Run<'a, '_> {
         if counts && is_choice && attr.is_test {
             self.cost = self.cost.saturating_sub(1);
         }
-        match value {
-            Ok(Val::Optional(value)) if attr.is_test => Ok(Val::Bool(value.is_some())),
-            value => value,
+        if !attr.is_test {
+            return value;
         }
+        value = match value {
+            Ok(Val::Optional(value)) => Ok(Val::Bool(value.is_some())),
+            // A field that is a variable itself.
+            Ok(_) if attr.steps.is_empty() => Ok(Val::Bool(true)),
+            Err(Fault::Absent(_)) => Ok(Val::Bool(false)),
+            value => value,
+        };
+        self.scope.observe(self.program, Place { op: id, steps: attr.steps.len() }, &value);
+        value
     }
 
-    fn branch(&mut self, id: OpId) -> Result<Val<'a>> {
+    fn branch(&mut self, id: OpId) -> Result<Val<'a, S::Data>> {
         let program = self.program;
         match program.op(id) {
-            Op::Attr(attr) => self.attr(attr, false),
+            Op::Attr(attr) => self.attr(id, attr, false),
             _ => self.eval(id),
         }
     }
 
-    fn resolve(&mut self, attr: &'a Attr) -> Result<Val<'a>> {
-        let mut value = match &attr.base {
-            Base::Self_ => self.scope.self_.clone(),
-            Base::OldSelf => {
-                let old = self.scope.old.clone();
-                old.unwrap_or_else(|| Err(Fault::error("no such attribute(s): oldSelf")))
+    fn base(&mut self, id: OpId, attr: &'a Attr) -> Result<Val<'a, S::Data>> {
+        match &attr.base {
+            Base::Variable(variable) => {
+                let place = Place { op: id, steps: 0 };
+                let value = self.scope.variable(*variable).unwrap_or(Err(Fault::Absent(place)));
+                if !attr.is_test || !attr.steps.is_empty() {
+                    self.scope.observe(self.program, place, &value);
+                }
+                value
             }
             Base::Slot(slot) => self.slot(*slot),
             Base::Value(id) => self.eval(*id),
             Base::Choice { condition, yes, no } => match self.eval(*condition)? {
                 Val::Bool(true) => self.branch(*yes),
                 Val::Bool(false) => self.branch(*no),
-                _ => Err(Fault::no_overload()),
+                value => Err(functions::no_boolean(&value)),
             },
-        }?;
+        }
+    }
+
+    fn resolve(&mut self, id: OpId, attr: &'a Attr) -> Result<Val<'a, S::Data>> {
+        let mut value = match self.base(id, attr) {
+            // What is looked for in it as an optional is none.
+            Err(Fault::Absent(_)) if attr.steps.iter().any(Step::is_optional) => {
+                return Ok(Val::Optional(None));
+            }
+            value => value?,
+        };
         if attr.steps.is_empty() {
             return Ok(value);
         }
@@ -297,14 +353,14 @@ impl<'a> Run<'a, '_> {
             is_optional = true;
             value = (**inner).clone();
         }
-        for step in &attr.steps {
-            is_optional |= matches!(
-                step,
-                Step::Key { is_optional: true, .. } | Step::Computed { is_optional: true, .. }
-            );
+        for (index, step) in attr.steps.iter().enumerate() {
+            is_optional |= step.is_optional();
+            if !Self::IS_TYPED {
+                self.budget.step(1 + value.steps())?;
+            }
             let found = match step {
-                Step::Key { key, .. } => {
-                    let found = member(&value, key);
+                Step::Field { key, .. } | Step::Key { key, .. } => {
+                    let found = self.member(&value, key, matches!(step, Step::Field { .. }));
                     if !is_optional || matches!(found, Ok(Some(_))) {
                         self.charge(1)?;
                     }
@@ -314,17 +370,26 @@ impl<'a> Run<'a, '_> {
                     let program = self.program;
                     let is_attr = matches!(program.op(*key), Op::Attr(Attr { base, .. }) if !matches!(base, Base::Choice { .. }));
                     let key = self.keep(*key)?;
-                    let found = key.and_then(|key| member(&value, &key).map(|found| (found, key)));
+                    if let (false, Ok(key)) = (Self::IS_TYPED, &key) {
+                        self.budget.step(key.steps())?;
+                    }
+                    let found = match key {
+                        Ok(key) => self.member(&value, &key, false).map(|found| (found, key)),
+                        Err(fault) => Err(fault),
+                    };
                     if !is_attr && (!is_optional || matches!(found, Ok((Some(_), _)))) {
                         self.charge(1)?;
                     }
-                    match found? {
-                        (None, key) if !is_optional => return Err(missing(&value, &key)),
-                        (found, _) => Ok(found),
+                    match found {
+                        Ok((None, key)) if !is_optional && Self::IS_TYPED => {
+                            return Err(missing(&value, &key));
+                        }
+                        Ok((found, _)) => Ok(found),
+                        Err(fault) => Err(fault),
                     }
                 }
                 Step::Test(key) => {
-                    let found = test(&value, key);
+                    let found = self.test(&value, key);
                     self.charge(1)?;
                     let found = found?;
                     if is_optional {
@@ -333,27 +398,79 @@ impl<'a> Run<'a, '_> {
                     return Ok(Val::Bool(found));
                 }
             };
-            match found? {
-                Some(found) => value = found,
-                None if is_optional => return Ok(Val::Optional(None)),
-                None => {
-                    let key = match step {
-                        Step::Key { key, .. } => key.clone(),
-                        _ => Val::Null,
-                    };
-                    return Err(missing(&value, &key));
+            match found {
+                Ok(Some(found)) => value = found,
+                Ok(None) if is_optional => return Ok(Val::Optional(None)),
+                Err(fault) if !Self::IS_TYPED && is_optional && !fault.is_final() => {
+                    return Ok(Val::Optional(None));
+                }
+                Err(fault) => return Err(fault),
+                Ok(None) if !Self::IS_TYPED => {
+                    if attr.steps.iter().skip(index + 1).any(Step::is_optional) {
+                        return Ok(Val::Optional(None));
+                    }
+                    return Err(Fault::Absent(Place { op: id, steps: index + 1 }));
+                }
+                Ok(None) => {
+                    return Err(match step {
+                        Step::Field { key, .. } | Step::Key { key, .. } => missing(&value, key),
+                        _ => missing::<S::Data, Never>(&value, &Val::Null),
+                    });
                 }
             }
         }
-        Ok(if is_optional { Val::some(value) } else { value })
+        match value {
+            // An optional within an optional is one.
+            value @ Val::Optional(_) if is_optional && !Self::IS_TYPED => Ok(value),
+            value if is_optional => Ok(Val::some(value)),
+            value => Ok(value),
+        }
     }
 
-    fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a>> {
+    /// A member of a map, or an element of a list. Without types, null is absent, and there is an error where nothing
+    /// could be there.
+    fn member<'k, K: Data<'k>>(
+        &self,
+        of: &Val<'a, S::Data>,
+        key: &Val<'k, K>,
+        is_field: bool,
+    ) -> Result<Option<Val<'a, S::Data>>> {
+        if Self::IS_TYPED {
+            return member(of, key);
+        }
+        match of {
+            Val::Map(map) => Ok(map.find(key)?.filter(|found| !matches!(found, Val::Null))),
+            Val::List(_) if !is_field && index(key).is_ok() => {
+                Ok(member(of, key)?.filter(|found| !matches!(found, Val::Null)))
+            }
+            // Where nothing is, nothing is in it.
+            Val::Optional(None) => Ok(None),
+            Val::Optional(Some(inner)) => self.member(inner, key, is_field),
+            _ if is_field => Err(Fault::error(format!("no field `{key}` in {}", of.type_name()))),
+            _ => Err(Fault::error(format!("no index for {} and {}", of.type_name(), key.type_name()))),
+        }
+    }
+
+    fn test(&self, of: &Val<'a, S::Data>, key: &'a Const) -> Result<bool> {
+        if Self::IS_TYPED {
+            return test(of, key);
+        }
+        match self.member(of, key, true) {
+            Ok(found) => Ok(found.is_some()),
+            Err(fault) if fault.is_final() => Err(fault),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn fold(&mut self, fold: &'a Fold) -> Result<Val<'a, S::Data>> {
         self.set(fold.accu, Slot::Later(fold.init));
-        match self.eval(fold.range)? {
+        let range = self.eval(fold.range)?;
+        if !Self::IS_TYPED {
+            self.budget.step(range.steps())?;
+        }
+        match range {
             Val::List(list) => {
-                for at in 0..list.len() {
-                    let Some(item) = list.get(at) else { break };
+                for (at, item) in list.iter().enumerate() {
                     if let Some(var2) = fold.var2 {
                         self.set(fold.var, Slot::Value(Ok(Val::Int(at as i64))));
                         self.set(var2, Slot::Value(item));
@@ -378,7 +495,12 @@ impl<'a> Run<'a, '_> {
                 }
             }
             other => {
-                return Err(Fault::error(format!("got '{}', expected iterable type", other.type_name())));
+                let type_ = other.type_name();
+                return Err(Fault::error(if Self::IS_TYPED {
+                    format!("got '{type_}', expected iterable type")
+                } else {
+                    format!("can't go over {type_}")
+                }));
             }
         }
         self.eval(fold.result)
@@ -386,7 +508,7 @@ impl<'a> Run<'a, '_> {
 
     /// Whether to go on.
     fn turn(&mut self, fold: &'a Fold) -> Result<bool> {
-        self.meter.step(1)?;
+        self.budget.step(1)?;
         if let Ok(Val::Bool(false)) = self.keep(fold.condition)? {
             return Ok(false);
         }
@@ -395,25 +517,39 @@ impl<'a> Run<'a, '_> {
         Ok(true)
     }
 
-    fn call(&mut self, call: &'a Call) -> Result<Val<'a>> {
-        // A list that grows: taken out of its place, so that it is not copied each time.
-        if call.function == "_+_"
-            && let [accu, element] = call.args.as_slice()
-            && let Op::Attr(Attr { base: Base::Slot(slot), steps, .. }) = self.program.op(*accu)
-            && steps.is_empty()
-            && let Op::List(_) = self.program.op(*element)
-        {
+    /// A list that grows: taken out of its place, so that it is not copied each time.
+    fn grown(&mut self, call: &'a Call) -> Option<Result<Val<'a, S::Data>>> {
+        let program = self.program;
+        let [accu, element] = call.args.as_slice() else { return None };
+        let (Op::Attr(Attr { base: Base::Slot(slot), steps, .. }), Op::List(_)) =
+            (program.op(*accu), program.op(*element))
+        else {
+            return None;
+        };
+        if call.function != Function::Add || !steps.is_empty() {
+            return None;
+        }
+        let mut grow = || {
             let accu_value = self.keep(*accu)?;
             let more = self.keep(*element)?;
             self.charge(1)?;
             let is_accu = matches!(self.slots.get(*slot), Some(Slot::Value(Ok(Val::List(_)))));
             if is_accu && let (Ok(Val::List(_)), Ok(Val::List(more))) = (&accu_value, &more) {
-                let more: Vec<Val<'a>> = more.iter().collect::<Result<_>>()?;
+                let more: Vec<Val<'a, S::Data>> = more.iter().collect::<Result<_>>()?;
                 drop(accu_value);
                 return Ok(self.extended(*slot, more));
             }
-            let (accu_value, more) = (accu_value?, more?);
-            return functions::call(call.function, &[accu_value, more], None, &self.meter);
+            functions::arithmetic(Function::Add, &accu_value?, &more?, self.budget)
+        };
+        Some(grow())
+    }
+
+    fn call(&mut self, id: OpId, call: &'a Call) -> Result<Val<'a, S::Data>> {
+        if let Some(grown) = self.grown(call) {
+            return grown;
+        }
+        if !Self::IS_TYPED {
+            return self.call_untyped(id, call);
         }
         let mut args = Vec::with_capacity(call.args.len());
         for arg in &call.args {
@@ -427,43 +563,20 @@ impl<'a> Run<'a, '_> {
             }
             args.push(value);
         }
-        if call.function == "@not_strictly_false" {
-            self.charge(1)?;
-            return Ok(match args.into_iter().next() {
-                Some(Ok(Val::Bool(value))) => Val::Bool(value),
-                _ => Val::Bool(true),
-            });
-        }
-        let compared = match call.overload {
-            "list_distinct" => args.first(),
-            overload if overload.ends_with("_sort") => args.first(),
-            overload if overload.ends_with("AssociatedKeys") => args.get(1),
-            _ => None,
-        };
-        if compared.is_some_and(Result::is_err) {
+        if let Cost::Compared(at) = call.cost
+            && args.get(at).is_some_and(Result::is_err)
+        {
             return Err(Fault::Internal);
         }
-        let values: Result<Vec<Val<'a>>> = args.iter().cloned().collect();
+        let values: Result<Vec<Val<'a, S::Data>>> = args.iter().cloned().collect();
         let result = match values {
-            Ok(values)
-                if call.function == "sum"
-                    && matches!(values.first(), Some(Val::List(list)) if list.len() == 0) =>
-            {
-                // The sum of nothing is of the type that the list would have.
-                Ok(match call.overload {
-                    "list_uint_sum_uint" => Val::Uint(0),
-                    "list_double_sum_double" => Val::Double(0.0),
-                    "list_duration_sum_duration" => Val::Duration(0),
-                    _ => Val::Int(0),
-                })
-            }
+            Ok(values) if is_empty_sum(call, &values) => Ok(call.zero.lift()),
             Ok(values) => {
-                let known = functions::known_cost(call.function, call.overload, &values);
+                let known = functions::min_cost(call.function, call.cost, &values);
                 if self.cost.saturating_add(known) > PER_CALL {
                     return self.charge(known).and(Err(Fault::Limit));
                 }
-                let result = functions::call(call.function, &values, call.pattern.as_ref(), &self.meter);
-                match result {
+                match functions::call(self.context(call), &values) {
                     Err(Fault::Error(_)) if call.pattern.is_some() => Err(Fault::no_overload()),
                     result => result,
                 }
@@ -473,13 +586,37 @@ impl<'a> Run<'a, '_> {
         if matches!(result, Err(Fault::Limit)) {
             return result;
         }
-        let cost = functions::cost(call.function, call.overload, &args, &result, &self.meter)?;
+        let cost = call.cost.charge(&args, &result, self.budget)?;
         self.charge(cost)?;
         result
     }
 
+    fn context(&self, call: &'a Call) -> Context<'s>
+    where
+        'a: 's,
+    {
+        Context { function: call.function, pattern: call.pattern.as_ref(), budget: self.budget }
+    }
+
+    fn call_untyped(&mut self, id: OpId, call: &'a Call) -> Result<Val<'a, S::Data>> {
+        let mut args = Vec::with_capacity(call.args.len());
+        for arg in &call.args {
+            let value = self.eval(*arg)?;
+            self.budget.step(value.steps())?;
+            args.push(value);
+        }
+        self.scope.check(call.function, &args, self.budget)?;
+        if let (Function::Value, [Val::Optional(None)]) = (call.function, args.as_slice()) {
+            return Err(Fault::Absent(Place { op: id, steps: 0 }));
+        }
+        if is_empty_sum(call, &args) {
+            return Ok(call.zero.lift());
+        }
+        functions::call(self.context(call), &args)
+    }
+
     /// The list of a place, with more at its end; the place is left empty, since what comes of it goes there.
-    fn extended(&mut self, slot: usize, more: Vec<Val<'a>>) -> Val<'a> {
+    fn extended(&mut self, slot: usize, more: Vec<Val<'a, S::Data>>) -> Val<'a, S::Data> {
         let Some(place) = self.slots.get_mut(slot) else { return Val::list(more) };
         let taken = std::mem::replace(place, Slot::Unset);
         let Slot::Value(Ok(Val::List(mut list))) = taken else { return Val::list(more) };
@@ -487,24 +624,28 @@ impl<'a> Run<'a, '_> {
             Arc::make_mut(items).extend(more);
             return Val::List(list);
         }
-        let mut items: Vec<Val<'a>> = list.iter().flatten().collect();
+        let mut items: Vec<Val<'a, S::Data>> = list.iter().flatten().collect();
         items.extend(more);
         Val::List(List { items: Items::Made(Arc::new(items)), kind: list.kind })
     }
 }
 
-fn missing_key(key: &Val<'_>) -> Fault {
+fn is_empty_sum<'a, D: Data<'a>>(call: &Call, args: &[Val<'a, D>]) -> bool {
+    call.function == Function::Sum && matches!(args.first(), Some(Val::List(list)) if list.len() == 0)
+}
+
+fn missing_key<'a, D: Data<'a>>(key: &Val<'a, D>) -> Fault {
     Fault::error(format!("no such key: {key}"))
 }
 
-fn missing(of: &Val<'_>, key: &Val<'_>) -> Fault {
+fn missing<'a, 'k, D: Data<'a>, K: Data<'k>>(of: &Val<'a, D>, key: &Val<'k, K>) -> Fault {
     match of {
         Val::List(_) => Fault::error(format!("index out of bounds: {key}")),
         _ => missing_key(key),
     }
 }
 
-fn index(key: &Val<'_>) -> Result<i64> {
+fn index<'k, K: Data<'k>>(key: &Val<'k, K>) -> Result<i64> {
     match key {
         Val::Int(at) => Ok(*at),
         Val::Uint(at) => {
@@ -517,13 +658,13 @@ fn index(key: &Val<'_>) -> Result<i64> {
 }
 
 /// A member of a map, or an element of a list.
-pub(crate) fn member<'a>(of: &Val<'a>, key: &Val<'_>) -> Result<Option<Val<'a>>> {
+fn member<'a, 'k, D: Data<'a>, K: Data<'k>>(of: &Val<'a, D>, key: &Val<'k, K>) -> Result<Option<Val<'a, D>>> {
     match of {
         Val::Map(map) => map.find(key),
         Val::List(list) => {
             let at = index(key)?;
             let Some(found) = usize::try_from(at).ok().and_then(|at| list.get(at)) else { return Ok(None) };
-            if matches!(list.items, Items::Raw(..)) && !matches!(key, Val::Int(_)) {
+            if D::IS_TYPED && matches!(list.items, Items::Data(_)) && !matches!(key, Val::Int(_)) {
                 return Err(Fault::error(format!("unsupported index: {key}")));
             }
             found.map(Some)
@@ -532,7 +673,7 @@ pub(crate) fn member<'a>(of: &Val<'a>, key: &Val<'_>) -> Result<Option<Val<'a>>>
     }
 }
 
-fn test(of: &Val<'_>, key: &Val<'_>) -> Result<bool> {
+fn test<'a, 'k, D: Data<'a>, K: Data<'k>>(of: &Val<'a, D>, key: &Val<'k, K>) -> Result<bool> {
     match of {
         Val::List(_) => index(key).map(|_| false),
         other => member(other, key).map(|found| found.is_some()),

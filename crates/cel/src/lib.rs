@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod ast;
+mod budget;
 mod checker;
 mod compile;
+mod compiled;
 mod cost;
 mod eval;
-mod format;
+mod expression;
 mod functions;
 mod lexer;
 mod library;
@@ -18,15 +20,22 @@ mod quantity;
 mod rule;
 mod schema;
 mod semver;
+mod show;
 mod time;
 mod types;
 mod validate;
-mod value;
+pub mod value;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use crate::budget::{Budget, Fault, Place, Result};
+pub use crate::eval::{Arg, Scope, run};
+pub use crate::expression::CompileError;
+pub use crate::functions::Function;
+pub use crate::library::rules::distance;
+pub use crate::plan::{Names, Program};
 pub use crate::rule::Rule;
 
 use crate::compile::Node;

@@ -6,7 +6,7 @@ use crate::time;
 
 /// A format that texts may be checked against.
 #[derive(Debug)]
-pub(crate) struct Format {
+pub struct Format {
     pub(crate) id: &'static str,
     pub(crate) name: &'static str,
     /// How long upstream takes its pattern to be, for costs.

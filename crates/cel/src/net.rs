@@ -59,34 +59,32 @@ pub(crate) fn contains(network: (IpAddr, u8), address: IpAddr) -> bool {
     network.0.is_ipv4() == address.is_ipv4() && masked(network.0, network.1) == masked(address, network.1)
 }
 
-/// What a method of an address says.
-pub(crate) fn is(address: IpAddr, what: &str) -> bool {
-    let link_local_unicast = match address {
+pub(crate) fn is_link_local_unicast(address: IpAddr) -> bool {
+    match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    match what {
-        "isUnspecified" => address.is_unspecified(),
-        "isLoopback" => address.is_loopback(),
-        "isLinkLocalMulticast" => match address {
-            IpAddr::V4(address) => matches!(address.octets(), [224, 0, 0, _]),
-            IpAddr::V6(address) => address.segments().first().is_some_and(|first| first & 0xff0f == 0xff02),
-        },
-        "isLinkLocalUnicast" => link_local_unicast,
-        _ => {
-            let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
-            !broadcast
-                && !address.is_unspecified()
-                && !address.is_loopback()
-                && !address.is_multicast()
-                && !link_local_unicast
-        }
     }
+}
+
+pub(crate) fn is_link_local_multicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => matches!(address.octets(), [224, 0, 0, _]),
+        IpAddr::V6(address) => address.segments().first().is_some_and(|first| first & 0xff0f == 0xff02),
+    }
+}
+
+pub(crate) fn is_global_unicast(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !broadcast
+        && !address.is_unspecified()
+        && !address.is_loopback()
+        && !address.is_multicast()
+        && !is_link_local_unicast(address)
 }
 
 /// `kubernetes.URL`: equal to another one if it was written alike.
 #[derive(Debug)]
-pub(crate) struct Url {
+pub struct Url {
     pub(crate) text: String,
     parsed: url::Url,
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::ast::{Ast, Comprehension, Entry, Field, Id, Issue, Kind, Literal, NOWHERE};
-use super::lexer::{Lexeme, Token, tokens, unescape};
+use crate::ast::{Ast, Comprehension, Entry, Field, Id, Issue, Kind, Literal, NOWHERE};
+use crate::lexer::{Lexeme, Token, tokens, unescape};
 
 /// No longer expression is read: cel-go's limit.
 const MAX_LENGTH: usize = 100_000;
@@ -41,7 +41,20 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
+/// What is allowed beyond the syntax of every environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// As Kubernetes sets cel-go up for CRDs.
+    Typed,
+    /// With names in backquotes.
+    Untyped,
+}
+
 pub(crate) fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
+    parse_as(source, Dialect::Typed)
+}
+
+pub(crate) fn parse_as(source: &str, dialect: Dialect) -> Result<Ast, Vec<Issue>> {
     let chars: Vec<char> = source.chars().collect();
     if chars.len() > MAX_LENGTH {
         let message =
@@ -50,8 +63,16 @@ pub(crate) fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
     }
     let mut issues = Vec::new();
     let lexemes = tokens(&chars, &mut issues);
-    let mut parser =
-        Parser { chars: &chars, lexemes, next: 0, ast: Ast::default(), issues, depth: 0, members: 0 };
+    let mut parser = Parser {
+        chars: &chars,
+        lexemes,
+        next: 0,
+        ast: Ast::default(),
+        issues,
+        depth: 0,
+        members: 0,
+        dialect,
+    };
     let root = parser.expression().and_then(|root| {
         let last = parser.peek();
         if last.token == Token::End {
@@ -92,6 +113,7 @@ struct Parser<'s> {
     depth: usize,
     /// How many members the last operand went down.
     members: usize,
+    dialect: Dialect,
 }
 
 /// The function of an operator, and how tightly it binds.
@@ -267,6 +289,9 @@ impl Parser<'_> {
                 let name = self.take();
                 let field = match name.token {
                     Token::Ident => self.text(name),
+                    Token::EscapedIdent if self.dialect == Dialect::Untyped => {
+                        self.text(name).trim_matches('`').to_owned()
+                    }
                     Token::EscapedIdent => {
                         self.issue(name.at, "unsupported syntax: '`'");
                         String::new()
@@ -632,11 +657,12 @@ impl Macro<'_, '_> {
         Ok((var, var2))
     }
 
-    fn each(&mut self, range: Id, vars: Names, parts: [Id; 4]) -> Id {
+    fn each(&mut self, name: &'static str, range: Id, vars: Names, parts: [Id; 4]) -> Id {
         let [init, condition, step, result] = parts;
         let (var, var2) = vars;
         let accu = ACCU.into();
         self.push(Kind::Comprehension(Box::new(Comprehension {
+            name,
             range,
             var,
             var2,
@@ -681,7 +707,12 @@ impl Macro<'_, '_> {
                 [init, condition, step, self.call("_==_", vec![accu, one])]
             }
         };
-        Ok(self.each(range, vars, parts))
+        let name = match function {
+            "all" => "all",
+            "exists" => "exists",
+            _ => "exists_one",
+        };
+        Ok(self.each(name, range, vars, parts))
     }
 
     fn filtered(&mut self, filter: Option<Id>, step: Id) -> Id {
@@ -703,7 +734,8 @@ impl Macro<'_, '_> {
         let step = self.call("_+_", vec![accu, list]);
         let step = self.filtered(filter, step);
         let result = self.ident(ACCU);
-        Ok(self.each(range, vars, [init, condition, step, result]))
+        let name = if filter.is_some_and(|_| body == var) { "filter" } else { "map" };
+        Ok(self.each(name, range, vars, [init, condition, step, result]))
     }
 
     fn transform(
@@ -736,7 +768,12 @@ impl Macro<'_, '_> {
         let step = self.filtered(filter, step);
         let condition = self.literal(Literal::Bool(true));
         let result = self.ident(ACCU);
-        Ok(self.each(range, vars, [init, condition, step, result]))
+        let name = match function {
+            "transformList" => "transformList",
+            "transformMap" => "transformMap",
+            _ => "transformMapEntry",
+        };
+        Ok(self.each(name, range, vars, [init, condition, step, result]))
     }
 
     /// A variable for one value: a comprehension over nothing.
@@ -745,6 +782,7 @@ impl Macro<'_, '_> {
         let condition = self.literal(Literal::Bool(false));
         let step = self.ident(name);
         self.push(Kind::Comprehension(Box::new(Comprehension {
+            name: "bind",
             range,
             var: "#unused".into(),
             var2: None,

@@ -3,17 +3,54 @@
 use regex::{Regex, RegexBuilder};
 use settled_go::regexp;
 
-/// The largest program of a pattern, in bytes.
-const MAX_SIZE: usize = 4 << 20;
 /// The longest pattern, in bytes.
 const MAX_LENGTH: usize = 100_000;
 
-/// A pattern, or what Go says is wrong with it.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    let too_large = || "error parsing regexp: expression too large".to_owned();
-    if pattern.len() > MAX_LENGTH {
-        return Err(too_large());
+/// How large a pattern may be when it is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limits {
+    /// As large as Go takes it.
+    Costs,
+    /// So that a byte takes a few steps at most.
+    Steps,
+}
+
+/// A pattern, compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    pub(crate) regex: Regex,
+    is_large: bool,
+}
+
+impl Pattern {
+    /// A pattern, or what Go says is wrong with it.
+    pub(crate) fn new(pattern: &str, limits: Limits) -> Result<Self, String> {
+        const SMALL: usize = 16 * 1024;
+        const LARGE: usize = 128 * 1024;
+        const LARGEST: usize = 4 << 20;
+        let too_large = || match limits {
+            Limits::Costs => "error parsing regexp: expression too large".to_owned(),
+            Limits::Steps => "the pattern is too large".to_owned(),
+        };
+        if pattern.len() > MAX_LENGTH {
+            return Err(too_large());
+        }
+        let translated = regexp::translate(pattern).map_err(|error| error.to_string())?;
+        let build = |limit| RegexBuilder::new(&translated).size_limit(limit).build();
+        // Go's syntax is valid now, but groups may nest too deeply for the engine.
+        let (built, is_large) = match limits {
+            Limits::Costs => (build(LARGEST), false),
+            Limits::Steps => match build(SMALL) {
+                Err(regex::Error::CompiledTooBig(_)) => (build(LARGE), true),
+                built => (built, false),
+            },
+        };
+        Ok(Self { regex: built.map_err(|_| too_large())?, is_large })
     }
-    let translated = regexp::translate(pattern).map_err(|error| error.to_string())?;
-    RegexBuilder::new(&translated).size_limit(MAX_SIZE).build().map_err(|_| too_large())
+
+    /// The steps of matching a text. At worst a byte takes as long as the pattern is large.
+    pub(crate) fn steps(&self, text: &str) -> u64 {
+        let length = text.len() as u64;
+        if self.is_large { length.saturating_mul(4) } else { length / 2 }
+    }
 }

@@ -1,24 +1,24 @@
-//! A checked expression, made ready to run: variables are places, constants are computed, patterns are compiled.
+//! An expression, made ready to run: names are numbers, functions are found, constants are computed, patterns are
+//! compiled.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use regex::Regex;
-
-use crate::ast::{Comprehension, Id, Kind, Literal};
+use crate::ast::{Ast, Comprehension, Id, Issue, Kind, Literal};
+use crate::budget::{Budget, Fault, Result};
 use crate::checker::Checked;
-use crate::eval::{Scope, constant};
+use crate::functions::{Context, Cost, Function, call};
 use crate::library;
-use crate::pattern;
+use crate::pattern::{Limits, Pattern};
 use crate::types::Type;
-use crate::value::{Fault, Key, List, Val};
+use crate::value::{Const, Key, Map, Val, insert, push};
 
 pub(crate) type OpId = u32;
 
 #[derive(Debug)]
 pub(crate) enum Base {
-    Self_,
-    OldSelf,
+    /// What has a name outside of the expression, by its number.
+    Variable(u32),
     Slot(usize),
     /// The value of anything else.
     Value(OpId),
@@ -31,8 +31,14 @@ pub(crate) enum Base {
 
 #[derive(Debug)]
 pub(crate) enum Step {
+    /// `.name` or `.?name`
+    Field {
+        key: Const,
+        is_optional: bool,
+    },
+    /// `['key']` or `[?'key']`
     Key {
-        key: Val<'static>,
+        key: Const,
         is_optional: bool,
     },
     Computed {
@@ -40,7 +46,18 @@ pub(crate) enum Step {
         is_optional: bool,
     },
     /// Whether there is such a member.
-    Test(Val<'static>),
+    Test(Const),
+}
+
+impl Step {
+    pub(crate) fn is_optional(&self) -> bool {
+        match self {
+            Self::Field { is_optional, .. }
+            | Self::Key { is_optional, .. }
+            | Self::Computed { is_optional, .. } => *is_optional,
+            Self::Test(_) => false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -60,20 +77,24 @@ pub(crate) struct Fold {
     pub(crate) condition: OpId,
     pub(crate) step: OpId,
     pub(crate) result: OpId,
+    /// The macro that it comes from.
+    pub(crate) name: &'static str,
 }
 
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) function: &'static str,
-    /// Empty where several may be meant.
-    pub(crate) overload: &'static str,
+    pub(crate) function: Function,
+    pub(crate) is_member: bool,
+    pub(crate) cost: Cost,
     pub(crate) args: Vec<OpId>,
-    pub(crate) pattern: Option<Regex>,
+    pub(crate) pattern: Option<Pattern>,
+    /// The sum of no elements.
+    pub(crate) zero: Const,
 }
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    Const(Val<'static>),
+    Const(Const),
     Attr(Attr),
     And(OpId, OpId),
     Or(OpId, OpId),
@@ -83,22 +104,29 @@ pub(crate) enum Op {
     Among {
         value: OpId,
         keys: Option<BTreeSet<Key>>,
-        list: List<'static>,
+        list: Const,
     },
     OptionalOr(OpId, OpId),
     OptionalOrValue(OpId, OpId),
+    /// The second one where the first one is absent, null, or an optional without a value.
+    Default(OpId, OpId),
     List(Vec<(OpId, bool)>),
     Map(Vec<(OpId, OpId, bool)>),
     Fold(Box<Fold>),
+    NotStrictlyFalse(OpId),
     Call(Box<Call>),
+    /// A function that asks for more than its arguments, which may be absent.
+    Scoped(Box<Call>),
 }
 
 /// An expression, ready to run.
 #[derive(Debug)]
-pub(crate) struct Program {
-    ops: Vec<Op>,
+pub struct Program {
+    pub(crate) ops: Vec<Op>,
     pub(crate) root: OpId,
     pub(crate) slots: usize,
+    /// What the variables of comprehensions are called.
+    pub(crate) slot_names: Vec<Arc<str>>,
 }
 
 impl Program {
@@ -106,48 +134,124 @@ impl Program {
         const NULL: &Op = &Op::Const(Val::Null);
         self.ops.get(id as usize).unwrap_or(NULL)
     }
+
+    /// The value of what consists of constants.
+    fn constant(&self, id: OpId) -> Result<Const> {
+        let known = |id: OpId| match self.op(id) {
+            Op::Const(value) => Ok(value.clone()),
+            _ => Err(Fault::no_overload()),
+        };
+        match self.op(id) {
+            Op::List(elements) => {
+                let mut items = Vec::new();
+                for (element, is_optional) in elements {
+                    push(&mut items, known(*element)?, *is_optional)?;
+                }
+                Ok(Val::list(items))
+            }
+            Op::Map(entries) => {
+                let mut map = BTreeMap::new();
+                for (key, value, is_optional) in entries {
+                    insert(&mut map, known(*key)?, known(*value)?, *is_optional)?;
+                }
+                Ok(Val::Map(Map::made(map)))
+            }
+            Op::Call(made) => {
+                let args = made.args.iter().map(|arg| known(*arg)).collect::<Result<Vec<Const>>>()?;
+                let budget = Budget::of_costs();
+                call(Context { function: made.function, pattern: None, budget: &budget }, &args)
+            }
+            _ => Err(Fault::no_overload()),
+        }
+    }
 }
 
-/// The program of an expression, or why a constant in it has no value.
+/// The names that an expression may use, and the functions.
+pub trait Names {
+    /// The number of a variable.
+    fn variable(&mut self, name: &str) -> Option<u32>;
+
+    /// The number of a field of a variable, where that is as good as a variable itself.
+    fn field(&mut self, _variable: u32, _name: &str) -> Option<u32> {
+        None
+    }
+
+    /// What is wrong with a name that is none.
+    fn unknown(&self, name: &str) -> String;
+}
+
+/// Of the rules of CRDs: the checker knows what else there is.
+struct OfObject;
+
+pub(crate) const SELF: u32 = 0;
+
+impl Names for OfObject {
+    fn variable(&mut self, name: &str) -> Option<u32> {
+        match name {
+            "self" => Some(SELF),
+            "oldSelf" => Some(SELF + 1),
+            _ => None,
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        format!("unknown name: {name}")
+    }
+}
+
+/// The program of an expression whose types are known, or why a constant in it has no value.
 pub(crate) fn plan(checked: &Checked) -> Result<Program, String> {
-    let program = Program { ops: Vec::new(), root: 0, slots: 0 };
-    let mut planner = Planner { checked, program, scope: Vec::new() };
-    let root = planner.plan(checked.ast.root)?;
-    planner.program.root = root;
-    Ok(planner.program)
+    Planner::run(&checked.ast, Some(checked), &mut OfObject).map_err(|issue| issue.message)
+}
+
+/// The program of an expression without types.
+pub(crate) fn plan_untyped(ast: &Ast, names: &mut dyn Names) -> Result<Program, Issue> {
+    Planner::run(ast, None, names)
 }
 
 struct Planner<'c> {
-    checked: &'c Checked,
+    ast: &'c Ast,
+    checked: Option<&'c Checked>,
+    names: &'c mut dyn Names,
     program: Program,
     scope: Vec<(Arc<str>, usize)>,
 }
 
-type Planned = Result<OpId, String>;
+type Planned<T = OpId> = Result<T, Issue>;
 
-impl Planner<'_> {
+impl<'c> Planner<'c> {
+    fn run(ast: &'c Ast, checked: Option<&'c Checked>, names: &'c mut dyn Names) -> Planned<Program> {
+        let program = Program { ops: Vec::new(), root: 0, slots: 0, slot_names: Vec::new() };
+        let mut planner = Planner { ast, checked, names, program, scope: Vec::new() };
+        let root = planner.plan(ast.root)?;
+        planner.program.root = root;
+        Ok(planner.program)
+    }
+
     fn push(&mut self, op: Op) -> OpId {
         self.program.ops.push(op);
         (self.program.ops.len() - 1) as OpId
     }
 
-    fn constant(&self, id: OpId) -> Option<&Val<'static>> {
+    fn constant(&self, id: OpId) -> Option<&Const> {
         match self.program.op(id) {
             Op::Const(value) => Some(value),
             _ => None,
         }
     }
 
+    fn error<T>(&self, id: Id, message: impl Into<String>) -> Planned<T> {
+        Err(Issue { at: self.ast.at(id), message: message.into() })
+    }
+
     fn plan(&mut self, id: Id) -> Planned {
-        let op = match self.checked.ast.kind(id) {
+        let op = match self.ast.kind(id) {
             Kind::Unspecified => Op::Const(Val::Null),
             Kind::Literal(literal) => Op::Const(value_of(literal)),
-            Kind::Ident(name) => self.ident(name),
+            Kind::Ident(name) => self.ident(id, name)?,
             Kind::Select { operand, field, is_test } => {
                 let operand = self.plan(*operand)?;
-                let key = Val::text(Arc::clone(field));
-                let step = if *is_test { Step::Test(key) } else { Step::Key { key, is_optional: false } };
-                return Ok(self.step(operand, step, *is_test));
+                return Ok(self.select(operand, field, *is_test));
             }
             Kind::Call { function, target, args } => return self.call(id, function, *target, args),
             Kind::List { elements, optional } => {
@@ -156,7 +260,7 @@ impl Planner<'_> {
                     planned.push((self.plan(*element)?, *is_optional));
                 }
                 let is_constant = planned.iter().all(|(op, _)| self.constant(*op).is_some());
-                return self.folded(Op::List(planned), is_constant);
+                return self.folded(id, Op::List(planned), is_constant);
             }
             Kind::Map { entries } => {
                 let mut planned = Vec::new();
@@ -166,19 +270,24 @@ impl Planner<'_> {
                 let is_constant = planned
                     .iter()
                     .all(|(key, value, _)| self.constant(*key).is_some() && self.constant(*value).is_some());
-                return self.folded(Op::Map(planned), is_constant);
+                return self.folded(id, Op::Map(planned), is_constant);
             }
-            Kind::Struct { name, .. } => return Err(format!("unknown type: {name}")),
+            Kind::Struct { name, .. } if self.checked.is_some() => {
+                return self.error(id, format!("unknown type: {name}"));
+            }
+            Kind::Struct { name, .. } => {
+                return self.error(id, format!("`{name}{{...}}`: there are no messages here"));
+            }
             Kind::Comprehension(each) => self.fold(each)?,
         };
         Ok(self.push(op))
     }
 
     /// Computes now what only consists of constants.
-    fn folded(&mut self, op: Op, is_constant: bool) -> Planned {
+    fn folded(&mut self, at: Id, op: Op, is_constant: bool) -> Planned {
         let id = self.push(op);
         if is_constant {
-            match constant(&self.program, id) {
+            match self.program.constant(id) {
                 Ok(value) => {
                     if let Some(slot) = self.program.ops.get_mut(id as usize) {
                         *slot = Op::Const(value);
@@ -186,29 +295,45 @@ impl Planner<'_> {
                 }
                 // A constant list or map that has no value is found out when it runs.
                 Err(_) if !matches!(self.program.op(id), Op::Call(_)) => {}
-                Err(Fault::Error(message)) => return Err(message.to_string()),
-                Err(Fault::Limit | Fault::Internal) => {}
+                Err(Fault::Error(message)) if self.checked.is_some() => return self.error(at, &*message),
+                Err(_) => {}
             }
         }
         Ok(id)
     }
 
-    fn ident(&self, name: &Arc<str>) -> Op {
-        let base = match self.scope.iter().rev().find(|(known, _)| known == name) {
-            Some((_, slot)) => Base::Slot(*slot),
-            None => match &**name {
-                "self" => Base::Self_,
-                "oldSelf" => Base::OldSelf,
-                name => {
-                    let shown = match library::type_named(name) {
-                        Some(Type::Kind(Some(_)) | Type::Kind(None)) => name,
-                        _ => "unknown",
-                    };
-                    return Op::Const(Val::Type(shown.into()));
-                }
-            },
+    fn local(&self, name: &str) -> Option<usize> {
+        self.scope.iter().rev().find(|(known, _)| **known == *name).map(|(_, slot)| *slot)
+    }
+
+    fn ident(&mut self, id: Id, name: &str) -> Planned<Op> {
+        let base = if let Some(slot) = self.local(name) {
+            Base::Slot(slot)
+        } else if let Some(variable) = self.names.variable(name.strip_prefix('.').unwrap_or(name)) {
+            Base::Variable(variable)
+        } else {
+            return match library::type_named(name) {
+                Some(Type::Kind(_)) => Ok(Op::Const(Val::Type(name.into()))),
+                _ if self.checked.is_some() => Ok(Op::Const(Val::Type("unknown".into()))),
+                _ => self.error(id, self.names.unknown(name)),
+            };
         };
-        Op::Attr(Attr { base, steps: Vec::new(), is_test: false })
+        Ok(Op::Attr(Attr { base, steps: Vec::new(), is_test: false }))
+    }
+
+    fn select(&mut self, operand: OpId, field: &Arc<str>, is_test: bool) -> OpId {
+        if let Some(Op::Attr(Attr { base: Base::Variable(variable), steps, is_test: tested })) =
+            self.program.ops.get_mut(operand as usize)
+            && steps.is_empty()
+            && !*tested
+            && let Some(found) = self.names.field(*variable, field)
+        {
+            (*variable, *tested) = (found, is_test);
+            return operand;
+        }
+        let key = Val::text(Arc::clone(field));
+        let step = if is_test { Step::Test(key) } else { Step::Field { key, is_optional: false } };
+        self.step(operand, step, is_test)
     }
 
     /// Goes one step further: in the same attribute, where there is one.
@@ -223,103 +348,148 @@ impl Planner<'_> {
     }
 
     fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) -> Planned {
+        let (function, target) = match self.checked {
+            Some(_) => match Function::named(function) {
+                Some(function) => (function, target),
+                None => return self.error(id, format!("no such overload: {function}")),
+            },
+            None => self.resolve(id, function, target, args.len())?,
+        };
         let mut planned = Vec::with_capacity(args.len() + 1);
         for arg in target.iter().chain(args) {
             planned.push(self.plan(*arg)?);
         }
-        let overload = match self.checked.overloads(id) {
-            [one] => *one,
+        let overload = match self.checked.map(|checked| checked.overloads(id)) {
+            Some([one]) => *one,
             _ => "",
         };
+        use Function as F;
         match (function, planned.as_slice()) {
-            ("_&&_", [a, b]) => return Ok(self.push(Op::And(*a, *b))),
-            ("_||_", [a, b]) => return Ok(self.push(Op::Or(*a, *b))),
-            ("_==_", [a, b]) => return Ok(self.push(Op::Equal(*a, *b))),
-            ("_!=_", [a, b]) => return Ok(self.push(Op::Unequal(*a, *b))),
-            ("or", [a, b]) => return Ok(self.push(Op::OptionalOr(*a, *b))),
-            ("orValue", [a, b]) => return Ok(self.push(Op::OptionalOrValue(*a, *b))),
-            ("_?_:_", [condition, yes, no]) => {
+            (F::And, [a, b]) => return Ok(self.push(Op::And(*a, *b))),
+            (F::Or, [a, b]) => return Ok(self.push(Op::Or(*a, *b))),
+            (F::Equal, [a, b]) => return Ok(self.push(Op::Equal(*a, *b))),
+            (F::Unequal, [a, b]) => return Ok(self.push(Op::Unequal(*a, *b))),
+            (F::OptionalOr, [a, b]) => return Ok(self.push(Op::OptionalOr(*a, *b))),
+            (F::OptionalOrValue, [a, b]) => return Ok(self.push(Op::OptionalOrValue(*a, *b))),
+            (F::Default, [a, b]) => return Ok(self.push(Op::Default(*a, *b))),
+            (F::NotStrictlyFalse, [a]) => return Ok(self.push(Op::NotStrictlyFalse(*a))),
+            (F::Choice, [condition, yes, no]) => {
                 let base = Base::Choice { condition: *condition, yes: *yes, no: *no };
                 return Ok(self.push(Op::Attr(Attr { base, steps: Vec::new(), is_test: false })));
             }
-            ("_[_]" | "_[?_]" | "_?._", [operand, key]) => {
-                let is_optional = function != "_[_]";
-                let step = match self.constant(*key) {
-                    Some(key) => Step::Key { key: key.clone(), is_optional },
+            (F::Index | F::OptIndex | F::OptSelect, [operand, key]) => {
+                let is_optional = function != F::Index;
+                let step = match self.constant(*key).cloned() {
+                    Some(key) if function == F::OptSelect => Step::Field { key, is_optional },
+                    Some(key) => Step::Key { key, is_optional },
                     None => Step::Computed { key: *key, is_optional },
                 };
                 return Ok(self.step(*operand, step, false));
             }
-            ("@in", [value, list]) if overload == "in_list" => {
-                if let Some(Val::List(list)) = self.constant(*list) {
-                    let list = list.clone();
-                    if list.len() == 0 {
-                        return Ok(self.push(Op::Const(Val::Bool(false))));
-                    }
-                    let items: Vec<_> = list.iter().flatten().collect();
-                    let is_primitive = |item: &Val<'_>| {
-                        matches!(
-                            item,
-                            Val::Bool(_)
-                                | Val::Int(_)
-                                | Val::Uint(_)
-                                | Val::Double(_)
-                                | Val::Text(_)
-                                | Val::Null
-                        )
-                    };
-                    if items.iter().all(is_primitive) {
-                        let keys: Option<BTreeSet<Key>> = items.iter().map(Key::of).collect();
-                        return Ok(self.push(Op::Among { value: *value, keys, list }));
-                    }
+            (F::In, [value, list]) if overload == "in_list" || self.checked.is_none() => {
+                if let Some(op) = self.among(*value, *list) {
+                    return Ok(self.push(op));
                 }
             }
             _ => {}
         }
-        let Some((function, _)) = library::function(function) else {
-            return Err(format!("no such overload: {function}"));
-        };
         let mut pattern = None;
-        if matches!(function, "matches" | "find" | "findAll")
+        if matches!(function, F::Matches | F::Find | F::FindAll)
             && let Some(Val::Text(text)) = planned.get(1).and_then(|arg| self.constant(*arg))
         {
-            pattern = Some(pattern::compile(text)?);
+            let limits = if self.checked.is_some() { Limits::Costs } else { Limits::Steps };
+            match Pattern::new(text, limits) {
+                Ok(compiled) => pattern = Some(compiled),
+                Err(message) => return self.error(id, message),
+            }
         }
         let is_conversion = matches!(
             function,
-            "bool"
-                | "bytes"
-                | "double"
-                | "dyn"
-                | "duration"
-                | "int"
-                | "string"
-                | "timestamp"
-                | "type"
-                | "uint"
+            F::Bool
+                | F::Bytes
+                | F::Double
+                | F::Dyn
+                | F::Duration
+                | F::Int
+                | F::String
+                | F::Timestamp
+                | F::Type
+                | F::Uint
         );
         let is_constant = is_conversion
             && planned.len() == 1
             && planned.first().is_some_and(|arg| self.constant(*arg).is_some());
-        let call = Call { function, overload, args: planned, pattern };
-        self.folded(Op::Call(Box::new(call)), is_constant)
+        let zero = match overload {
+            "list_uint_sum_uint" => Val::Uint(0),
+            "list_double_sum_double" => Val::Double(0.0),
+            "list_duration_sum_duration" => Val::Duration(0),
+            _ => Val::Int(0),
+        };
+        let cost = Cost::of(function, overload);
+        let call =
+            Box::new(Call { function, is_member: target.is_some(), cost, args: planned, pattern, zero });
+        if function.is_scoped() {
+            return Ok(self.push(Op::Scoped(call)));
+        }
+        self.folded(id, Op::Call(call), is_constant)
     }
 
-    fn slot(&mut self) -> usize {
+    /// Whether a value is among constants that all are scalars.
+    fn among(&self, value: OpId, list: OpId) -> Option<Op> {
+        let constant = self.constant(list)?;
+        let Val::List(list) = constant else { return None };
+        if list.len() == 0 {
+            return self.checked.map(|_| Op::Const(Val::Bool(false)));
+        }
+        let items: Vec<_> = list.iter().flatten().collect();
+        let is_scalar = |item: &Const| {
+            matches!(
+                item,
+                Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::Text(_) | Val::Null
+            )
+        };
+        let keys = items.iter().map(Key::of).collect();
+        items.iter().all(is_scalar).then(|| Op::Among { value, keys, list: constant.clone() })
+    }
+
+    /// The function that is meant where no types are known, and the target where it is a member of one.
+    fn resolve(
+        &self,
+        id: Id,
+        function: &str,
+        target: Option<Id>,
+        args: usize,
+    ) -> Planned<(Function, Option<Id>)> {
+        // `math.greatest(…)`: the target is the name of a library.
+        let (name, target) = match target.map(|target| self.ast.kind(target)) {
+            Some(Kind::Ident(space)) if self.local(space).is_none() => {
+                let name = format!("{space}.{function}");
+                if library::rules::is_known(&name) { (name, None) } else { (function.to_owned(), target) }
+            }
+            _ => (function.strip_prefix('.').unwrap_or(function).to_owned(), target),
+        };
+        match library::rules::find(&name, target.is_some(), args) {
+            Ok(function) => Ok((function, target)),
+            Err(message) => self.error(id, message),
+        }
+    }
+
+    fn slot(&mut self, name: &Arc<str>) -> usize {
         self.program.slots += 1;
+        self.program.slot_names.push(Arc::clone(name));
         self.program.slots - 1
     }
 
-    fn fold(&mut self, each: &Comprehension) -> Result<Op, String> {
+    fn fold(&mut self, each: &Comprehension) -> Planned<Op> {
         let init = self.plan(each.init)?;
         let range = self.plan(each.range)?;
         let outside = self.scope.len();
-        let accu = self.slot();
+        let accu = self.slot(&each.accu);
         self.scope.push((Arc::clone(&each.accu), accu));
-        let var = self.slot();
+        let var = self.slot(&each.var);
         self.scope.push((Arc::clone(&each.var), var));
         let var2 = each.var2.as_ref().map(|name| {
-            let slot = self.slot();
+            let slot = self.slot(name);
             self.scope.push((Arc::clone(name), slot));
             slot
         });
@@ -328,11 +498,12 @@ impl Planner<'_> {
         self.scope.truncate(outside + 1);
         let result = self.plan(each.result)?;
         self.scope.truncate(outside);
-        Ok(Op::Fold(Box::new(Fold { range, var, var2, accu, init, condition, step, result })))
+        let name = each.name;
+        Ok(Op::Fold(Box::new(Fold { range, var, var2, accu, init, condition, step, result, name })))
     }
 }
 
-fn value_of(literal: &Literal) -> Val<'static> {
+fn value_of(literal: &Literal) -> Const {
     match literal {
         Literal::Null => Val::Null,
         Literal::Bool(value) => Val::Bool(*value),
@@ -341,12 +512,5 @@ fn value_of(literal: &Literal) -> Val<'static> {
         Literal::Double(value) => Val::Double(*value),
         Literal::Text(text) => Val::text(Arc::clone(text)),
         Literal::Bytes(bytes) => Val::Bytes(Arc::clone(bytes)),
-    }
-}
-
-impl Program {
-    /// Runs over one value.
-    pub(crate) fn run<'a>(&'a self, scope: &Scope<'a>) -> (Result<Val<'a>, Fault>, u64) {
-        crate::eval::run(self, scope)
     }
 }

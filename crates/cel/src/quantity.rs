@@ -8,9 +8,12 @@ const NANO: i128 = 1_000_000_000;
 
 /// An amount. Kubernetes keeps small ones as an integer with a scale, which shows in what counts as an integer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Quantity {
+pub enum Quantity {
+    /// An integer times a power of ten.
     Small {
+        /// The integer.
         value: i64,
+        /// The power of ten.
         scale: i32,
     },
     /// In nanos; what is larger than fits is the largest there is.

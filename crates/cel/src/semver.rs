@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
+/// A version.
 #[derive(Debug)]
-pub(crate) struct Semver {
+pub struct Semver {
     pub(crate) major: u64,
     pub(crate) minor: u64,
     pub(crate) patch: u64,

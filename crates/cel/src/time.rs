@@ -7,8 +7,24 @@ const FIRST: i64 = -62_135_596_800;
 const LAST: i64 = 253_402_300_799;
 const NANO: i128 = 1_000_000_000;
 
+/// A part of a time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timestamp {
+pub(crate) enum Part {
+    FullYear,
+    Month,
+    DayOfYear,
+    Date,
+    DayOfMonth,
+    DayOfWeek,
+    Hours,
+    Minutes,
+    Seconds,
+    Milliseconds,
+}
+
+/// A point in time, and how far east it was written.
+#[derive(Clone, Copy, Debug)]
+pub struct Timestamp {
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
     /// East of Greenwich, in seconds: only for how it is written.
@@ -82,24 +98,23 @@ impl Timestamp {
     }
 
     /// A part of the time, in a zone that is so many seconds east.
-    pub(crate) fn part(&self, part: &str, east: i64) -> Option<i64> {
+    pub(crate) fn part(&self, part: Part, east: i64) -> i64 {
         let local = self.seconds + east;
         let day = local.div_euclid(86_400);
         let second = local.rem_euclid(86_400);
         let Date { year, month, day: of_month } = date(day);
-        Some(match part {
-            "getFullYear" => year,
-            "getMonth" => month - 1,
-            "getDayOfYear" => day - days(Date { year, month: 1, day: 1 }),
-            "getDate" => of_month,
-            "getDayOfMonth" => of_month - 1,
-            "getDayOfWeek" => (day + 4).rem_euclid(7),
-            "getHours" => second / 3600,
-            "getMinutes" => second / 60 % 60,
-            "getSeconds" => second % 60,
-            "getMilliseconds" => i64::from(self.nanos / 1_000_000),
-            _ => return None,
-        })
+        match part {
+            Part::FullYear => year,
+            Part::Month => month - 1,
+            Part::DayOfYear => day - days(Date { year, month: 1, day: 1 }),
+            Part::Date => of_month,
+            Part::DayOfMonth => of_month - 1,
+            Part::DayOfWeek => (day + 4).rem_euclid(7),
+            Part::Hours => second / 3600,
+            Part::Minutes => second / 60 % 60,
+            Part::Seconds => second % 60,
+            Part::Milliseconds => i64::from(self.nanos / 1_000_000),
+        }
     }
 
     /// As RFC 3339 has it, in the zone in which it was given.

@@ -7,12 +7,13 @@ use serde_json::Value;
 use settled_go::json;
 
 use crate::FieldError;
+use crate::budget::Fault;
 use crate::compile::Node;
-use crate::eval::Scope;
+use crate::compiled::Compiled;
+use crate::eval::{self, Object};
 use crate::plan::Program;
-use crate::rule::Compiled;
 use crate::schema::Schema;
-use crate::value::{Fault, Val, of_object};
+use crate::value::{Val, of_object};
 
 /// What all rules may cost together for one object.
 pub(crate) const PER_OBJECT: i64 = 10_000_000;
@@ -292,8 +293,8 @@ impl Run {
         // Without any rule that asks for it, the old value is not even read.
         let uses_old = node.rules.iter().any(|rule| rule.uses_old);
         let old_value = old.filter(|_| uses_old).map(|old| of_object(old, schema));
-        let plain = Scope { self_: self_.clone(), old: old_value.clone() };
-        let optional = Scope {
+        let plain = Object { self_: self_.clone(), old: old_value.clone() };
+        let optional = Object {
             self_,
             old: uses_old.then(|| match old_value {
                 Some(Ok(value)) => Ok(Val::some(value)),
@@ -313,7 +314,7 @@ impl Run {
                 continue;
             }
             let scope = if is_optional { &optional } else { &plain };
-            let (result, cost) = program.run(scope);
+            let (result, cost) = eval::run_with_cost(program, scope);
             let cost = i64::try_from(cost).unwrap_or(i64::MAX);
             if cost > self.budget {
                 return self.stop(invalid(OUT_OF_BUDGET));
@@ -323,14 +324,14 @@ impl Run {
             match result {
                 Ok(Val::Bool(true)) => continue,
                 Ok(_) => {}
-                Err(Fault::Limit) => {
+                Err(Fault::Limit | Fault::Room) => {
                     let message = format!(
                         "'{CALL_LIMIT}': no further validation rules will be run due to call cost exceeds limit for \
                          rule: {title}"
                     );
                     return self.stop(invalid(&message));
                 }
-                Err(Fault::Internal) => {
+                Err(Fault::Internal | Fault::Absent(_)) => {
                     self.errors.push(invalid(&format!("{INTERNAL} evaluating rule: {title}")));
                     continue;
                 }
@@ -366,7 +367,7 @@ impl Run {
         path: &Path,
         value: &Value,
         schema: &Schema,
-        scope: &Scope<'a>,
+        scope: &Object<'a>,
         ratchet: Ratchet<'_, '_>,
     ) {
         let rule = &compiled.rule;
@@ -419,9 +420,9 @@ impl Run {
         &mut self,
         program: &'a Program,
         source: &str,
-        scope: &Scope<'a>,
+        scope: &Object<'a>,
     ) -> Result<Option<String>, String> {
-        let (result, cost) = program.run(scope);
+        let (result, cost) = eval::run_with_cost(program, scope);
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         if cost > self.budget {
             let text = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::functions::plain_text;
+use super::operator::plain_text;
+use crate::budget::{Budget, Fault, Result};
 use crate::types::Type;
-use crate::value::{Fault, List, Meter, Result, Val};
+use crate::value::{Data, List, Val};
 
 /// No more digits after the point are written.
 const MAX_PRECISION: usize = 1000;
@@ -21,7 +22,7 @@ fn clause_error<T>(text: &str) -> Result<T> {
     wrong(format!("error during formatting: {text}"))
 }
 
-pub(crate) fn format(template: &str, args: &List<'_>, meter: &Meter) -> Result<String> {
+pub(crate) fn format<'a, D: Data<'a>>(template: &str, args: &List<'a, D>, budget: &Budget) -> Result<String> {
     let mut out = String::with_capacity(template.len());
     let mut next = 0;
     let mut rest = template;
@@ -60,7 +61,7 @@ pub(crate) fn format(template: &str, args: &List<'_>, meter: &Meter) -> Result<S
         let mut chars = rest.chars();
         let Some(clause) = chars.next() else { return wrong("unexpected end of string".to_owned()) };
         rest = chars.as_str();
-        one(&mut out, clause, precision, &arg, meter)?;
+        one(&mut out, clause, precision, &arg, budget)?;
         if out.len() > MAX_LENGTH {
             return Err(Fault::Limit);
         }
@@ -148,7 +149,7 @@ pub(crate) fn check(template: &str, types: &[&Type]) -> std::result::Result<(), 
     Ok(())
 }
 
-fn special(value: &Val<'_>) -> Option<f64> {
+fn special<'a, D: Data<'a>>(value: &Val<'a, D>) -> Option<f64> {
     match value {
         Val::Double(value) => Some(*value),
         Val::Text(text) => match &**text {
@@ -161,10 +162,16 @@ fn special(value: &Val<'_>) -> Option<f64> {
     }
 }
 
-fn one(out: &mut String, clause: char, precision: Option<usize>, arg: &Val<'_>, meter: &Meter) -> Result<()> {
+fn one<'a, D: Data<'a>>(
+    out: &mut String,
+    clause: char,
+    precision: Option<usize>,
+    arg: &Val<'a, D>,
+    budget: &Budget,
+) -> Result<()> {
     let type_ = arg.type_name();
     let _ = match (clause, arg) {
-        ('s', value) => return text(out, value, meter, 0),
+        ('s', value) => return text(out, value, budget, 0),
         ('d', Val::Int(value)) => write!(out, "{value}"),
         ('d', Val::Uint(value)) => write!(out, "{value}"),
         ('d', _) => {
@@ -286,8 +293,8 @@ fn scientific(value: f64, precision: usize) -> String {
     format!("{digits}\u{d7}10{sign}{up}")
 }
 
-fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Result<()> {
-    meter.step(1)?;
+fn text<'a, D: Data<'a>>(out: &mut String, value: &Val<'a, D>, budget: &Budget, depth: usize) -> Result<()> {
+    budget.step(1)?;
     if out.len() > MAX_LENGTH || depth > 200 {
         return Err(Fault::Limit);
     }
@@ -299,7 +306,7 @@ fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Resul
                 if at > 0 {
                     out.push_str(", ");
                 }
-                member(out, &item?, meter, depth + 1)?;
+                member(out, &item?, budget, depth + 1)?;
             }
             out.push(']');
         }
@@ -309,7 +316,7 @@ fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Resul
                 let mut name = String::new();
                 match &key {
                     Val::Text(_) | Val::Bool(_) | Val::Int(_) | Val::Uint(_) => {
-                        member(&mut name, &key, meter, depth + 1)?
+                        member(&mut name, &key, budget, depth + 1)?
                     }
                     other => {
                         let message =
@@ -319,7 +326,7 @@ fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Resul
                 }
                 let mut shown = String::new();
                 if let Some(value) = map.find(&key)? {
-                    member(&mut shown, &value, meter, depth + 1)?;
+                    member(&mut shown, &value, budget, depth + 1)?;
                 }
                 parts.push((name, shown));
             }
@@ -336,7 +343,12 @@ fn text(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Resul
 }
 
 /// As a part of a list or a map: texts in quotes.
-fn member(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Result<()> {
+fn member<'a, D: Data<'a>>(
+    out: &mut String,
+    value: &Val<'a, D>,
+    budget: &Budget,
+    depth: usize,
+) -> Result<()> {
     let _ = match value {
         Val::Text(text) => write!(out, "{:?}", &**text),
         Val::Bytes(bytes) => write!(out, "b{:?}", String::from_utf8_lossy(bytes)),
@@ -356,7 +368,7 @@ fn member(out: &mut String, value: &Val<'_>, meter: &Meter, depth: usize) -> Res
         | Val::Unknown(_) => {
             return clause_error(&format!("no formatting function for {}", value.type_name()));
         }
-        value => return text(out, value, meter, depth),
+        value => return text(out, value, budget, depth),
     };
     Ok(())
 }
