@@ -67,10 +67,11 @@ pub(crate) async fn follow<S: Source>(
     output: Output,
     signals: &mut Signals,
 ) -> Result<ExitCode, CommandError> {
+    let with_times = output.has_times();
     let (mut shows, end) = output.shows();
     // The end of the process takes care of it: whoever waits for us need not wait for that, too.
     let mut source = ManuallyDrop::new(source);
-    match progress::follow(&mut *source, &mut shows, signals).await {
+    match progress::follow(&mut *source, &mut shows, signals, with_times).await {
         Ok(ended) => {
             drop(shows);
             end.write(&ended)?;
@@ -164,6 +165,13 @@ impl Output {
             WaitOutput::Text | WaitOutput::Name if self.files.is_empty() => Causes::Grouped,
             _ => Causes::All,
         }
+    }
+
+    /// Whether something that is written at the end has the times of targets.
+    fn has_times(&self) -> bool {
+        let has_times = |format| matches!(format, ReportFormat::Junit | ReportFormat::Github);
+        matches!(self.format, WaitOutput::Junit | WaitOutput::Github)
+            || self.files.iter().any(|(format, ..)| has_times(*format))
     }
 
     /// Who shows it as it happens, and what comes at the end.

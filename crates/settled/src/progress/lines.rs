@@ -380,7 +380,7 @@ mod tests {
 
     async fn followed(show: impl Show + 'static) {
         let mut source = Script::new(scenes::failing(), scenes::rollout);
-        follow(&mut source, &mut [Box::new(show)], &mut Signals::none()).await.unwrap();
+        follow(&mut source, &mut [Box::new(show)], &mut Signals::none(), false).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -211,7 +211,7 @@ mod tests {
     async fn finished_targets_stay_and_the_view_goes() {
         let terminal = terminal();
         let mut source = Script::new(scenes::failing(), scenes::rollout);
-        follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none()).await.unwrap();
+        follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none(), false).await.unwrap();
         let seen = terminal.0.borrow();
         assert!(!seen.parser.screen().hide_cursor());
         assert_snapshot!(seen.parser.screen().contents(), @"
@@ -238,7 +238,7 @@ mod tests {
         let terminal = terminal();
         let events = vec![(20.0, Event::Finished(scenes::settled()))];
         let mut source = Script::new(events, interrupted);
-        follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none()).await.unwrap();
+        follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none(), false).await.unwrap();
         assert_eq!(terminal.0.borrow().parser.screen().contents(), "reconnected after 12s");
     }
 
@@ -250,7 +250,7 @@ mod tests {
             .collect();
         events.push((5.0, Event::Finished(scenes::failed_rollout())));
         let mut source = Script::new(events, scenes::rollout);
-        follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none()).await.unwrap();
+        follow(&mut source, &mut [Box::new(view(&terminal))], &mut Signals::none(), false).await.unwrap();
         assert!((40..=52).contains(&terminal.0.borrow().writes), "{}", terminal.0.borrow().writes);
     }
 
@@ -266,7 +266,7 @@ mod tests {
             // Kept until the end: without a sender there would be no more signals.
             sender
         });
-        follow(&mut source, &mut [Box::new(view(&terminal))], &mut signals).await.unwrap();
+        follow(&mut source, &mut [Box::new(view(&terminal))], &mut signals, false).await.unwrap();
         later.await.unwrap();
         let seen = terminal.0.borrow();
         assert!(!seen.parser.screen().hide_cursor());

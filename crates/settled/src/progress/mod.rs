@@ -56,7 +56,7 @@ pub(crate) trait Show {
 pub(crate) struct Ended {
     /// What it came to.
     pub(crate) report: Report,
-    /// When each target that is done or failed became so, counted from the beginning.
+    /// When each target that is done or failed became so, counted from the beginning. Empty if nobody asked for times.
     pub(crate) times: HashMap<ObjectId, Duration>,
 }
 
@@ -69,11 +69,12 @@ pub(crate) enum Abandoned {
     Unread(io::Error),
 }
 
-/// Follows a wait until it is over.
+/// Follows a wait until it is over. `with_times`: and notes when each target became what it is.
 pub(crate) async fn follow<S: Source>(
     source: &mut S,
     shows: &mut [Box<dyn Show>],
     signals: &mut Signals,
+    with_times: bool,
 ) -> Result<Ended, Abandoned> {
     let start = Instant::now();
     let mut times = HashMap::new();
@@ -94,7 +95,9 @@ pub(crate) async fn follow<S: Source>(
                     continue;
                 };
                 let elapsed = start.elapsed();
-                if let Event::Target(target) = &event {
+                if let Event::Target(target) = &event
+                    && with_times
+                {
                     match target.state {
                         State::Done | State::Failed => times.insert(target.object.clone(), elapsed),
                         State::Waiting | State::Skipped => times.remove(&target.object),
@@ -187,7 +190,7 @@ pub(crate) mod tests {
     #[tokio::test(start_paused = true)]
     async fn times_are_when_targets_became_what_they_are() {
         let mut source = Script::new(scenes::failing(), scenes::rollout);
-        let ended = follow(&mut source, &mut [], &mut Signals::none()).await.unwrap();
+        let ended = follow(&mut source, &mut [], &mut Signals::none(), true).await.unwrap();
         let time = |kind, name| ended.times.get(&scenes::id(kind, name)).map(Duration::as_millis);
         assert_eq!(time("Service", "web"), Some(12_300));
         assert_eq!(time("Deployment", "web"), Some(95_000));
@@ -195,11 +198,18 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn times_that_nobody_asked_for_are_not_kept() {
+        let mut source = Script::new(scenes::failing(), scenes::rollout);
+        let ended = follow(&mut source, &mut [], &mut Signals::none(), false).await.unwrap();
+        assert_eq!(ended.times.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_interrupt_ends_it_and_a_second_one_at_once() {
         let (sender, mut signals) = Signals::by_hand();
         let mut source = Script::new(Vec::new(), scenes::rollout);
         sender.send(Signal::Interrupt).unwrap();
-        let ended = follow(&mut source, &mut [], &mut signals).await.unwrap();
+        let ended = follow(&mut source, &mut [], &mut signals, true).await.unwrap();
         assert_eq!(ended.report.counts.total, 4);
 
         /// Does not care for interrupts.
@@ -215,7 +225,7 @@ pub(crate) mod tests {
         }
         sender.send(Signal::Interrupt).unwrap();
         sender.send(Signal::Interrupt).unwrap();
-        let ended = follow(&mut Deaf, &mut [], &mut signals).await;
+        let ended = follow(&mut Deaf, &mut [], &mut signals, true).await;
         assert!(matches!(ended, Err(Abandoned::Impatient)));
     }
 }
