@@ -152,21 +152,21 @@ mod tests {
             "NotFound",
             "it does not exist",
         );
-        missing.note = Some("it does not exist".to_owned());
+        missing.note = Some("it does not exist".into());
         assert_eq!(Cause::of(&missing).sentence(), "NotFound: not found in namespace shop");
         assert_eq!(note(&missing), None);
         let mut stuck =
             scenes::target(State::Waiting, ("Pod", "a"), Status::Terminating, "Terminating", "Terminating");
-        stuck.note = Some("Terminating".to_owned());
+        stuck.note = Some("Terminating".into());
         assert_eq!(Cause::of(&stuck).sentence(), "Terminating");
         assert_eq!(note(&stuck), None);
         let mut job = scenes::crash().targets.remove(0);
-        job.note = Some(format!("won't recover by itself: {}", Cause::of(&job).message));
+        job.note = Some(format!("won't recover by itself: {}", Cause::of(&job).message).into());
         assert_eq!(note(&job).as_deref(), Some("won't recover by itself"));
         let Cause { reason, message, .. } = Cause::of(&job);
-        job.note = Some(format!("won't recover by itself ({reason}): {message}"));
+        job.note = Some(format!("won't recover by itself ({reason}): {message}").into());
         assert_eq!(note(&job).as_deref(), Some("won't recover by itself"));
-        stuck.note = Some("stable for 2s of 10s".to_owned());
+        stuck.note = Some("stable for 2s of 10s".into());
         assert_eq!(note(&stuck).as_deref(), Some("stable for 2s of 10s"));
     }
 }

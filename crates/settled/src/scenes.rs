@@ -101,7 +101,7 @@ pub(crate) fn image_failure() -> TargetReport {
     pod.summary = "cannot pull \"registry.example.com/shop/web:1.9.0\": manifest unknown".to_owned();
     let mut target = waiting("web", 1);
     target.state = State::Failed;
-    target.note = Some("ImagePullBackOff for 1m35s (grace for image: 1m)".to_owned());
+    target.note = Some("ImagePullBackOff for 1m35s (grace for image: 1m)".into());
     target.causes.push(Explanation {
         chain: vec![
             step("Deployment", "web", Status::InProgress, "LessReady", "Ready: 1/3"),
@@ -159,7 +159,7 @@ pub(crate) fn count(targets: &[TargetReport]) -> Counts {
 pub(crate) fn failed_rollout() -> Report {
     let mut database =
         target(State::Waiting, ("StatefulSet", "db"), Status::InProgress, "LessReady", "Ready: 0/1");
-    database.note = Some("waits for PersistentVolumeClaim/data-db-0".to_owned());
+    database.note = Some("waits for PersistentVolumeClaim/data-db-0".into());
     report(
         Outcome::Failed,
         130.4,
@@ -243,7 +243,7 @@ pub(crate) fn rollout(seconds: u64) -> Snapshot {
     set.hidden = 1;
     let mut web = waiting("web", 1);
     web.fails_in = Some(Duration::from_secs(48));
-    web.note = Some("fails in 48s unless it recovers".to_owned());
+    web.note = Some("fails in 48s unless it recovers".into());
     let mut root =
         step("Pod", "web-7c9f6d5b8d-tz6lm", Status::InProgress, "ErrImagePull", &pod.verdict.message);
     root.summary.clone_from(&pod.summary);

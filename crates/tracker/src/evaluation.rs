@@ -86,6 +86,8 @@ impl FailureTimers {
                 Some(since) if !self.was_well => now.wall.duration_since(since),
                 _ => SignedDuration::ZERO,
             };
+            // Most targets fail in one way; a list that grows by itself has room for four.
+            self.timers.reserve_exact(1);
             self.timers.push(FailureTimer {
                 class: failure.class,
                 reason: failure.reason.clone(),
@@ -210,5 +212,18 @@ mod tests {
         assert_eq!(evaluation.verdict.failure.map(|failure| failure.class), Some(FailureClass::Other));
         let evaluation = Evaluation::new(Arc::clone(&own), FailureStage::Failed(FailureClass::Quota), None);
         assert_eq!(evaluation, Evaluation { verdict: own, own: None });
+    }
+
+    #[test]
+    fn a_failure_takes_no_more_room_than_its_own() {
+        let failure = |class| ObservedFailure { class, reason: "x".into(), terminal: false, since: None };
+        let (image, crash) = (failure(FailureClass::Image), failure(FailureClass::Crash));
+        let now = Moment { elapsed: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
+        let mut timers = FailureTimers::default();
+        for (failures, count) in [(vec![image.clone()], 1), (vec![image.clone()], 1), (vec![crash, image], 2)]
+        {
+            timers.observe(&failures, true, &Limits::default(), now);
+            assert_eq!((timers.timers.len(), timers.timers.capacity()), (count, count));
+        }
     }
 }

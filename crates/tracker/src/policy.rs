@@ -187,9 +187,9 @@ enum Note {
 
 #[derive(Debug, Default)]
 struct Target {
-    floor: Option<Box<Floor>>,
+    rare: Option<Box<Rare>>,
     /// How many of the conditions were met, in their order.
-    passed: usize,
+    passed: u32,
     /// Since when the last one is.
     met_since: Option<Duration>,
     /// Failures that it has, or had not long ago.
@@ -197,15 +197,50 @@ struct Target {
     /// The class of failure that has outlasted its grace.
     failing: Option<FailureClass>,
     seen: Option<Uid>,
-    absent_since: Option<Duration>,
-    silent_since: Option<Duration>,
-    untouched_since: Option<Duration>,
     state: Option<State>,
     /// It has failed, and that ends the wait for the others, too.
     ends: bool,
     note: Note,
     /// When to look again although nothing happens.
     wake: Option<Duration>,
+}
+
+/// What few of thousands of targets have.
+#[derive(Debug, Default)]
+struct Rare {
+    floor: Option<Floor>,
+    absent_since: Option<Duration>,
+    silent_since: Option<Duration>,
+    untouched_since: Option<Duration>,
+}
+
+impl Target {
+    fn floor(&self) -> Option<&Floor> {
+        self.rare.as_ref()?.floor.as_ref()
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// It is there.
+    fn is_present(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.absent_since = None;
+        }
+    }
+
+    /// It says something, or is not there.
+    fn is_not_silent(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.silent_since = None;
+        }
+    }
+
+    /// The condition that is waited for at present.
+    fn condition(&self) -> usize {
+        self.passed as usize
+    }
 }
 
 /// A wait for a set of targets.
@@ -258,7 +293,7 @@ impl Policy {
     /// Adds a target; its number.
     pub fn add(&mut self, floor: Option<Floor>) -> usize {
         self.targets.push(Box::new(Target {
-            floor: floor.map(Box::new),
+            rare: floor.map(|floor| Box::new(Rare { floor: Some(floor), ..Rare::default() })),
             state: Some(State::Waiting),
             ..Target::default()
         }));
@@ -476,7 +511,10 @@ impl Policy {
     /// Which target waits for somebody to find out whether its kind has a status.
     #[must_use]
     pub fn is_silent(&self, number: usize) -> bool {
-        self.targets.get(number).is_some_and(|target| target.silent_since.is_some())
+        self.targets
+            .get(number)
+            .and_then(|target| target.rare.as_ref())
+            .is_some_and(|rare| rare.silent_since.is_some())
     }
 
     fn stands(&self, target: &mut Target, sight: Sight<'_>, now: Moment) -> Standing {
@@ -505,9 +543,10 @@ impl Policy {
     fn pass<'m>(&self, target: &mut Target, met: &'m [Met]) -> Option<&'m Met> {
         // The last one must still hold when the wait ends; those before it only once.
         let last = self.until.len().saturating_sub(1);
+        let last = u32::try_from(last).unwrap_or(u32::MAX);
         target.passed = target.passed.min(last);
         loop {
-            match met.get(target.passed) {
+            match met.get(target.condition()) {
                 Some(Met::Yes) if target.passed < last => target.passed += 1,
                 Some(Met::Yes) => return None,
                 unmet => return unmet,
@@ -516,7 +555,7 @@ impl Policy {
     }
 
     fn absent(&self, target: &mut Target, met: &[Met], last: Option<&Record>, now: Moment) -> Standing {
-        target.silent_since = None;
+        target.is_not_silent();
         let unmet = self.pass(target, met);
         if unmet.is_none() && !met.is_empty() {
             return self.met(target, now, Note::None);
@@ -525,8 +564,8 @@ impl Policy {
             return standing;
         }
         target.met_since = None;
-        let since = *target.absent_since.get_or_insert(now.elapsed);
-        let was_there = target.seen.is_some() || target.floor.as_ref().is_some_and(|f| f.uid.is_some());
+        let since = *target.rare().absent_since.get_or_insert(now.elapsed);
+        let was_there = target.seen.is_some() || target.floor().is_some_and(|floor| floor.uid.is_some());
         match self.limits.missing {
             Missing::Done => self.met(target, now, Note::Text("it does not exist".to_owned())),
             Missing::Fail => Standing::failed("it does not exist"),
@@ -551,10 +590,10 @@ impl Policy {
     /// What has an end and reached it before it was deleted: it was done, or had failed, whoever cleans up after it.
     fn over(&self, target: &mut Target, last: &Record, now: Moment) -> Option<Standing> {
         let well = ended(last)?;
-        let met = match self.until.get(target.passed) {
+        let met = match self.until.get(target.condition()) {
             Some(For::Ready | For::Current) => well,
             Some(For::Failed) => !well,
-            _ => last.met.get(target.passed).is_some_and(Met::is_met),
+            _ => last.met.get(target.condition()).is_some_and(Met::is_met),
         };
         if met {
             return Some(self.met(target, now, Note::Text("it was done when it was deleted".to_owned())));
@@ -584,14 +623,14 @@ impl Policy {
         record: &'r Record,
         now: Moment,
     ) -> Result<Option<&'r Met>, Standing> {
-        target.absent_since = None;
-        let deleting = self.until.get(target.passed).is_some_and(For::waits_for_absence);
-        if let Some(note) = below(target.floor.as_deref(), record) {
+        target.is_present();
+        let deleting = self.until.get(target.condition()).is_some_and(For::waits_for_absence);
+        if let Some(note) = below(target.floor(), record) {
             target.met_since = None;
             return Err(Standing::waiting(note));
         }
         // For a deletion, another life of the same name is another object; else it starts anew.
-        let first_life = target.floor.as_ref().and_then(|floor| floor.uid.clone());
+        let first_life = target.floor().and_then(|floor| floor.uid.clone());
         let known = target.seen.get_or_insert_with(|| first_life.unwrap_or_else(|| record.uid.clone()));
         if *known != record.uid {
             if deleting {
@@ -606,9 +645,9 @@ impl Policy {
                 ..Target::default()
             };
         }
-        if untouched(target.floor.as_deref(), record) {
-            let at =
-                target.untouched_since.get_or_insert(now.elapsed).saturating_add(self.limits.untouched_grace);
+        if untouched(target.floor(), record) {
+            let since = *target.rare().untouched_since.get_or_insert(now.elapsed);
+            let at = since.saturating_add(self.limits.untouched_grace);
             if now.elapsed < at {
                 target.met_since = None;
                 let note = format!(
@@ -660,14 +699,14 @@ impl Policy {
             Ok(unmet) => unmet,
             Err(standing) => return standing,
         };
-        let deleting = self.until.get(target.passed).is_some_and(For::waits_for_absence);
-        let ready = matches!(self.until.get(target.passed), Some(For::Ready));
+        let deleting = self.until.get(target.condition()).is_some_and(For::waits_for_absence);
+        let ready = matches!(self.until.get(target.condition()), Some(For::Ready));
         if !record.verdict.blocking && ready {
             let note = "an annotation asks not to wait for it".to_owned();
             return Standing::new(State::Skipped, Note::Text(note), None);
         }
         let Some(unmet) = unmet else {
-            target.silent_since = None;
+            target.is_not_silent();
             target.timers.recover(now);
             return self.met(target, now, Note::None);
         };
@@ -683,7 +722,7 @@ impl Policy {
         if ready && record.verdict.status == Status::Unknown && record.verdict.reason == "NoSignal" {
             return self.silent(target, evidence, now);
         }
-        target.silent_since = None;
+        target.is_not_silent();
         let evaluated = if deleting { None } else { self.evaluate(target, record, failures, now) };
         if target.failing.is_some()
             && !record.met_if_failed.is_empty()
@@ -699,14 +738,14 @@ impl Policy {
             (Met::Yes, _) => Note::None,
         };
         match evaluated {
-            Some(standing) if self.may_fail(target.passed) => standing,
+            Some(standing) if self.may_fail(target.condition()) => standing,
             evaluated => Standing::new(State::Waiting, note, evaluated.and_then(|standing| standing.wake)),
         }
     }
 
     /// An object that says nothing: "not yet", or never?
     fn silent(&self, target: &mut Target, evidence: Evidence, now: Moment) -> Standing {
-        let since = *target.silent_since.get_or_insert(now.elapsed);
+        let since = *target.rare().silent_since.get_or_insert(now.elapsed);
         match evidence {
             Evidence::NoStatusDeclared => {
                 self.met(target, now, Note::Text("its kind declares no status".to_owned()))
@@ -748,7 +787,7 @@ impl Policy {
         (failures, whole): (&[ObservedFailure], bool),
         now: Moment,
     ) -> Option<Standing> {
-        if !self.may_fail(target.passed) && record.verdict.status == Status::Current {
+        if !self.may_fail(target.condition()) && record.verdict.status == Status::Current {
             return None;
         }
         target.timers.observe(failures, whole, &self.limits, now);
@@ -849,6 +888,12 @@ mod tests {
     use crate::record::Judge;
 
     const WALL: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn a_target_is_small() {
+        // Thousands are kept, and the allocator rounds up: to 128 bytes, then to 160 and 192.
+        assert!(size_of::<Target>() <= 128, "{}", size_of::<Target>());
+    }
 
     /// What may be seen of a target.
     #[derive(Clone, Copy, Debug)]

@@ -36,6 +36,7 @@ pub struct Judge {
 struct Common {
     words: Pool<str>,
     verdicts: Pool<Verdict>,
+    notes: Pool<str>,
     met: Pool<[Met]>,
     owners: Pool<[Uid]>,
 }
@@ -172,6 +173,16 @@ impl Judge {
     pub(crate) fn id(&self, group: &str, kind: &str, namespace: &str, name: &str) -> ObjectId {
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         common.id(group, kind, namespace, name)
+    }
+
+    /// The verdict, kept once for all objects that have the same.
+    pub(crate) fn share_verdict(&self, verdict: Arc<Verdict>) -> Arc<Verdict> {
+        self.common.lock().unwrap_or_else(PoisonError::into_inner).verdicts.share(verdict)
+    }
+
+    /// The note, kept once for all targets that have the same.
+    pub(crate) fn share_note(&self, note: String) -> Arc<str> {
+        self.common.lock().unwrap_or_else(PoisonError::into_inner).notes.share(note)
     }
 
     /// Whether an object that is not there is what is waited for, one condition after another.

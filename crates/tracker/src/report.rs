@@ -52,7 +52,7 @@ pub struct TargetReport {
     /// What the wait has to add to the verdict: `condition Ready is False`, `stable for 4s of 10s`, `fails in 12s unless it recovers`.
     /// Of a target that is done, what a reader should know all the same: `no ready endpoints`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
+    pub note: Option<Arc<str>>,
     /// Why it isn't done, the gravest cause first. Empty for a target that is done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Explanation>,

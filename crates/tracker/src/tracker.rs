@@ -4,6 +4,7 @@ mod below;
 mod discovery;
 mod ending;
 mod groups;
+mod index;
 mod live_logs;
 mod missing;
 mod overview;
@@ -12,6 +13,7 @@ mod recovery;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +42,7 @@ use crate::resources::{Resource, Resources};
 use crate::stream::{Message, Spec, Update, follow};
 use crate::target::{KindName, Selection, Target};
 use crate::unmatched::Unmatched;
+use index::TargetIndex;
 pub use overview::Overview;
 use reading::Patience;
 
@@ -192,8 +195,7 @@ pub struct Tracker {
         reason = "a list of thousands of large elements leaves as much behind when it grows"
     )]
     targets: Vec<Box<Followed>>,
-    /// Numbers of targets.
-    index: HashMap<ObjectId, usize>,
+    index: TargetIndex,
     /// Targets whose state depends on who uses them.
     claims: Vec<usize>,
     streams: Vec<Stream>,
@@ -266,15 +268,15 @@ struct Followed {
     id: ObjectId,
     kind: Option<Arc<Resource>>,
     /// The stream that tells it, and in which telling of the whole state it last did.
-    stream: Option<(usize, u32)>,
+    stream: Option<(u32, u32)>,
     /// Other selections that tell it, too.
-    also: Vec<(usize, u32)>,
+    also: Vec<(u32, u32)>,
     /// It is a target only while it is selected.
     selected: bool,
     /// How it was when it was deleted.
     last: Option<Box<Record>>,
     /// What was told of it last.
-    told: Option<u64>,
+    told: Option<NonZeroU64>,
     /// Of which life of it all was watched that belongs to it.
     looked: Option<Uid>,
 }
@@ -414,7 +416,7 @@ impl Tracker {
             keep_causes: causes,
             started,
             targets: Vec::new(),
-            index: HashMap::new(),
+            index: TargetIndex::default(),
             claims: Vec::new(),
             streams: Vec::new(),
             unknown: Vec::new(),
@@ -472,6 +474,11 @@ impl Tracker {
         Ok(tracker)
     }
 
+    /// The number of a target.
+    fn number(&self, id: &ObjectId) -> Option<usize> {
+        self.index.find(id, &self.targets)
+    }
+
     /// Adds a named target; its number where it is new.
     fn add_object(
         &mut self,
@@ -495,7 +502,7 @@ impl Tracker {
                 return Err(StartError::NoKind { name: kind.to_string(), similar: Vec::new() });
             }
         };
-        if self.index.contains_key(&id) {
+        if self.number(&id).is_some() {
             return Ok(None);
         }
         let unknown = resource.is_none();
@@ -522,7 +529,6 @@ impl Tracker {
         if id.is("", "PersistentVolumeClaim") {
             self.claims.push(number);
         }
-        self.index.insert(id.clone(), number);
         self.targets.push(Box::new(Followed {
             id,
             kind,
@@ -533,6 +539,7 @@ impl Tracker {
             told: None,
             looked: None,
         }));
+        self.index.insert(number, &self.targets);
         self.dirty.insert(number);
         number
     }
@@ -637,13 +644,13 @@ impl Tracker {
     /// A stream tells a target from now on. It has to tell it once before what it does not tell is gone.
     fn assign(&mut self, number: usize, stream: usize) {
         if let Some(target) = self.targets.get_mut(number) {
-            target.stream = Some((stream, 0));
+            target.stream = Some((stream_id(stream), 0));
         }
     }
 
     fn open(&mut self, spec: Spec, role: Role) -> usize {
         let number = self.streams.len();
-        let id = u32::try_from(number).unwrap_or(u32::MAX);
+        let id = stream_id(number);
         let task =
             follow(self.cluster.clone(), spec.clone(), Arc::clone(&self.judge), id, self.sender.clone());
         self.start_stream(spec, role, task);
@@ -861,7 +868,7 @@ impl Tracker {
             .enumerate()
             .filter(|(number, _)| self.policy.state(*number).is_some())
             .flat_map(|(_, target)| target.stream.iter().chain(&target.also))
-            .map(|(stream, _)| *stream)
+            .map(|(stream, _)| *stream as usize)
             .collect();
         let is_empty = |(number, stream): &(usize, &Stream)| {
             let is_selection = stream.role == Role::Selection && !stream.of_category;
@@ -888,29 +895,30 @@ impl Tracker {
             // Another one took its place.
             return;
         }
-        let id = u32::try_from(number).unwrap_or(u32::MAX);
+        let id = stream_id(number);
         match update {
             Update::Restart => {
                 stream.epoch += 1;
                 stream.synced = false;
             }
             Update::Put(mut record) => {
-                let (epoch, role) = (stream.epoch, stream.role);
+                let (epoch, role, resource) = (stream.epoch, stream.role, Arc::clone(&stream.spec.resource));
                 if role == Role::Definitions {
                     // Some definition is another than before: perhaps a kind that is waited for.
                     self.rediscover = self.rediscover.map(|(_, pause)| (Instant::now(), pause));
                     return;
                 }
-                if role == Role::Targets && !self.index.contains_key(&record.id) {
+                let mut known = self.number(&record.id);
+                if role == Role::Targets && known.is_none() {
                     // Of the same name in another namespace.
                     return;
                 }
-                if role == Role::Selection && !self.index.contains_key(&record.id) {
-                    let resource = Arc::clone(&stream.spec.resource);
+                if role == Role::Selection && known.is_none() {
                     let target = self.add_target(record.id.clone(), Some(resource), None, true);
                     self.assign(target, number);
+                    known = Some(target);
                 }
-                if let Some(known) = self.index.get(&record.id).copied() {
+                if let Some(known) = known {
                     if role == Role::Children {
                         // Its own stream tells it, and knows what is waited for.
                         return;
@@ -986,6 +994,7 @@ impl Tracker {
     /// A stream tells a target.
     fn tells(&mut self, target: usize, stream: usize, epoch: u32) {
         let Some(target) = self.targets.get_mut(target) else { return };
+        let stream = stream_id(stream);
         match &mut target.stream {
             Some((own, told)) if *own == stream => *told = epoch,
             None => target.stream = Some((stream, epoch)),
@@ -1000,7 +1009,7 @@ impl Tracker {
     fn told_whole(&mut self, number: usize) {
         let Some(stream) = self.streams.get(number) else { return };
         let (epoch, role) = (stream.epoch, stream.role);
-        let id = u32::try_from(number).unwrap_or(u32::MAX);
+        let id = stream_id(number);
         if role == Role::Children {
             for gone in self.graph.vanished(id, epoch) {
                 self.lost(number, &gone, None);
@@ -1013,11 +1022,11 @@ impl Tracker {
         }
         let mut vanished = Vec::new();
         for (index, target) in self.targets.iter().enumerate() {
-            let own = target.stream.filter(|(own, _)| *own == number);
+            let own = target.stream.filter(|(own, _)| *own == id);
             if own.is_some() {
                 self.dirty.insert(index);
             }
-            let told = own.or_else(|| target.also.iter().copied().find(|(other, _)| *other == number));
+            let told = own.or_else(|| target.also.iter().copied().find(|(other, _)| *other == id));
             if told.is_some_and(|(_, told)| told != epoch) {
                 vanished.push(target.id.clone());
             }
@@ -1031,14 +1040,15 @@ impl Tracker {
 
     /// A stream does not tell an object any more: it is gone, unless another stream knows better.
     fn lost(&mut self, stream: usize, gone: &ObjectId, last: Option<Box<Record>>) {
-        if let Some(number) = self.index.get(gone).copied() {
+        if let Some(number) = self.number(gone) {
             if let Some(last) = &last {
                 let now = self.now();
                 self.policy.glance(number, last, now);
             }
             let Some(target) = self.targets.get_mut(number) else { return };
-            target.also.retain(|(other, _)| *other != stream);
-            if target.stream.is_none_or(|(own, _)| own != stream) {
+            let id = stream_id(stream);
+            target.also.retain(|(other, _)| *other != id);
+            if target.stream.is_none_or(|(own, _)| own != id) {
                 return;
             }
             if let Some(other) = target.also.pop() {
@@ -1060,13 +1070,13 @@ impl Tracker {
         let owners =
             known.as_ref().or(last.as_deref()).map(|record| record.owners.clone()).unwrap_or_default();
         self.touch(gone, &owners);
-        let Some(number) = self.index.get(gone).copied() else { return };
+        let Some(number) = self.number(gone) else { return };
         let Some(target) = self.targets.get_mut(number) else { return };
         let last = last.or_else(|| known.map(Box::new));
         let has_ended = last.as_deref().and_then(ended).is_some();
         if target.selected && !has_ended && !self.judge.until().iter().any(For::waits_for_absence) {
             // It is no longer selected, so nobody waits for it. What has an end and reached it counts all the same.
-            self.index.remove(gone);
+            self.index.remove(number, &self.targets);
             self.policy.drop_target(number);
             return;
         }
@@ -1075,12 +1085,12 @@ impl Tracker {
 
     /// Something happened to an object: the targets above it are to be looked at again.
     fn touch(&mut self, id: &ObjectId, owners: &[Uid]) {
-        self.dirty.extend(self.index.get(id));
+        self.dirty.extend(self.number(id));
         self.dirty.extend(self.referred.get(id).into_iter().flatten());
         let mut todo: Vec<(Uid, usize)> = owners.iter().map(|owner| (owner.clone(), 0)).collect();
         while let Some((uid, depth)) = todo.pop() {
             let Some(owner) = self.graph.by_uid(&uid) else { continue };
-            self.dirty.extend(self.index.get(&owner.id));
+            self.dirty.extend(self.number(&owner.id));
             self.dirty.extend(self.referred.get(&owner.id).into_iter().flatten());
             if depth < 8 {
                 todo.extend(owner.owners.iter().map(|owner| (owner.clone(), depth + 1)));
@@ -1097,7 +1107,8 @@ impl Tracker {
             return false;
         };
         let record = self.graph.get(&target.id);
-        let synced = target.stream.and_then(|(stream, _)| self.streams.get(stream)).is_some_and(|s| s.synced);
+        let synced =
+            target.stream.and_then(|(stream, _)| self.streams.get(stream as usize)).is_some_and(|s| s.synced);
         let whole = record.is_some_and(|r| target.looked.as_ref() == Some(&r.uid)) && self.all_synced();
         let failures = record.map(|record| explain::failures(&self.graph, record)).unwrap_or_default();
         let absent;
@@ -1141,6 +1152,7 @@ impl Tracker {
         let advisory = record.and_then(|record| explain::advisory(&self.graph, record));
         let remark = (self.policy.remark(number), advisory);
         let told = self.fingerprints.hash_one((state, verdict, failure, self.policy.failing(number), remark));
+        let told = NonZeroU64::MIN | told;
         let news = target.told != Some(told);
         if let Some(target) = self.targets.get_mut(number) {
             target.told = Some(told);
@@ -1179,7 +1191,13 @@ impl Tracker {
             now.wall.checked_sub(lasted).ok()
         };
         let by_chain = || causes.first()?.chain.first()?.since;
+        let verdict = match &own {
+            // It was made just now.
+            Some(_) => self.judge.share_verdict(verdict),
+            None => verdict,
+        };
         let advisory = || record.and_then(|record| explain::advisory(&self.graph, record));
+        let note = self.policy.note(number, now).or_else(|| advisory().filter(|_| state == State::Done));
         Some(TargetReport {
             object: target.id.clone(),
             state,
@@ -1188,7 +1206,7 @@ impl Tracker {
             since: failing_since().or_else(by_chain).or_else(|| record.and_then(Record::since)),
             created: record.and_then(|record| record.created),
             fails_in: self.policy.fails_in(number, now),
-            note: self.policy.note(number, now).or_else(|| advisory().filter(|_| state == State::Done)),
+            note: note.map(|note| self.judge.share_note(note)),
             causes,
             same_as: None,
         })
@@ -1507,6 +1525,11 @@ pub async fn wait(
     }
     // The last event is always that one.
     Ok(tracker.report(Outcome::Interrupted, &FetchedEvidence::default()))
+}
+
+/// The number of a stream as targets and records have it, of which there are thousands.
+fn stream_id(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Whether so many objects among all of their kind are cheaper to watch one by one.

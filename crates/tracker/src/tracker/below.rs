@@ -131,7 +131,7 @@ impl Tracker {
     fn look_at(&mut self, id: ObjectId, number: usize) {
         self.referred.insert(id.clone(), BTreeSet::from([number]));
         let resource = self.resources.of_kind(&id.group, None, &id.kind).filter(|r| r.watch).cloned();
-        let Some(resource) = resource.filter(|_| !self.index.contains_key(&id)) else { return };
+        let Some(resource) = resource.filter(|_| self.number(&id).is_none()) else { return };
         let namespace = resource.namespaced.then_some(&*id.namespace);
         let spec = Spec::new(&resource, namespace).name(&id.name);
         self.open(spec, Role::Children);
@@ -141,7 +141,7 @@ impl Tracker {
     fn look_at_children(&mut self, parent: &ObjectId) {
         let Some(record) = self.graph.get(parent) else { return };
         // Of a Service that is done, only the endpoints are of interest.
-        let target = self.index.get(parent).and_then(|number| self.policy.state(*number));
+        let target = self.number(parent).and_then(|number| self.policy.state(number));
         let done = target == Some(State::Done);
         let kinds: Vec<_> = children(record).iter().filter(|child| !done || child.kind != "Pod").collect();
         let labels: Vec<Option<String>> = kinds.iter().map(|child| selector(record, child.by)).collect();

@@ -75,7 +75,7 @@ impl Tracker {
         let absent = self.missing.named.iter().filter_map(|number| {
             let target = self.targets.get(*number)?;
             let open = matches!(self.policy.state(*number), Some(State::Waiting | State::Failed));
-            let read = self.streams.get(target.stream?.0)?.seen;
+            let read = self.streams.get(target.stream?.0 as usize)?.seen;
             let absent = open && read && target.last.is_none() && self.graph.get(&target.id).is_none();
             absent.then_some((target.id.clone(), target.kind.clone()?))
         });

@@ -120,7 +120,7 @@ impl Tracker {
     /// Whether the overview shows the owner of this object instead.
     pub(super) fn is_folded(&self, number: usize) -> bool {
         let record = || self.graph.get(&self.targets.get(number)?.id);
-        let is_target = |owner: &Record| self.index.contains_key(&owner.id);
+        let is_target = |owner: &Record| self.number(&owner.id).is_some();
         self.overview.is_some()
             && record().is_some_and(|record| {
                 record.owners.iter().any(|owner| self.graph.by_uid(owner).is_some_and(is_target))

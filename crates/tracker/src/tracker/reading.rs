@@ -119,7 +119,7 @@ impl Tracker {
     fn unread(&self, target: &Followed) -> Option<Verdict> {
         // Discovery says that there is no such kind, so there is no such object.
         target.kind.as_ref()?;
-        let Some(stream) = target.stream.and_then(|(stream, _)| self.streams.get(stream)) else {
+        let Some(stream) = target.stream.and_then(|(stream, _)| self.streams.get(stream as usize)) else {
             return Some(Unread::NotYetListed.verdict("not read yet"));
         };
         if let Some(denied) = &stream.denied {

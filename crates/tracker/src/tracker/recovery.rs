@@ -75,18 +75,23 @@ impl Tracker {
 
     /// Looks whether the server has the kind of a target now, and watches the target if so.
     pub(super) fn kind_appeared(&mut self, number: usize, name: KindName) {
-        let Some(target) = self.targets.get_mut(number) else { return };
         let Some(resource) = name.find(&self.resources).cloned() else {
             self.unknown.push((number, name));
             return;
         };
-        if !resource.namespaced && !target.id.namespace.is_empty() {
-            self.index.remove(&target.id);
-            target.id = self.judge.id(&target.id.group, &target.id.kind, "", &target.id.name);
-            self.index.insert(target.id.clone(), number);
+        let Some(mut id) = self.targets.get(number).map(|target| target.id.clone()) else { return };
+        if !resource.namespaced && !id.namespace.is_empty() {
+            id = self.judge.id(&id.group, &id.kind, "", &id.name);
+            self.index.remove(number, &self.targets);
+            if let Some(target) = self.targets.get_mut(number) {
+                target.id = id.clone();
+            }
+            self.index.insert(number, &self.targets);
         }
-        target.kind = Some(Arc::clone(&resource));
-        let namespace = Some(target.id.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        if let Some(target) = self.targets.get_mut(number) {
+            target.kind = Some(Arc::clone(&resource));
+        }
+        let namespace = Some(id.namespace.clone()).filter(|namespace| !namespace.is_empty());
         let mut spec = Spec::new(&resource, namespace.as_deref());
         spec.target = true;
         self.open_each(&spec, &[number]);
@@ -195,7 +200,7 @@ impl Tracker {
             .targets
             .iter()
             .enumerate()
-            .filter(|(_, target)| target.stream.is_some_and(|(own, _)| own == number));
+            .filter(|(_, target)| target.stream.is_some_and(|(own, _)| own as usize == number));
         of_stream.map(|(number, _)| number).collect()
     }
 
