@@ -1,11 +1,13 @@
 //! A request from its first byte to its answer: the filters around what [`crate::resource`] does.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response};
 use serde_json::{Value, json};
+use settled_budget::Budget;
 
 use crate::auth::User;
 use crate::body::Body;
@@ -114,7 +116,7 @@ impl Api {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let time = self.gate.time(info, query)?;
-        let work = async {
+        let work = pin!(async {
             // A slow sender holds no seat.
             let Received { bytes: body, place } = request_body::read(&self.gate, &call.user, body).await?;
             let _place = place;
@@ -129,7 +131,7 @@ impl Api {
                 running.holds(seat);
             }
             result
-        };
+        });
         tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(limits::timed_out()))
     }
 
@@ -145,11 +147,24 @@ impl Api {
             let _gone = stopping.wait_for(|stopping| *stopping).await;
         };
         let budget = self.gate.budget();
-        let _cancel = CancelOnDrop(budget.clone());
+        let _cancel = CancelOnDrop(&budget);
         let ResourceRequest { info, query, headers, ref body } = request;
-        if !self.workers.is_some() || !weight::is_heavy(&self.core, info, query, headers, body) {
-            return metered(&budget, answer_resource(&self.core, call, &request, stop)).await;
+        if self.workers.is_some() && weight::is_heavy(&self.core, info, query, headers, body) {
+            return self.resource_by_workers(call, request, stop, &budget).await;
         }
+        let work = pin!(answer_resource(&self.core, call, &request, stop));
+        metered(&budget, work).await
+    }
+
+    /// Boxed: few requests go there.
+    fn resource_by_workers<'a>(
+        self: &'a Arc<Self>,
+        call: &'a mut Call<'_>,
+        request: ResourceRequest<'a>,
+        stop: impl Future<Output = ()> + Send + 'static,
+        budget: &'a Budget,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, ApiError>> + Send + 'a>> {
+        let ResourceRequest { info, query, headers, .. } = request;
         let (core, info, query, headers) = (self.core.clone(), info.clone(), query.clone(), headers.clone());
         let (user, agent, now) = (call.user.clone(), call.user_agent.to_owned(), call.now);
         let name = user.name.clone();
@@ -165,9 +180,12 @@ impl Api {
             }
             (result, call.warnings)
         };
-        let (result, warnings) = self.workers.run(&name, &budget, work).await.map_err(ApiError::internal)?;
-        call.warnings.extend(warnings);
-        result
+        Box::pin(async move {
+            let (result, warnings) =
+                self.workers.run(&name, budget, work).await.map_err(ApiError::internal)?;
+            call.warnings.extend(warnings);
+            result
+        })
     }
 }
 
@@ -222,5 +240,22 @@ fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - {quoted}").as_bytes()) {
             headers.append(header::WARNING, value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::server::Server;
+
+    /// What any request may need is in the future of each, which is copied on the way to its task unless LTO avoids it.
+    #[tokio::test]
+    async fn futures_of_requests_are_small() {
+        let server = Server::in_memory().await.unwrap();
+        let request = Request::get("/api/v1/nodes").body(Full::new(Bytes::new())).unwrap();
+        let size = size_of_val(&server.call(None, request));
+        assert!(size < 4096, "{size} bytes");
     }
 }

@@ -67,6 +67,10 @@ impl Query {
 
 /// Undoes percent encoding, and `+` in queries. What isn't encoded well stays as it is.
 pub(crate) fn unescape(text: &str, plus: bool) -> String {
+    // Next to none need it.
+    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
+        return text.to_owned();
+    }
     let spaced = if plus { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
     percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }

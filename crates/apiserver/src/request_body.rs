@@ -1,5 +1,7 @@
 //! Reading the bodies of requests: how large one may be, and how slowly it may come.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -63,12 +65,19 @@ where
 {
     let mut body = std::pin::pin!(body);
     let mut place = None;
-    let mut pace = Pace::new();
+    // Of a body that has to be waited for.
+    let mut pace = None;
     // Most bodies come in one piece, which is taken as it is.
     let mut first = Bytes::new();
     let mut all: Vec<u8> = Vec::new();
     loop {
-        let frame = tokio::time::timeout_at(pace.0, body.frame()).await.map_err(|_| too_slow())?;
+        let frame = match poll_fn(|context| Poll::Ready(body.as_mut().poll_frame(context))).await {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                let Pace(end) = pace.get_or_insert_with(Pace::new);
+                tokio::time::timeout_at(*end, body.frame()).await.map_err(|_| too_slow())?
+            }
+        };
         let data = match frame {
             None => break,
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
@@ -81,7 +90,9 @@ where
         if size > MAX_BODY {
             return Err(too_large());
         }
-        pace.received(data.len());
+        if let Some(pace) = &mut pace {
+            pace.received(data.len());
+        }
         if first.is_empty() && all.is_empty() {
             first = data;
         } else {
@@ -90,7 +101,7 @@ where
         }
         if place.is_none() && limits::is_large(size) {
             place = gate.place(user).await;
-            pace = Pace::new();
+            pace = None;
         }
     }
     let bytes = if all.is_empty() { first } else { all.into() };
@@ -101,7 +112,7 @@ where
 mod tests {
     use std::convert::Infallible;
     use std::pin::Pin;
-    use std::task::{Context, Poll};
+    use std::task::Context;
 
     use http_body::Frame;
     use tokio::time::{Sleep, sleep};

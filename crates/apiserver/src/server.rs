@@ -530,11 +530,12 @@ async fn serve(
     let service = service_fn(move |request: Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
         let (api, user, answer) = (api.clone(), user.clone(), under_way.clone());
-        async move {
+        // hyper and tokio move it several times on the way into its task.
+        Box::pin(async move {
             let mut response = api.handle(user, request).await;
             response.body_mut().holds(answer);
             Ok::<_, std::convert::Infallible>(response)
-        }
+        })
     });
     // HTTP/2 is what was agreed on in the greeting, as upstream: the first bytes, from which it could be guessed, may never come.
     let builder = Builder::new(TokioExecutor::new());

@@ -8,7 +8,6 @@ use crate::core::Core;
 use crate::definition::Definition;
 use crate::negotiate;
 use crate::request::{Query, RequestInfo};
-use crate::route;
 
 /// So many bytes of JSON are worth the way to another thread: about a millisecond of work.
 const HEAVY: usize = 32 << 10;
@@ -27,7 +26,8 @@ pub(crate) fn is_heavy(
         return true;
     }
     let catalog = core.catalog();
-    let Ok(definition) = route::find(&catalog, info) else { return false };
+    // Whether the method is served is asked where it is answered.
+    let Some(definition) = catalog.find(&info.group, &info.version, &info.resource) else { return false };
     let unread = definition.model.custom().map_or(0, crate::custom::Custom::unread_bytes);
     body.len() + unread + stored(core, definition, info, query, headers) > HEAVY
 }

@@ -97,7 +97,7 @@ impl Workers {
         budget: &Budget,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, WorkError> {
-        let work = metered(budget, work);
+        let work = metered(budget, Box::pin(work));
         let Some(threads) = &self.threads else { return Ok(work.await) };
         let woken = Arc::new(Woken(Notify::new()));
         let mut parked = Parked(Some(Box::pin(work)));
@@ -129,22 +129,21 @@ impl Workers {
 }
 
 /// Work that counts against a budget wherever it is polled.
-pub(crate) fn metered<F: Future>(budget: &Budget, work: F) -> impl Future<Output = F::Output> + use<F> {
+pub(crate) fn metered<F: Future + Unpin>(
+    budget: &Budget,
+    mut work: F,
+) -> impl Future<Output = F::Output> + use<F> {
     let budget = budget.clone();
-    async move {
-        let mut work = std::pin::pin!(work);
-        std::future::poll_fn(|context| {
-            let _entered = budget.enter();
-            work.as_mut().poll(context)
-        })
-        .await
-    }
+    std::future::poll_fn(move |context| {
+        let _entered = budget.enter();
+        Pin::new(&mut work).poll(context)
+    })
 }
 
 /// Ends the work of a budget when nobody waits for it any more.
-pub(crate) struct CancelOnDrop(pub(crate) Budget);
+pub(crate) struct CancelOnDrop<'a>(pub(crate) &'a Budget);
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         self.0.cancel();
     }
@@ -176,7 +175,7 @@ mod tests {
         let (sender, ended) = mpsc::channel();
         let budget = endless();
         let work = async {
-            let _cancel = CancelOnDrop(budget.clone());
+            let _cancel = CancelOnDrop(&budget);
             let work = async move {
                 let _gone = sender.send(spin());
             };
