@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::budget::{Budget, Fault, Place, Result};
 use crate::functions::{self, Context, Cost, Function};
 use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, SELF, Step};
-use crate::value::{Const, Data, Entries, Items, Key, List, Map, Never, Typed, Val, insert, push};
+use crate::value::{Const, Data, Entries, Items, Key, List, Map, Never, Text, Typed, Val, insert, push};
 
 /// What one run of an expression may cost.
 pub(crate) const PER_CALL: u64 = 1_000_000;
@@ -321,6 +321,9 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             Base::Variable(variable) => {
                 let place = Place { op: id, steps: 0 };
                 let value = self.scope.variable(*variable).unwrap_or(Err(Fault::Absent(place)));
+                if let (false, Ok(text @ Val::Text(Text::Shared(_)))) = (Self::IS_TYPED, &value) {
+                    self.budget.step(text.steps())?;
+                }
                 if !attr.is_test || !attr.steps.is_empty() {
                     self.scope.observe(self.program, place, &value);
                 }
@@ -399,7 +402,12 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
                 }
             };
             match found {
-                Ok(Some(found)) => value = found,
+                Ok(Some(found)) => {
+                    if let (false, Val::Text(Text::Shared(_))) = (Self::IS_TYPED, &found) {
+                        self.budget.step(found.steps())?;
+                    }
+                    value = found;
+                }
                 Ok(None) if is_optional => return Ok(Val::Optional(None)),
                 Err(fault) if !Self::IS_TYPED && is_optional && !fault.is_final() => {
                     return Ok(Val::Optional(None));
@@ -536,6 +544,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             let is_accu = matches!(self.slots.get(*slot), Some(Slot::Value(Ok(Val::List(_)))));
             if is_accu && let (Ok(Val::List(_)), Ok(Val::List(more))) = (&accu_value, &more) {
                 let more: Vec<Val<'a, S::Data>> = more.iter().collect::<Result<_>>()?;
+                self.budget.allocate(64 * more.len())?;
                 drop(accu_value);
                 return Ok(self.extended(*slot, more));
             }
@@ -612,7 +621,11 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         if is_empty_sum(call, &args) {
             return Ok(call.zero.lift());
         }
-        functions::call(self.context(call), &args)
+        let result = functions::call(self.context(call), &args)?;
+        if call.function != Function::Add {
+            self.budget.allocate(result.room())?;
+        }
+        Ok(result)
     }
 
     /// The list of a place, with more at its end; the place is left empty, since what comes of it goes there.

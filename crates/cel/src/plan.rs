@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::ast::{Ast, Comprehension, Id, Issue, Kind, Literal};
+use crate::ast::{Ast, Comprehension, Id, Issue, Kind, Literal, NOWHERE};
 use crate::budget::{Budget, Fault, Result};
 use crate::checker::Checked;
 use crate::functions::{Context, Cost, Function, call};
@@ -14,6 +14,9 @@ use crate::types::Type;
 use crate::value::{Const, Key, Map, Val, insert, push};
 
 pub(crate) type OpId = u32;
+
+/// No deeper tree is run where types have not bounded what it does.
+const MAX_UNTYPED_TREE: usize = 150;
 
 #[derive(Debug)]
 pub(crate) enum Base {
@@ -215,6 +218,7 @@ struct Planner<'c> {
     names: &'c mut dyn Names,
     program: Program,
     scope: Vec<(Arc<str>, usize)>,
+    depth: usize,
 }
 
 type Planned<T = OpId> = Result<T, Issue>;
@@ -222,7 +226,7 @@ type Planned<T = OpId> = Result<T, Issue>;
 impl<'c> Planner<'c> {
     fn run(ast: &'c Ast, checked: Option<&'c Checked>, names: &'c mut dyn Names) -> Planned<Program> {
         let program = Program { ops: Vec::new(), root: 0, slots: 0, slot_names: Vec::new() };
-        let mut planner = Planner { ast, checked, names, program, scope: Vec::new() };
+        let mut planner = Planner { ast, checked, names, program, scope: Vec::new(), depth: 0 };
         let root = planner.plan(ast.root)?;
         planner.program.root = root;
         Ok(planner.program)
@@ -245,6 +249,16 @@ impl<'c> Planner<'c> {
     }
 
     fn plan(&mut self, id: Id) -> Planned {
+        self.depth += 1;
+        if self.checked.is_none() && self.depth > MAX_UNTYPED_TREE {
+            return Err(Issue { at: NOWHERE, message: "the expression is nested too deeply".to_owned() });
+        }
+        let planned = self.plan_at(id);
+        self.depth -= 1;
+        planned
+    }
+
+    fn plan_at(&mut self, id: Id) -> Planned {
         let op = match self.ast.kind(id) {
             Kind::Unspecified => Op::Const(Val::Null),
             Kind::Literal(literal) => Op::Const(value_of(literal)),
@@ -470,7 +484,11 @@ impl<'c> Planner<'c> {
         };
         match library::rules::find(&name, target.is_some(), args) {
             Ok(function) => Ok((function, target)),
-            Err(message) => self.error(id, message),
+            // A call stands where its bracket opens; what is wrong is the name before it.
+            Err(message) => {
+                let length = function.chars().count() as u32;
+                Err(Issue { at: self.ast.at(id).saturating_sub(length), message })
+            }
         }
     }
 

@@ -82,6 +82,11 @@ impl Encoding {
         self.engine.decode(digits).map_err(|_| CorruptInputError(self.corrupt_offset(text)))
     }
 
+    /// `EncodeToString`.
+    pub fn encode(&self, bytes: impl AsRef<[u8]>) -> String {
+        self.engine.encode(bytes)
+    }
+
     /// Where Go finds that a text is no base64: by groups of four digits, between which line ends may stand.
     fn corrupt_offset(&self, text: &[u8]) -> usize {
         let mut digits = 0_usize;

@@ -190,8 +190,8 @@ impl<'d, 'f> Item<'d, 'f> {
     pub(crate) fn only(&self, known: &[&str], errors: &mut Vec<LoadError>) {
         for (key, value) in self.members() {
             if !known.contains(&&*key) {
-                let near = known.iter().min_by_key(|known| crate::cel::functions::distance(known, &key));
-                let near = near.filter(|near| crate::cel::functions::distance(near, &key) <= 2);
+                let near = known.iter().min_by_key(|known| settled_cel::distance(known, &key));
+                let near = near.filter(|near| settled_cel::distance(near, &key) <= 2);
                 let hint = near.map_or_else(
                     || format!("; known are {}", known.join(", ")),
                     |near| format!("; did you mean `{near}`?"),

@@ -2,7 +2,7 @@
 
 use kstatus::FailureClass;
 
-use crate::cel::program::Names;
+use crate::cel::source::Names;
 use crate::document::{Item, LoadError, Sourced};
 use crate::matching::Match;
 

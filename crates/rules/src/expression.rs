@@ -5,10 +5,11 @@ use std::fmt;
 
 use jiff::Timestamp;
 use kstatus::Object;
+use settled_cel::Program;
 
-use crate::cel::eval::Scope;
 use crate::cel::paths::{Fields, Paths};
-use crate::cel::program::{Names, Program};
+use crate::cel::scope::Scope;
+use crate::cel::source::{Names, compile};
 use crate::rule::Outcome;
 
 /// An expression in the language of rules, ready to be evaluated on any number of objects.
@@ -60,7 +61,7 @@ impl Expression {
     /// What is wrong with it and where: no CEL, an unknown name or function, too long or nested too deeply.
     pub fn compile(text: &str) -> Result<Self, InvalidExpression> {
         let mut paths = Paths::default();
-        let program = Program::compile(text, Names::Known, &mut paths)
+        let program = compile(text, Names::Known, &mut paths)
             .map_err(|error| InvalidExpression { message: error.message, at: error.at })?;
         Ok(Self { text: text.into(), paths, program })
     }

@@ -6,12 +6,13 @@ use std::cell::RefCell;
 use kstatus::{
     Basis, ConditionFields, FailureClass, Member, Node, Object, Options, Problem, Status, Verdict,
 };
+use settled_cel::value::Map;
+use settled_cel::{CompileError, Fault, Program};
 
-use crate::cel::eval::Scope;
-use crate::cel::fuel::{Fault, ROOM, STEPS};
+use crate::cel::bytes::{Bytes, Val};
 use crate::cel::paths::{Fields, Paths};
-use crate::cel::program::{CompileError, Names, Program};
-use crate::cel::value::Val;
+use crate::cel::scope::{ROOM, STEPS, Scope, show};
+use crate::cel::source::{Names, compile};
 use crate::document::{LoadError, Sourced};
 use crate::draft::{Check, Draft, DraftWords, Says};
 use crate::template::Template;
@@ -68,11 +69,11 @@ enum From {
 /// A condition that gives the words.
 enum Given<'e> {
     Condition(ConditionFields<'e>),
-    Map(Val<'e>),
+    Map(Map<'e, Bytes<'e>>),
 }
 
 impl<'e> Given<'e> {
-    fn text(&self, member: Member) -> Option<Cow<'e, str>> {
+    fn text(&self, member: Member) -> Option<Cow<'_, str>> {
         match self {
             Self::Condition(condition) => condition.member(member).and_then(Node::as_str),
             Self::Map(map) => {
@@ -83,7 +84,10 @@ impl<'e> Given<'e> {
                     Member::Message => "message",
                     _ => return None,
                 };
-                map.member(&Val::text(key)).and_then(|value| value.as_str())
+                match map.get(key) {
+                    Ok(Some(Val::Text(text))) => Some(Cow::Owned(String::from(&*text))),
+                    _ => None,
+                }
             }
         }
     }
@@ -105,16 +109,23 @@ pub enum Outcome {
 impl Outcome {
     pub(crate) fn of(result: &Result<Val<'_>, Fault>, program: &Program, paths: &Paths) -> Self {
         match result {
-            Ok(value) => match value.as_bool() {
-                Some(true) => Self::True,
-                Some(false) => Self::False,
-                None => Self::Error(format!("it gives {}, not true or false", value.type_name())),
-            },
-            Err(Fault::Absent(id)) => Self::Absent(program.show(*id, paths).to_string()),
-            Err(Fault::Error(error)) => Self::Error(error.to_string()),
-            Err(Fault::Steps) => Self::Error(format!("it needs more than {STEPS} steps")),
+            Ok(Val::Bool(true)) => Self::True,
+            Ok(Val::Bool(false)) => Self::False,
+            Ok(value) => Self::Error(format!("it gives {}, not true or false", value.type_name())),
+            Err(Fault::Absent(place)) => Self::Absent(show(program, *place, paths)),
+            Err(Fault::Error(error)) => Self::Error(bounded(error)),
+            Err(Fault::Limit | Fault::Internal) => Self::Error(format!("it needs more than {STEPS} steps")),
             Err(Fault::Room) => Self::Error(format!("it needs more than {ROOM} bytes of memory")),
         }
+    }
+}
+
+/// An error as far as it fits: some quote the value that they are about.
+fn bounded(error: &str) -> String {
+    const MOST: usize = 300;
+    match error.char_indices().nth(MOST) {
+        Some((end, _)) => [error.get(..end).unwrap_or_default(), "..."].concat(),
+        None => error.to_owned(),
     }
 }
 
@@ -134,7 +145,7 @@ impl Compiled {
         let mut branches = Vec::new();
         for branch in &draft.branches {
             let words = Words::compile(&branch.words, draft.names, &mut paths, &mut errors);
-            match Program::compile(&branch.when.text, draft.names, &mut paths) {
+            match compile(&branch.when.text, draft.names, &mut paths) {
                 Ok(when) => {
                     let text = branch.when.text.split_whitespace().collect::<Vec<_>>().join(" ").into();
                     branches.push(Branch { says: branch.says, text, when, words });
@@ -147,7 +158,7 @@ impl Compiled {
         let mut checked = |check: &Check| match check {
             Check::On => Checked::Always(true),
             Check::Off => Checked::Always(false),
-            Check::When(when) => match Program::compile(&when.text, draft.names, &mut paths) {
+            Check::When(when) => match compile(&when.text, draft.names, &mut paths) {
                 Ok(program) => Checked::When(program),
                 Err(error) => {
                     errors.push(place(when, error));
@@ -187,8 +198,7 @@ impl Compiled {
             Checked::Always(made) => *made,
             Checked::When(program) => {
                 let scope = Scope::new(Fields::new(object, &self.paths), &self.paths, options.now);
-
-                !matches!(scope.evaluate(program).map(|value| value.as_bool()), Ok(Some(false)))
+                !matches!(scope.evaluate(program), Ok(Val::Bool(false)))
             }
         }
     }
@@ -262,7 +272,7 @@ impl Compiled {
                 Outcome::False | Outcome::Absent(_) => {}
                 Outcome::Error(error) => {
                     let message = format!("rule {}, {}: {error}", name(), branch.says.key());
-                    if matches!(result, Err(fault) if fault.is_limit()) {
+                    if matches!(result, Err(fault) if fault.is_final()) {
                         return Some(Verdict::new(Status::Unknown, basis, "RuleFailed", message));
                     }
                     problems.push(Problem { path: Cow::Borrowed(""), message: message.into() });
@@ -302,7 +312,7 @@ impl Compiled {
         let status = kstatus::Known::find("", "status").and_then(|known| scope.fields.object.known(known));
         let has_status = status.is_some_and(says_something);
         let words = self.otherwise.as_ref();
-        if let Some(message) = scope.lagging() {
+        if let Some(message) = scope.conditions.lagging() {
             return Verdict::new(Status::InProgress, basis, "LatestGenerationNotObserved", message);
         }
         let verdict = if has_status {
@@ -335,7 +345,7 @@ impl Words {
         let from = words.from.as_ref().and_then(|from| {
             let expression = from.text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
             let Some(expression) = expression else { return Some(From::Type(from.text.as_str().into())) };
-            let program = Program::compile(expression, names, paths);
+            let program = compile(expression, names, paths);
             program
                 .map_err(|error| errors.push(from.error(2 + error.at.unwrap_or(0), error.message)))
                 .ok()
@@ -361,11 +371,13 @@ impl Words {
         let mut message = self.message.as_ref().and_then(|template| filled(template.render(scope)));
         let condition = match &self.from {
             None => None,
-            Some(From::Type(type_)) => scope.condition(type_).map(Given::Condition),
+            Some(From::Type(type_)) => scope.conditions.get(type_).map(Given::Condition),
             Some(From::Expression(program)) => match scope.evaluate(program) {
-                Ok(Val::Node(element)) => Some(Given::Condition(ConditionFields::of(element))),
+                Ok(Val::Map(Map::Data(Bytes(element)))) => {
+                    Some(Given::Condition(ConditionFields::of(element)))
+                }
                 // What `worst` says of a condition that is not there.
-                Ok(map @ Val::Map(_)) => Some(Given::Map(map)),
+                Ok(Val::Map(map)) => Some(Given::Map(map)),
                 _ => None,
             },
         };

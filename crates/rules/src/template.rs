@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::cel::eval::Scope;
+use settled_cel::{CompileError, Program};
+
 use crate::cel::paths::Paths;
-use crate::cel::program::{CompileError, Names, Program};
+use crate::cel::scope::Scope;
+use crate::cel::shown::Plain;
+use crate::cel::source::{Names, compile};
 
 /// No longer text comes out: the limit of a condition's message.
 const MOST: usize = 32 * 1024;
@@ -41,7 +44,7 @@ impl Template {
             })?;
             let expression = inside.get(..end).unwrap_or_default();
             let begins = at + open + 2;
-            let program = Program::compile(expression, names, paths)
+            let program = compile(expression, names, paths)
                 .map_err(|error| CompileError { at: Some(begins + error.at.unwrap_or(0)), ..error })?;
             parts.push(Part::Expression(program));
             (rest, at) = (inside.get(end + 1..).unwrap_or_default(), begins + end + 1);
@@ -60,7 +63,7 @@ impl Template {
             let written = match part {
                 Part::Text(part) => out.write_str(part),
                 Part::Expression(program) => match scope.evaluate(program) {
-                    Ok(value) => write!(out, "{value}"),
+                    Ok(value) => write!(out, "{}", Plain(&value)),
                     Err(_) => Ok(()),
                 },
             };

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use super::operator::plain_text;
 use crate::budget::{Budget, Fault, Result};
 use crate::types::Type;
 use crate::value::{Data, List, Val};
@@ -334,7 +333,7 @@ fn text<'a, D: Data<'a>>(out: &mut String, value: &Val<'a, D>, budget: &Budget, 
             let parts: Vec<String> = parts.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
             let _ = write!(out, "{{{}}}", parts.join(", "));
         }
-        value => match plain_text(value)?.filter(|_| !matches!(value, Val::Ip(_) | Val::Cidr(..))) {
+        value => match value.plain_text()?.filter(|_| !matches!(value, Val::Ip(_) | Val::Cidr(..))) {
             Some(plain) => out.push_str(&plain),
             None => return clause_error(&format!("{STRING}{}", value.type_name())),
         },
@@ -356,7 +355,7 @@ fn member<'a, D: Data<'a>>(
         Val::Double(value) => write!(out, "{value:.6}"),
         Val::Duration(_) | Val::Timestamp(_) => {
             let name = if matches!(value, Val::Duration(_)) { "duration" } else { "timestamp" };
-            write!(out, "{name}({:?})", plain_text(value)?.unwrap_or_default())
+            write!(out, "{name}({:?})", value.plain_text()?.unwrap_or_default())
         }
         Val::Optional(_)
         | Val::Quantity(_)

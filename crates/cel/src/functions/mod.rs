@@ -1,6 +1,7 @@
 //! The functions of CEL, of Kubernetes' libraries and of verdict rules. A call is resolved to one when a program is made.
 
 mod cost;
+mod extra;
 mod format;
 mod kubernetes;
 mod list;
@@ -186,10 +187,12 @@ pub(crate) fn no_matching_overload<'a, D: Data<'a>>(function: Function, args: &[
 /// The same in words, where no types were checked before.
 fn no_function_for<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> Fault {
     use Function as F;
+    if let (F::Not, [value]) = (function, args) {
+        return no_boolean(value);
+    }
     let types: Vec<&str> = args.iter().map(Val::type_name).collect();
     let what = match function {
         F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual => "order".to_owned(),
-        F::Index => "index".to_owned(),
         other => format!("`{}`", other.name().trim_matches(['_', '@'])),
     };
     Fault::error(format!("no {what} for {}", types.join(" and ")))
@@ -250,6 +253,21 @@ pub(crate) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
         | F::Format
         | F::Find
         | F::FindAll => text::call(context, args)?,
+        F::Base64Decode
+        | F::Base64Encode
+        | F::MathAbs
+        | F::MathCeil
+        | F::MathFloor
+        | F::MathGreatest
+        | F::MathIsFinite
+        | F::MathIsInf
+        | F::MathIsNan
+        | F::MathLeast
+        | F::MathRound
+        | F::MathSign
+        | F::MathSqrt
+        | F::MathTrunc => extra::call(context.function, args)?,
+        F::Reverse if matches!(args, [Val::Text(_)]) && !D::IS_TYPED => extra::call(context.function, args)?,
         F::IndexOf | F::LastIndexOf => match args {
             [Val::Text(_), ..] => text::call(context, args)?,
             _ => list::call(context, args)?,

@@ -4,7 +4,7 @@ use super::text::allocate;
 use super::{Context, Function, no_matching_overload, wrong};
 use crate::budget::{Budget, Fault, Result};
 use crate::time::{self, Timestamp};
-use crate::value::{Data, List, Val, double_text};
+use crate::value::{Data, List, Val};
 
 /// What an operator says of its operands; none where it has no overload for them.
 pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -> Result<Option<Val<'a, D>>> {
@@ -208,7 +208,7 @@ pub(super) fn convert<'a, D: Data<'a>>(to: Function, value: &Val<'a, D>) -> Resu
             Some(time) => Val::Timestamp(time),
             None => return failed("google.protobuf.Timestamp"),
         },
-        (F::String, value) => match plain_text(value)? {
+        (F::String, value) => match value.plain_text()? {
             Some(text) => Val::text(text),
             None => return failed("string"),
         },
@@ -216,30 +216,4 @@ pub(super) fn convert<'a, D: Data<'a>>(to: Function, value: &Val<'a, D>) -> Resu
         (F::Timestamp, _) => return failed("google.protobuf.Timestamp"),
         (to, _) => return failed(to.name()),
     })
-}
-
-/// Seconds, as Go writes them without an exponent.
-pub(crate) fn duration_text(nanos: i64) -> String {
-    format!("{}s", (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9)
-}
-
-/// A value as `string()` writes it; None for what it does not write.
-pub(crate) fn plain_text<'a, D: Data<'a>>(value: &Val<'a, D>) -> Result<Option<String>> {
-    Ok(Some(match value {
-        Val::Bool(value) => value.to_string(),
-        Val::Int(value) => value.to_string(),
-        Val::Uint(value) => value.to_string(),
-        Val::Double(value) => double_text(*value, 6),
-        Val::Text(text) => text.to_string(),
-        Val::Bytes(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => text.to_owned(),
-            Err(_) => return wrong("invalid UTF-8 in bytes, cannot convert to string"),
-        },
-        Val::Duration(nanos) => duration_text(*nanos),
-        Val::Timestamp(time) => time.text(),
-        Val::Ip(address) => address.to_string(),
-        Val::Cidr(address, bits) => format!("{address}/{bits}"),
-        Val::Type(name) => name.to_string(),
-        _ => return Ok(None),
-    }))
 }

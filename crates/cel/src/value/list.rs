@@ -37,9 +37,12 @@ pub struct List<'a, D> {
 
 /// Goes over a list.
 #[derive(Debug)]
-pub(crate) enum Iter<'a, D: Data<'a>> {
+pub enum Iter<'a, D: Data<'a>> {
+    /// Of an object.
     Data(D::Items),
+    /// Constants.
     Constant(std::slice::Iter<'a, Const>),
+    /// Made by an expression, and the next one.
     Made(Arc<Vec<Val<'a, D>>>, usize),
 }
 
@@ -77,7 +80,7 @@ impl<'a, D: Data<'a>> List<'a, D> {
     }
 
     /// The steps of looking for an element.
-    pub(crate) fn steps(&self) -> u64 {
+    pub fn steps(&self) -> u64 {
         match &self.items {
             Items::Data(data) => data.steps(),
             _ => 0,
@@ -93,7 +96,7 @@ impl<'a, D: Data<'a>> List<'a, D> {
     }
 
     /// Goes over the elements.
-    pub(crate) fn iter(&self) -> Iter<'a, D> {
+    pub fn iter(&self) -> Iter<'a, D> {
         match &self.items {
             Items::Data(data) => Iter::Data(data.items()),
             Items::Constant(items) => Iter::Constant(items.iter()),

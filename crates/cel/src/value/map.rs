@@ -43,7 +43,7 @@ impl<'a, D: Data<'a>> Map<'a, D> {
     }
 
     /// The steps of looking for a member.
-    pub(crate) fn steps(&self) -> u64 {
+    pub fn steps(&self) -> u64 {
         match self {
             Self::Data(data) => data.steps(),
             _ => 0,
@@ -51,7 +51,10 @@ impl<'a, D: Data<'a>> Map<'a, D> {
     }
 
     /// The member that a text names.
-    pub(crate) fn get(&self, key: &str) -> Result<Option<Val<'a, D>>> {
+    ///
+    /// # Errors
+    /// If its value is not what the schema says.
+    pub fn get(&self, key: &str) -> Result<Option<Val<'a, D>>> {
         match self {
             Self::Data(data) => data.get(key),
             made => made.find(&Val::<Never>::Text(Text::Borrowed(key))),
@@ -82,6 +85,14 @@ impl<'a, D: Data<'a>> Map<'a, D> {
             Self::Constant(map) => map.values().map(|(key, _)| key.lift()).collect(),
             Self::Made(map) => map.values().map(|(key, _)| key.clone()).collect(),
         }
+    }
+
+    /// Goes over the members.
+    pub fn iter(&self) -> impl Iterator<Item = Result<(Val<'a, D>, Val<'a, D>)>> + '_ {
+        self.keys().into_iter().filter_map(|key| match self.find(&key) {
+            Ok(value) => value.map(|value| Ok((key, value))),
+            Err(fault) => Some(Err(fault)),
+        })
     }
 
     pub(crate) fn equals(&self, other: &Self, budget: &Budget, depth: usize) -> Result<bool> {

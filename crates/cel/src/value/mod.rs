@@ -20,7 +20,7 @@ pub use crate::semver::Semver;
 pub use crate::time::Timestamp;
 pub use data::{Data, Never};
 pub(crate) use list::Items;
-pub use list::{List, ListKind};
+pub use list::{Iter, List, ListKind};
 pub use map::{Entries, Map};
 pub(crate) use map::{insert, push};
 pub(crate) use typed::{Typed, of_object};
@@ -170,7 +170,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
     }
 
     /// What the value counts for in costs.
-    pub(crate) fn size(&self) -> Option<u64> {
+    pub fn size(&self) -> Option<u64> {
         Some(match self {
             Self::Text(text) => text.chars().count() as u64,
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -260,6 +260,33 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         })
     }
 
+    /// The bytes that the value occupies besides itself, its first level of elements included.
+    pub(crate) fn room(&self) -> usize {
+        let text = |value: &Self| match value {
+            Self::Text(Text::Shared(text)) => 32 + text.len(),
+            Self::Bytes(bytes) => 32 + bytes.len(),
+            _ => 0,
+        };
+        match self {
+            Self::List(List { items: Items::Made(items), .. }) => {
+                items.iter().map(|item| 32 + text(item)).sum()
+            }
+            Self::Map(Map::Made(map)) => map.values().map(|(_, value)| 64 + text(value)).sum(),
+            value => text(value),
+        }
+    }
+
+    /// A whole number, of whichever type.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Uint(value) => i64::try_from(*value).ok(),
+            // Every whole number below 2^53 is exact.
+            Self::Double(value) => (value.fract() == 0.0 && value.abs() < 9e15).then_some(*value as i64),
+            _ => None,
+        }
+    }
+
     /// How many steps it takes to go over the value once, where it is not free.
     pub fn steps(&self) -> u64 {
         match self {
@@ -315,6 +342,41 @@ impl<'a, D: Data<'a>> Val<'a, D> {
             _ => 1,
         })
     }
+
+    /// A value as `string()` writes it; None for what it does not write.
+    pub(crate) fn plain_text(&self) -> Result<Option<String>> {
+        Ok(Some(match self {
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Uint(value) => value.to_string(),
+            Self::Double(value) => double_text(*value, 6),
+            Self::Text(text) => text.to_string(),
+            Self::Bytes(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => text.to_owned(),
+                Err(_) => return Err(Fault::error("invalid UTF-8 in bytes, cannot convert to string")),
+            },
+            Self::Duration(nanos) => duration_text(*nanos),
+            Self::Timestamp(time) => time.text(),
+            Self::Ip(address) => address.to_string(),
+            Self::Cidr(address, bits) => format!("{address}/{bits}"),
+            Self::Type(name) => name.to_string(),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The value in the words of its type, such as `1.5Gi` and `10.0.0.1`; none for what has none.
+    pub fn shown(&self) -> Option<String> {
+        match self {
+            Self::Quantity(amount) => Some(amount.float().to_string()),
+            Self::Url(url) => Some(url.text.clone()),
+            value => value.plain_text().ok().flatten(),
+        }
+    }
+}
+
+/// Seconds, as Go writes them without an exponent.
+fn duration_text(nanos: i64) -> String {
+    format!("{}s", (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9)
 }
 
 /// As Go writes a number: `%g` with a limit of 6, `%v` with one of 21 digits before it uses an exponent.

@@ -1,8 +1,9 @@
-//! CEL over an object's bytes: a missing field is absent, and every evaluation has a budget.
+//! The language of rules: CEL over the bytes of an object, where a missing field is absent and no error.
 
-pub(crate) mod eval;
-pub(crate) mod fuel;
-pub(crate) mod functions;
+pub(crate) mod bytes;
+pub(crate) mod conditions;
+pub(crate) mod limits;
 pub(crate) mod paths;
-pub(crate) mod program;
-pub(crate) mod value;
+pub(crate) mod scope;
+pub(crate) mod shown;
+pub(crate) mod source;

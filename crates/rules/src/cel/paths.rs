@@ -58,6 +58,9 @@ struct Shown<'p> {
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path == ROOT {
+            return f.write_str("self");
+        }
         let Some(path) = self.paths.list.get(self.path as usize) else { return Ok(()) };
         match path.parent {
             Some(parent) => write!(f, "{}.{}", self.paths.show(parent), path.key),
@@ -65,6 +68,9 @@ impl fmt::Display for Shown<'_> {
         }
     }
 }
+
+/// The whole object, as a variable.
+pub(crate) const ROOT: u32 = u32::MAX;
 
 /// What was read of one object so far.
 pub(crate) struct Fields<'e> {
@@ -89,6 +95,9 @@ impl<'e> Fields<'e> {
 
     /// The field's value; none where it, or one of its parents, is absent or null.
     pub(crate) fn get(&self, path: u32) -> Option<Node<'e>> {
+        if path == ROOT {
+            return Some(self.object.root());
+        }
         let slot = self.slots.get(path as usize)?;
         match slot.get() {
             Slot::Found(node) => return Some(node),

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kstatus::{Known, Object, Problem};
 
 use super::{branch, cel, check, helm, pulumi};
-use crate::cel::program::Names;
+use crate::cel::source::Names;
 use crate::draft::{Draft, DraftBranch, DraftWords, Says};
 use crate::matching::Match;
 use crate::set::Rule;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::lua::Script;
 use super::{Output, moved};
-use crate::cel::program::Names;
+use crate::cel::source::Names;
 use crate::document::{Item, LoadError, documents};
 use crate::draft::{Check, Draft};
 use crate::load::Loaded;

@@ -3,7 +3,7 @@
 //! `settled.dev/rule` holds a rule as in a pack, without its `match`. [`krane`] is the other one; ours goes before it.
 
 use super::{Output, krane, moved};
-use crate::cel::program::Names;
+use crate::cel::source::Names;
 use crate::document::{Item, LoadError, documents};
 use crate::draft::{Draft, Says};
 use crate::matching::Match;

@@ -7,7 +7,7 @@
 //! are repeated in those behind: `current` holds only where `inProgress` and `failed` have a value, and it is false.
 
 use super::{Output, check};
-use crate::cel::program::Names;
+use crate::cel::source::Names;
 use crate::document::{Item, LoadError};
 use crate::draft::{Draft, DraftBranch, DraftWords, Says};
 use crate::matching::Match;

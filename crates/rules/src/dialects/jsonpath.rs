@@ -312,7 +312,7 @@ fn has(of: &str, key: &str) -> String {
 mod tests {
     use super::*;
     use crate::cel::paths::Paths;
-    use crate::cel::program::{Names, Program};
+    use crate::cel::source::{Names, compile};
 
     #[test]
     fn paths_become_cel() {
@@ -338,7 +338,7 @@ mod tests {
         ] {
             let found = Path::parse(path).map(|path| path.cel());
             assert_eq!(found.as_deref(), Ok(cel), "{path}");
-            assert!(Program::compile(cel, Names::Known, &mut Paths::default()).is_ok(), "{cel}");
+            assert!(compile(cel, Names::Known, &mut Paths::default()).is_ok(), "{cel}");
         }
     }
 
@@ -353,7 +353,7 @@ mod tests {
         ] {
             let found = Path::parse(path).map(|path| path.exists());
             assert_eq!(found.as_deref(), Ok(cel), "{path}");
-            assert!(Program::compile(cel, Names::Known, &mut Paths::default()).is_ok(), "{cel}");
+            assert!(compile(cel, Names::Known, &mut Paths::default()).is_ok(), "{cel}");
         }
     }
 
@@ -384,7 +384,7 @@ mod tests {
         fn what_is_read_is_cel(path in r#"\$?(\.[a-z-]{1,3}|\[[0-9*'a]{1,3}\]|\[\?\(@\.[a-z]{1,2}( ?[=<]{1,2} ?['"a-z0-9\\]{1,4})?\)\]){0,4}"#) {
             if let Ok(path) = Path::parse(&path) {
                 for cel in [path.cel(), path.exists(), path.is_text("1"), path.is_text("it's")] {
-                    let compiled = Program::compile(&cel, Names::Known, &mut Paths::default());
+                    let compiled = compile(&cel, Names::Known, &mut Paths::default());
                     proptest::prop_assert!(compiled.is_ok(), "{cel}: {compiled:?}");
                 }
             }

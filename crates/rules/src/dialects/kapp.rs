@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::jsonpath::quoted;
 use super::{Output, cel};
-use crate::cel::program::Names;
+use crate::cel::source::Names;
 use crate::document::{Item, LoadError};
 use crate::draft::{Draft, DraftBranch, DraftWords, Says};
 use crate::matching::{Group, Match};

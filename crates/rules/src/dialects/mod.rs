@@ -24,7 +24,7 @@ mod write;
 use std::sync::Arc;
 
 use crate::cel::paths::Paths;
-use crate::cel::program::{Names, Program};
+use crate::cel::source::{Names, compile};
 use crate::document::{Item, LoadError, Sourced};
 use crate::draft::{Draft, DraftBranch, DraftWords, Says};
 use crate::load::Loaded;
@@ -102,7 +102,7 @@ fn branch(says: Says, when: impl Into<String>, message: &str) -> DraftBranch {
 
 /// Whether an expression is one, where it stands.
 fn check(expression: &Sourced, names: Names) -> Result<(), LoadError> {
-    match Program::compile(&expression.text, names, &mut Paths::default()) {
+    match compile(&expression.text, names, &mut Paths::default()) {
         Ok(_) => Ok(()),
         Err(error) => Err(expression.error(error.at.unwrap_or(0), error.message)),
     }

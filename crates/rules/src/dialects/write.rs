@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use settled_cel::Function;
+
 use super::check;
-use crate::cel::functions::Function;
-use crate::cel::program::Names;
+use crate::cel::source::Names;
 use crate::document::{LoadError, Sourced};
 use crate::draft::{Check, Draft, DraftBranch, DraftWords, Says};
 use crate::matching::Match;
@@ -194,7 +195,7 @@ fn with_self(text: &str) -> String {
             && (at(index - 1) == "." || (index > 1 && at(index - 1) == "?" && at(index - 2) == "."));
         let is_call = at(index + 1) == "(";
         let is_library =
-            at(index + 1) == "." && Function::find(&[token, ".", at(index + 2)].concat()).is_some();
+            at(index + 1) == "." && Function::named(&[token, ".", at(index + 2)].concat()).is_some();
         let is_field = is_name(token)
             && !is_member
             && !is_call

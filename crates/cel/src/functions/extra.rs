@@ -1,0 +1,69 @@
+//! What verdict rules have beyond the environment of CRDs: mathematics, base64 and reversed texts, as cel-go's
+//! extensions have them.
+
+use settled_go::base64;
+
+use super::{Function, wrong};
+use crate::budget::Result;
+use crate::value::{Data, List, Val};
+
+/// What a function says of its arguments; none where it has no overload for these values.
+pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> Result<Option<Val<'a, D>>> {
+    use Function as F;
+    use Val as V;
+    Ok(Some(match (function, args) {
+        (F::Reverse, [V::Text(text)]) => V::text(text.chars().rev().collect::<String>()),
+        (F::Base64Encode, [V::Bytes(bytes)]) => V::text(base64::STANDARD.encode(bytes)),
+        (F::Base64Decode, [V::Text(text)]) => match base64::STANDARD.decode(&**text) {
+            Ok(bytes) => V::Bytes(bytes.into()),
+            Err(error) => return wrong(error.to_string()),
+        },
+        (F::MathAbs, [V::Int(value)]) => match value.checked_abs() {
+            Some(value) => V::Int(value),
+            None => return wrong("integer overflow"),
+        },
+        (F::MathAbs, [V::Uint(value)]) => V::Uint(*value),
+        (F::MathAbs, [V::Double(value)]) => V::Double(value.abs()),
+        (F::MathSign, [V::Int(value)]) => V::Int(value.signum()),
+        (F::MathSign, [V::Uint(value)]) => V::Uint(u64::from(*value > 0)),
+        (F::MathSign, [V::Double(value)]) if value.is_nan() || *value == 0.0 => V::Double(*value),
+        (F::MathSign, [V::Double(value)]) => V::Double(value.signum()),
+        (F::MathCeil, [V::Double(value)]) => V::Double(value.ceil()),
+        (F::MathFloor, [V::Double(value)]) => V::Double(value.floor()),
+        (F::MathRound, [V::Double(value)]) => V::Double(value.round()),
+        (F::MathTrunc, [V::Double(value)]) => V::Double(value.trunc()),
+        (F::MathSqrt, [V::Double(value)]) => V::Double(value.sqrt()),
+        (F::MathSqrt, [V::Int(value)]) => V::Double((*value as f64).sqrt()),
+        (F::MathSqrt, [V::Uint(value)]) => V::Double((*value as f64).sqrt()),
+        (F::MathIsFinite, [V::Double(value)]) => V::Bool(value.is_finite()),
+        (F::MathIsInf, [V::Double(value)]) => V::Bool(value.is_infinite()),
+        (F::MathIsNan, [V::Double(value)]) => V::Bool(value.is_nan()),
+        (F::MathGreatest | F::MathLeast, [V::List(list)]) => return extreme(function, list),
+        (F::MathGreatest | F::MathLeast, values) => return extreme(function, &List::made(values.to_vec())),
+        _ => return Ok(None),
+    }))
+}
+
+fn extreme<'a, D: Data<'a>>(function: Function, list: &List<'a, D>) -> Result<Option<Val<'a, D>>> {
+    let mut best: Option<Val<'a, D>> = None;
+    for value in list.iter() {
+        let value = value?;
+        if !matches!(value, Val::Int(_) | Val::Uint(_) | Val::Double(_)) {
+            return Ok(None);
+        }
+        let is_better = match &best {
+            None => true,
+            Some(best) => {
+                let order = value.order(best)?;
+                if function == Function::MathGreatest { order.is_gt() } else { order.is_lt() }
+            }
+        };
+        if is_better {
+            best = Some(value);
+        }
+    }
+    match best {
+        Some(best) => Ok(Some(best)),
+        None => wrong(format!("{}(list) argument must not be empty", function.name())),
+    }
+}

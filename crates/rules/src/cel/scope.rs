@@ -1,0 +1,152 @@
+//! Running expressions over one object.
+
+use std::cell::RefCell;
+
+use jiff::Timestamp;
+use settled_cel::{Budget, Fault, Function, Place, Program};
+
+use super::bytes::{Bytes, Val, value};
+use super::conditions::Conditions;
+use super::limits;
+use super::paths::{Fields, Paths};
+use super::shown::Quoted;
+
+/// Steps of one evaluation: a node of the expression, an element that is gone over, or 64 bytes of text are one each.
+/// Rules need some dozens; this many take a few milliseconds.
+pub(crate) const STEPS: u64 = 100_000;
+
+/// Bytes that one evaluation may allocate in all.
+pub(crate) const ROOM: u64 = 1 << 20;
+
+/// One object, as the expressions of one rule see it.
+pub(crate) struct Scope<'e> {
+    pub(crate) fields: Fields<'e>,
+    paths: &'e Paths,
+    pub(crate) now: Timestamp,
+    pub(crate) conditions: Conditions<'e>,
+    budget: Budget,
+    /// What expressions looked at and saw, if somebody wants to know.
+    pub(crate) seen: Option<RefCell<Vec<(String, String)>>>,
+}
+
+impl<'e> Scope<'e> {
+    pub(crate) fn new(fields: Fields<'e>, paths: &'e Paths, now: Timestamp) -> Self {
+        let conditions = Conditions::of(fields.object);
+        Self { fields, paths, now, conditions, budget: Budget::new(STEPS, ROOM), seen: None }
+    }
+
+    /// The value of an expression.
+    pub(crate) fn evaluate(&self, program: &'e Program) -> Result<Val<'e>, Fault> {
+        settled_cel::run(program, self, &self.budget)
+    }
+
+    fn text_of<'v>(&self, arg: Option<&'v Result<Val<'e>, Fault>>) -> Result<&'v str, Fault> {
+        match arg {
+            Some(Ok(Val::Text(text))) => {
+                self.budget.step(text.len() as u64 / 256)?;
+                Ok(text)
+            }
+            Some(Ok(value)) => Err(Fault::error(format!("expected text, found {}", value.type_name()))),
+            Some(Err(fault)) => Err(fault.clone()),
+            None => Err(Fault::error("expected text")),
+        }
+    }
+
+    fn seconds_since(&self, text: &str) -> Result<Val<'e>, Fault> {
+        let time: Timestamp = text
+            .parse()
+            .map_err(|_| Fault::error("secondsSince: expected a time such as 2026-01-31T12:00:00Z"))?;
+        Ok(Val::Int(self.now.duration_since(time).as_secs()))
+    }
+}
+
+/// A counter; 1 or 0 where it is absent.
+fn count(arg: Option<&Result<Val<'_>, Fault>>, absent: i64) -> Result<i64, Fault> {
+    let value = match arg {
+        None | Some(Err(Fault::Absent(_)) | Ok(Val::Optional(None) | Val::Null)) => return Ok(absent),
+        Some(Err(fault)) => return Err(fault.clone()),
+        Some(Ok(Val::Optional(Some(value)))) => value,
+        Some(Ok(value)) => value,
+    };
+    value.as_int().ok_or_else(|| Fault::error(format!("no count for {}", value.type_name())))
+}
+
+impl<'e> settled_cel::Scope<'e> for Scope<'e> {
+    type Data = Bytes<'e>;
+
+    fn variable(&self, variable: u32) -> Option<Result<Val<'e>, Fault>> {
+        self.fields.get(variable).map(|node| Ok(value(node)))
+    }
+
+    fn check(&self, function: Function, args: &[Val<'e>], budget: &Budget) -> Result<(), Fault> {
+        limits::check(function, args, budget)
+    }
+
+    fn call(
+        &self,
+        function: Function,
+        is_member: bool,
+        args: &[Result<Val<'e>, Fault>],
+        budget: &Budget,
+    ) -> Result<Option<Val<'e>>, Fault> {
+        let (list, args) = match args {
+            [list, args @ ..] if is_member => (Some(list), args),
+            args => (None, args),
+        };
+        Ok(Some(match function {
+            Function::AtLeast | Function::Ratio => {
+                let (have, want) = (count(args.first(), 0)?, count(args.get(1), 1)?);
+                if function == Function::AtLeast {
+                    return Ok(Some(Val::Bool(have >= want)));
+                }
+                budget.allocate(32)?;
+                Val::text(format!("{have}/{want}"))
+            }
+            Function::Observed => Val::Bool(self.conditions.is_observed(self.fields.object)),
+            Function::SecondsSince => self.seconds_since(self.text_of(args.first())?)?,
+            Function::Worst => {
+                let types = match args.first() {
+                    Some(Ok(Val::List(types))) => types,
+                    Some(Ok(value)) => {
+                        return Err(Fault::error(format!("no `worst` for {}", value.type_name())));
+                    }
+                    Some(Err(fault)) => return Err(fault.clone()),
+                    None => return Ok(None),
+                };
+                self.conditions.worst(list, types, budget)?
+            }
+            _ => {
+                let type_ = self.text_of(args.first())?;
+                let found = self.conditions.find(list, type_, budget)?;
+                return self.conditions.answer(function, found, budget);
+            }
+        }))
+    }
+
+    fn observe(&self, program: &Program, place: Place, value: &Result<Val<'e>, Fault>) {
+        const MOST: usize = 100;
+        let Some(seen) = &self.seen else { return };
+        let mut seen = seen.borrow_mut();
+        let what = self.show(program, place);
+        if seen.len() < MOST && !seen.iter().any(|(known, _)| *known == what) {
+            let value = match value {
+                Ok(value) => Quoted(value, 0).to_string(),
+                Err(Fault::Absent(_)) => "absent".to_owned(),
+                Err(Fault::Error(error)) => format!("error: {error}"),
+                Err(Fault::Limit | Fault::Room | Fault::Internal) => "not finished".to_owned(),
+            };
+            seen.push((what, value));
+        }
+    }
+}
+
+impl Scope<'_> {
+    fn show(&self, program: &Program, place: Place) -> String {
+        show(program, place, self.paths)
+    }
+}
+
+/// A part of an expression, as it might have been written.
+pub(crate) fn show(program: &Program, place: Place, paths: &Paths) -> String {
+    program.show(place, &|path| paths.show(path).to_string()).to_string()
+}
