@@ -16,7 +16,8 @@ use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::row::Verdicts;
 use crate::{
-    apply, augment, complete, generate, help, kubectl, look, output, rules, serve, status, store, style, wait,
+    apply, augment, complete, generate, help, kubectl, look, output, rules, serve, status, store, style,
+    switches, wait,
 };
 
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
@@ -112,6 +113,7 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     if called(arguments) == "kubectl-settled" {
         command = command.bin_name("kubectl settled");
     }
+    let arguments = switches::without_values(arguments, &command);
     let matches = command.try_get_matches_from_mut(arguments)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }

@@ -57,7 +57,7 @@ pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
     let report = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         let report = wait::look(&mut tracker).await;
-        let overview = overview_of(&tracker, &args.targets);
+        let overview = overview_of(&tracker, &args.targets).await;
         Ok((report, overview))
     })?;
     let Some((mut report, overview)) = report else { return Ok(ExitCode::from(INTERRUPTED)) };
@@ -90,8 +90,8 @@ fn judge(args: JudgeArgs, targets: &[Target]) -> JudgeArgs {
     JudgeArgs { assume_current: args.assume_current || targets.iter().any(of_overview), ..args }
 }
 
-fn overview_of(tracker: &Tracker, args: &TargetArgs) -> Option<Overview> {
-    Overview::of(tracker, args.namespace.as_deref(), args.select.all_namespaces)
+async fn overview_of(tracker: &Tracker, args: &TargetArgs) -> Option<Overview> {
+    Overview::of(tracker, args.namespace.as_deref(), args.select.all_namespaces).await
 }
 
 /// Whether a tree is in the overview.
@@ -113,7 +113,7 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
     let seen = cluster::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;
-        let overview = overview_of(&tracker, &args.targets);
+        let overview = overview_of(&tracker, &args.targets).await;
         Ok((tracker.branches(args.full), tracker.notices().to_vec(), unread(&tracker), overview))
     })?;
     let Some((mut branches, notices, unread, overview)) = seen else {

@@ -35,6 +35,7 @@ mod sort;
 mod status;
 mod store;
 mod style;
+mod switches;
 mod targets;
 mod text;
 mod wait;

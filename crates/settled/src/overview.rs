@@ -20,6 +20,8 @@ pub(crate) struct Overview {
     /// `namespace shop`, `namespaces a, b` or `all namespaces`.
     place: String,
     kinds: settled_tracker::Overview,
+    /// Namespaces that do not exist; only asked for where nothing was found.
+    absent: Vec<String>,
 }
 
 /// All that is deployed in the namespace, or everywhere.
@@ -47,17 +49,33 @@ pub(crate) fn input_is_piped() -> bool {
     true
 }
 
+/// Whether the server says so; one that may not be read may exist.
+async fn does_not_exist(tracker: &Tracker, namespace: &str) -> bool {
+    let Some(resource) = tracker.resources().of_kind("", None, "Namespace") else { return false };
+    tracker.cluster().object(resource, None, namespace).await.is_err_and(|error| error.is_not_found())
+}
+
 impl Overview {
     /// The overview that a tracker gave, if one was asked for.
-    pub(crate) fn of(tracker: &Tracker, namespace: Option<&str>, everywhere: bool) -> Option<Self> {
+    pub(crate) async fn of(tracker: &Tracker, namespace: Option<&str>, everywhere: bool) -> Option<Self> {
         let kinds = tracker.overview()?.clone();
-        let place = match namespace {
-            _ if everywhere => "all namespaces".to_owned(),
-            Some(list) if list.contains(',') => format!("namespaces {}", list.replace(',', ", ")),
-            Some(name) => format!("namespace {name}"),
-            None => format!("namespace {}", tracker.cluster().default_namespace()),
+        let default = tracker.cluster().default_namespace();
+        let namespaces: Vec<&str> =
+            namespace.unwrap_or(&default).split(',').filter(|_| !everywhere).collect();
+        let place = match &*namespaces {
+            [] => "all namespaces".to_owned(),
+            [name] => format!("namespace {name}"),
+            names => format!("namespaces {}", names.join(", ")),
         };
-        Some(Self { place, kinds })
+        let mut absent = Vec::new();
+        if tracker.counts().total == 0 {
+            for name in namespaces {
+                if does_not_exist(tracker, name).await {
+                    absent.push(name.to_owned());
+                }
+            }
+        }
+        Some(Self { place, kinds, absent })
     }
 
     /// That nothing is shown must not pass for everything being done.
@@ -65,6 +83,11 @@ impl Overview {
         if self.kinds.is_forbidden() {
             return Err(CommandError::cluster(format!("no permission to list objects in {}", self.place))
                 .hint("grant list and watch on them, or name the objects that may be read: deploy/web"));
+        }
+        if objects == 0 && !self.absent.is_empty() {
+            let each = self.absent.iter().map(|name| format!("namespace \"{name}\" does not exist"));
+            return Err(CommandError::input(each.collect::<Vec<_>>().join("; "))
+                .hint("kubectl get namespaces lists them, and --context names another cluster"));
         }
         if objects == 0 {
             return Err(CommandError::input(format!("no objects in {}", self.place))

@@ -152,8 +152,8 @@ fn live(args: &StatusArgs, judge: Judge, started: Instant) -> Result<ExitCode, C
         let mut tracker = cluster::follow(&names, request).await?;
         let found = wait::look(&mut tracker).await;
         // It may be another version than that of the manifest: the one the server prefers.
-        let namespace = names.namespace.as_deref();
-        let overview = Overview::of(&tracker, namespace, names.select.all_namespaces);
+        let namespaces = Some(args.filter.namespace.join(",")).filter(|list| !list.is_empty());
+        let overview = Overview::of(&tracker, namespaces.as_deref(), names.select.all_namespaces).await;
         Ok((found, tracker.resources().clone(), overview))
     })?;
     let Some((found, resources, overview)) = seen else { return Ok(ExitCode::from(wait::INTERRUPTED)) };

@@ -120,6 +120,12 @@ fn nothing_there_and_nothing_readable_is_not_everything_done() {
             "error: no objects in namespace kube-public\nhint: -n NAMESPACE or -A says where to look\n",
             "{command}"
         );
+        let (code, out, errors) = ran(cluster.settled(&format!("{command} -n kube-public,nope")));
+        assert_eq!((code, &*out), (2, ""), "{command}: {errors}");
+        assert!(
+            errors.starts_with("error: namespace \"nope\" does not exist\nhint: "),
+            "{command}: {errors}"
+        );
         let (code, out, errors) = ran(cluster.settled(&format!("{command} -n shop --as nobody")));
         assert_eq!((code, &*out), (4, ""), "{command}: {errors}");
         assert!(errors.starts_with("error: no permission to list objects in namespace shop\n"), "{errors}");
