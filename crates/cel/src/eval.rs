@@ -246,16 +246,18 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
     }
 
     fn equal(&mut self, a: OpId, b: OpId, wanted: bool) -> Result<Val<'a, S::Data>> {
-        let args = [self.keep(a)?, self.keep(b)?];
-        if Self::IS_TYPED {
-            let formula = if wanted { Cost::Equal } else { Cost::Shorter };
-            let cost = formula.charge(&args, &Err(Fault::no_overload()), self.budget)?;
-            self.charge(cost)?;
+        if !Self::IS_TYPED {
+            let (a, b) = (self.eval(a)?, self.eval(b)?);
+            return Ok(Val::Bool(a.equals(&b, self.budget)? == wanted));
         }
+        let args = [self.keep(a)?, self.keep(b)?];
+        let formula = if wanted { Cost::Equal } else { Cost::Shorter };
+        let cost = formula.charge(&args, &Err(Fault::no_overload()), self.budget)?;
+        self.charge(cost)?;
         let [a, b] = args;
         match a?.equals(&b?, self.budget) {
             Ok(is_equal) => Ok(Val::Bool(is_equal == wanted)),
-            Err(Fault::Error(_)) if !wanted && Self::IS_TYPED => Ok(Val::Bool(true)),
+            Err(Fault::Error(_)) if !wanted => Ok(Val::Bool(true)),
             Err(fault) => Err(fault),
         }
     }
@@ -283,6 +285,9 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
 
     /// `counts`: an attribute in a branch of a choice costs nothing itself.
     fn attr(&mut self, id: OpId, attr: &'a Attr, counts: bool) -> Result<Val<'a, S::Data>> {
+        if !Self::IS_TYPED && attr.steps.is_empty() && !attr.is_test {
+            return self.base(id, attr);
+        }
         let mut value = self.resolve(id, attr);
         if value.as_ref().is_err_and(Fault::is_final) {
             return value;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::document::{LoadError, LoadErrors};
-use crate::load::{Loaded, load};
-use crate::set::Rule;
+use crate::load::load;
+use crate::origin::{Loaded, Rule};
 
 /// Each group with the text of its file, in alphabetical order. `_.` stands for `*.`.
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/builtin.rs"));

@@ -8,8 +8,9 @@ use kstatus::{Options, Verdict};
 
 use crate::document::{Item, LoadError, documents};
 use crate::load::API_VERSION;
+use crate::origin::Rule;
 use crate::rule::{Outcome, Trace};
-use crate::set::{Rule, RuleSet};
+use crate::set::RuleSet;
 
 /// A case whose verdict is not what is expected, or that can't be read.
 #[derive(Clone, Debug)]

@@ -41,6 +41,8 @@ pub(crate) struct Document<'f> {
     line: usize,
     json: Vec<u8>,
     places: Vec<(usize, usize)>,
+    /// Where its lines end.
+    ends: Vec<usize>,
 }
 
 /// The documents of a file; an error stands for one that is no YAML.
@@ -50,7 +52,11 @@ pub(crate) fn documents<'f>(file: &'f str, text: &'f str) -> Vec<Result<Document
         let (mut json, mut places) = (Vec::new(), Vec::new());
         match settled_manifest::yaml_to_json_with_places(text.as_bytes(), &mut json, &mut places) {
             Ok(()) if json.is_empty() || json == b"null" => {}
-            Ok(()) => documents.push(Ok(Document { file, text, line, json, places })),
+            Ok(()) => {
+                let ends =
+                    text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+                documents.push(Ok(Document { file, text, line, json, places, ends }));
+            }
             Err(error) => documents.push(Err(LoadError {
                 file: file.to_owned(),
                 line: line + usize::try_from(error.position.line).unwrap_or_default(),
@@ -110,10 +116,12 @@ impl<'d, 'f> Item<'d, 'f> {
 
     fn error_at(&self, at: usize, message: impl Into<String>) -> LoadError {
         let before = self.document.text.get(..at).unwrap_or(self.document.text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let lines = self.document.ends.partition_point(|end| *end < before.len());
+        let last = lines.checked_sub(1).and_then(|last| self.document.ends.get(last));
+        let line_start = last.map_or(0, |end| end + 1);
         LoadError {
             file: self.document.file.to_owned(),
-            line: self.document.line + 1 + before.matches('\n').count(),
+            line: self.document.line + 1 + lines,
             column: 1 + before.get(line_start..).unwrap_or_default().chars().count(),
             message: message.into(),
         }

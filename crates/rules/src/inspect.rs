@@ -3,8 +3,9 @@
 use kstatus::{Basis, Object, Options, Verdict};
 
 use crate::builtin;
+use crate::origin::Rule;
 use crate::rule::{Outcome, Trace};
-use crate::set::{Rule, RuleSet};
+use crate::set::RuleSet;
 
 /// A rule, for people who want to know which there are.
 #[derive(Clone, Debug)]

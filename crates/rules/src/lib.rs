@@ -10,6 +10,7 @@ mod expression;
 mod inspect;
 mod load;
 mod matching;
+mod origin;
 mod rule;
 mod set;
 mod template;

@@ -6,21 +6,10 @@ use std::sync::Arc;
 use crate::dialects;
 use crate::document::{Item, LoadError, documents};
 use crate::draft::Draft;
-use crate::set::Rule;
+use crate::origin::{Loaded, Rule};
 
 /// The API version of packs and cases.
 pub(crate) const API_VERSION: &str = "settled.dev/v1alpha1";
-
-/// What some files hold.
-#[derive(Debug, Default)]
-pub(crate) struct Loaded {
-    pub(crate) rules: Vec<Rule>,
-    /// Rules that annotations of CustomResourceDefinitions give.
-    pub(crate) crd_rules: Vec<Rule>,
-    pub(crate) errors: Vec<LoadError>,
-    /// What was passed over, and why: no error, but worth a word.
-    pub(crate) notes: Vec<LoadError>,
-}
 
 /// Reads a file of whatever dialect.
 pub(crate) fn load(file: &Arc<str>, text: &str, loaded: &mut Loaded) {

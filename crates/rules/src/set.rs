@@ -2,124 +2,17 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use kstatus::{Basis, CustomRule, Object, Options, Profile, Verdict};
 
 use crate::builtin;
 use crate::dialects::annotations::{Annotated, Cache, Found};
-use crate::dialects::lua::Script;
 use crate::document::{LoadError, LoadErrors};
-use crate::draft::Draft;
-use crate::load::{Loaded, check_duplicates, load};
+use crate::load::{check_duplicates, load};
 use crate::matching::Group;
+use crate::origin::{Loaded, Rule};
 use crate::rule::{Compiled, Trace};
-
-/// One rule of whatever origin. It is compiled when the first object is met that it fits.
-#[derive(Debug)]
-pub(crate) struct Rule {
-    file: Arc<str>,
-    /// All of the file.
-    text: Arc<str>,
-    /// Of a script only the match, the line and the checks.
-    draft: Draft,
-    body: Body,
-}
-
-/// What a rule runs.
-#[derive(Debug)]
-enum Body {
-    Cel(OnceLock<Result<Box<Compiled>, Vec<LoadError>>>),
-    Lua(Script),
-}
-
-impl Rule {
-    pub(crate) fn new(file: Arc<str>, text: Arc<str>, draft: Draft) -> Self {
-        Self { file, text, draft, body: Body::Cel(OnceLock::new()) }
-    }
-
-    pub(crate) fn lua(file: Arc<str>, text: Arc<str>, draft: Draft, script: Script) -> Self {
-        Self { file, text, draft, body: Body::Lua(script) }
-    }
-
-    pub(crate) fn is_lua(&self) -> bool {
-        matches!(self.body, Body::Lua(_))
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(crate) fn file(&self) -> &str {
-        &self.file
-    }
-
-    pub(crate) fn draft(&self) -> &Draft {
-        &self.draft
-    }
-
-    fn compile(&self) -> Result<Box<Compiled>, Vec<LoadError>> {
-        Compiled::compile(&self.draft).map(Box::new)
-    }
-
-    /// None for a script, and where an expression is wrong.
-    pub(crate) fn compiled(&self) -> Option<&Compiled> {
-        let Body::Cel(compiled) = &self.body else { return None };
-        compiled.get_or_init(|| self.compile()).as_deref().ok()
-    }
-
-    /// What is wrong with its expressions.
-    pub(crate) fn check(&self) -> Result<(), Vec<LoadError>> {
-        match &self.body {
-            Body::Cel(compiled) => match compiled.get_or_init(|| self.compile()) {
-                Ok(_) => Ok(()),
-                Err(errors) => Err(errors.clone()),
-            },
-            Body::Lua(script) => script.check().map_err(|error| vec![error]),
-        }
-    }
-
-    /// Whether it always has a word. A script may say nothing of an object, but whether that is suspended is its
-    /// business alone.
-    fn always_decides(&self, suspended: bool) -> bool {
-        if self.is_lua() { suspended } else { self.compiled().is_some_and(Compiled::has_current) }
-    }
-
-    fn has_suspended(&self) -> bool {
-        self.compiled().is_some_and(Compiled::has_suspended)
-    }
-
-    /// Where it stands, for people: `rules.yaml:12 example.com/Widget`.
-    pub(crate) fn name(&self) -> String {
-        // An annotation has no line, and is for its object only.
-        match self.draft.line {
-            0 => self.file.to_string(),
-            line => format!("{}:{line} {}", self.file, self.draft.matches),
-        }
-    }
-
-    fn decide(
-        &self,
-        object: &Object<'_>,
-        options: &Options,
-        basis: Basis,
-        suspended: bool,
-        trace: Option<&mut Trace>,
-    ) -> Option<Verdict> {
-        match &self.body {
-            Body::Cel(_) => {
-                self.compiled()?.decide(object, options, basis, &|| self.name(), suspended, trace)
-            }
-            #[cfg(feature = "lua")]
-            Body::Lua(_) if suspended => None,
-            #[cfg(feature = "lua")]
-            Body::Lua(script) => script.verdict(object, options, basis, &|| self.name()),
-            // It was refused when it was loaded.
-            #[cfg(not(feature = "lua"))]
-            Body::Lua(_) => None,
-        }
-    }
-}
 
 /// Rules of one precedence.
 #[derive(Debug, Default)]
@@ -133,7 +26,7 @@ impl Layer {
     fn new(rules: Vec<Rule>) -> Self {
         let mut layer = Self { rules, ..Self::default() };
         for (index, rule) in layer.rules.iter().enumerate() {
-            match &rule.draft.matches.group {
+            match &rule.draft().matches.group {
                 Group::Exact(group) => layer.exact.entry(group.clone()).or_default().push(index),
                 Group::Suffix(_) => layer.suffixes.push(index),
             }
@@ -158,12 +51,12 @@ fn closest<'r>(
     object: &Object<'_>,
 ) -> Option<&'r Rule> {
     let fitting = rules.filter(|rule| {
-        let matches = &rule.draft.matches;
+        let matches = &rule.draft().matches;
         matches.fits_type(group, kind) && matches.fits_rest(object)
     });
     // Of equals the first: `max_by_key` would take the last.
     fitting.fold(None, |best: Option<&Rule>, rule| match best {
-        Some(best) if best.draft.matches.closeness() >= rule.draft.matches.closeness() => Some(best),
+        Some(best) if best.draft().matches.closeness() >= rule.draft().matches.closeness() => Some(best),
         _ => Some(rule),
     })
 }
@@ -307,7 +200,7 @@ impl RuleSet {
     fn learned(&self, group: &str, kind: &str) -> Option<Arc<Rule>> {
         let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
         // The last one is the newest.
-        learned.iter().rev().find(|rule| rule.draft.matches.fits_type(group, kind)).cloned()
+        learned.iter().rev().find(|rule| rule.draft().matches.fits_type(group, kind)).cloned()
     }
 
     /// What was passed over while loading, and why.

@@ -1,5 +1,7 @@
 //! The functions of conditions: of `status.conditions`, or of the list that they are called on.
 
+use std::cell::OnceCell;
+
 use kstatus::{ConditionFields, Known, Member, Node, Object};
 use settled_cel::value::{List, Map, Text};
 use settled_cel::{Budget, Fault, Function};
@@ -9,9 +11,9 @@ use super::bytes::{Bytes, Val, text, value};
 /// The conditions of an object, and the generation that they may be older than.
 pub(crate) struct Conditions<'e> {
     object: &'e Object<'e>,
-    generation: Option<i64>,
+    generation: OnceCell<Option<i64>>,
     /// The steps it takes to go over the conditions.
-    steps: u64,
+    steps: OnceCell<u64>,
 }
 
 /// A generation, which some controllers write as text.
@@ -25,23 +27,32 @@ type Found<'e> = Option<ConditionFields<'e>>;
 
 impl<'e> Conditions<'e> {
     pub(crate) fn of(object: &'e Object<'e>) -> Self {
-        let known = |parent, key| Known::find(parent, key).and_then(|known| object.known(known));
-        Self {
-            object,
-            generation: generation(known("metadata", "generation")),
-            steps: known("status", "conditions").map_or(0, |node| value(node).steps()),
-        }
+        Self { object, generation: OnceCell::new(), steps: OnceCell::new() }
+    }
+
+    fn known(&self, parent: &str, key: &str) -> Option<Node<'e>> {
+        Known::find(parent, key).and_then(|known| self.object.known(known))
+    }
+
+    fn generation(&self) -> Option<i64> {
+        *self.generation.get_or_init(|| generation(self.known("metadata", "generation")))
+    }
+
+    fn steps(&self) -> u64 {
+        *self.steps.get_or_init(|| {
+            self.known("status", "conditions").map_or(0, |conditions| value(conditions).steps())
+        })
     }
 
     /// Whether the controller has seen the latest generation.
-    pub(crate) fn is_observed(&self, object: &Object<'_>) -> bool {
-        let observed = Known::find("status", "observedGeneration").and_then(|known| object.known(known));
-        matches!((generation(observed), self.generation), (Some(observed), Some(latest)) if observed == latest)
+    pub(crate) fn is_observed(&self) -> bool {
+        let observed = self.known("status", "observedGeneration");
+        matches!((generation(observed), self.generation()), (Some(observed), Some(latest)) if observed == latest)
     }
 
     /// What a condition says that speaks of an older generation, if there is one.
     pub(crate) fn lagging(&self) -> Option<String> {
-        let latest = self.generation?;
+        let latest = self.generation()?;
         self.object.conditions().find_map(|condition| {
             let observed = generation(condition.member(Member::ObservedGeneration))
                 .filter(|observed| *observed < latest)?;
@@ -70,7 +81,7 @@ impl<'e> Conditions<'e> {
     ) -> Result<Found<'e>, Fault> {
         let list = match list {
             None => {
-                budget.step(self.steps)?;
+                budget.step(self.steps())?;
                 return Ok(self.get(type_));
             }
             Some(Err(Fault::Absent(_)) | Ok(Val::Optional(None))) => return Ok(None),
@@ -98,7 +109,7 @@ impl<'e> Conditions<'e> {
 
     /// Whether a condition speaks of an older generation.
     fn lags(&self, condition: &ConditionFields<'_>) -> bool {
-        match (generation(condition.member(Member::ObservedGeneration)), self.generation) {
+        match (generation(condition.member(Member::ObservedGeneration)), self.generation()) {
             (Some(observed), Some(latest)) => observed < latest,
             _ => false,
         }

@@ -102,7 +102,7 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
                 budget.allocate(32)?;
                 Val::text(format!("{have}/{want}"))
             }
-            Function::Observed => Val::Bool(self.conditions.is_observed(self.fields.object)),
+            Function::Observed => Val::Bool(self.conditions.is_observed()),
             Function::SecondsSince => self.seconds_since(self.text_of(args.first())?)?,
             Function::Worst => {
                 let types = match args.first() {

@@ -20,7 +20,7 @@ use super::{branch, cel, check, helm, pulumi};
 use crate::cel::source::Names;
 use crate::draft::{Draft, DraftBranch, DraftWords, Says};
 use crate::matching::Match;
-use crate::set::Rule;
+use crate::origin::Rule;
 
 /// Annotations that make a rule. Those of one tool stand together.
 const SAYING: [&str; 8] = [

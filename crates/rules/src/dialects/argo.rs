@@ -18,9 +18,8 @@ use super::{Output, moved};
 use crate::cel::source::Names;
 use crate::document::{Item, LoadError, documents};
 use crate::draft::{Check, Draft};
-use crate::load::Loaded;
 use crate::matching::{Group, Match};
-use crate::set::Rule;
+use crate::origin::{Loaded, Rule};
 
 const CUSTOMIZATIONS: &str = "resource.customizations";
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::write::match_of;
 use crate::document::LoadError;
-use crate::load::{API_VERSION, Loaded, load};
+use crate::load::{API_VERSION, load};
+use crate::origin::Loaded;
 
 /// What [`import`] makes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,8 +27,7 @@ use crate::cel::paths::Paths;
 use crate::cel::source::{Names, compile};
 use crate::document::{Item, LoadError, Sourced};
 use crate::draft::{Draft, DraftBranch, DraftWords, Says};
-use crate::load::Loaded;
-use crate::set::Rule;
+use crate::origin::{Loaded, Rule};
 
 /// Reads a document that may hold another tool's rules; false where it does not.
 pub(crate) fn read(file: &Arc<str>, text: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loaded) -> bool {
