@@ -5,3 +5,4 @@
 mod bounds;
 mod properties;
 mod recorded;
+mod untyped;

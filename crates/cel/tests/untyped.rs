@@ -1,0 +1,184 @@
+//! Expressions over data without types: what is missing is absent, steps are limited, and functions are the same.
+
+use serde_json::{Value, json};
+use settled_cel::value::{Data, List, Map, Text, Val};
+use settled_cel::{Budget, CompileError, Fault, Function, Names, Program, Result, Scope, run};
+
+/// JSON without a schema.
+#[derive(Clone, Copy, Debug)]
+struct Json<'a>(&'a Value);
+
+fn value(json: &Value) -> Val<'_, Json<'_>> {
+    match json {
+        Value::Null => Val::Null,
+        Value::Bool(value) => Val::Bool(*value),
+        Value::Number(number) => {
+            number.as_i64().map_or_else(|| Val::Double(number.as_f64().unwrap()), Val::Int)
+        }
+        Value::String(text) => Val::Text(Text::Borrowed(text)),
+        Value::Array(_) => Val::List(List::of_data(Json(json))),
+        Value::Object(_) => Val::Map(Map::Data(Json(json))),
+    }
+}
+
+struct Items<'a>(std::slice::Iter<'a, Value>);
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Result<Val<'a, Json<'a>>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|item| Ok(value(item)))
+    }
+}
+
+impl<'a> Data<'a> for Json<'a> {
+    const IS_TYPED: bool = false;
+
+    type Items = Items<'a>;
+
+    fn count(self) -> usize {
+        self.0.as_array().map_or_else(|| self.0.as_object().map_or(0, serde_json::Map::len), Vec::len)
+    }
+
+    fn items(self) -> Items<'a> {
+        Items(self.0.as_array().map_or(&[][..], Vec::as_slice).iter())
+    }
+
+    fn get(self, key: &str) -> Result<Option<Val<'a, Self>>> {
+        Ok(self.0.get(key).map(value))
+    }
+
+    fn keys(self) -> Vec<Text<'a>> {
+        self.0.as_object().into_iter().flat_map(|map| map.keys().map(|key| Text::Borrowed(key))).collect()
+    }
+
+    fn equals(self, other: &Map<'a, Self>, budget: &Budget, depth: usize) -> Result<bool> {
+        for (key, mine) in self.0.as_object().into_iter().flatten() {
+            let Some(found) = other.get(key)? else { return Ok(false) };
+            if !value(mine).equals_at(&found, budget, depth)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+struct Root;
+
+impl Names for Root {
+    fn variable(&mut self, name: &str) -> Option<u32> {
+        (name == "it").then_some(7)
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        format!("there is no {name}")
+    }
+}
+
+struct Object<'a>(&'a Value);
+
+impl<'a> Scope<'a> for Object<'a> {
+    type Data = Json<'a>;
+
+    fn variable(&self, variable: u32) -> Option<Result<Val<'a, Json<'a>>>> {
+        (variable == 7).then(|| Ok(value(self.0)))
+    }
+}
+
+/// The value as JSON, or why there is none.
+fn shown(expression: &str, object: &Value, budget: &Budget) -> String {
+    let program = match Program::compile(expression, &mut Root) {
+        Ok(program) => program,
+        Err(CompileError { message, at }) => return format!("refused at {at:?}: {message}"),
+    };
+    match run(&program, &Object(object), budget) {
+        Ok(Val::Bool(value)) => value.to_string(),
+        Ok(Val::Int(value)) => value.to_string(),
+        Ok(Val::Text(text)) => format!("{:?}", &*text),
+        Ok(other) => other.type_name().to_owned(),
+        Err(Fault::Absent(place)) => format!("absent: {}", program.show(place, &|_| "it".to_owned())),
+        Err(Fault::Error(error)) => format!("error: {error}"),
+        Err(fault) => format!("{fault:?}"),
+    }
+}
+
+#[test]
+fn what_is_missing_is_absent() {
+    let object = json!({"a": {"b": [1, {"c": "x"}], "nothing": null}, "n": 3, "half": 1.5, "t": "text"});
+    for (expression, wanted) in [
+        ("it.n + 1", "4"),
+        ("it.half < it.n", "true"),
+        ("it.a.b[1].c", "\"x\""),
+        ("it.a.b[1].d", "absent: it.a.b[1].d"),
+        ("it.a.b[2].c", "absent: it.a.b[2]"),
+        ("it.z.y == 1", "absent: it.z"),
+        ("it.a.nothing", "absent: it.a.nothing"),
+        ("it.z == 1 || true", "true"),
+        ("it.z == 1 && it.n == 3", "absent: it.z"),
+        ("has(it.z.y)", "false"),
+        ("has(it.a.nothing)", "false"),
+        ("it.?z.?y.orValue(5)", "5"),
+        ("it.z.?y.orValue(6)", "6"),
+        ("default(it.z, 'none')", "\"none\""),
+        ("it.a.b.exists(x, x == 1)", "true"),
+        ("it.a.b.all(x, x.c == 'x')", "error: no field `c` in int"),
+        ("it.t.x", "error: no field `x` in string"),
+        ("it == it", "true"),
+        ("it.a.b == [1, {'c': 'x'}]", "true"),
+        ("!it.n", "error: expected true or false, found int"),
+        ("it.t + 1", "error: no `+` for string and int"),
+        ("it.`a`.b.size()", "2"),
+        ("it.t.matches('^te')", "true"),
+        ("math.greatest(1, it.n, 2)", "3"),
+        ("it.t.reverse()", "\"txet\""),
+        ("base64.encode(b'hi!h')", "\"aGkhaA==\""),
+    ] {
+        assert_eq!(shown(expression, &object, &Budget::new(10_000, 10_000)), wanted, "{expression}");
+    }
+}
+
+#[test]
+fn errors_have_places() {
+    for (expression, wanted) in [
+        ("it.n == other", "refused at Some(8): there is no other"),
+        ("'ü' == other", "refused at Some(8): there is no other"),
+        ("it.sise()", "refused at Some(3): unknown function `sise`; did you mean `size`?"),
+        ("it.size(1)", "refused at Some(3): `size` is written size(x) or x.size()"),
+        ("allowed(it)", "refused at Some(0): unknown function `allowed`"),
+    ] {
+        assert_eq!(shown(expression, &json!({}), &Budget::new(10_000, 10_000)), wanted, "{expression}");
+    }
+}
+
+#[test]
+fn steps_and_memory_are_limited() {
+    let object = json!({"list": (0..200).collect::<Vec<_>>(), "text": "x".repeat(1000)});
+    for (expression, steps, room, wanted) in [
+        ("it.list.all(a, it.list.all(b, a + b >= 0))", 20_000, 10_000, "Limit"),
+        ("it.list.all(a, it.list.all(b, a + b >= 0))", 2_000_000, 10_000, "true"),
+        ("it.list.map(a, it.text + it.text).size()", 2_000_000, 100_000, "Room"),
+        ("it.list.map(a, it.text + it.text).size()", 2_000_000, 1_000_000, "200"),
+    ] {
+        assert_eq!(shown(expression, &object, &Budget::new(steps, room)), wanted, "{expression}");
+    }
+}
+
+/// A function of the table that nothing could call would be an error of every rule with it.
+#[test]
+fn every_function_of_the_table_can_be_called() {
+    let table = include_str!("../src/functions.tsv");
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split('\t').next().unwrap();
+        assert_eq!(Function::named(name).map(Function::name), Some(name));
+    }
+}
+
+/// The functions of verdict rules are no functions of a CRD.
+#[test]
+fn crds_have_the_functions_of_upstream() {
+    for rule in ["isTrue('Ready')", "math.abs(-1) == 1", "'ab'.reverse() == 'ba'", "default(1, 2) == 1"] {
+        let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
+        let (_, errors) = settled_cel::Validator::compile(&schema, "schema");
+        assert_eq!(errors.len(), 1, "{rule}");
+    }
+}
