@@ -30,11 +30,19 @@ fn of_file(name: &str) -> &'static [Rule] {
     FILES.binary_search_by(|(known, _)| (*known).cmp(name)).map_or(&[], read)
 }
 
+/// The files for suffixes of groups, the longest first.
+static SUFFIXES: LazyLock<Vec<(&str, usize)>> = LazyLock::new(|| {
+    let names = FILES.iter().enumerate();
+    let mut suffixes: Vec<_> =
+        names.filter_map(|(index, (name, _))| Some((name.strip_prefix('_')?, index))).collect();
+    suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+    suffixes
+});
+
 /// The rules that may fit a group: those of its own file, then those for a suffix, the longest first.
 pub(crate) fn rules(group: &str) -> impl Iterator<Item = &'static Rule> {
-    let suffixes = group.match_indices('.').filter_map(move |(at, _)| group.get(at..));
-    let suffixes = suffixes.flat_map(|suffix| of_file(&["_", suffix].concat()));
-    of_file(group).iter().chain(suffixes)
+    let suffixes = SUFFIXES.iter().filter(move |(suffix, _)| group.ends_with(suffix));
+    of_file(group).iter().chain(suffixes.flat_map(|(_, index)| read(*index)))
 }
 
 /// All rules of the pack.
