@@ -9,7 +9,7 @@
 //! | times of this age | `<time>`, `<microtime>` |
 //! | ages in cells of tables | `<age>` |
 //! | names from `generateName` | the prefix and `<generated:1>` |
-//! | causes, in a message too, and lists of errors | sorted |
+//! | causes about custom resources, CRDs and conflicts, in a message too, and lists of errors | sorted |
 //! | the whole object in a message about a patch | `<object>` |
 //! | managed fields | sorted by operation, manager, version and subresource |
 //! | allocated addresses and ports | `address:1`, `port:1` |
@@ -139,7 +139,7 @@ impl Normaliser {
 
     /// The comparable form of a body.
     pub fn body(&mut self, body: &Value) -> Value {
-        if body.pointer("/details/causes/1").is_some() {
+        if body.pointer("/details/causes/1").is_some() && has_causes_in_any_order(body) {
             let mut body = body.clone();
             sort_causes(&mut body);
             return self.value("", &body);
@@ -315,8 +315,19 @@ impl Normaliser {
     }
 }
 
-/// Sorts the causes of a Status, and what its message says of them. Upstream finds those of custom resources in the order of Go's maps,
-/// which is another one each time.
+/// Upstream finds the causes of custom resources, of schemas in CRDs and of conflicts in the order of Go's maps, which is another one each
+/// time.
+fn has_causes_in_any_order(status: &Value) -> bool {
+    let conflict = |cause: &Value| cause.get("reason").is_some_and(|reason| reason == "FieldManagerConflict");
+    let causes = status.pointer("/details/causes").and_then(Value::as_array);
+    if causes.is_some_and(|causes| causes.iter().all(conflict)) {
+        return true;
+    }
+    let group = status.pointer("/details/group").and_then(Value::as_str).unwrap_or_default();
+    group == "apiextensions.k8s.io" || group.contains('.') && !group.ends_with(".k8s.io")
+}
+
+/// Sorts the causes of a Status, and what its message says of them.
 fn sort_causes(status: &mut Value) {
     let part = |cause: &Value| {
         let text = |key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default();

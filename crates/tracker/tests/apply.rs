@@ -299,6 +299,16 @@ async fn what_was_not_applied_is_counted_by_its_reason() {
         .request("POST", "/api/v1/namespaces/default/resourcequotas", "application/json", &quota)
         .await
         .unwrap();
+    // It limits nothing before it was counted once.
+    while world
+        .get("/api/v1/namespaces/default/resourcequotas/few")
+        .await
+        .unwrap()
+        .pointer("/status/hard")
+        .is_none()
+    {
+        tokio::task::yield_now().await;
+    }
     let (lines, report) = world.apply(&[config_map("a", json!({}))], &ApplyOptions::default()).await;
     assert!(lines.contains("exceeded quota"), "{lines}");
     assert_eq!((report.refused, report.unreachable), (1, 0));
