@@ -309,7 +309,7 @@ fn texts_that_name_nothing_are_explained() {
     cel=status.a == 'x: CEL: the text is not ended: `'` is missing (column 13)
     cel=stauts.a: CEL: unknown name `stauts`; known are self, apiVersion, kind, metadata, spec, status, data; write `self.stauts` for another field of the object (column 1)
     cel=nope(1): CEL: unknown function `nope`; did you mean `type`? (column 1)
-    any(ready, cel=has(a b)): CEL: has() takes a field, such as has(status.phase) or has(self.status); for a key with other characters, write 'key' in map (column 5)
+    any(ready, cel=has(a b)): CEL: mismatched input 'b' (column 7)
     jsonpath={.a[}: unterminated array (at character 10)
     any(ready, jsonpath={.a=b=c): expected `}`, found `)` (at character 28)
     any(ready)): nothing may follow the closing parenthesis (at character 11)
