@@ -45,26 +45,33 @@ pub(crate) struct Document<'f> {
     ends: Vec<usize>,
 }
 
+/// One document, which begins on a line of its file, counted from 0; none where it is empty.
+pub(crate) fn document<'f>(
+    file: &'f str,
+    text: &'f str,
+    line: usize,
+) -> Result<Option<Document<'f>>, LoadError> {
+    let (mut json, mut places) = (Vec::new(), Vec::new());
+    match settled_manifest::yaml_to_json_with_places(text.as_bytes(), &mut json, &mut places) {
+        Ok(()) if json.is_empty() || json == b"null" => Ok(None),
+        Ok(()) => {
+            let ends =
+                text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+            Ok(Some(Document { file, text, line, json, places, ends }))
+        }
+        Err(error) => Err(LoadError {
+            file: file.to_owned(),
+            line: line + usize::try_from(error.position.line).unwrap_or_default(),
+            column: usize::try_from(error.position.column).unwrap_or_default(),
+            message: error.message,
+        }),
+    }
+}
+
 /// The documents of a file; an error stands for one that is no YAML.
 pub(crate) fn documents<'f>(file: &'f str, text: &'f str) -> Vec<Result<Document<'f>, LoadError>> {
     let mut documents = Vec::new();
-    let mut cut = |text: &'f str, line: usize| {
-        let (mut json, mut places) = (Vec::new(), Vec::new());
-        match settled_manifest::yaml_to_json_with_places(text.as_bytes(), &mut json, &mut places) {
-            Ok(()) if json.is_empty() || json == b"null" => {}
-            Ok(()) => {
-                let ends =
-                    text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
-                documents.push(Ok(Document { file, text, line, json, places, ends }));
-            }
-            Err(error) => documents.push(Err(LoadError {
-                file: file.to_owned(),
-                line: line + usize::try_from(error.position.line).unwrap_or_default(),
-                column: usize::try_from(error.position.column).unwrap_or_default(),
-                message: error.message,
-            })),
-        }
-    };
+    let mut cut = |text: &'f str, line: usize| documents.extend(document(file, text, line).transpose());
     let (mut start, mut start_line, mut at) = (0, 0, 0);
     for (line, content) in text.split_inclusive('\n').enumerate() {
         let word = content.trim_end();

@@ -262,7 +262,7 @@ impl RuleSet {
         let crd = self.crd.find(&group, &kind, object);
         let learned = if crd.is_none() { self.learned(&group, &kind) } else { None };
         let builtin =
-            if self.builtin { closest(builtin::rules(&group), &group, &kind, object) } else { None };
+            if self.builtin { closest(builtin::rules(&group, &kind), &group, &kind, object) } else { None };
         let (mut annotated, mut ignored) = (None, false);
         if let Some(cache) = &self.annotations {
             let found = Found::on(object);
