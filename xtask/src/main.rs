@@ -29,6 +29,7 @@ mod protobuf;
 mod proxy;
 mod reflector;
 mod server;
+mod structure;
 mod waiters;
 mod yaml_golden;
 
@@ -84,6 +85,7 @@ tasks
   accuracy                    how often verdicts are right, beside upstream's: on the pack's own cases, and per kind on the published ones
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
+  structure                   files that import each other in a circle: no others than the known ones
   generate builtins           the data of the API server's built-in kinds, from upstream's published documents
   faults [FAULT…] [--quick] [--seed N]
                               what befalls `settled serve`, and what it keeps to; all unless named:
@@ -145,6 +147,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
             Ok(true)
         }
         ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
+        ["structure"] => structure::run(),
         ["conformance"] => conformance(Size::QUICK),
         ["conformance", "--full"] => conformance(Size::FULL),
         ["faults", flags @ ..] => faults::run(flags),

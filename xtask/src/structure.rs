@@ -1,0 +1,358 @@
+//! Files that import each other in a circle: there shall be none, so that each file can be read after those that it builds on.
+//!
+//! What counts is every path that begins with `crate::` or `super::`, in an import or elsewhere, outside tests. Re-exports of a parent
+//! (`pub use`) are no arrow: who names a re-exported item depends on the file that has it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+use crate::measure::Table;
+use crate::{Outcome, corpora};
+
+/// Circles that are there still, by crate: how many files each ties together. A larger or a new one is a failure, and so is a number that
+/// is too high.
+const KNOWN: [(&str, &[usize]); 9] = [
+    ("apiserver", &[38, 3]),
+    ("cel", &[7]),
+    ("lua", &[3]),
+    ("manifest", &[3]),
+    ("patch", &[2]),
+    ("rules", &[3]),
+    ("settled", &[9, 2, 2, 2]),
+    ("store", &[3]),
+    ("tracker", &[16, 2]),
+];
+
+/// A path of modules below the crate's root.
+type Module = Vec<String>;
+
+/// A crate's files by module, and what each may be reached by.
+#[derive(Default)]
+struct Crate {
+    files: BTreeMap<Module, Source>,
+}
+
+#[derive(Default)]
+struct Source {
+    path: PathBuf,
+    /// Paths that it names, from the crate's root.
+    names: BTreeSet<Module>,
+    /// Names that stand for items of other modules.
+    exports: BTreeMap<String, Module>,
+    /// Modules whose items it re-exports, all of them.
+    globs: Vec<Module>,
+    /// Modules that exist in tests only.
+    tests: BTreeSet<String>,
+}
+
+/// Looks for circles in all crates; false where there are others than the known ones.
+pub(crate) fn run() -> Outcome<bool> {
+    let root = corpora::root();
+    let mut folders: Vec<PathBuf> =
+        fs::read_dir(root.join("crates"))?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
+    folders.push(root.join("xtask"));
+    folders.sort();
+    let mut table = Table::new(["crate", "files", "imports", "circles, in files"]);
+    let (mut well, mut found) = (true, Vec::new());
+    for folder in folders {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let source = folder.join("src");
+        if !source.is_dir() {
+            continue;
+        }
+        let all = Crate::read(&source)?;
+        let arrows = all.arrows();
+        let mut circles = circles(&arrows);
+        circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+        let sizes: Vec<usize> = circles.iter().map(BTreeSet::len).collect();
+        let known = KNOWN.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, sizes)| sizes);
+        let texts: Vec<String> = sizes.iter().map(usize::to_string).collect();
+        let count: usize = arrows.values().map(BTreeSet::len).sum();
+        table.row([name.clone(), all.files.len().to_string(), count.to_string(), texts.join(", ")]);
+        if sizes != known {
+            well = false;
+            found.push((name, known.to_vec(), all, arrows, circles));
+        }
+    }
+    table.print();
+    for (name, known, all, arrows, circles) in found {
+        println!("\n{name}: circles of {known:?} files are known");
+        for circle in circles {
+            println!("  a circle of {} files:", circle.len());
+            for module in &circle {
+                let Some(source) = all.files.get(module) else { continue };
+                let others = arrows.get(module).into_iter().flatten().filter(|other| circle.contains(*other));
+                let others: Vec<String> = others.map(shown).collect();
+                println!(
+                    "    {} imports {}",
+                    source.path.strip_prefix(&root).unwrap_or(&source.path).display(),
+                    others.join(", ")
+                );
+            }
+        }
+    }
+    Ok(well)
+}
+
+fn shown(module: &Module) -> String {
+    if module.is_empty() { "the root".to_owned() } else { module.join("::") }
+}
+
+impl Crate {
+    fn read(folder: &Path) -> Outcome<Self> {
+        let mut all = Self::default();
+        all.read_folder(folder, &Vec::new())?;
+        // Files that only tests have.
+        let tests: Vec<Module> = all
+            .files
+            .iter()
+            .flat_map(|(module, source)| {
+                source.tests.iter().map(move |name| [module.clone(), vec![name.clone()]].concat())
+            })
+            .collect();
+        all.files.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+        Ok(all)
+    }
+
+    fn read_folder(&mut self, folder: &Path, module: &Module) -> Outcome<()> {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() {
+                self.read_folder(&path, &[module.clone(), vec![name]].concat())?;
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let of = match &*name {
+                    "lib" | "main" | "mod" => module.clone(),
+                    _ => [module.clone(), vec![name]].concat(),
+                };
+                let source = Source::read(path.clone(), &fs::read_to_string(&path)?, &of)?;
+                self.files.insert(of, source);
+            }
+        }
+        Ok(())
+    }
+
+    /// Which file each file depends on.
+    fn arrows(&self) -> BTreeMap<Module, BTreeSet<Module>> {
+        let mut arrows = BTreeMap::new();
+        for (module, source) in &self.files {
+            let targets = source.names.iter().filter_map(|name| self.file_of(name, 0));
+            let others: BTreeSet<Module> = targets.filter(|target| target != module).collect();
+            arrows.insert(module.clone(), others);
+        }
+        arrows
+    }
+
+    /// The file that has the item of this path.
+    fn file_of(&self, path: &[String], depth: usize) -> Option<Module> {
+        let length = (0..=path.len()).rev().find(|length| self.files.contains_key(&path[..*length]))?;
+        let (module, rest) = path.split_at(length);
+        let source = self.files.get(module)?;
+        if depth < 8
+            && let Some(item) = rest.first()
+        {
+            if let Some(target) = source.exports.get(item) {
+                return self.file_of(&[&target[..], &rest[1..]].concat(), depth + 1);
+            }
+            // Whatever is not its own may come from a module of which it re-exports everything; its own items are the rule.
+            if let [glob] = &source.globs[..]
+                && source.exports.is_empty()
+            {
+                return self.file_of(glob, depth + 1);
+            }
+        }
+        Some(module.to_vec())
+    }
+}
+
+impl Source {
+    fn read(path: PathBuf, text: &str, module: &Module) -> Outcome<Self> {
+        let text = without_comments(text);
+        let mut source = Self { path, ..Self::default() };
+        let tests = Regex::new(r"#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod ([a-z_0-9]+)(;| \{)")?;
+        let mut code = &text[..];
+        for found in tests.captures_iter(&text) {
+            match &found[2] {
+                ";" => drop(source.tests.insert(found[1].to_owned())),
+                // The tests of a file are its end.
+                _ => code = &text[..found.get(0).map_or(text.len(), |all| all.start())],
+            }
+        }
+        let uses = Regex::new(r"(?m)^\s*(pub(?:\([a-z: ]+\))? )?use ([^;]+);")?;
+        for found in uses.captures_iter(code) {
+            let is_export = found.get(1).is_some();
+            let mut leaves = Vec::new();
+            tree(&found[2].split_whitespace().collect::<Vec<_>>().join(" "), &[], &mut leaves);
+            for (leaf, called) in leaves {
+                let Some(leaf) = absolute(&leaf, module) else { continue };
+                if !is_export {
+                    source.names.insert(leaf);
+                } else if called == "*" {
+                    source.globs.push(leaf);
+                } else {
+                    source.exports.insert(called, leaf);
+                }
+            }
+        }
+        let code = uses.replace_all(code, "");
+        let paths =
+            Regex::new(r"\b(?:crate|(?:super::)+|super)(?:::[A-Za-z_0-9]+)+|\b(?:super::)+[A-Za-z_0-9:]+")?;
+        for found in paths.find_iter(&code) {
+            let path: Module =
+                found.as_str().split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+            source.names.extend(absolute(&path, module));
+        }
+        Ok(source)
+    }
+}
+
+/// The code without comments and texts, which may name anything.
+fn without_comments(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        if !trimmed.starts_with("//") {
+            code.push_str(line.split(" // ").next().unwrap_or_default());
+        }
+        code.push('\n');
+    }
+    code
+}
+
+/// The paths of an import, and what each is called here.
+fn tree(text: &str, before: &[String], leaves: &mut Vec<(Module, String)>) {
+    let text = text.trim();
+    let Some((head, list)) = text.split_once('{') else {
+        let (path, called) =
+            text.split_once(" as ").map_or((text, None), |(path, called)| (path, Some(called)));
+        let mut parts: Module = before.to_vec();
+        parts.extend(path.split("::").map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()));
+        let last = parts.last().cloned().unwrap_or_default();
+        if matches!(&*last, "self" | "*") {
+            parts.pop();
+        }
+        let own = if last == "self" { parts.last().cloned().unwrap_or_default() } else { last };
+        leaves.push((parts, called.map_or(own, |called| called.trim().to_owned())));
+        return;
+    };
+    let mut before = before.to_vec();
+    before.extend(head.split("::").map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()));
+    let list = list.trim_end().strip_suffix('}').unwrap_or(list);
+    let (mut depth, mut start) = (0_usize, 0);
+    for (at, char) in list.char_indices() {
+        match char {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                tree(&list[start..at], &before, leaves);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if !list[start..].trim().is_empty() {
+        tree(&list[start..], &before, leaves);
+    }
+}
+
+/// The path from the crate's root; nothing for one of another crate.
+fn absolute(path: &[String], module: &Module) -> Option<Module> {
+    match path.first().map(String::as_str) {
+        Some("crate") => Some(path[1..].to_vec()),
+        Some("self") => Some([&module[..], &path[1..]].concat()),
+        Some("super") => {
+            let up = path.iter().take_while(|part| *part == "super").count();
+            let parent = module.len().checked_sub(up).and_then(|length| module.get(..length))?;
+            Some([parent, &path[up..]].concat())
+        }
+        _ => None,
+    }
+}
+
+/// The sets of more than one file that can all reach each other.
+fn circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Module>> {
+    let reach = |from: &Module| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from.clone()]);
+        while let Some(module) = open.pop() {
+            for next in arrows.get(&module).into_iter().flatten() {
+                if seen.insert(next.clone()) {
+                    open.push(next.clone());
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&Module, BTreeSet<Module>> =
+        arrows.keys().map(|module| (module, reach(module))).collect();
+    let mut circles: Vec<BTreeSet<Module>> = Vec::new();
+    for (module, seen) in &reached {
+        if !seen.contains(*module) || circles.iter().any(|circle| circle.contains(*module)) {
+            continue;
+        }
+        let back = |other: &&Module| reached.get(*other).is_some_and(|seen| seen.contains(*module));
+        circles.push(seen.iter().filter(back).cloned().collect());
+    }
+    circles.retain(|circle| circle.len() > 1);
+    circles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(files: &[(&str, &str)]) -> Crate {
+        let mut all = Crate::default();
+        for (module, text) in files {
+            let module: Module =
+                module.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+            let source = Source::read(PathBuf::new(), text, &module).expect("it is read");
+            all.files.insert(module, source);
+        }
+        all
+    }
+
+    fn circles_of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        let circles = circles(&all(files).arrows());
+        circles.iter().map(|circle| circle.iter().map(shown).collect()).collect()
+    }
+
+    #[test]
+    fn circles_are_found_through_imports_and_paths() {
+        let files = [
+            ("", "mod a;\nmod b;\nmod c;\npub use a::A;\n"),
+            ("a", "use crate::b::{self, B};\n"),
+            ("b", "fn f() { crate::c::g() }\n"),
+            ("c", "use super::a::A as Other;\n"),
+        ];
+        assert_eq!(circles_of(&files), [["a", "b", "c"]]);
+    }
+
+    #[test]
+    fn re_exports_tests_and_comments_are_no_arrows() {
+        let files = [
+            ("", "mod a;\nmod b;\npub use crate::a::A;\npub use crate::b::B;\n"),
+            // By the root it comes to b, and b doesn't come back.
+            ("a", "use crate::B;\n"),
+            (
+                "b",
+                "//! Beside [`crate::a`].\nfn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",
+            ),
+        ];
+        assert_eq!(circles_of(&files), Vec::<Vec<String>>::new());
+        let arrows = all(&files).arrows();
+        assert_eq!(arrows[&vec!["a".to_owned()]], BTreeSet::from([vec!["b".to_owned()]]));
+    }
+
+    #[test]
+    fn lists_of_imports_are_trees() {
+        let mut leaves = Vec::new();
+        tree("crate::{a::{self, A}, b::B as C, c::*}", &[], &mut leaves);
+        let leaves: Vec<(String, String)> =
+            leaves.into_iter().map(|(path, called)| (path.join("::"), called)).collect();
+        let wanted = [("crate::a", "a"), ("crate::a::A", "A"), ("crate::b::B", "C"), ("crate::c", "*")];
+        assert_eq!(leaves, wanted.map(|(path, called)| (path.to_owned(), called.to_owned())));
+    }
+}
