@@ -143,9 +143,9 @@ fn objects() -> Outcome<(&'static str, Vec<Sample>)> {
     Ok(("of the pack's cases", objects))
 }
 
-/// The first verdict on each kind: its group's file is read and its rule compiled.
+/// The first verdict on each kind: its rule is read and compiled.
 fn first_verdicts(page: &mut Page, options: &Options) -> Outcome<bool> {
-    page.line("First verdict on a kind: its file is read, its rule compiled, µs:");
+    page.line("First verdict on a kind: its rule is read and compiled, µs:");
     let (about, objects) = objects()?;
     let rules = RuleSet::default();
     let mut seen = std::collections::HashSet::new();

@@ -417,20 +417,7 @@ impl<'c> Planner<'c> {
                 Err(message) => return self.error(id, message),
             }
         }
-        let is_conversion = matches!(
-            function,
-            F::Bool
-                | F::Bytes
-                | F::Double
-                | F::Dyn
-                | F::Duration
-                | F::Int
-                | F::String
-                | F::Timestamp
-                | F::Type
-                | F::Uint
-        );
-        let is_constant = is_conversion
+        let is_constant = function.is_conversion()
             && planned.len() == 1
             && planned.first().is_some_and(|arg| self.constant(*arg).is_some());
         let zero = match overload {

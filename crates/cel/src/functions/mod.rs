@@ -92,6 +92,23 @@ functions! {
 }
 
 impl Function {
+    /// Whether it converts its argument to the type that it is named after, or gives that type.
+    pub(crate) const fn is_conversion(self) -> bool {
+        matches!(
+            self,
+            Self::Bool
+                | Self::Bytes
+                | Self::Double
+                | Self::Dyn
+                | Self::Duration
+                | Self::Int
+                | Self::String
+                | Self::Timestamp
+                | Self::Type
+                | Self::Uint
+        )
+    }
+
     /// Whether it asks for more than its arguments: for the conditions and the generation of the object, or the time.
     #[must_use]
     pub const fn is_scoped(self) -> bool {
@@ -217,16 +234,7 @@ pub(crate) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
         F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual | F::Not | F::Negate | F::In | F::Size => {
             operator::call(context, args)?
         }
-        F::Type
-        | F::Bool
-        | F::Bytes
-        | F::Double
-        | F::Dyn
-        | F::Duration
-        | F::Int
-        | F::String
-        | F::Timestamp
-        | F::Uint => match args {
+        function if function.is_conversion() => match args {
             [value] => Some(operator::convert(context.function, value)?),
             _ => None,
         },
