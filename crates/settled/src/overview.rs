@@ -20,7 +20,7 @@ pub(crate) struct Overview {
     /// `namespace shop`, `namespaces a, b` or `all namespaces`.
     place: String,
     kinds: settled_tracker::Overview,
-    /// Namespaces that do not exist; only asked for where nothing was found.
+    /// Namespaces that do not exist; one alone is only asked for where nothing was found.
     absent: Vec<String>,
 }
 
@@ -61,14 +61,15 @@ impl Overview {
         let kinds = tracker.overview()?.clone();
         let default = tracker.cluster().default_namespace();
         let namespaces: Vec<&str> =
-            namespace.unwrap_or(&default).split(',').filter(|_| !everywhere).collect();
+            namespace.unwrap_or(&default).split(',').map(str::trim).filter(|_| !everywhere).collect();
         let place = match &*namespaces {
             [] => "all namespaces".to_owned(),
             [name] => format!("namespace {name}"),
             names => format!("namespaces {}", names.join(", ")),
         };
         let mut absent = Vec::new();
-        if tracker.counts().total == 0 {
+        // What one of several lacks, the count does not show.
+        if tracker.counts().total == 0 || namespaces.len() > 1 {
             for name in namespaces {
                 if does_not_exist(tracker, name).await {
                     absent.push(name.to_owned());
@@ -84,7 +85,7 @@ impl Overview {
             return Err(CommandError::cluster(format!("no permission to list objects in {}", self.place))
                 .hint("grant list and watch on them, or name the objects that may be read: deploy/web"));
         }
-        if objects == 0 && !self.absent.is_empty() {
+        if !self.absent.is_empty() {
             let each = self.absent.iter().map(|name| format!("namespace \"{name}\" does not exist"));
             return Err(CommandError::input(each.collect::<Vec<_>>().join("; "))
                 .hint("kubectl get namespaces lists them, and --context names another cluster"));
