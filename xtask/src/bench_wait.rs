@@ -88,9 +88,25 @@ const BYTES: [usize; 2] = [10_000, 12_500];
 /// How long a tool may take until all is done.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The parts, in the order of a whole run, and whether a run of both servers has them on kube-apiserver, too.
-const PARTS: [(&str, bool); 5] =
-    [("detect", true), ("fail", true), ("requests", false), ("memory", false), ("large", false)];
+/// What is measured for itself, and published so.
+#[derive(Clone, Copy)]
+struct Part {
+    name: &'static str,
+    /// Its place in the document.
+    page: &'static str,
+    /// A run of both servers has it on kube-apiserver, too.
+    both: bool,
+    measure: fn(&mut Bench) -> Outcome<Vec<Bar>>,
+}
+
+/// In the order of a whole run.
+const PARTS: [Part; 5] = [
+    Part { name: "detect", page: "wait-detect", both: true, measure: Bench::detect },
+    Part { name: "fail", page: "wait-fail", both: true, measure: Bench::fail },
+    Part { name: "requests", page: "wait-requests", both: false, measure: Bench::requests },
+    Part { name: "memory", page: "wait-memory", both: false, measure: Bench::memory },
+    Part { name: "large", page: "wait-large", both: false, measure: Bench::large },
+];
 
 struct Flags {
     smoke: bool,
@@ -98,7 +114,7 @@ struct Flags {
     rounds: Option<usize>,
     /// One server; both if none.
     kind: Option<Kind>,
-    parts: Vec<&'static str>,
+    parts: Vec<Part>,
     tools: Vec<Tool>,
     write_docs: bool,
 }
@@ -130,33 +146,36 @@ impl Flags {
                         _ => return Err("--server settled or --server kube-apiserver".into()),
                     }
                 }
-                other => match PARTS.into_iter().find(|(part, _)| *part == other) {
-                    Some((part, _)) => flags.parts.push(part),
+                other => match PARTS.into_iter().find(|part| part.name == other) {
+                    Some(part) => flags.parts.push(part),
                     None => {
-                        let parts = PARTS.map(|(part, _)| part).join(", ");
+                        let parts = PARTS.map(|part| part.name).join(", ");
                         return Err(format!("no such part or flag: {other}; parts: {parts}").into());
                     }
                 },
             }
         }
-        if flags.write_docs && (flags.smoke || !flags.parts.is_empty() || flags.kind.is_some()) {
-            return Err("--write-docs goes with a whole run: no part, no --server, no --smoke".into());
+        if flags.write_docs
+            && (flags.smoke
+                || flags.kind.is_some()
+                || flags.rounds.is_some()
+                || flags.tools.len() < Tool::ALL.len())
+        {
+            return Err("--write-docs goes with whole parts: no --server, --smoke, --rounds, --rivals".into());
+        }
+        if flags.parts.is_empty() {
+            flags.parts = PARTS.to_vec();
         }
         Ok(flags)
     }
 
-    fn kinds(&self) -> Vec<Kind> {
+    /// The servers that a part is measured on.
+    fn kinds(&self, part: Part) -> Vec<Kind> {
         match self.kind {
             Some(kind) => vec![kind],
-            None if self.smoke => vec![Kind::OursAlone],
+            None if self.smoke || !part.both => vec![Kind::OursAlone],
             None => vec![Kind::OursAlone, Kind::RealOnDisk],
         }
-    }
-
-    fn wants(&self, part: &str, kind: Kind) -> bool {
-        let everywhere = self.kind.is_some() || kind == Kind::OursAlone;
-        let here = PARTS.into_iter().any(|(name, both)| name == part && (both || everywhere));
-        here && (self.parts.is_empty() || self.parts.contains(&part))
     }
 }
 
@@ -174,41 +193,49 @@ struct Bar {
 /// is missed.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
-    let mut page = Page::new("wait", flags.write_docs);
-    page.machine("cargo xtask bench wait --write-docs")?;
-    let mut bars = Vec::new();
-    for kind in flags.kinds() {
-        match measure(&flags, kind, page)? {
-            Some((continued, more)) => {
-                page = continued;
-                bars.extend(more);
-            }
+    let mut met = true;
+    for part in flags.parts.iter().copied() {
+        match run_part(&flags, part)? {
+            Some(of_part) => met &= of_part,
             None => return Ok(true),
         }
     }
-    if !flags.tools.contains(&Tool::Settled) {
-        return Ok(true);
-    }
-    page.line("### Bars");
-    let mut table = Table::new(["bar", "wanted", "is", "met"]);
-    let mut met = true;
-    for bar in bars.into_iter().filter(|bar| bar.always || !flags.smoke) {
-        met &= bar.met;
-        table.row([bar.what, bar.wanted, bar.is, if bar.met { "yes" } else { "NO" }.to_owned()]);
-    }
-    page.table(&table);
-    page.publish()?;
     Ok(met)
 }
 
-/// All parts that are wanted on one server; nothing where a program can't be had here.
-fn measure(flags: &Flags, kind: Kind, page: Page) -> Outcome<Option<(Page, Vec<Bar>)>> {
+/// One part on all its servers; nothing where a program can't be had here.
+fn run_part(flags: &Flags, part: Part) -> Outcome<Option<bool>> {
+    let mut page = Page::new(part.page, flags.write_docs);
+    page.machine(&format!("cargo xtask bench wait {} --write-docs", part.name))?;
+    let mut bars = Vec::new();
+    for kind in flags.kinds(part) {
+        let Some((continued, more)) = measure(flags, part, kind, page)? else { return Ok(None) };
+        page = continued;
+        bars.extend(more);
+    }
+    // They are about ours.
+    bars.retain(|bar| flags.tools.contains(&Tool::Settled) && (bar.always || !flags.smoke));
+    let met = bars.iter().all(|bar| bar.met);
+    if !bars.is_empty() {
+        let mut table = Table::new(["bar", "wanted", "is", "met"]);
+        for bar in bars {
+            table.row([bar.what, bar.wanted, bar.is, if bar.met { "yes" } else { "NO" }.to_owned()]);
+        }
+        page.line("Bars:");
+        page.table(&table);
+    }
+    page.publish()?;
+    Ok(Some(met))
+}
+
+/// A part on one server; nothing where a program can't be had here.
+fn measure(flags: &Flags, part: Part, kind: Kind, page: Page) -> Outcome<Option<(Page, Vec<Bar>)>> {
     let mut plan = if flags.smoke { SMOKE } else { FULL };
     plan.rounds = flags.rounds.unwrap_or(plan.rounds);
     let Some(server) = server::start(kind)? else { return Ok(None) };
     let programs = [("kubectl", Program::Kubectl), ("helm", Program::Helm)];
     let Some(place) = Place::new(&server, &programs)? else { return Ok(None) };
-    let informer = if flags.wants("memory", kind) {
+    let informer = if part.name == "memory" {
         match oracle::build("informer")? {
             Oracle::Ready(program) => Some(program),
             Oracle::Skipped(why) => {
@@ -225,23 +252,8 @@ fn measure(flags: &Flags, kind: Kind, page: Page) -> Outcome<Option<(Page, Vec<B
     let tools = flags.tools.clone();
     let mut bench =
         Bench { plan, kind, tools, server, place, informer, runtime, address, client, namespaces: 0, page };
-    let mut bars = Vec::new();
-    type Part = fn(&mut Bench) -> Outcome<Vec<Bar>>;
-    let parts: [(&str, Part); 5] = [
-        ("detect", Bench::detect),
-        ("fail", Bench::fail),
-        ("requests", Bench::requests),
-        ("memory", Bench::memory),
-        ("large", Bench::large),
-    ];
-    for (part, measure) in parts {
-        if flags.wants(part, kind) {
-            let of_part = measure(&mut bench)?;
-            bars.extend(
-                of_part.into_iter().map(|bar| Bar { what: format!("{}{}", bar.what, on(kind)), ..bar }),
-            );
-        }
-    }
+    let bars = (part.measure)(&mut bench)?;
+    let bars = bars.into_iter().map(|bar| Bar { what: format!("{}{}", bar.what, on(kind)), ..bar }).collect();
     Ok(Some((bench.page, bars)))
 }
 

@@ -123,8 +123,9 @@ mod tests {
             assert_eq!(sum, checksum(&document[inside..end]), "the part bench:{name} was edited by hand");
             names.push(name);
         }
-        for name in ["verdict", "rules", "status", "apiserver", "wait"] {
-            assert!(names.contains(&name), "{DOCUMENT} has no part bench:{name}");
+        let wait = ["wait-detect", "wait-fail", "wait-requests", "wait-memory", "wait-large"];
+        for name in ["verdict", "rules", "status", "apiserver"].iter().chain(&wait) {
+            assert!(names.contains(name), "{DOCUMENT} has no part bench:{name}");
         }
         Ok(())
     }
