@@ -46,7 +46,8 @@ pub struct Limits {
     pub history_bytes: usize,
     /// How long events stay in the history window.
     pub history_age: Duration,
-    /// How many events wait for a watcher before it is closed.
+    /// How many events wait for a watcher before it is closed. They are those of the history window, so each costs a pointer; a client that
+    /// creates thousands of objects at once must not lose its watch for a moment without processor time.
     pub watch_events: usize,
     /// How many bytes the events that wait for a watcher refer to before it is closed.
     pub watch_bytes: usize,
@@ -62,7 +63,7 @@ impl Default for Limits {
             history_events: 100_000,
             history_bytes: 64 << 20,
             history_age: Duration::from_secs(5 * 60),
-            watch_events: 1024,
+            watch_events: 16_384,
             watch_bytes: 32 << 20,
             watchers: 100_000,
         }
