@@ -1,138 +1,32 @@
 //! The project's own tasks. `cargo xtask` without arguments says which there are.
+//!
+//! Only what needs no other crate of the project is done here; all else is a task of the lab, which is built when it is first needed.
 
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 
-mod accuracy;
-mod apiserver;
-mod argo;
-mod bench_apiserver;
-mod bench_rules;
-mod bench_status;
-mod bench_verdict;
-mod bench_wait;
-mod builtins;
-mod callgrind;
-mod clients;
-mod cluster;
-mod corpora;
-mod differential;
-mod faults;
-mod generate;
-mod live;
-mod load;
-mod measure;
-mod oracle;
-mod page;
-mod parity;
-mod process;
-mod protobuf;
-mod proxy;
-mod reflector;
-mod server;
 mod structure;
-mod waiters;
-mod yaml_golden;
 
 use std::error::Error;
-use std::process::ExitCode;
-
-use differential::Size;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 /// What a task ends with: whether all was well, or why it could not be done at all.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "\
-usage: cargo xtask TASK
-
-tasks
-  ci                          everything that .ci/run does
-  conformance [--full] [SUITE]
-                              foreign oracles against ours; all but the last, in a quick size, unless one is named:
-    kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
-    yaml                        the golden file of Go's YAML reader against the committed one
-    argo                        Argo CD's health checks in our sandbox against their published tests
-    managed-fields              server-side apply against structured-merge-diff and apimachinery
-    cel                         validation rules of CRDs against apiextensions-apiserver
-    patch                       the API's patches against apimachinery and evanphx/json-patch
-    schema                      schemas of CustomResourceDefinitions against apiextensions-apiserver
-    selectors                   selectors, JSON paths and Accept headers against Go's libraries
-    protobuf                    bodies in protobuf against Kubernetes' own libraries
-      --record                    write the sample of the tests anew
-      the last six:
-      --quick                     as many questions as a run of all suites asks; all of them unless said
-      --seed N                    other questions
-    apiserver [FLAG…]           the API server against the real kube-apiserver
-      --record                    run the real one only, and write its answers anew
-      --recorded                  compare with the recorded answers: no Go is needed
-      --at-most N                 let N answers differ without a reason
-      --case PATTERN              only the cases FILE/CASE that fit (`*` is any text)
-      --walk SEED [--operations N]
-                                  only the random walk of that seed (20,000 operations)
-      --server URL --token TOKEN --ca FILE
-                                  compare a server that runs already instead of starting ours
-    live [SCENARIO…] [FLAG…]    what `settled wait`, kubectl and Helm come to, on a real control plane and with its controllers on ours
-      --quick                     on ours only, without slow scenarios
-      --server settled|kube-apiserver
-                                  on that one only
-      --rivals                    without ours
-      --show                      what each of them says, too
-      --write-docs                run nothing; write the table of differences into docs/comparison.md
-  clients [SUITE[/SCRIPT]…]   real clients' scripts on ours, against what they said on the real kube-apiserver:
-                              kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
-    --record                    run them on the real one only, and write their recordings anew
-    --real                      compare the real one with its recordings
-    --meant                     show what differs as the scripts say, too
-  accuracy                    how often verdicts are right, beside upstream's: on the pack's own cases, and per kind on the published ones
-    --differences               also each case that differs
-    --markdown                  the table as docs/accuracy.md has it
-  structure                   files that import each other in a circle: no others than the known ones
-  generate builtins           the data of the API server's built-in kinds, from upstream's published documents
-  faults [FAULT…] [--quick] [--seed N]
-                              what befalls `settled serve`, and what it keeps to; all unless named:
-    connections                 half open ones: half a greeting, half a request, half a body
-    kill [--cycles N]           killed again and again while it writes (1,000 cycles)
-    watchers                    200 writers and 50 watchers: each watcher ends with what a list has
-    disk                        a full one, and starts on it
-    clock                       jumps by hours and by centuries
-    slow                        watchers that don't read
-    garbage                     bytes that are no TLS, no HTTP/1.1, no HTTP/2
-    hostile                     requests as expensive as can be, and bodies that never end
-    --quick                     as much as fits into CI
-  bench rules                 what a compiled rule costs, and the pack's load, and the same rule in Lua
-    --smoke                     few, short rounds; nothing fails
-  bench verdict               bytes to verdict, side by side with Go's decoder
-    --smoke                     few, short rounds; only the allocations can fail
-    --callgrind                 also count instructions, where valgrind is installed
-  bench apiserver             `settled serve` beside kube-apiserver on an etcd that syncs
-    --smoke                     seconds of everything, ours alone; nothing fails
-  bench wait [PART…]          `settled wait` beside kubectl, Helm 4, a polling loop, an informer and a reflector; all parts unless named:
-    detect                      from the last status to the exit
-    fail                        from a failure to the exit
-    requests                    what is asked of the server, by verb
-    memory                      with some or all of many Pods tracked
-    large                       thousands of large Pods in every state: time and memory of a look and of a wait
-    --server settled|kube-apiserver
-                                on which server (both; requests, memory and large on settled)
-    --rivals                    without ours
-    --rounds N                  so many rounds (10)
-    --smoke                     few, small rounds; what comes out is checked, how fast is not
-  bench status                `settled status` on dumps of 1 GB
-    --smoke                     dumps of 50 MB; nothing fails
-  All benchmarks but smoke runs know
-    --write-docs                put the tables into docs/performance.md, as they were printed
-
-environment
-  SETTLED_CACHE               where built oracles and generated dumps are kept
-                              (default: $XDG_CACHE_HOME/settled or ~/.cache/settled)
-  CI=true                     a missing oracle is a failure instead of a skipped suite
-";
+/// The repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match run(&words) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+    let result = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ci"] => code(Command::new("bash").arg(root().join(".ci/run"))),
+        ["structure"] => structure::run().map(|holds| u8::from(!holds)),
+        _ => lab(&words),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             println!("error: {error}");
             ExitCode::from(2)
@@ -140,87 +34,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(words: &[&str]) -> Outcome<bool> {
-    match words {
-        [] | ["help" | "-h" | "--help", ..] => {
-            println!("{USAGE}");
-            Ok(true)
-        }
-        ["ci"] => process::passes(std::process::Command::new("bash").arg(corpora::root().join(".ci/run"))),
-        ["structure"] => structure::run(),
-        ["conformance"] => conformance(Size::QUICK),
-        ["conformance", "--full"] => conformance(Size::FULL),
-        ["faults", flags @ ..] => faults::run(flags),
-        ["conformance", "kstatus", files @ ..] => parity::run(files),
-        ["conformance", "yaml"] => yaml_golden::run(),
-        ["conformance", "argo"] => argo::run(),
-        ["conformance", "apiserver", flags @ ..] => apiserver::run(flags),
-        ["conformance", "live", words @ ..] => live::run(words),
-        ["conformance", "protobuf", "--record"] => protobuf::record(),
-        ["conformance", suite, flags @ ..] => {
-            let suite = differential::find(suite).ok_or_else(|| format!("no such suite: {suite}"))?;
-            suite.run(Size::parse(flags)?)
-        }
-        ["clients", words @ ..] => clients::run(words),
-        ["accuracy", flags @ ..] => {
-            let [markdown, differences] = flagged(flags, ["--markdown", "--differences"])?;
-            accuracy::run(markdown, differences)
-        }
-        ["generate", "builtins"] => builtins::run(),
-        ["bench", "verdict", flags @ ..] => {
-            let [smoke, callgrind, write_docs] = flagged(flags, ["--smoke", "--callgrind", "--write-docs"])?;
-            let met = bench_verdict::run(smoke, write_docs)?;
-            if callgrind {
-                callgrind::run()?;
-            }
-            Ok(met)
-        }
-        ["bench", "apiserver", flags @ ..] => {
-            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
-            bench_apiserver::run(smoke, write_docs)
-        }
-        ["bench", "wait", words @ ..] => bench_wait::run(words),
-        ["bench", "rules", flags @ ..] => {
-            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
-            bench_rules::run(smoke, write_docs)
-        }
-        ["bench", "status", flags @ ..] => {
-            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
-            bench_status::run(smoke, write_docs)
-        }
-        [reflector::CHILD, rest @ ..] => reflector::child(rest),
-        [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
-        _ => Err(format!("no such task: {}\n\n{USAGE}", words.join(" ")).into()),
-    }
+/// Builds the lab and runs a task of it. Figures are those of the profile that packages are built in.
+fn lab(words: &[String]) -> Outcome<u8> {
+    let is_measured = words.first().is_some_and(|task| task == "bench") && !words.iter().any(|word| word == "--smoke");
+    let profile = if is_measured { "dist" } else { "release" };
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--locked", "--package", "settled-lab", "--profile", profile]);
+    command.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--").args(words);
+    code(&mut command)
 }
 
-/// All suites but that of the API server, whatever the first ones say.
-fn conformance(size: Size) -> Outcome<bool> {
-    let mut equal = true;
-    let mut table = measure::Table::new(["suite", "seconds", ""]);
-    let mut one = |name: &str, run: &dyn Fn() -> Outcome<bool>| -> Outcome<()> {
-        let start = std::time::Instant::now();
-        let passed = run()?;
-        equal &= passed;
-        let outcome = if passed { "" } else { "FAILED" };
-        table.row([name.to_owned(), format!("{:.1}", start.elapsed().as_secs_f64()), outcome.to_owned()]);
-        Ok(())
-    };
-    one("kstatus", &|| parity::run(&[]))?;
-    one("yaml", &yaml_golden::run)?;
-    one("argo", &argo::run)?;
-    for suite in &differential::SUITES {
-        one(suite.name, &|| suite.run(size))?;
-    }
-    println!();
-    table.print();
-    Ok(equal)
-}
-
-/// Which of the known flags were given.
-fn flagged<const N: usize>(given: &[&str], known: [&str; N]) -> Outcome<[bool; N]> {
-    if let Some(unknown) = given.iter().find(|flag| !known.contains(flag)) {
-        return Err(format!("no such flag: {unknown}; there are {}", known.join(", ")).into());
-    }
-    Ok(known.map(|flag| given.contains(&flag)))
+/// The exit code of a command; 2 where a signal ended it.
+fn code(command: &mut Command) -> Outcome<u8> {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
 }

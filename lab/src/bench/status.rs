@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::generate::{self, NAME_MARK, Random, SEED, write_yaml};
+use crate::bench::generate::{self, NAME_MARK, Random, SEED, write_yaml};
+use crate::bench::page::Page;
 use crate::measure::{Table, figure};
-use crate::page::Page;
 use crate::process::{self, Usage};
-use crate::{Outcome, corpora, oracle};
+use crate::{Outcome, oracle, server};
 
 /// The most memory a dump of any size may take.
 const PEAK_BAR: u64 = 64 * 1024 * 1024;
@@ -44,7 +44,7 @@ struct Dump {
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     let mut page = Page::new("status", write_docs && !smoke);
     page.machine("cargo xtask bench status --write-docs")?;
-    let binary = build()?;
+    let binary = server::binary()?;
     let wanted = if smoke { 50_000_000 } else { 1_000_000_000 };
     let yaml_wanted = wanted / 5;
     let dumps = [
@@ -116,21 +116,6 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     ));
     page.publish()?;
     Ok(smoke || missed.is_empty())
-}
-
-/// Builds the release binary, which lands beside this program when that is a release build too.
-fn build() -> Outcome<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command
-        .args(["build", "--quiet", "--release", "--locked", "--package", "settled"])
-        .current_dir(corpora::root());
-    if !process::passes(&mut command)? {
-        return Err("the binary does not build".into());
-    }
-    let own = std::env::current_exe()?;
-    let target = own.parent().and_then(Path::parent).ok_or("this program lies in no target folder")?;
-    Ok(target.join("release/settled"))
 }
 
 fn run_once(binary: &Path, dump: &Dump, output: &str) -> Outcome<Usage> {

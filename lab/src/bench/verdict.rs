@@ -14,10 +14,10 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use settled_rules::RuleSet;
 
-use crate::generate::{self, Random, SEED};
+use crate::bench::generate::{self, Random, SEED};
+use crate::bench::page::Page;
 use crate::measure::{Plan, Rounds, Table, cores, figure, round, round_on};
 use crate::oracle::{self, Oracle};
-use crate::page::Page;
 use crate::{Outcome, corpora, process};
 
 /// The clock of the benchmarks.
@@ -296,9 +296,10 @@ fn count_allocations(
         .args([
             "run",
             "--quiet",
-            "--release",
+            "--profile",
+            &process::profile()?,
             "--package",
-            "xtask",
+            "settled-lab",
             "--example",
             "count-allocations",
             "--",

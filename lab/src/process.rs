@@ -1,7 +1,7 @@
 //! Other programs: run them, and see what they use.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +16,17 @@ pub(crate) fn passes(command: &mut Command) -> Outcome<bool> {
 /// Names the program in the error when it could not even be started.
 pub(crate) fn started<T>(result: std::io::Result<T>, command: &Command) -> Outcome<T> {
     result.map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()).into())
+}
+
+/// The profile that this program is built in: cargo's directory for it has the same name.
+pub(crate) fn profile() -> Outcome<String> {
+    let own = std::env::current_exe()?;
+    let directory = own.parent().and_then(Path::file_name).ok_or("this program lies in no directory")?;
+    Ok(match directory.to_string_lossy().into_owned() {
+        // The only one whose directory has another name.
+        debug if debug == "debug" => "dev".to_owned(),
+        profile => profile,
+    })
 }
 
 /// Finds a program in `PATH`.

@@ -3,12 +3,14 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{BYTES, Bar, Bench, By, Failure, LIMIT, Tool, Waited, done, memory_bar, progress, starting};
+use super::bench::{BYTES, Bar, Bench, LIMIT, progress};
+use super::memory::memory_bar;
+use super::objects::{Failure, done, starting};
 use crate::Outcome;
+use crate::bench::waiters::{By, Tool, Wait, Waited, Waiter, command};
 use crate::measure::{Table, figure};
 use crate::process::run_measured;
 use crate::server;
-use crate::waiters::{Wait, Waiter, command};
 
 /// For one look at all of them, in seconds.
 const LOOK_BELOW: f64 = 1.5;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::value::RawValue;
 
-use crate::bench_verdict::{options, workloads};
+use crate::bench::verdict::{options, workloads};
 use crate::measure::{Table, figure};
 use crate::{Outcome, oracle, process};
 
@@ -52,7 +52,7 @@ fn instructions(file: &Path, profile: &str, passes: u32) -> Outcome<f64> {
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(std::env::current_exe()?)
-        .arg(CHILD)
+        .args(["bench", CHILD])
         .arg(file)
         .args([profile, &passes.to_string()]);
     let output = process::started(command.output(), &command)?;

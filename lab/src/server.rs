@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use settled_conformance::{Identity, Request, Target, token_file};
+use settled_conformance::{Client, Identity, Request, Target, token_file};
 
 use crate::oracle::{self, Oracle, Program};
 use crate::{Outcome, corpora, process};
-use settled_conformance::Client;
 
 /// How long a server may take until it is ready.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -188,21 +188,26 @@ const REAL_FLAGS: [&str; 9] = [
     "--profiling=false",
 ];
 
-/// The program, built if it isn't there.
+/// The program, built in the profile that this one is built in: `dist` for benchmarks, `release` for all else. `SETTLED_BINARY` names
+/// another one.
 pub(crate) fn binary() -> Outcome<PathBuf> {
-    let binary = corpora::root().join("target/release/settled");
-    let binary = std::env::var_os("SETTLED_BINARY").map_or(binary, PathBuf::from);
-    if !binary.is_file() {
-        let built = process::passes(
-            Command::new("cargo")
-                .args(["build", "--release", "--locked", "--package", "settled"])
-                .current_dir(corpora::root()),
-        )?;
-        if !built || !binary.is_file() {
-            return Err("`settled` does not build".into());
-        }
+    static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
+    if let Some(binary) = std::env::var_os("SETTLED_BINARY") {
+        return Ok(binary.into());
     }
-    Ok(binary)
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(binary) = &*built {
+        return Ok(binary.clone());
+    }
+    let own = std::env::current_exe()?;
+    let folder = own.parent().ok_or("this program lies in no directory")?;
+    let profile = process::profile()?;
+    let mut command = Command::new("cargo");
+    command.args(["build", "--quiet", "--locked", "--package", "settled", "--profile", &profile]);
+    if !process::passes(command.current_dir(corpora::root()))? {
+        return Err("`settled` does not build".into());
+    }
+    Ok(built.insert(folder.join("settled")).clone())
 }
 
 /// Starts `settled serve`.

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 
 use flate2::{Compression, write::DeflateEncoder};
 
+use crate::conformance::differential;
 use crate::oracle::{self, Oracle};
-use crate::{Outcome, corpora, differential};
+use crate::{Outcome, corpora};
 
 const SEED: &str = "1";
 

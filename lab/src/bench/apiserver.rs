@@ -14,9 +14,9 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::Outcome;
-use crate::load::{Address, Client, Requests, namespace, requests};
+use crate::bench::load::{Address, Client, Requests, namespace, requests};
+use crate::bench::page::Page;
 use crate::measure::{Rounds, Table, figure};
-use crate::page::Page;
 use crate::process::cpu_of;
 use crate::server::{self, Kind, Server};
 

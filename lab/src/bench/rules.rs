@@ -8,8 +8,8 @@ use kstatus::{Basis, Object, Options};
 use settled_lua::{HealthStatus, Limits, Script};
 use settled_rules::RuleSet;
 
+use crate::bench::page::Page;
 use crate::measure::{Rounds, Table, figure};
-use crate::page::Page;
 use crate::{Outcome, corpora, server};
 
 const NOW: &str = "2026-07-31T00:00:00Z";

@@ -1,0 +1,47 @@
+//! Benchmarks, each side by side with what others do, and their tables in the documentation.
+
+mod apiserver;
+mod callgrind;
+mod generate;
+mod load;
+mod page;
+mod proxy;
+mod reflector;
+mod rules;
+mod status;
+mod verdict;
+mod wait;
+mod waiters;
+
+use crate::{Outcome, flagged};
+
+/// Runs `bench NAME [FLAG…]`; false where a bar is missed.
+pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
+    match words {
+        ["verdict", flags @ ..] => {
+            let [smoke, callgrind, write_docs] = flagged(flags, ["--smoke", "--callgrind", "--write-docs"])?;
+            let met = verdict::run(smoke, write_docs)?;
+            if callgrind {
+                callgrind::run()?;
+            }
+            Ok(met)
+        }
+        ["apiserver", flags @ ..] => {
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            apiserver::run(smoke, write_docs)
+        }
+        ["wait", words @ ..] => wait::run(words),
+        ["rules", flags @ ..] => {
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            rules::run(smoke, write_docs)
+        }
+        ["status", flags @ ..] => {
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            status::run(smoke, write_docs)
+        }
+        // Processes of their own, which are measured.
+        [reflector::CHILD, rest @ ..] => reflector::child(rest),
+        [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
+        _ => Err(format!("no such benchmark: {}", words.join(" ")).into()),
+    }
+}

@@ -1,0 +1,283 @@
+//! What all parts share: the server, the tools on it, and the statuses that are written.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::objects::object;
+use crate::Outcome;
+use crate::bench::load::{Address, Client, namespace, requests};
+use crate::bench::page::Page;
+use crate::bench::waiters::{By, Ended, OBJECTS, Tool, Wait, Waited, Waiter, command};
+use crate::cluster::Place;
+use crate::server::{Kind, Server};
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) rounds: usize,
+    pub(super) pods: &'static [usize],
+    pub(super) deployments: &'static [usize],
+    /// How many rounds of ours alone, of so many Pods each, the 99th percentile is taken from.
+    pub(super) tail: (usize, &'static [usize]),
+    /// How long a tool that doesn't notice a failure is let wait in each round.
+    pub(super) failure_limit: Duration,
+    /// How long, once, those that did not notice it then, and ours with its default grace.
+    pub(super) patience: Duration,
+    /// How many Pods are in the namespace, of how many bytes, where 50 are tracked.
+    pub(super) among: &'static [usize],
+    /// How many are all tracked.
+    pub(super) all: usize,
+    /// How many Pods, and how many Deployments, while requests are counted; and how long nothing happens before.
+    pub(super) counted: (usize, usize),
+    pub(super) quiet: Duration,
+}
+
+/// The sizes of Pods, among others and where all are tracked.
+pub(super) const BYTES: [usize; 2] = [10_000, 12_500];
+/// How long a tool may take until all is done.
+pub(super) const LIMIT: Duration = Duration::from_secs(600);
+
+/// A bar, and whether it is met.
+pub(super) struct Bar {
+    pub(super) what: String,
+    pub(super) wanted: String,
+    pub(super) is: String,
+    pub(super) met: bool,
+    /// It does not depend on how fast the machine is: a short run must meet it too.
+    pub(super) always: bool,
+}
+
+/// Which server a figure is of, where it is not ours.
+pub(super) fn on(kind: Kind) -> &'static str {
+    if kind == Kind::RealOnDisk { ", on kube-apiserver" } else { "" }
+}
+
+pub(super) struct Bench {
+    pub(super) plan: Plan,
+    pub(super) kind: Kind,
+    pub(super) tools: Vec<Tool>,
+    pub(super) server: Server,
+    pub(super) place: Place,
+    pub(super) informer: Option<PathBuf>,
+    pub(super) runtime: Runtime,
+    pub(super) address: Address,
+    pub(super) client: Client,
+    pub(super) namespaces: usize,
+    pub(super) page: Page,
+}
+
+/// When the last status was written.
+#[derive(Clone, Copy)]
+pub(super) struct Written {
+    /// The request was sent: here the clock starts.
+    pub(super) sent: Instant,
+    /// The server has answered.
+    pub(super) answered: Instant,
+}
+
+impl Written {
+    /// Milliseconds from the last write, as it is sent, to the end of a tool.
+    pub(super) fn until(self, ended: Ended) -> f64 {
+        millis(ended.at.saturating_duration_since(self.sent))
+    }
+}
+
+impl Bench {
+    /// A namespace of its own for each round.
+    pub(super) fn namespace(&mut self) -> Outcome<String> {
+        self.namespaces += 1;
+        let name = format!("round-{}", self.namespaces);
+        self.runtime.block_on(namespace(&self.client, &name))?;
+        Ok(name)
+    }
+
+    pub(super) fn create(&self, path: &str, objects: Vec<Bytes>) -> Outcome<()> {
+        let (path, objects) = (Arc::<str>::from(path), Arc::new(objects));
+        let count = objects.len();
+        let create = move |client: Client, number: usize| {
+            let (path, body) = (path.clone(), objects[number].clone());
+            async move { client.expect(201, Method::POST, &path, body).await.map(drop) }
+        };
+        self.runtime.block_on(requests(&self.address, 16, count, create)).map(drop)
+    }
+
+    /// Writes the statuses of these objects, the last one when all others have been.
+    pub(super) fn write(&self, path: &str, names: &[String], status: &Value) -> Outcome<Written> {
+        let (last, others) = names.split_last().ok_or("there is nothing to write")?;
+        let body = Bytes::from(json!({"status": status}).to_string());
+        let (base, all) = (Arc::<str>::from(path), Arc::<[String]>::from(others));
+        let patch = body.clone();
+        let write = move |client: Client, number: usize| {
+            let (path, body) = (format!("{base}/{}/status", all[number]), patch.clone());
+            async move { client.expect(200, Method::PATCH, &path, body).await.map(drop) }
+        };
+        self.runtime.block_on(requests(&self.address, 16.min(others.len()), others.len(), write))?;
+        let sent = Instant::now();
+        let path = format!("{path}/{last}/status");
+        self.runtime.block_on(self.client.expect(200, Method::PATCH, &path, body))?;
+        Ok(Written { sent, answered: Instant::now() })
+    }
+
+    /// A chart of these objects.
+    pub(super) fn chart(&self, objects: &[Bytes]) -> Outcome<PathBuf> {
+        let folder = self.place.folder.join(format!("chart-{}", self.namespaces));
+        fs::create_dir_all(folder.join("templates"))?;
+        fs::write(folder.join("Chart.yaml"), "apiVersion: v2\nname: waited\nversion: 0.1.0\n")?;
+        let text: Vec<String> = objects.iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect();
+        fs::write(folder.join(OBJECTS), text.join("\n---\n"))?;
+        Ok(folder)
+    }
+
+    /// Starts a tool on objects that aren't done; when this returns they are there, and the tool has had time to look at them all.
+    pub(super) fn start(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<Started> {
+        let namespace = match setting.namespace {
+            Some(name) => name.to_owned(),
+            None => self.namespace()?,
+        };
+        let Setting { kind, count, limit, memory, label, by, more, .. } = *setting;
+        let names: Vec<String> = (0..count).map(|at| format!("{}-{at:06}", setting.prefix)).collect();
+        let objects: Vec<Bytes> = names.iter().map(|name| object(kind, name, label, setting.bytes)).collect();
+        let path = kind.path(&namespace);
+        let chart = self.chart(&objects)?;
+        let wait = Wait { kind, namespace: &namespace, by, count, limit, chart: &chart, more };
+        let command = command(tool, &self.place, &wait)?;
+        let log = self.place.folder.join(format!("{namespace}-{}.log", setting.prefix));
+        let waiter = if tool == Tool::Helm {
+            let selector = label.map_or_else(String::new, |label| format!("&labelSelector={label}"));
+            let watched = format!("{path}?watch=true{selector}");
+            let events = self.runtime.block_on(self.client.watch(&watched))?;
+            let waiter = Waiter::start(command, log, memory)?;
+            // A refused install would be waited for in vain.
+            let made = async { tokio::time::timeout(Duration::from_secs(300), events.count(count)).await };
+            self.runtime.block_on(made).map_err(|_| {
+                format!("{}: not all objects were made: {}", tool.name(), waiter.last_words())
+            })??;
+            waiter
+        } else {
+            self.create(&path, objects)?;
+            Waiter::start(command, log, memory)?
+        };
+        let mut started = Started { namespace, path, names, waiter };
+        // Long enough to see all objects, and another part of a second each round, for those who look once a second.
+        let part = self.namespaces as u64 * 137;
+        let pause = if setting.soon { 300 + part % 200 } else { 1000 + count.min(7000) as u64 + part % 1000 };
+        started.still_waits(tool, Duration::from_millis(pause))?;
+        Ok(started)
+    }
+
+    /// The bytes of an object as the server gives it.
+    pub(super) fn size(&self, path: &str) -> Outcome<usize> {
+        Ok(self.runtime.block_on(self.client.expect(200, Method::GET, path, Bytes::new()))?.bytes)
+    }
+
+    pub(super) fn fill(&self, namespace: &str, prefix: &str, count: usize, bytes: usize) -> Outcome<()> {
+        let path: Arc<str> = Waited::Pods.path(namespace).into();
+        let prefix: Arc<str> = prefix.into();
+        let create = move |client: Client, number: usize| {
+            let (path, body) =
+                (path.clone(), object(Waited::Pods, &format!("{prefix}-{number:06}"), None, bytes));
+            async move { client.expect(201, Method::POST, &path, body).await.map(drop) }
+        };
+        self.runtime.block_on(requests(&self.address, 16, count, create)).map(drop)
+    }
+
+    /// Deletes all Pods of a namespace: what is no longer needed costs the server memory.
+    pub(super) fn empty(&self, namespace: &str) -> Outcome<()> {
+        let path = format!("{}?gracePeriodSeconds=0", Waited::Pods.path(namespace));
+        self.runtime.block_on(self.client.expect(200, Method::DELETE, &path, Bytes::new())).map(drop)
+    }
+}
+
+/// What a tool is set before.
+pub(super) struct Setting<'s> {
+    pub(super) kind: Waited,
+    pub(super) count: usize,
+    /// How long the tool waits.
+    pub(super) limit: Duration,
+    /// One that is there already, instead of a new one.
+    pub(super) namespace: Option<&'s str>,
+    pub(super) prefix: &'s str,
+    pub(super) label: Option<&'s str>,
+    pub(super) by: By<'s>,
+    /// How large objects are; as small as can be if 0.
+    pub(super) bytes: usize,
+    pub(super) memory: bool,
+    pub(super) more: &'s [&'s str],
+    /// The tool needs no second to see all objects: it is ours, and they are few.
+    pub(super) soon: bool,
+}
+
+impl Default for Setting<'_> {
+    fn default() -> Self {
+        Self {
+            kind: Waited::Pods,
+            count: 1,
+            limit: LIMIT,
+            namespace: None,
+            prefix: "waited",
+            label: None,
+            by: By::All,
+            bytes: 0,
+            memory: false,
+            more: &[],
+            soon: false,
+        }
+    }
+}
+
+/// A tool that waits for objects.
+pub(super) struct Started {
+    pub(super) namespace: String,
+    pub(super) path: String,
+    pub(super) names: Vec<String>,
+    pub(super) waiter: Waiter,
+}
+
+impl Started {
+    /// Lets time pass, in which the tool may not end: nothing is done yet.
+    pub(super) fn still_waits(&mut self, tool: Tool, time: Duration) -> Outcome<()> {
+        match self.waiter.ended(time) {
+            None => Ok(()),
+            Some(Ended { code, .. }) => {
+                let said = self.waiter.last_words();
+                Err(format!("{} ended with {code:?} before anything was done: {said}", tool.name()).into())
+            }
+        }
+    }
+
+    /// The end of the tool, with this exit code.
+    pub(super) fn ends(&mut self, tool: Tool, code: i32) -> Outcome<Ended> {
+        let ended = self.waiter.ended(LIMIT + Duration::from_secs(10));
+        match ended {
+            Some(ended) if ended.code == Some(code) => Ok(ended),
+            other => {
+                let said = self.waiter.last_words();
+                Err(format!("{} ended with {other:?} instead of {code}: {said}", tool.name()).into())
+            }
+        }
+    }
+}
+
+/// Whether a tool ran into its own timeout.
+pub(super) fn timed_out(tool: Tool, ended: Ended, started: &Started) -> bool {
+    let said = started.waiter.said();
+    match tool {
+        Tool::Settled => ended.code == Some(3),
+        _ => ["timed out waiting", "context deadline exceeded"].iter().any(|words| said.contains(words)),
+    }
+}
+
+pub(super) fn progress(what: &str) {
+    println!("… {what}");
+}
+
+pub(super) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
