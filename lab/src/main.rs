@@ -66,7 +66,7 @@ tasks
   accuracy                    how often verdicts are right, beside upstream's: on the pack's own cases, and per kind on the published ones
     --differences               also each case that differs
     --markdown                  the table as docs/accuracy.md has it
-  structure                   files that import each other in a circle: no others than the known ones
+  structure [--write-docs]    files that import each other in a circle: no others than the known ones; the code map in docs/code-map.md
   generate builtins           the data of the API server's built-in kinds, from upstream's published documents
   faults [FAULT…] [--quick] [--seed N]
                               what befalls `settled serve`, and what it keeps to; all unless named:

@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 
+mod code_map;
 mod structure;
 
 use std::error::Error;
@@ -22,7 +23,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => code(Command::new("bash").arg(root().join(".ci/run"))),
-        ["structure"] => structure::run().map(|holds| u8::from(!holds)),
+        ["structure"] => holds(&[&structure::run, &|| code_map::run(false)]),
+        ["structure", "--write-docs"] => holds(&[&|| code_map::run(true)]),
         _ => lab(&words),
     };
     match result {
@@ -34,9 +36,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// 0 if all checks hold, else 1; each of them reports what does not.
+fn holds(checks: &[&dyn Fn() -> Outcome<bool>]) -> Outcome<u8> {
+    let results: Vec<bool> = checks.iter().map(|check| check()).collect::<Outcome<_>>()?;
+    Ok(u8::from(!results.iter().all(|holds| *holds)))
+}
+
 /// Builds the lab and runs a task of it. Figures are those of the profile that packages are built in.
 fn lab(words: &[String]) -> Outcome<u8> {
-    let is_measured = words.first().is_some_and(|task| task == "bench") && !words.iter().any(|word| word == "--smoke");
+    let is_measured =
+        words.first().is_some_and(|task| task == "bench") && !words.iter().any(|word| word == "--smoke");
     let profile = if is_measured { "dist" } else { "release" };
     let mut command = Command::new("cargo");
     command.args(["run", "--quiet", "--locked", "--package", "settled-lab", "--profile", profile]);

@@ -26,17 +26,19 @@ const KNOWN: [(&str, &[usize]); 9] = [
 ];
 
 /// A path of modules below the crate's root.
-type Module = Vec<String>;
+pub(crate) type Module = Vec<String>;
 
 /// A crate's files by module, and what each may be reached by.
 #[derive(Default)]
-struct Crate {
-    files: BTreeMap<Module, Source>,
+pub(crate) struct Crate {
+    pub(crate) files: BTreeMap<Module, Source>,
 }
 
 #[derive(Default)]
-struct Source {
-    path: PathBuf,
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    /// The first sentence of the module's comment.
+    pub(crate) purpose: String,
     /// Paths that it names, from the crate's root.
     names: BTreeSet<Module>,
     /// Names that stand for items of other modules.
@@ -47,22 +49,25 @@ struct Source {
     tests: BTreeSet<String>,
 }
 
-/// Looks for circles in all crates; false where there are others than the known ones.
-pub(crate) fn run() -> Outcome<bool> {
+/// The directories of all crates, in the order of their names.
+pub(crate) fn folders() -> Outcome<Vec<PathBuf>> {
     let root = root();
     let mut folders: Vec<PathBuf> =
         fs::read_dir(root.join("crates"))?.map(|entry| Ok(entry?.path())).collect::<Outcome<_>>()?;
-    folders.extend(["lab", "xtask"].map(|name| root.join(name)));
     folders.sort();
+    folders.extend(["lab", "xtask"].map(|name| root.join(name)));
+    folders.retain(|folder| folder.join("src").is_dir());
+    Ok(folders)
+}
+
+/// Looks for circles in all crates; false where there are others than the known ones.
+pub(crate) fn run() -> Outcome<bool> {
+    let root = root();
     println!("{:<16} {:>5} {:>7}  circles, in files", "crate", "files", "imports");
     let (mut well, mut found) = (true, Vec::new());
-    for folder in folders {
+    for folder in folders()? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let source = folder.join("src");
-        if !source.is_dir() {
-            continue;
-        }
-        let all = Crate::read(&source)?;
+        let all = Crate::read(&folder.join("src"))?;
         let arrows = all.arrows();
         let mut circles = circles(&arrows);
         circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
@@ -100,7 +105,7 @@ fn shown(module: &Module) -> String {
 }
 
 impl Crate {
-    fn read(folder: &Path) -> Outcome<Self> {
+    pub(crate) fn read(folder: &Path) -> Outcome<Self> {
         let mut all = Self::default();
         all.read_folder(folder, &Vec::new())?;
         // Files that only tests have.
@@ -131,6 +136,25 @@ impl Crate {
             }
         }
         Ok(())
+    }
+
+    /// How far each file is from those that import no other file of the crate.
+    pub(crate) fn floors(&self) -> BTreeMap<Module, usize> {
+        let arrows = self.arrows();
+        let mut floors: BTreeMap<Module, usize> = arrows.keys().map(|module| (module.clone(), 0)).collect();
+        // As often as there are files: no way without a circle is longer.
+        for _ in 0..arrows.len() {
+            let mut changed = false;
+            for (module, others) in &arrows {
+                let below = others.iter().filter_map(|other| floors.get(other)).max();
+                let floor = below.map_or(0, |below| below + 1).min(arrows.len());
+                changed |= floors.insert(module.clone(), floor) != Some(floor);
+            }
+            if !changed {
+                break;
+            }
+        }
+        floors
     }
 
     /// Which file each file depends on.
@@ -168,8 +192,8 @@ impl Crate {
 
 impl Source {
     fn read(path: PathBuf, text: &str, module: &Module) -> Outcome<Self> {
+        let mut source = Self { path, purpose: purpose(text), ..Self::default() };
         let text = without_comments(text);
-        let mut source = Self { path, ..Self::default() };
         let tests = Regex::new(r"#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod ([a-z_0-9]+)(;| \{)")?;
         let mut code = &text[..];
         for found in tests.captures_iter(&text) {
@@ -205,6 +229,15 @@ impl Source {
         }
         Ok(source)
     }
+}
+
+/// The first sentence of the comment at the begin of a file.
+fn purpose(text: &str) -> String {
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
+    let paragraph: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    let paragraph = paragraph.join(" ");
+    let end = paragraph.find(". ").unwrap_or(paragraph.len());
+    paragraph[..end].trim_end_matches('.').to_owned()
 }
 
 /// The code without comments and texts, which may name anything.

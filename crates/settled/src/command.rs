@@ -16,8 +16,7 @@ use crate::error::CommandError;
 use crate::pipeline::Settings;
 use crate::row::Verdicts;
 use crate::{
-    apply, augment, complete, generate, help, kubectl, look, output, rules, serve, status, store, style,
-    switches, wait,
+    apply, augment, complete, generate, help, kubectl, look, output, rules, status, style, switches, wait,
 };
 
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
@@ -89,8 +88,10 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Status(args) => status::run(args),
         Command::Augment(args) => augment::run(args),
         Command::Rules(args) => rules::run(args),
-        Command::Serve(args) => serve::run(args),
-        Command::Store(args) => store::run(args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => crate::serve::run(args),
+        #[cfg(feature = "serve")]
+        Command::Store(args) => crate::store::run(args),
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),
     }

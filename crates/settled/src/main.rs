@@ -30,9 +30,11 @@ mod rules;
 mod scenes;
 #[cfg(test)]
 mod screens;
+#[cfg(feature = "serve")]
 mod serve;
 mod sort;
 mod status;
+#[cfg(feature = "serve")]
 mod store;
 mod style;
 mod switches;

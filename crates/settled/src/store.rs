@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use settled_store::{BackendError, CheckReport, check};
 
-use crate::cli::{StoreArgs, StoreCheckArgs, StoreCommand, StoreOutput};
+use crate::cli::serve::{StoreArgs, StoreCheckArgs, StoreCommand, StoreOutput};
 use crate::error::CommandError;
 use crate::output;
 use crate::text;

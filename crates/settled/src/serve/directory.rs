@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::is_memory;
-use crate::cli::ServeArgs;
+use crate::cli::serve::ServeArgs;
 use crate::error::CommandError;
 
 /// What the names of temporary directories begin with.

@@ -3,7 +3,7 @@
 use settled_apiserver::Notice;
 
 use super::signals::Stop;
-use crate::cli::{LogFormat, ServeArgs};
+use crate::cli::serve::{LogFormat, ServeArgs};
 use crate::output;
 use crate::text;
 

@@ -20,7 +20,7 @@ use self::directory::Directory;
 use self::kubeconfig::Merged;
 use self::log::Log;
 use self::signals::Signals;
-use crate::cli::{LogFormat, ServeArgs};
+use crate::cli::serve::{LogFormat, ServeArgs};
 use crate::error::CommandError;
 use crate::output;
 
