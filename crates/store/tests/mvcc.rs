@@ -244,6 +244,18 @@ fn slow_watchers_are_closed_and_never_skipped() {
     assert_eq!(drain(&mut watch).len(), 6);
 }
 
+/// A client that makes thousands of objects at once keeps the processors from whoever watches them.
+#[test]
+fn a_burst_of_thousands_of_writes_closes_no_watcher() {
+    let mut store = Mvcc::new(Limits::default());
+    let mut watch = store.watch(&resource(), &Scope::All, None).unwrap();
+    let script: Vec<String> = (0..100).map(|number| format!("object-{number}=1")).collect();
+    for _ in 0..100 {
+        write(&mut store, 0, &script.join(" "));
+    }
+    assert_eq!((drain(&mut watch).len(), store.stats().watchers_closed), (10_000, 0));
+}
+
 #[test]
 fn the_window_is_bounded() {
     let mut limits = Limits::default();

@@ -204,7 +204,9 @@ fn measure(flags: &Flags, part: Part, kind: Kind, page: Page) -> Outcome<Option<
     let tools = flags.tools.clone();
     let mut bench =
         Bench { plan, kind, tools, server, place, informer, runtime, address, client, namespaces: 0, page };
-    let bars = (part.measure)(&mut bench)?;
+    let measured = (part.measure)(&mut bench);
+    // The log goes with the server.
+    let bars = measured.map_err(|error| format!("{error}\nthe server's last words: {}", bench.server.last_words()))?;
     let bars = bars.into_iter().map(|bar| Bar { what: format!("{}{}", bar.what, on(kind)), ..bar }).collect();
     Ok(Some((bench.page, bars)))
 }
