@@ -206,7 +206,8 @@ fn measure(flags: &Flags, part: Part, kind: Kind, page: Page) -> Outcome<Option<
         Bench { plan, kind, tools, server, place, informer, runtime, address, client, namespaces: 0, page };
     let measured = (part.measure)(&mut bench);
     // The log goes with the server.
-    let bars = measured.map_err(|error| format!("{error}\nthe server's last words: {}", bench.server.last_words()))?;
+    let bars = measured
+        .map_err(|error| format!("{error}\nthe server's last words: {}", bench.server.last_words()))?;
     let bars = bars.into_iter().map(|bar| Bar { what: format!("{}{}", bar.what, on(kind)), ..bar }).collect();
     Ok(Some((bench.page, bars)))
 }
