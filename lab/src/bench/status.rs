@@ -12,7 +12,7 @@ use crate::bench::generate::{self, NAME_MARK, Random, SEED, write_yaml};
 use crate::bench::page::Page;
 use crate::measure::{Table, figure};
 use crate::process::{self, Usage};
-use crate::{Outcome, oracle, server};
+use crate::{Outcome, corpora, oracle, server};
 
 /// The most memory a dump of any size may take.
 const PEAK_BAR: u64 = 64 * 1024 * 1024;

@@ -1,5 +1,7 @@
 //! From a failure to the exit.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};

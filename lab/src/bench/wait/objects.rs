@@ -15,7 +15,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    const ALL: [Self; 4] = [Self::Image, Self::Crash, Self::PodOfADeployment, Self::Deadline];
+    pub(super) const ALL: [Self; 4] = [Self::Image, Self::Crash, Self::PodOfADeployment, Self::Deadline];
 
     pub(super) fn name(self) -> &'static str {
         match self {
