@@ -93,6 +93,8 @@ impl Bench {
     /// A namespace of its own for each round.
     pub(super) fn namespace(&mut self) -> Outcome<String> {
         self.namespaces += 1;
+        // kube-apiserver closes a connection that nobody has used for 90 s, and some tools take minutes.
+        self.client = self.runtime.block_on(self.address.connect())?;
         let name = format!("round-{}", self.namespaces);
         self.runtime.block_on(namespace(&self.client, &name))?;
         Ok(name)

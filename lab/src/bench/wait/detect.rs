@@ -5,6 +5,7 @@ use super::objects::done;
 use crate::Outcome;
 use crate::bench::waiters::{Tool, Waited};
 use crate::measure::{Rounds, Table, figure};
+use crate::server::Kind;
 
 /// The bars. At every size: the median at most this part of the best rival's.
 const PART_OF_THE_BEST: f64 = 1.0 / 3.0;
@@ -29,7 +30,7 @@ impl Bench {
             progress(&format!("{count} {}", kind.resource()));
             for round in 0..plan.rounds {
                 for (at, tool) in tools.iter().copied().enumerate() {
-                    if tool.knows(kind) && round < rounds_of(tool, count, plan.rounds) {
+                    if tool.knows(kind) && round < rounds_of(tool, count, plan.rounds, self.kind) {
                         let setting = Setting { kind, count, ..Setting::default() };
                         let (took, write) = self.detect_once(tool, &setting)?;
                         measured[row][at].push(took);
@@ -156,11 +157,11 @@ impl Bench {
     }
 }
 
-/// Fewer for who takes longer than anybody would wait: kubectl goes one by one, ten a second.
-fn rounds_of(tool: Tool, count: usize, rounds: usize) -> usize {
+/// Fewer for who takes longer than anybody would wait: kubectl goes one by one, ten a second, whatever the server.
+fn rounds_of(tool: Tool, count: usize, rounds: usize, server: Kind) -> usize {
     match (tool, count) {
-        (Tool::KubectlWait, 2000..) => 1,
-        (Tool::KubectlWait, 200..) => rounds.min(3),
+        (Tool::KubectlWait, 2000..) => usize::from(server == Kind::OursAlone),
+        (Tool::KubectlWait, 200..) => rounds.min(2),
         _ => rounds,
     }
 }

@@ -33,6 +33,7 @@ impl Bench {
             "rollout status",
             "helm --wait",
         ]);
+        let (mut rows, mut late) = (Vec::new(), Vec::new());
         for failure in Failure::ALL {
             progress(failure.name());
             let kind = failure.kind();
@@ -63,15 +64,21 @@ impl Bench {
                 }
                 cells.push(match rounds.len() {
                     0 => {
-                        unnoticed.push((at, tool, more));
+                        unnoticed.push((failure, at, tool, more));
                         format!("not in {} s", plan.failure_limit.as_secs())
                     }
                     _ => format!("{} ({})", figure(rounds.median()), figure(rounds.percentile(99))),
                 });
             }
-            for (at, cell) in self.fail_at_last(failure, &unnoticed)? {
+            rows.push((failure, cells));
+            late.extend(unnoticed);
+        }
+        for (failure, at, cell) in self.fail_at_last(&late)? {
+            if let Some((_, cells)) = rows.iter_mut().find(|(row, _)| *row == failure) {
                 cells[at] = cell;
             }
+        }
+        for (failure, cells) in rows {
             let [a, b, c, d, e] = <[String; 5]>::try_from(cells).unwrap_or_default();
             table.row([failure.name().to_owned(), a, b, c, d, e]);
         }
@@ -82,25 +89,25 @@ impl Bench {
     /// Those that have not noticed a failure soon, all at once, with more time.
     fn fail_at_last(
         &mut self,
-        failure: Failure,
-        unnoticed: &[(usize, Tool, &'static [&'static str])],
-    ) -> Outcome<Vec<(usize, String)>> {
+        unnoticed: &[(Failure, usize, Tool, &'static [&'static str])],
+    ) -> Outcome<Vec<(Failure, usize, String)>> {
         let limit = self.plan.patience;
         if limit.is_zero() {
             return Ok(vec![]);
         }
         let mut running = Vec::new();
-        for &(at, tool, more) in unnoticed {
+        for &(failure, at, tool, more) in unnoticed {
             let setting = Setting { kind: failure.kind(), count: 1, limit, more, ..Setting::default() };
             let started = self.start(tool, &setting)?;
             let written = self.write_failure(failure, &started)?;
-            running.push((at, tool, started, written));
+            running.push((failure, at, tool, started, written));
         }
         let mut cells = Vec::new();
-        for (at, tool, mut started, written) in running {
+        for (failure, at, tool, mut started, written) in running {
             let ended = started.waiter.ended(limit + Duration::from_secs(10));
             let ended = ended.ok_or_else(|| format!("{} does not end", tool.name()))?;
             cells.push((
+                failure,
                 at,
                 if timed_out(tool, ended, &started) {
                     format!("not in {} s", limit.as_secs())

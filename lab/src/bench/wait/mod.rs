@@ -25,7 +25,7 @@ use crate::oracle::{self, Oracle, Program};
 use crate::server::{self, Kind};
 
 const FULL: Plan = Plan {
-    rounds: 10,
+    rounds: 5,
     pods: &[1, 20, 200, 2000],
     deployments: &[1, 20],
     tail: (200, &[1, 20]),
