@@ -12,6 +12,7 @@ mod plan;
 mod prepare;
 mod protobuf;
 mod quantity;
+mod steps;
 mod validate;
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use serde_json::{Map, Value};
 
-use super::defaults::{self, Step};
 use super::packages::{self, Absent};
+use super::steps::{self, Step};
 
 /// A struct.
 pub(super) struct Node {
@@ -145,7 +145,7 @@ fn compile(component: &str) -> Node {
         component: component.to_owned(),
         fields: fields.collect(),
         numbers: packages::numbers(component).map(numbers).unwrap_or_default(),
-        steps: defaults::steps(component),
+        steps: steps::steps(component),
     }
 }
 

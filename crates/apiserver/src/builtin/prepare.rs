@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::defaults::TEMPLATE_GENERATION;
 use super::quantity::Quantity;
+use super::steps::TEMPLATE_GENERATION;
 use super::{BuiltinKind, text};
 
 /// Completes a new object that has its name and uid, before it is validated.

@@ -54,7 +54,7 @@ fn every_kind_has_a_schema_and_the_data_unpacks() {
 
 #[test]
 fn defaults_are_read_and_belong_to_schemas() {
-    let read = defaults::read().expect("defaults.yaml is well formed");
+    let read = steps::read().expect("defaults.yaml is well formed");
     for name in read.keys() {
         let prefixes =
             ["io.k8s.api.", "io.k8s.apiextensions-apiserver.pkg.apis.", "io.k8s.kube-aggregator.pkg.apis."];
