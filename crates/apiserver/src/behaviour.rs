@@ -1,7 +1,64 @@
-//! How the built-in kinds behave in writes: one row each, where upstream has a strategy in code
+//! How kinds behave in writes: the built-in ones have one row each, where upstream has a strategy in code
 //! (`pkg/registry/*/*/strategy.go` of Kubernetes 1.36).
 
-use crate::model::{Behaviour, Dependents, StatusKeeps};
+/// How the objects of a kind behave in writes. Upstream has a strategy in code for each kind; most of it is this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behaviour {
+    /// `metadata.generation` counts the changes of what is asked for.
+    pub(crate) generation: bool,
+    /// A PUT creates what isn't there.
+    pub(crate) create_on_update: bool,
+    /// A PUT without a `resourceVersion` overwrites whatever is there.
+    pub(crate) unconditional_update: bool,
+    /// Deletion takes time: pods.
+    pub(crate) graceful: bool,
+    /// What happens to dependents if the request does not say.
+    pub(crate) dependents: Dependents,
+    /// A deletion is answered with the object instead of a Status.
+    pub(crate) returns_deleted: bool,
+    /// What of `metadata` a write to the status can't change.
+    pub(crate) status_keeps: StatusKeeps,
+    /// An update checks `metadata` as a create does.
+    pub(crate) whole_metadata: bool,
+}
+
+/// What happens to dependents if the request does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dependents {
+    /// They are deleted later.
+    Delete,
+    /// They stay.
+    Orphan,
+    /// The kind can't own anything.
+    Unsupported,
+}
+
+/// What of `metadata` a write to the status can't change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusKeeps {
+    /// Everything: custom resources.
+    All,
+    /// The labels: Deployments.
+    Labels,
+    /// The owners: Pods.
+    Owners,
+    /// Nothing: other built-in kinds.
+    Nothing,
+}
+
+impl Behaviour {
+    /// That of custom resources.
+    pub(crate) const CUSTOM: Self = Self {
+        generation: true,
+        create_on_update: false,
+        unconditional_update: false,
+        graceful: false,
+        dependents: Dependents::Delete,
+        returns_deleted: false,
+        status_keeps: StatusKeeps::All,
+        whole_metadata: false,
+    };
+}
 
 /// What most built-in kinds do.
 const PLAIN: Behaviour = Behaviour {

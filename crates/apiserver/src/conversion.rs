@@ -3,12 +3,6 @@
 
 use serde::Deserialize;
 use settled_store::Entry;
-use std::sync::Arc;
-
-use crate::core::{Call, Core, Target};
-use crate::custom::Custom;
-use crate::definition::{Definition, api_version};
-use crate::error::ApiError;
 
 /// How the objects of a custom resource get from one version to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,54 +33,8 @@ pub(crate) fn failure(from: &str, kind: &str) -> String {
     )
 }
 
-fn failed(definition: &Definition, from: &str) -> ApiError {
-    ApiError::new(500, "", failure(&api_version(&definition.group, from), &definition.kind))
-}
-
-/// The version that a stored object has.
-fn stored_version(custom: &Custom, entry: &Entry) -> String {
+/// The version that a stored object says it has.
+pub(crate) fn stored_version(entry: &Entry) -> Option<String> {
     let stored: Option<Versioned> = serde_json::from_slice(entry.value()).ok();
-    let version = stored.and_then(|stored| stored.metadata.stored_version);
-    version.unwrap_or_else(|| custom.first_stored.clone())
-}
-
-impl Definition {
-    /// The custom resource, if a webhook would convert its objects.
-    fn converted_by_webhook(&self) -> Option<&Custom> {
-        self.model.custom().filter(|custom| custom.conversion == Conversion::Webhook)
-    }
-
-    /// Refuses to read an object that a webhook would have to convert.
-    pub(crate) fn check_readable(&self, entry: &Entry) -> Result<(), ApiError> {
-        let Some(custom) = self.converted_by_webhook() else { return Ok(()) };
-        let stored = stored_version(custom, entry);
-        if stored == self.version {
-            return Ok(());
-        }
-        if !custom.has_version(&stored) {
-            let from = api_version(&self.group, &stored);
-            let message = format!("request to convert CR from an invalid group/version: {from}");
-            return Err(ApiError::new(500, "", message));
-        }
-        Err(failed(self, &stored))
-    }
-
-    /// Refuses to store an object of this version if a webhook would have to convert it to the storage version.
-    pub(crate) fn check_storable(&self) -> Result<(), ApiError> {
-        match self.converted_by_webhook() {
-            Some(custom) if custom.storage_version != self.version => Err(failed(self, &self.version)),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Core {
-    /// The definition of the version that an object is stored in, where the server itself changes it at another one: its
-    /// controllers touch nothing but metadata, which no webhook has to convert for that.
-    pub(crate) fn as_stored(&self, call: &Call<'_>, target: &Target<'_>) -> Option<Arc<Definition>> {
-        let definition = target.definition;
-        let custom = definition.converted_by_webhook().filter(|_| call.internal)?;
-        let stored = stored_version(custom, &*self.get(target).ok()?);
-        self.catalog().find(&definition.group, &stored, &definition.plural).cloned()
-    }
+    stored.and_then(|stored| stored.metadata.stored_version)
 }

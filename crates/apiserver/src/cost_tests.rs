@@ -7,8 +7,8 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::builtin;
-use crate::definition::Part;
-use crate::{pods, services};
+use crate::names::Part;
+use crate::{parts, services};
 
 /// How many items there are, and how many times as many for comparison.
 const ITEMS: usize = 1000;
@@ -134,14 +134,14 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "ephemeral containers",
-        work: |new, old| pods::validate_part(Part::Ephemeral, new, old).len(),
+        work: |new, old| parts::validate_part(Part::Ephemeral, new, old).len(),
         object: |count| pod("ephemeralContainers", containers(count)),
     },
     Case {
         name: "containers to be resized",
         work: |new, old| {
             let mut new = new.clone();
-            pods::only_part(Part::Resize, &mut new, old);
+            parts::only_part(Part::Resize, &mut new, old);
             usize::from(new != *old)
         },
         object: |count| pod("containers", containers(count)),

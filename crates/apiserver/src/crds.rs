@@ -6,33 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use settled_store::{At, Resource, Scope};
+use settled_store::{At, Scope};
 
 use crate::core::{Call, Core, Target};
-use crate::custom;
-use crate::definition::{Definition, Part, stored_as};
+use crate::crd::{self, CLEANUP, GROUP, PLURAL};
+use crate::definition::Definition;
 use crate::delete::Deleted;
 use crate::error::ApiError;
+use crate::names::Part;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut, text};
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::write::Change;
 
-/// What keeps a definition until its objects are gone.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-const GROUP: &str = "apiextensions.k8s.io";
-const PLURAL: &str = "customresourcedefinitions";
 /// How long to wait before trying again what failed.
 const RETRY: Duration = Duration::from_millis(100);
-
-/// Where definitions are in the store.
-pub(crate) fn resource() -> Result<Resource, ApiError> {
-    stored_as(GROUP, PLURAL).map_err(ApiError::internal)
-}
-
-/// Is this the definition of definitions?
-pub(crate) fn is_crd(definition: &Definition) -> bool {
-    definition.group == GROUP && definition.plural == PLURAL
-}
 
 impl Core {
     fn crd_definition(&self) -> Result<Arc<Definition>, ApiError> {
@@ -50,7 +37,7 @@ impl Core {
 
     fn crds_where(&self, fits: impl Fn(&str) -> bool) -> Result<Vec<Value>, ApiError> {
         let definition = self.crd_definition()?;
-        let snapshot = self.store.snapshot(&resource()?, At::Latest).map_err(ApiError::internal)?;
+        let snapshot = self.store.snapshot(&crd::resource()?, At::Latest).map_err(ApiError::internal)?;
         let entries = snapshot.iter(&Scope::All).filter(|entry| fits(entry.key().name()));
         Ok(entries.map(|entry| self.read(&definition, entry)).collect())
     }
@@ -58,7 +45,7 @@ impl Core {
     /// Serves what the stored definitions describe: at the start, before anything else.
     pub(crate) fn load_crds(&self) -> Result<(), ApiError> {
         for crd in self.crds()? {
-            if custom::is_true(&crd, "Established") {
+            if crd::is_true(&crd, "Established") {
                 self.serve_crd(&crd)?;
             }
         }
@@ -68,7 +55,7 @@ impl Core {
     /// Puts the versions of a definition into the catalog. What served it before is retired: its watches end.
     fn serve_crd(&self, crd: &Value) -> Result<(), ApiError> {
         let revision = meta(crd, "resourceVersion").parse().unwrap_or_default();
-        let definitions = custom::definitions(crd, revision)?;
+        let definitions = crd::definitions(crd, revision)?;
         let group = text(crd.get("spec").unwrap_or(&Value::Null), "group").to_owned();
         let plural = crd.pointer("/status/acceptedNames/plural").and_then(Value::as_str).unwrap_or_default();
         self.change_catalog(|catalog| {
@@ -96,7 +83,7 @@ impl Core {
 
     /// Follows the definitions until the server stops.
     pub(crate) async fn run_crds(self: Arc<Self>) {
-        let Ok(resource) = resource() else { return };
+        let Ok(resource) = crd::resource() else { return };
         loop {
             let Ok((snapshot, mut watch)) = self.store.snapshot_and_watch(&resource, &Scope::All) else {
                 return;
@@ -155,8 +142,7 @@ impl Core {
             return Ok(());
         }
         let spec_names = crd.pointer("/spec/names");
-        let settled =
-            spec_names == crd.pointer("/status/acceptedNames") && custom::is_true(&crd, "Established");
+        let settled = spec_names == crd.pointer("/status/acceptedNames") && crd::is_true(&crd, "Established");
         if settled {
             if !self.is_served(&crd, false) {
                 self.serve_crd(&crd)?;
@@ -170,9 +156,9 @@ impl Core {
         })?;
         let mut accepted = crd.clone();
         let now = jiff::Timestamp::now();
-        custom::accept_names(&mut accepted, &others, now);
-        custom::report_approval(&mut accepted, now);
-        if custom::is_true(&accepted, "Established") && !self.is_served(&accepted, false) {
+        crd::accept_names(&mut accepted, &others, now);
+        crd::report_approval(&mut accepted, now);
+        if crd::is_true(&accepted, "Established") && !self.is_served(&accepted, false) {
             self.serve_crd(&accepted)?;
         }
         let status = accepted.get("status").cloned().unwrap_or_default();

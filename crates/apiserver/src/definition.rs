@@ -14,10 +14,13 @@ use tokio::sync::watch;
 
 use crate::behaviour;
 use crate::builtin::BuiltinKind;
-use crate::error::GroupResource;
+use crate::conversion::{self, Conversion};
+use crate::custom::Custom;
+use crate::error::{ApiError, GroupResource};
 use crate::model::{Builtin, Model, Types};
+use crate::names::{Names, Part, Subresource, api_version, stored_as, version_rank};
 use crate::object::Head;
-use crate::scale::{self, ScalePaths};
+use crate::scale_paths::{self, ScalePaths};
 use crate::selector::SelectableFields;
 use crate::table::Columns;
 
@@ -48,74 +51,6 @@ pub(crate) struct Definition {
     head: Head,
     managers: [OnceLock<FieldManager<Types>>; 7],
     retired: watch::Sender<bool>,
-}
-
-/// A part of a resource that is read or written on its own.
-#[derive(Clone, Debug)]
-pub(crate) struct Subresource {
-    pub(crate) name: String,
-    /// The kind that is written and read there.
-    pub(crate) kind: String,
-    /// The group and version of that kind, if they aren't the resource's own.
-    pub(crate) group_version: Option<(String, String)>,
-    pub(crate) verbs: Vec<&'static str>,
-}
-
-/// Which part of an object a write is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Main,
-    Status,
-    Scale,
-    /// What keeps a namespace from going.
-    Finalize,
-    /// The containers that somebody put into a running pod.
-    Ephemeral,
-    /// What the containers of a pod may use.
-    Resize,
-    /// Whether a CertificateSigningRequest is approved.
-    Approval,
-}
-
-impl Part {
-    /// The subresource that the part is read and written by. Empty: the resource itself.
-    pub(crate) const fn subresource(self) -> &'static str {
-        match self {
-            Self::Main => "",
-            Self::Status => "status",
-            Self::Scale => "scale",
-            Self::Finalize => "finalize",
-            Self::Ephemeral => "ephemeralcontainers",
-            Self::Resize => "resize",
-            Self::Approval => "approval",
-        }
-    }
-
-    /// The part that a subresource reads and writes.
-    pub(crate) fn of_subresource(subresource: &str) -> Option<Self> {
-        const ALL: [Part; 7] = [
-            Part::Main,
-            Part::Status,
-            Part::Scale,
-            Part::Finalize,
-            Part::Ephemeral,
-            Part::Resize,
-            Part::Approval,
-        ];
-        ALL.into_iter().find(|part| part.subresource() == subresource)
-    }
-}
-
-/// What a [`Definition`] is called.
-pub(crate) struct Names {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) kind: String,
-    pub(crate) list_kind: String,
-    pub(crate) plural: String,
-    pub(crate) singular: String,
-    pub(crate) short_names: Vec<String>,
-    pub(crate) categories: Vec<String>,
 }
 
 impl Definition {
@@ -225,6 +160,40 @@ impl Definition {
         }
     }
 
+    /// The custom resource, if a webhook would convert its objects.
+    pub(crate) fn converted_by_webhook(&self) -> Option<&Custom> {
+        self.model.custom().filter(|custom| custom.conversion == Conversion::Webhook)
+    }
+
+    /// Refuses to read an object that a webhook would have to convert.
+    pub(crate) fn check_readable(&self, entry: &Entry) -> Result<(), ApiError> {
+        let Some(custom) = self.converted_by_webhook() else { return Ok(()) };
+        let stored = custom.stored_version(entry);
+        if stored == self.version {
+            return Ok(());
+        }
+        if !custom.has_version(&stored) {
+            let from = api_version(&self.group, &stored);
+            let message = format!("request to convert CR from an invalid group/version: {from}");
+            return Err(ApiError::new(500, "", message));
+        }
+        Err(self.conversion_failed(&stored))
+    }
+
+    /// Refuses to store an object of this version if a webhook would have to convert it to the storage version.
+    pub(crate) fn check_storable(&self) -> Result<(), ApiError> {
+        match self.converted_by_webhook() {
+            Some(custom) if custom.storage_version != self.version => {
+                Err(self.conversion_failed(&self.version))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn conversion_failed(&self, from: &str) -> ApiError {
+        ApiError::new(500, "", conversion::failure(&api_version(&self.group, from), &self.kind))
+    }
+
     /// Ends the watches of a definition that is served no more.
     pub(crate) fn retire(&self) {
         self.retired.send_replace(true);
@@ -277,10 +246,10 @@ impl Definition {
         cell.get_or_init(|| {
             if part == Part::Scale {
                 let types = Types::scale();
-                return FieldManager::new(types, scale::API_VERSION, scale::KIND)
+                return FieldManager::new(types, scale_paths::API_VERSION, scale_paths::KIND)
                     .with_subresource(subresource);
             }
-            let types = self.model.types(self);
+            let types = self.model.types(&self.api_version);
             let mut manager =
                 FieldManager::new(types.clone(), &self.api_version, &self.kind).with_empty(self.empty());
             if !subresource.is_empty() {
@@ -306,19 +275,6 @@ fn deprecation(row: &BuiltinKind) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
-}
-
-/// What a resource is called in the store. Events are one resource in two groups.
-pub(crate) fn stored_as(group: &str, plural: &str) -> Result<Resource, settled_store::KeyError> {
-    match (group, plural) {
-        ("", _) | ("events.k8s.io", "events") => Resource::new(plural),
-        _ => Resource::new(&format!("{group}/{plural}")),
-    }
-}
-
-/// `v1` or `apps/v1`.
-pub(crate) fn api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 impl fmt::Debug for Definition {
@@ -401,40 +357,5 @@ impl Catalog {
             }
         }
         found
-    }
-}
-
-/// Sorts versions as Kubernetes does: stable before beta before alpha, newer first, anything else last by name
-/// (`apimachinery/pkg/version`).
-pub(crate) fn version_rank(version: &str) -> (u8, std::cmp::Reverse<u64>, std::cmp::Reverse<u64>, String) {
-    use std::cmp::Reverse;
-    let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with(['0', '+']));
-    let other = (3, Reverse(0), Reverse(0), version.to_owned());
-    let Some(rest) = version.strip_prefix('v') else { return other };
-    let (stage, major, minor) = if let Some((major, minor)) = rest.split_once("alpha") {
-        (2, major, minor)
-    } else if let Some((major, minor)) = rest.split_once("beta") {
-        (1, major, minor)
-    } else {
-        (0, rest, "1")
-    };
-    match (number(major), number(minor)) {
-        (Some(major), Some(minor)) => (stage, Reverse(major), Reverse(minor), String::new()),
-        _ => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_sorted_as_upstream_does() {
-        let sorted =
-            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"];
-        let mut versions = sorted.to_vec();
-        versions.reverse();
-        versions.sort_by_cached_key(|version| version_rank(version));
-        assert_eq!(versions, sorted);
     }
 }

@@ -6,11 +6,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use settled_store::{Expect, Write, WriteError};
 
+use crate::behaviour::Dependents;
 use crate::core::{Call, Core, Target, write_failed};
-use crate::crds;
-use crate::custom;
+use crate::crd;
 use crate::error::{ApiError, GroupResource};
-use crate::model::Dependents;
 use crate::object::{self, finalizers, is_terminating, meta, metadata, metadata_mut};
 use crate::options::{DeleteOptions, Propagation};
 
@@ -117,7 +116,7 @@ impl Core {
         if (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces") {
             return namespace_step(call, old);
         }
-        if crds::is_crd(definition) && !is_terminating(old) {
+        if crd::is_crd(definition) && !is_terminating(old) {
             return Step::Mark(Box::new(definition_step(call, old)));
         }
         let behaviour = definition.model.behaviour();
@@ -247,12 +246,12 @@ fn definition_step(call: &Call<'_>, old: &Value) -> Value {
     metadata.insert("deletionTimestamp".to_owned(), object::time(call.now));
     let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
     if let Some(list) = finalizers.as_array_mut()
-        && !list.iter().any(|name| name == crds::CLEANUP)
+        && !list.iter().any(|name| name == crd::CLEANUP)
     {
-        list.push(crds::CLEANUP.into());
+        list.push(crd::CLEANUP.into());
     }
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    custom::set_condition(&mut new, ("Terminating", "True", "InstanceDeletionPending", message), call.now);
+    crd::set_condition(&mut new, ("Terminating", "True", "InstanceDeletionPending", message), call.now);
     new
 }
 

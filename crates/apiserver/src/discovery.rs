@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use crate::builtin;
-use crate::definition::{Catalog, Definition, Subresource, api_version};
+use crate::definition::{Catalog, Definition};
 use crate::digest;
 use crate::model::Model;
+use crate::names::{Subresource, api_version};
 
 /// `/api`.
 #[derive(Serialize)]

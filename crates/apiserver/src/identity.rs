@@ -8,8 +8,8 @@ use serde_json::Value;
 use settled_store::{Entry, Scope, Store, Watch};
 
 use crate::auth::{self, Attributes, Impersonation, PolicyKind, Rbac, Tokens, User};
-use crate::definition::stored_as;
 use crate::error::ApiError;
+use crate::names::stored_as;
 use crate::request::RequestInfo;
 
 /// The group of roles and bindings.

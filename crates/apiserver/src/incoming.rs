@@ -11,11 +11,13 @@ use crate::core::Call;
 use crate::decode::{self, Decoded};
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause};
+use crate::names::go_package;
 use crate::negotiate::{self, Format, Input};
 use crate::object::text;
 use crate::options::WriteOptions;
 use crate::protobuf::{self, Undecodable};
-use crate::resource::{ResourceRequest, go_package};
+use crate::resource::ResourceRequest;
+use crate::scale_paths;
 use crate::write;
 
 /// How upstream's scheme is called in its messages.
@@ -202,7 +204,7 @@ pub(crate) fn object(
     let (error, unknown) = if kind == definition.kind {
         let incoming = definition.model.read_in(&mut value);
         (incoming.error, incoming.unknown)
-    } else if kind == crate::scale::KIND {
+    } else if kind == scale_paths::KIND {
         let decoded = builtin::decode_component(builtin::SCALE, &mut value);
         (decoded.error, decoded.unknown)
     } else {

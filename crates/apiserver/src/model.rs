@@ -9,18 +9,17 @@ use settled_managed_fields::{ConvertError, FieldFilter, FieldSet, ObjectType, Ob
 
 use settled_patch::PatchTypes;
 
-use crate::builtin::{self, BuiltinKind};
+use crate::behaviour::{Behaviour, StatusKeeps};
+use crate::builtin::{self, BuiltinKind, Decoded};
 use crate::conversion::{self, Conversion};
-use crate::custom::{self, Custom};
-use crate::definition::{Definition, Part};
-use crate::error::Cause;
-use crate::metadata::{self, NameRule};
+use crate::custom::Custom;
+use crate::names::{Part, SIGNING_REQUESTS};
 use crate::object::text;
-use crate::scale;
-use crate::signing_requests::PLURAL;
+use crate::scale_paths;
 
 /// The schema of definitions. They are checked by what reads them.
-const CRD_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
+pub(crate) const CRD_SCHEMA: &str =
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
 
 /// How a kind is described.
 #[derive(Debug)]
@@ -36,74 +35,6 @@ pub(crate) enum Model {
 pub(crate) struct Builtin {
     pub(crate) row: &'static BuiltinKind,
     pub(crate) behaviour: Behaviour,
-}
-
-/// What became of an object when it was read as one of a kind.
-#[derive(Debug, Default)]
-pub(crate) struct Incoming {
-    /// The paths of fields that the kind doesn't have. They are gone.
-    pub(crate) unknown: Vec<String>,
-    /// Why it can't be one of that kind.
-    pub(crate) error: Option<String>,
-}
-
-/// How the objects of a kind behave in writes. Upstream has a strategy in code for each kind; most of it is this.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Behaviour {
-    /// `metadata.generation` counts the changes of what is asked for.
-    pub(crate) generation: bool,
-    /// A PUT creates what isn't there.
-    pub(crate) create_on_update: bool,
-    /// A PUT without a `resourceVersion` overwrites whatever is there.
-    pub(crate) unconditional_update: bool,
-    /// Deletion takes time: pods.
-    pub(crate) graceful: bool,
-    /// What happens to dependents if the request does not say.
-    pub(crate) dependents: Dependents,
-    /// A deletion is answered with the object instead of a Status.
-    pub(crate) returns_deleted: bool,
-    /// What of `metadata` a write to the status can't change.
-    pub(crate) status_keeps: StatusKeeps,
-    /// An update checks `metadata` as a create does.
-    pub(crate) whole_metadata: bool,
-}
-
-/// What happens to dependents if the request does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dependents {
-    /// They are deleted later.
-    Delete,
-    /// They stay.
-    Orphan,
-    /// The kind can't own anything.
-    Unsupported,
-}
-
-/// What of `metadata` a write to the status can't change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StatusKeeps {
-    /// Everything: custom resources.
-    All,
-    /// The labels: Deployments.
-    Labels,
-    /// The owners: Pods.
-    Owners,
-    /// Nothing: other built-in kinds.
-    Nothing,
-}
-
-impl Behaviour {
-    /// That of custom resources.
-    pub(crate) const CUSTOM: Self = Self {
-        generation: true,
-        create_on_update: false,
-        unconditional_update: false,
-        graceful: false,
-        dependents: Dependents::Delete,
-        returns_deleted: false,
-        status_keeps: StatusKeeps::All,
-        whole_metadata: false,
-    };
 }
 
 impl Model {
@@ -148,23 +79,17 @@ impl Model {
     }
 
     /// Reads an object as one of the kind: what the kind does not have goes.
-    pub(crate) fn read_in(&self, object: &mut Value) -> Incoming {
+    pub(crate) fn read_in(&self, object: &mut Value) -> Decoded {
         match self {
-            Self::Builtin(builtin) => {
-                let decoded = builtin::decode(builtin.row, object);
-                Incoming { unknown: decoded.unknown, error: decoded.error }
-            }
+            Self::Builtin(builtin) => builtin::decode(builtin.row, object),
             Self::Custom(custom) => custom.read_in(object),
         }
     }
 
     /// As [`Model::read_in`], of what strategic merge made, whose errors are others.
-    pub(crate) fn read_in_map(&self, object: &mut Value) -> Incoming {
+    pub(crate) fn read_in_map(&self, object: &mut Value) -> Decoded {
         match self {
-            Self::Builtin(builtin) => {
-                let decoded = builtin::decode_map(builtin.row, object);
-                Incoming { unknown: decoded.unknown, error: decoded.error }
-            }
+            Self::Builtin(builtin) => builtin::decode_map(builtin.row, object),
             Self::Custom(custom) => custom.read_in(object),
         }
     }
@@ -194,81 +119,6 @@ impl Model {
         if let Self::Builtin(builtin) = self {
             builtin::fill_empty(builtin.row, object);
         }
-    }
-
-    /// What is wrong with a new object.
-    pub(crate) fn validate_create(
-        &self,
-        definition: &Definition,
-        new: &Value,
-        warnings: &mut Vec<String>,
-    ) -> Vec<Cause> {
-        match self {
-            // That is about metadata too.
-            Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
-                custom::validate_definition(new, None)
-            }
-            Self::Builtin(builtin) => {
-                let causes = builtin::validate(builtin.row, new);
-                if causes.is_empty() {
-                    warnings.extend(builtin::warnings(builtin.row, new));
-                }
-                causes
-            }
-            Self::Custom(custom) => {
-                let mut causes = metadata::validate(new, definition.namespaced, NameRule::Subdomain);
-                causes.extend(custom.validate(new, None, warnings));
-                causes.extend(definition.validate_scale(new));
-                causes
-            }
-        }
-    }
-
-    /// What is wrong with a change of a part of an object.
-    pub(crate) fn validate_update(
-        &self,
-        definition: &Definition,
-        part: Part,
-        new: &Value,
-        old: &Value,
-        warnings: &mut Vec<String>,
-    ) -> Vec<Cause> {
-        let mut causes = metadata::validate(new, definition.namespaced, NameRule::Path);
-        // All of upstream's strategies check the second part again, and its clients see the causes twice.
-        causes.extend(metadata::validate_update(new, old));
-        causes.extend(metadata::validate_update(new, old));
-        if let Self::Builtin(builtin) = self
-            && builtin.behaviour.whole_metadata
-            && part == Part::Main
-        {
-            causes.extend(builtin::validate_metadata(builtin.row, new));
-        }
-        match self {
-            // The rules are about what people ask for; controllers say what they see.
-            Self::Builtin(builtin) if part == Part::Status => {
-                causes.extend(builtin::validate_status(builtin.row, new, old));
-            }
-            Self::Builtin(_) if part == Part::Approval => causes.extend(builtin::validate_approval(new, old)),
-            Self::Builtin(_) if part != Part::Main && part != Part::Scale => {}
-            Self::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
-                causes.extend(custom::validate_definition(new, Some(old)));
-            }
-            Self::Builtin(builtin) => {
-                causes.extend(builtin::validate_content(builtin.row, new, Some(old)));
-                if causes.is_empty() {
-                    warnings.extend(builtin::warnings(builtin.row, new));
-                }
-            }
-            Self::Custom(custom) if part == Part::Status => {
-                causes.extend(custom.validate_status(new, old, warnings));
-                causes.extend(definition.validate_scale_status(new));
-            }
-            Self::Custom(custom) => {
-                causes.extend(custom.validate(new, Some(old), warnings));
-                causes.extend(definition.validate_scale(new));
-            }
-        }
-        causes
     }
 
     /// What only the kind knows about a new object that has its name and uid.
@@ -306,7 +156,7 @@ impl Model {
     }
 
     /// The types of the kind in all its versions, for server-side apply.
-    pub(crate) fn types(&self, definition: &Definition) -> Types {
+    pub(crate) fn types(&self, api_version: &str) -> Types {
         match self {
             Self::Builtin(builtin) => {
                 // Of this kind alone: all of a group's are a hundred times as many, and most kinds are never written.
@@ -315,7 +165,7 @@ impl Model {
                     Ok(schema) if schema.contains(name) => (name.to_owned(), Arc::new(schema)),
                     _ => (String::new(), Schema::deduced()),
                 };
-                let versions = vec![(definition.api_version().to_owned(), row.0, row.1)];
+                let versions = vec![(api_version.to_owned(), row.0, row.1)];
                 Types(Arc::new(versions), Conversion::None)
             }
             Self::Custom(custom) => Types(custom.types(), custom.conversion),
@@ -323,13 +173,13 @@ impl Model {
     }
 
     /// How strategic merge sees the kind: the types of its group and version, and the name of its own.
-    pub(crate) fn patch_types(&self, definition: &Definition) -> (Arc<PatchTypes>, String) {
+    pub(crate) fn patch_types(&self, api_version: &str) -> (Arc<PatchTypes>, String) {
         static MADE: LazyLock<Mutex<BTreeMap<String, Arc<PatchTypes>>>> = LazyLock::new(Mutex::default);
         let Self::Builtin(builtin) = self else { return Default::default() };
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-        let types = made.entry(definition.api_version().to_owned()).or_insert_with(|| {
+        let types = made.entry(api_version.to_owned()).or_insert_with(|| {
             let mut types = PatchTypes::default();
-            if let Some(schemas) = builtin::schemas(definition.api_version()).as_object() {
+            if let Some(schemas) = builtin::schemas(api_version).as_object() {
                 types.add_components(schemas);
             }
             Arc::new(types)
@@ -339,7 +189,8 @@ impl Model {
 
     /// Which fields a write to a part may own, when the status is a part of its own.
     pub(crate) fn owned_filter(&self, part: Part) -> FieldFilter {
-        let of_signing_requests = matches!(self, Self::Builtin(builtin) if builtin.row.plural == PLURAL);
+        let of_signing_requests =
+            matches!(self, Self::Builtin(builtin) if builtin.row.plural == SIGNING_REQUESTS);
         let paths: &[&[&str]] = match (part, self.behaviour().status_keeps) {
             (Part::Status, _) if of_signing_requests => &[&["spec"], &["status", "conditions"]],
             (Part::Approval, _) => &[&["spec"], &["status", "certificate"]],
@@ -372,7 +223,7 @@ impl Types {
             Some(Ok(schema)) => (builtin::SCALE.to_owned(), Arc::new(schema)),
             _ => (String::new(), Schema::deduced()),
         };
-        Self(Arc::new(vec![(scale::API_VERSION.to_owned(), name, schema)]), Conversion::None)
+        Self(Arc::new(vec![(scale_paths::API_VERSION.to_owned(), name, schema)]), Conversion::None)
     }
 
     /// All versions.

@@ -7,8 +7,7 @@ use serde_json::Value;
 use settled_store::{DroppedWrite, Entry, Event, Scope, Watch, WatchError};
 
 use crate::core::Core;
-use crate::crds;
-use crate::custom;
+use crate::crd;
 
 /// Something notable that happened. Requests are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,7 +230,7 @@ impl Core {
     fn begin_notices(&self) -> Option<(Watch, Watch)> {
         self.host.notices.listener.as_ref()?;
         let begin = |resource| self.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
-        Some((begin(&self.namespaces).ok()?, begin(&crds::resource().ok()?).ok()?))
+        Some((begin(&self.namespaces).ok()?, begin(&crd::resource().ok()?).ok()?))
     }
 
     async fn tell_all(&self, mut namespaces: Watch, mut definitions: Watch) -> WatchError {
@@ -266,5 +265,5 @@ fn of_definition(event: &Event) -> Option<Notice> {
 
 fn is_established(entry: &Entry) -> bool {
     let crd: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
-    custom::is_true(&crd, "Established")
+    crd::is_true(&crd, "Established")
 }

@@ -11,8 +11,9 @@ use flate2::write::GzEncoder;
 use serde_json::{Map, Value, json};
 
 use crate::builtin;
-use crate::definition::{Catalog, Definition, api_version};
+use crate::definition::{Catalog, Definition};
 use crate::digest;
+use crate::names::api_version;
 use crate::operations;
 use crate::publish::{self, Version};
 

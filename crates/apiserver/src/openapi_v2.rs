@@ -23,7 +23,7 @@ pub(crate) fn document(catalog: &Catalog) -> Value {
     let mut operations = Paths::default();
     for group in catalog.groups() {
         for version in catalog.versions(group) {
-            let api_version = crate::definition::api_version(group, version);
+            let api_version = crate::names::api_version(group, version);
             if let Value::Object(built_in) = builtin::document(&api_version) {
                 schemas.extend(built_in);
             }

@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::definition::{Definition, Subresource};
+use crate::definition::Definition;
 use crate::model::Model;
+use crate::names::Subresource;
 use crate::object;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";

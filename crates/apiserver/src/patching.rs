@@ -9,10 +9,11 @@ use settled_patch::{
 use crate::builtin;
 use crate::core::Call;
 use crate::decode;
-use crate::definition::{Definition, Part};
+use crate::definition::Definition;
 use crate::error::ApiError;
 use crate::incoming;
 use crate::limits::check_budget;
+use crate::names::Part;
 use crate::negotiate;
 use crate::options::{FieldValidation, WriteOptions};
 
@@ -88,7 +89,7 @@ impl<'a> Patch<'a> {
             }
             Kind::Strategic => {
                 let decoded = decode_strategic_patch(self.body).map_err(failed)?;
-                let (types, name) = self.definition.model.patch_types(self.definition);
+                let (types, name) = self.definition.model.patch_types(self.definition.api_version());
                 let name = if part == Part::Scale { builtin::SCALE.to_owned() } else { name };
                 let object = strategic_merge(old, &decoded.patch, &*types, &name);
                 (object, decoded.strict_errors, Some(decoded.patch))

@@ -1,16 +1,13 @@
 //! What is done to pods besides writing them: binding them to nodes, evicting them, changing what runs in them
 //! (`pkg/registry/core/pod` upstream).
 
-use std::collections::HashMap;
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_store::{Write, WriteError};
 
-use crate::builtin::quality_of_service;
 use crate::core::{Call, Core, Target, write_failed};
-use crate::definition::{Part, stored_as};
 use crate::error::{ApiError, Cause, GroupResource};
+use crate::names::{Part, stored_as};
 use crate::object::{self, is_terminating, member_mut, meta, metadata_mut, text};
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::request::Query;
@@ -418,74 +415,6 @@ fn take_one(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, ApiError
         }
     }
     Ok(new)
-}
-
-/// The old pod, with what a write to `ephemeralcontainers` or `resize` may change of it taken from the new one.
-pub(crate) fn only_part(part: Part, new: &mut Value, old: &Value) {
-    let mut result = old.clone();
-    let managers = object::metadata(new).and_then(|metadata| metadata.get("managedFields")).cloned();
-    if part == Part::Ephemeral {
-        let spec = member_mut(&mut result, "spec");
-        match new.pointer("/spec/ephemeralContainers") {
-            Some(containers) => spec.insert("ephemeralContainers".to_owned(), containers.clone()),
-            None => spec.remove("ephemeralContainers"),
-        };
-    } else {
-        for list in ["containers", "initContainers"] {
-            let wanted = new.pointer(&format!("/spec/{list}")).and_then(Value::as_array);
-            let containers = result.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
-            let wanted = by_name(wanted.map_or(&[], Vec::as_slice));
-            for container in containers.into_iter().flatten() {
-                let wanted = wanted.get(text(container, "name")).copied();
-                for field in ["resources", "resizePolicy"] {
-                    if let (Some(value), Some(container)) =
-                        (wanted.and_then(|wanted| wanted.get(field)), container.as_object_mut())
-                    {
-                        container.insert(field.to_owned(), value.clone());
-                    }
-                }
-            }
-        }
-    }
-    if let Some(managers) = managers {
-        metadata_mut(&mut result).insert("managedFields".to_owned(), managers);
-    }
-    *new = result;
-}
-
-/// Containers by their names; the first of a name counts.
-fn by_name(containers: &[Value]) -> HashMap<&str, &Value> {
-    containers.iter().rev().map(|container| (text(container, "name"), container)).collect()
-}
-
-/// What is wrong with a write to a part of a pod.
-pub(crate) fn validate_part(part: Part, new: &Value, old: &Value) -> Vec<Cause> {
-    if part == Part::Resize {
-        let class = &old["status"]["qosClass"];
-        let changes = class.is_string() && *class != quality_of_service(new);
-        let why = "Pod QOS Class may not change as a result of resizing";
-        return changes.then(|| crate::metadata::invalid("spec", class, why)).into_iter().collect();
-    }
-    if part != Part::Ephemeral {
-        return Vec::new();
-    }
-    let list = |pod: &Value| {
-        pod.pointer("/spec/ephemeralContainers").and_then(Value::as_array).cloned().unwrap_or_default()
-    };
-    let (before, after) = (list(old), list(new));
-    let mut causes = Vec::new();
-    let after = by_name(&after);
-    for container in &before {
-        let name = text(container, "name");
-        let verb = match after.get(name).copied() {
-            None => "removed",
-            Some(after) if after != container => "changed",
-            Some(_) => continue,
-        };
-        let why = format!("existing ephemeral containers {name:?} may not be {verb}\n");
-        causes.push(crate::metadata::forbidden("spec.ephemeralContainers", &why));
-    }
-    causes
 }
 
 #[cfg(test)]

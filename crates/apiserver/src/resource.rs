@@ -12,11 +12,12 @@ use serde_json::{Map, Value, json};
 use crate::auth::reviews;
 use crate::body::{Body, ListBody};
 use crate::core::{Call, Core, Target};
-use crate::definition::{Definition, Part};
+use crate::definition::Definition;
 use crate::delete::{self, Deleted};
 use crate::error::ApiError;
 use crate::features::Feature;
 use crate::incoming;
+use crate::names::{Part, go_package};
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
@@ -25,6 +26,7 @@ use crate::patching;
 use crate::read::{Filter, Listing};
 use crate::request::{Query, RequestInfo};
 use crate::route::{self, Miss};
+use crate::scale;
 use crate::surface::no_page;
 use crate::table::{self, Columns, IncludeObject};
 use crate::watching::Form;
@@ -118,7 +120,7 @@ impl Shape {
     /// The answer that is an object's scale. Upstream prints that of a custom resource like a kind that it does not know.
     fn scale(&self, definition: &Definition, object: &Value) -> Result<Answer, ApiError> {
         let group = if definition.model.is_custom() { "" } else { "autoscaling" };
-        let scale = self.object(&Columns::builtin(group, "Scale"), definition.scale(object)?)?;
+        let scale = self.object(&Columns::builtin(group, "Scale"), scale::scale(definition, object)?)?;
         Ok(answer(200, self.negotiated, &scale))
     }
 }
@@ -584,13 +586,5 @@ fn warn_of_orphans(call: &mut Call<'_>, definition: &Definition, options: &Delet
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them \
              or set propagationPolicy=Orphan to suppress this warning",
         );
-    }
-}
-
-/// Where upstream has the types of a built-in group that it works with.
-pub(crate) fn go_package(group: &str) -> &str {
-    match group.split('.').next().unwrap_or_default() {
-        "" | "events" => "core",
-        first => first,
     }
 }

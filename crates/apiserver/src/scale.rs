@@ -1,7 +1,6 @@
 //! The subresource `scale`: how many there are to be, whatever the kind.
 
 use serde_json::{Map, Value, json};
-use settled_go as go;
 
 use settled_managed_fields::{
     Entry, FieldSet, Operation, Path, decode_managed_fields, encode_managed_fields,
@@ -9,256 +8,170 @@ use settled_managed_fields::{
 
 use crate::builtin;
 use crate::core::{Call, Target};
-use crate::definition::{Definition, Part};
-use crate::error::{ApiError, Cause};
+use crate::definition::Definition;
+use crate::error::ApiError;
 use crate::metadata;
+use crate::names::Part;
 use crate::object::{self, member_mut};
 use crate::options::WriteOptions;
+use crate::scale_paths::{API_VERSION, KIND, value_at};
 use crate::selector::LabelSelector;
 use crate::write::{Change, apply_failed, check_place};
 
-/// The kind of every scale, and its version.
-pub(crate) const KIND: &str = "Scale";
-pub(crate) const API_VERSION: &str = "autoscaling/v1";
-
-/// Where a kind keeps what its scale shows: paths of field names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ScalePaths {
-    pub(crate) replicas: Vec<String>,
-    pub(crate) status_replicas: Vec<String>,
-    pub(crate) selector: Option<Vec<String>>,
+/// The scale of an object.
+pub(crate) fn scale(definition: &Definition, object: &Value) -> Result<Value, ApiError> {
+    scale_or_zero(definition, object, false)
 }
 
-impl ScalePaths {
-    /// Checks numbers of replicas, and the selector of Pods.
-    fn validate(&self, numbers: &[&Vec<String>], object: &Value) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        let wrong = |path: &[String], value: &Value, wanted: &str| {
-            let (shown, given) = (go::fmt::plain(value), go::fmt::type_name(value));
-            let path = path.join(".");
-            format!(".{path} accessor error: {shown} is of the type {given}, expected {wanted}")
-        };
-        for path in numbers {
-            let Some(value) = at(object, path).filter(|value| !value.is_null()) else { continue };
-            let field = format!(".{}", path.join("."));
-            let number = value.as_i64();
-            let why = match number {
-                None => wrong(path, value, "int64"),
-                Some(..0) => "should be a non-negative integer".to_owned(),
-                Some(number) if number > i64::from(i32::MAX) => {
-                    format!("should be less than or equal to {}", i32::MAX)
-                }
-                Some(_) => continue,
-            };
-            causes.push(metadata::invalid(&field, &number.unwrap_or_default().into(), &why));
+/// The scale of an object. `zero`: that of a custom one that doesn't say how many has none.
+fn scale_or_zero(definition: &Definition, object: &Value, zero: bool) -> Result<Value, ApiError> {
+    let paths = definition.scale.as_ref().ok_or_else(|| ApiError::internal("the kind has no scale"))?;
+    let builtin = !definition.model.is_custom();
+    let replicas = match value_at(object, &paths.replicas).filter(|value| !value.is_null()) {
+        Some(value) => value.clone(),
+        None if builtin || zero => 0.into(),
+        None => {
+            let message = format!("the spec replicas field \".{}\" does not exist", paths.replicas.join("."));
+            return Err(ApiError::internal(message));
         }
-        if let Some(path) = &self.selector
-            && let Some(value) = at(object, path).filter(|value| !value.is_null() && !value.is_string())
-        {
-            let field = format!(".{}", path.join("."));
-            causes.push(metadata::invalid(&field, &"".into(), &wrong(path, value, "string")));
-        }
-        causes
-    }
-
-    /// Those of built-in kinds.
-    pub(crate) fn builtin() -> Self {
-        let path = |names: [&str; 2]| names.map(str::to_owned).to_vec();
-        Self {
-            replicas: path(["spec", "replicas"]),
-            status_replicas: path(["status", "replicas"]),
-            selector: Some(path(["spec", "selector"])),
+    };
+    let mut scale_metadata = Map::new();
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object::metadata(object).and_then(|metadata| metadata.get(name)) {
+            scale_metadata.insert(name.to_owned(), value.clone());
         }
     }
-
-    /// From `subresources.scale` of a definition.
-    pub(crate) fn custom(scale: &Value) -> Option<Self> {
-        let path = |name: &str| {
-            let path = scale.get(name)?.as_str()?.strip_prefix('.')?;
-            Some(path.split('.').map(str::to_owned).collect::<Vec<_>>())
-        };
-        Some(Self {
-            replicas: path("specReplicasPath")?,
-            status_replicas: path("statusReplicasPath")?,
-            selector: path("labelSelectorPath"),
-        })
+    let mut status =
+        json!({"replicas": value_at(object, &paths.status_replicas).cloned().unwrap_or_else(|| 0.into())});
+    let selector = paths.selector.as_ref().and_then(|path| value_at(object, path));
+    let selector = match selector {
+        Some(Value::String(text)) => text.clone(),
+        // Those of ReplicationControllers are plain labels.
+        Some(Value::Object(labels)) if builtin && labels.values().all(Value::is_string) => {
+            let pairs =
+                labels.iter().map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()));
+            pairs.collect::<Vec<_>>().join(",")
+        }
+        Some(selector) if builtin => {
+            LabelSelector::from_object(selector).map(|selector| selector.to_string()).unwrap_or_default()
+        }
+        _ => String::new(),
+    };
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
     }
+    let mut spec = Map::new();
+    if replicas != 0 {
+        spec.insert("replicas".to_owned(), replicas);
+    }
+    Ok(json!({
+        "kind": KIND, "apiVersion": API_VERSION,
+        "metadata": scale_metadata, "spec": spec, "status": status,
+    }))
 }
 
-fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(object, |value, name| value.get(name))
-}
-
-impl Definition {
-    /// The scale of an object.
-    pub(crate) fn scale(&self, object: &Value) -> Result<Value, ApiError> {
-        self.scale_or_zero(object, false)
-    }
-
-    /// The scale of an object. `zero`: that of a custom one that doesn't say how many has none.
-    fn scale_or_zero(&self, object: &Value, zero: bool) -> Result<Value, ApiError> {
-        let paths = self.scale.as_ref().ok_or_else(|| ApiError::internal("the kind has no scale"))?;
-        let builtin = !self.model.is_custom();
-        let replicas = match at(object, &paths.replicas).filter(|value| !value.is_null()) {
-            Some(value) => value.clone(),
-            None if builtin || zero => 0.into(),
-            None => {
-                let message =
-                    format!("the spec replicas field \".{}\" does not exist", paths.replicas.join("."));
-                return Err(ApiError::internal(message));
-            }
-        };
-        let mut scale_metadata = Map::new();
-        for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-            if let Some(value) = object::metadata(object).and_then(|metadata| metadata.get(name)) {
-                scale_metadata.insert(name.to_owned(), value.clone());
-            }
+/// What a write to the scale of an object makes of the object.
+pub(crate) fn rescaled(
+    definition: &Definition,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    change: &Change<'_>,
+    old: &Value,
+    options: &WriteOptions,
+) -> Result<Value, ApiError> {
+    let custom = definition.model.is_custom();
+    let before = decode_managed_fields(old).unwrap_or_default();
+    let path = replicas_path(definition)?;
+    let mut live = scale_or_zero(definition, old, true)?;
+    encode_managed_fields(&mut live, to_scale(&before, &path, definition));
+    let manager = definition.field_manager(Part::Scale);
+    let mut scale = match change {
+        Change::Apply(_) if custom => {
+            // So does upstream, whose conversion of custom resources knows of no other kinds.
+            let message = format!(
+                "failed to convert new object (/{}; {API_VERSION}, Kind={KIND}) to proper version: request to \
+                 convert CR to an invalid group/version: {API_VERSION}",
+                target.name
+            );
+            return Err(ApiError::new(500, "", message));
         }
-        let mut status =
-            json!({"replicas": at(object, &paths.status_replicas).cloned().unwrap_or_else(|| 0.into())});
-        let selector = paths.selector.as_ref().and_then(|path| at(object, path));
-        let selector = match selector {
-            Some(Value::String(text)) => text.clone(),
-            // Those of ReplicationControllers are plain labels.
-            Some(Value::Object(labels)) if builtin && labels.values().all(Value::is_string) => {
-                let pairs = labels
-                    .iter()
-                    .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()));
-                pairs.collect::<Vec<_>>().join(",")
-            }
-            Some(selector) if builtin => {
-                LabelSelector::from_object(selector).map(|selector| selector.to_string()).unwrap_or_default()
-            }
-            _ => String::new(),
-        };
-        if !selector.is_empty() {
-            status["selector"] = selector.into();
+        Change::Apply(config) => {
+            let applied =
+                manager.apply(&live, &config.object, &options.field_manager, options.force, call.now);
+            applied.map_err(apply_failed)?
         }
-        let mut spec = Map::new();
-        if replicas != 0 {
-            spec.insert("replicas".to_owned(), replicas);
-        }
-        Ok(json!({
-            "kind": KIND, "apiVersion": API_VERSION,
-            "metadata": scale_metadata, "spec": spec, "status": status,
-        }))
-    }
-
-    /// What a write to the scale of an object makes of the object.
-    pub(crate) fn rescaled(
-        &self,
-        call: &mut Call<'_>,
-        target: &Target<'_>,
-        change: &Change<'_>,
-        old: &Value,
-        options: &WriteOptions,
-    ) -> Result<Value, ApiError> {
-        let custom = self.model.is_custom();
-        let before = decode_managed_fields(old).unwrap_or_default();
-        let path = self.replicas_path()?;
-        let mut live = self.scale_or_zero(old, true)?;
-        encode_managed_fields(&mut live, to_scale(&before, &path, self));
-        let manager = self.field_manager(Part::Scale);
-        let mut scale = match change {
-            Change::Apply(_) if custom => {
-                // So does upstream, whose conversion of custom resources knows of no other kinds.
-                let message = format!(
-                    "failed to convert new object (/{}; {API_VERSION}, Kind={KIND}) to proper version: request to \
-                     convert CR to an invalid group/version: {API_VERSION}",
-                    target.name
-                );
-                return Err(ApiError::new(500, "", message));
-            }
-            Change::Apply(config) => {
-                let applied =
-                    manager.apply(&live, &config.object, &options.field_manager, options.force, call.now);
-                applied.map_err(apply_failed)?
-            }
-            Change::Replace(scale) => (*scale).clone(),
-            Change::With(change) => change(&live)?,
-            Change::Patch(patch) => {
-                let mut patched = patch.apply(&live, Part::Scale)?;
-                let mut scale = patched.object.take();
-                let given = scale.clone();
-                let decoded = builtin::decode_component(builtin::SCALE, &mut scale);
-                if let Some(why) = decoded.error {
-                    return Err(patched.refused(&given, &why));
-                }
-                scale
-            }
-        };
-        if let Change::Replace(_) = change {
+        Change::Replace(scale) => (*scale).clone(),
+        Change::With(change) => change(&live)?,
+        Change::Patch(patch) => {
+            let mut patched = patch.apply(&live, Part::Scale)?;
+            let mut scale = patched.object.take();
+            let given = scale.clone();
             let decoded = builtin::decode_component(builtin::SCALE, &mut scale);
             if let Some(why) = decoded.error {
-                let message = format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}");
-                return Err(ApiError::bad_request(message));
+                return Err(patched.refused(&given, &why));
             }
+            scale
         }
-        check_place(target, &mut scale)?;
-        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
-        if replicas < 0 {
-            let (group, kind, field, why) = if custom {
-                let field = format!(".{}", path.join("."));
-                (self.group.as_str(), self.kind.as_str(), field, "should be a non-negative integer")
-            } else {
-                ("autoscaling", KIND, "spec.replicas".to_owned(), "must be greater than or equal to 0")
-            };
-            let cause = metadata::invalid(&field, &replicas.into(), why);
-            return Err(ApiError::invalid(group, kind, target.name, vec![cause]));
+    };
+    if let Change::Replace(_) = change {
+        let decoded = builtin::decode_component(builtin::SCALE, &mut scale);
+        if let Some(why) = decoded.error {
+            let message = format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {why}");
+            return Err(ApiError::bad_request(message));
         }
-        let uid = object::meta(&scale, "uid");
-        if !uid.is_empty() && uid != object::meta(old, "uid") {
-            let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                object::meta(old, "uid")
-            );
-            return Err(ApiError::conflict(self.group_resource(), target.name, &why));
-        }
-        if !matches!(change, Change::Apply(_)) {
-            scale = manager.update_or_forget(&live, &scale, &options.manager(call.user_agent), call.now);
-        }
-        let after = decode_managed_fields(&scale).unwrap_or_default();
-        let mut new = self.with_replicas(old, &path, replicas);
-        encode_managed_fields(&mut new, to_parent(before, after, &path, self));
-        let revision = object::meta(&scale, "resourceVersion");
-        if !revision.is_empty() {
-            object::metadata_mut(&mut new).insert("resourceVersion".to_owned(), revision.into());
-        } else if !custom {
-            object::metadata_mut(&mut new).remove("resourceVersion");
-        }
-        Ok(new)
     }
+    check_place(target, &mut scale)?;
+    let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
+    if replicas < 0 {
+        let (group, kind, field, why) = if custom {
+            let field = format!(".{}", path.join("."));
+            (definition.group.as_str(), definition.kind.as_str(), field, "should be a non-negative integer")
+        } else {
+            ("autoscaling", KIND, "spec.replicas".to_owned(), "must be greater than or equal to 0")
+        };
+        let cause = metadata::invalid(&field, &replicas.into(), why);
+        return Err(ApiError::invalid(group, kind, target.name, vec![cause]));
+    }
+    let uid = object::meta(&scale, "uid");
+    if !uid.is_empty() && uid != object::meta(old, "uid") {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            object::meta(old, "uid")
+        );
+        return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
+    }
+    if !matches!(change, Change::Apply(_)) {
+        scale = manager.update_or_forget(&live, &scale, &options.manager(call.user_agent), call.now);
+    }
+    let after = decode_managed_fields(&scale).unwrap_or_default();
+    let mut new = with_replicas(old, &path, replicas);
+    encode_managed_fields(&mut new, to_parent(before, after, &path, definition));
+    let revision = object::meta(&scale, "resourceVersion");
+    if !revision.is_empty() {
+        object::metadata_mut(&mut new).insert("resourceVersion".to_owned(), revision.into());
+    } else if !custom {
+        object::metadata_mut(&mut new).remove("resourceVersion");
+    }
+    Ok(new)
+}
 
-    /// What is wrong with the parts of a custom object that its scale shows.
-    pub(crate) fn validate_scale(&self, object: &Value) -> Vec<Cause> {
-        let Some(paths) = &self.scale else { return Vec::new() };
-        paths.validate(&[&paths.replicas, &paths.status_replicas], object)
-    }
+fn replicas_path(definition: &Definition) -> Result<Vec<String>, ApiError> {
+    let paths = definition.scale.as_ref().ok_or_else(|| ApiError::internal("the kind has no scale"))?;
+    Ok(paths.replicas.clone())
+}
 
-    /// As [`Definition::validate_scale`], for a write to the status.
-    pub(crate) fn validate_scale_status(&self, object: &Value) -> Vec<Cause> {
-        let Some(paths) = &self.scale else { return Vec::new() };
-        paths.validate(&[&paths.status_replicas], object)
+fn with_replicas(object: &Value, path: &[String], replicas: i64) -> Value {
+    let mut new = object.clone();
+    let Some((last, parents)) = path.split_last() else { return new };
+    let mut place = &mut new;
+    for name in parents {
+        member_mut(place, name);
+        place = &mut place[name.as_str()];
     }
-
-    fn replicas_path(&self) -> Result<Vec<String>, ApiError> {
-        let paths = self.scale.as_ref().ok_or_else(|| ApiError::internal("the kind has no scale"))?;
-        Ok(paths.replicas.clone())
+    if let Some(map) = place.as_object_mut() {
+        map.insert(last.clone(), replicas.into());
     }
-
-    fn with_replicas(&self, object: &Value, path: &[String], replicas: i64) -> Value {
-        let mut new = object.clone();
-        let Some((last, parents)) = path.split_last() else { return new };
-        let mut place = &mut new;
-        for name in parents {
-            member_mut(place, name);
-            place = &mut place[name.as_str()];
-        }
-        if let Some(map) = place.as_object_mut() {
-            map.insert(last.clone(), replicas.into());
-        }
-        new
-    }
+    new
 }
 
 /// Whether an entry is about a version that can be scaled, and owns the replicas.

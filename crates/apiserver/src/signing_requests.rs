@@ -5,19 +5,15 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::auth::User;
-use crate::definition::{Definition, Part};
-use crate::model::StatusKeeps;
+use crate::behaviour::StatusKeeps;
+use crate::definition::Definition;
+use crate::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
 use crate::object::{self, member_mut, text};
-use crate::write::only_status;
-
-/// The API group of the kind.
-pub(crate) const GROUP: &str = "certificates.k8s.io";
-/// The name of its resource.
-pub(crate) const PLURAL: &str = "certificatesigningrequests";
+use crate::parts::only_status;
 
 /// Is this the definition of CertificateSigningRequests?
 pub(crate) fn is_signing_request(definition: &Definition) -> bool {
-    (definition.group.as_str(), definition.plural.as_str()) == (GROUP, PLURAL)
+    (definition.group.as_str(), definition.plural.as_str()) == (SIGNING_REQUESTS_GROUP, SIGNING_REQUESTS)
 }
 
 /// `csrStrategy.PrepareForCreate`: the requester is the user of the request, whatever the client sent.

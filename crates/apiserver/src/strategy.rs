@@ -4,13 +4,12 @@ use serde_json::{Value, json};
 
 use crate::auth::User;
 use crate::builtin;
-use crate::crds;
-use crate::custom;
-use crate::definition::{Definition, Part};
+use crate::crd;
+use crate::definition::Definition;
+use crate::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
 use crate::object::{self, member_mut, metadata_mut};
-use crate::pods;
+use crate::parts::{self, only_status, same_but_metadata};
 use crate::signing_requests;
-use crate::write::{only_status, same_but_metadata};
 
 /// Before an object is created: the status is not the client's to say, and the count of changes begins.
 pub(crate) fn prepare_create(definition: &Definition, object: &mut Value, user: &User) {
@@ -37,8 +36,8 @@ pub(crate) fn prepare_create(definition: &Definition, object: &mut Value, user: 
                 list.push("kubernetes".into());
             }
         }
-        ("apiextensions.k8s.io", _) => custom::remember_stored_version(object),
-        (signing_requests::GROUP, signing_requests::PLURAL) => signing_requests::prepare_create(object, user),
+        ("apiextensions.k8s.io", _) => crd::remember_stored_version(object),
+        (SIGNING_REQUESTS_GROUP, SIGNING_REQUESTS) => signing_requests::prepare_create(object, user),
         _ => {}
     }
 }
@@ -80,7 +79,7 @@ pub(crate) fn prepare_update(
                 map.insert("metadata".to_owned(), metadata);
             }
         }
-        Part::Ephemeral | Part::Resize => pods::only_part(part, new, old),
+        Part::Ephemeral | Part::Resize => parts::only_part(part, new, old),
         Part::Main | Part::Scale | Part::Approval => {
             if definition.has_status()
                 && let Some(map) = new.as_object_mut()
@@ -100,8 +99,8 @@ pub(crate) fn prepare_update(
             }
         }
     }
-    if part == Part::Main && crds::is_crd(definition) {
-        custom::remember_stored_version(new);
+    if part == Part::Main && crd::is_crd(definition) {
+        crd::remember_stored_version(new);
     }
     if (definition.group.as_str(), definition.plural.as_str()) == ("apps", "daemonsets") {
         let template = |object: &Value| object.pointer("/spec/template").cloned();

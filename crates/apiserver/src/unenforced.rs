@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::core::{Core, Target};
-use crate::definition::{Definition, stored_as};
+use crate::definition::Definition;
+use crate::names::stored_as;
 use crate::notice::Notice;
 use crate::object::meta;
 use settled_store::{At, Scope};

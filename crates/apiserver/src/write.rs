@@ -8,19 +8,21 @@ use settled_store::{Entry, Expect, Write, WriteError};
 
 use crate::auth::Attributes;
 use crate::core::{Call, Core, Target, write_failed};
-use crate::definition::{Definition, Part};
+use crate::definition::Definition;
 use crate::error::{ApiError, Cause};
 use crate::incoming::{check_type, yaml_warnings};
 use crate::info;
 use crate::limits::check_budget;
 use crate::metadata;
-use crate::model::StatusKeeps;
+use crate::names::Part;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
 use crate::options::{FieldValidation, WriteOptions};
+use crate::parts;
 use crate::patching::{Configuration, Patch, Patched};
-use crate::pods;
+use crate::scale;
 use crate::strategy;
 use crate::unenforced;
+use crate::validation;
 
 /// How often a write without a revision is tried again after a conflict.
 const MAX_ATTEMPTS: usize = 100;
@@ -169,7 +171,7 @@ impl Core {
             let _until_stored = self.allocate(target, &mut object, None)?;
             definition.model.fill_zeros(&mut object);
             let mut warnings = Vec::new();
-            let causes = definition.model.validate_create(definition, &object, &mut warnings);
+            let causes = validation::validate_create(definition, &object, &mut warnings);
             check_budget()?;
             warnings.into_iter().for_each(|warning| call.warn(warning));
             refuse(definition, &object, causes)?;
@@ -337,11 +339,11 @@ impl Core {
             definition.model.fill_zeros(&mut new);
             keep_system_fields(&mut new, &old);
             let mut warnings = Vec::new();
-            let causes = definition.model.validate_update(definition, part, &new, &old, &mut warnings);
+            let causes = validation::validate_update(definition, part, &new, &old, &mut warnings);
             check_budget()?;
             warnings.into_iter().for_each(|warning| call.warn(warning));
             refuse(definition, &new, causes)?;
-            refuse(definition, &new, pods::validate_part(part, &new, &old))?;
+            refuse(definition, &new, parts::validate_part(part, &new, &old))?;
             strategy::canonicalize(definition, &mut new);
             metadata::normalize(&mut new);
             keep_times_of_managers(&mut new, &old);
@@ -413,7 +415,7 @@ impl Core {
     ) -> Result<Value, ApiError> {
         let definition = target.definition;
         if part == Part::Scale {
-            return definition.rescaled(call, target, change, old, options);
+            return scale::rescaled(definition, call, target, change, old, options);
         }
         let manager = definition.field_manager(part);
         let new = match change {
@@ -802,48 +804,4 @@ fn same_but_managers(a: &Value, b: &Value) -> bool {
         object
     };
     without(a) == without(b)
-}
-
-/// `spec` and the rest, without `metadata` and what is written on its own.
-pub(crate) fn same_but_metadata(a: &Value, b: &Value, skip_status: bool) -> bool {
-    let counts = |(name, value): &(&String, &Value)| {
-        let apart =
-            matches!(name.as_str(), "metadata" | "apiVersion" | "kind") || (skip_status && *name == "status");
-        !apart && !value.is_null()
-    };
-    let relevant = |object: &'_ Value| object.as_object().into_iter().flatten().filter(counts).count();
-    let members = a.as_object().into_iter().flatten().filter(counts);
-    relevant(a) == relevant(b) && members.into_iter().all(|(name, value)| b.get(name) == Some(value))
-}
-
-/// Puts the parts of `old` that a write to the status can't change into `new`.
-pub(crate) fn only_status(new: &mut Value, old: &Value, keeps: StatusKeeps) {
-    let status = new.get("status").cloned();
-    let metadata = new.get("metadata").cloned().unwrap_or_else(|| json!({}));
-    let mut result = old.clone();
-    let Some(map) = result.as_object_mut() else { return };
-    match status {
-        Some(status) => map.insert("status".to_owned(), status),
-        None => map.remove("status"),
-    };
-    let before = object::metadata(old).cloned().unwrap_or_default();
-    let after = metadata.as_object().cloned().unwrap_or_default();
-    let mut merged = if keeps == StatusKeeps::All { before.clone() } else { after.clone() };
-    let copy = |merged: &mut Map<String, Value>, from: &Map<String, Value>, name: &str| {
-        match from.get(name) {
-            Some(value) => merged.insert(name.to_owned(), value.clone()),
-            None => merged.remove(name),
-        };
-    };
-    match keeps {
-        StatusKeeps::All => {
-            copy(&mut merged, &after, "managedFields");
-            copy(&mut merged, &after, "resourceVersion");
-        }
-        StatusKeeps::Labels => copy(&mut merged, &before, "labels"),
-        StatusKeeps::Owners => copy(&mut merged, &before, "ownerReferences"),
-        StatusKeeps::Nothing => {}
-    }
-    map.insert("metadata".to_owned(), merged.into());
-    *new = result;
 }

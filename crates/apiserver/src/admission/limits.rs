@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::{forbidden, list_at};
 use crate::builtin::Quantity;
 use crate::core::{Core, Target};
-use crate::definition::Part;
 use crate::error::ApiError;
+use crate::names::Part;
 use crate::object::{is_terminating, member_mut, text};
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -25,9 +25,9 @@ use settled_store::{At, Entry, Scope};
 use crate::auth::PolicyKind;
 use crate::auth::rbac::PolicyWrite;
 use crate::core::{Call, Core, Target};
-use crate::definition::{Part, stored_as};
 use crate::error::ApiError;
 use crate::identity::RBAC_GROUP;
+use crate::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP, stored_as};
 use crate::object::{meta, metadata_mut};
 pub(crate) use quota::Charge;
 
@@ -181,7 +181,7 @@ impl Core {
                     })?;
                 }
             }
-            (crate::signing_requests::GROUP, crate::signing_requests::PLURAL) => {
+            (SIGNING_REQUESTS_GROUP, SIGNING_REQUESTS) => {
                 self.check_signing_request(call, target, part, new, old)?;
             }
             ("", "pods" | "persistentvolumeclaims") => self.check_limits(target, part, new, old)?,

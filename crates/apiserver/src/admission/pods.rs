@@ -7,8 +7,8 @@ use settled_store::{Key, Scope};
 
 use super::{forbidden, list_at, text_at};
 use crate::core::{Core, Target};
-use crate::definition::stored_as;
 use crate::error::ApiError;
+use crate::names::stored_as;
 use crate::object::{member_mut, meta, text};
 
 /// The ServiceAccount of pods that name none.

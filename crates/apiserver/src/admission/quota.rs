@@ -12,8 +12,9 @@ use super::limits::{Amounts, add, amounts, of_pod};
 use super::{Admission, forbidden, list_at, text_at};
 use crate::builtin::Quantity;
 use crate::core::{Core, Target, write_failed};
-use crate::definition::{Definition, Part, stored_as};
+use crate::definition::Definition;
 use crate::error::ApiError;
+use crate::names::{Part, stored_as};
 use crate::object::{self, member_mut, meta, text};
 
 /// How often a charge is tried again because the quota changed meanwhile.

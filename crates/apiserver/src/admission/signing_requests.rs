@@ -6,9 +6,9 @@ use super::{forbidden, text_at};
 use crate::auth::{Attributes, User};
 use crate::builtin;
 use crate::core::{Call, Core, Target};
-use crate::definition::Part;
 use crate::error::ApiError;
-use crate::signing_requests::{GROUP, conditions};
+use crate::names::{Part, SIGNING_REQUESTS_GROUP};
+use crate::signing_requests::conditions;
 
 /// The signer whose certificates the server itself takes for identities.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -60,7 +60,7 @@ impl Core {
         let allowed = |user: &User, name: &str| {
             let attributes = Attributes {
                 verb,
-                api_group: GROUP,
+                api_group: SIGNING_REQUESTS_GROUP,
                 api_version: "*",
                 resource: "signers",
                 name,

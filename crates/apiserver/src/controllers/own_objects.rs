@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use super::backoff;
 use super::feed::Feed;
 use crate::core::{Call, Core, Target};
-use crate::custom;
-use crate::definition::Part;
+use crate::crd;
 use crate::error::ApiError;
+use crate::names::Part;
 use crate::object;
 use crate::options::WriteOptions;
 use crate::service_range::Family;
@@ -262,9 +262,9 @@ async fn service_cidr(core: &Core) -> Result<(), ApiError> {
     let now = core.now();
     let ready = |cidr: &mut Value| {
         let same = cidr.pointer("/spec/cidrs") == Some(&json!(cidrs));
-        if same && !object::is_terminating(cidr) && custom::condition(cidr, "Ready").is_none() {
+        if same && !object::is_terminating(cidr) && crd::condition(cidr, "Ready").is_none() {
             let message = "Kubernetes default Service CIDR is ready";
-            custom::set_condition(cidr, ("Ready", "True", "", message), now);
+            crd::set_condition(cidr, ("Ready", "True", "", message), now);
         }
     };
     keep(core, kind, "", Part::Status, cidr, &ready).await

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::RETRY;
 use super::feed::{Feed, News};
 use crate::core::Core;
-use crate::definition::stored_as;
+use crate::names::stored_as;
 
 /// Follows all objects that quotas may limit until the server stops.
 pub(super) async fn run(core: Arc<Core>) {

@@ -8,9 +8,9 @@ use settled_store::Scope;
 use super::feed::{Feed, News};
 use super::{backoff, call};
 use crate::core::{Core, Target};
-use crate::definition::Part;
 use crate::error::ApiError;
 use crate::identity::RBAC_GROUP;
+use crate::names::Part;
 use crate::options::WriteOptions;
 use crate::write::Change;
 
