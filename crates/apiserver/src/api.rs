@@ -9,6 +9,7 @@ use http::{Request, Response};
 use serde_json::{Value, json};
 use settled_budget::Budget;
 
+use crate::answer::{self, Answer};
 use crate::auth::User;
 use crate::body::Body;
 use crate::compress;
@@ -18,9 +19,8 @@ use crate::features::Feature;
 use crate::limits::{self, Gate, Limits};
 use crate::metrics::Running;
 use crate::negotiate::{self, Endpoint};
-use crate::request::{Query, RequestInfo};
+use crate::request::{Query, RequestInfo, ResourceRequest};
 use crate::request_body::{self, Received};
-use crate::resource::{self, Answer, ResourceRequest};
 use crate::surface::{Surface, nonresource};
 use crate::weight;
 use crate::workers::{CancelOnDrop, Workers, metered};
@@ -95,7 +95,7 @@ impl Api {
         } else if compress::is_accepted(&head.headers)
             && self.core.host.gates.has(Feature::ApiResponseCompression)
         {
-            compress::compress(&mut response);
+            answer::compress(&mut response);
         }
         running.answered(response.status().as_u16());
         response.body_mut().counted(running);
@@ -123,7 +123,7 @@ impl Api {
             let seat = self.gate.enter(info, &call.user).await?;
             let request = ResourceRequest { info, query, headers, body };
             if !info.is_resource {
-                return nonresource(self, &request).await;
+                return nonresource(&self.core, &self.gate, &self.surface, &request).await;
             }
             let result = self.resource(call, request).await;
             if !info.is_mutating() {
@@ -176,7 +176,7 @@ impl Api {
                 ResourceRequest { info: &info, query: &query, headers: &headers, body: request.body };
             let mut result = answer_resource(&core, &mut call, &request, stop).await;
             if let (true, Ok(response)) = (packs, &mut result) {
-                compress::compress(response);
+                answer::compress(response);
             }
             (result, call.warnings)
         };
@@ -214,7 +214,7 @@ fn error_answer(headers: &HeaderMap, query: &Query, error: &ApiError) -> Answer 
         .or_else(|_| negotiate::negotiate(None, Endpoint::Plain));
     let Ok(mut negotiated) = negotiated else { return Response::new(Body::empty()) };
     negotiated.pretty |= negotiate::is_pretty(query, headers);
-    let mut response = resource::answer(error.code, negotiated, &error.to_status());
+    let mut response = answer::answer(error.code, negotiated, &error.to_status());
     if let Some(seconds) = error.details.get("retryAfterSeconds").and_then(Value::as_u64)
         && let Ok(seconds) = HeaderValue::from_str(&seconds.to_string())
     {

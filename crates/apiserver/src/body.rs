@@ -8,16 +8,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use settled_store::Entry;
 
 use crate::compress::{self, GzipList};
+use crate::list_body::ListBody;
 use crate::metrics::Running;
-use crate::object::Head;
 use crate::stalled::{Connection, Progress};
 use crate::watching::WatchStream;
-
-/// How much of a list is handed to the connection at once, about.
-const CHUNK: usize = 128 * 1024;
 
 /// The body of an answer.
 pub struct Body {
@@ -35,17 +31,6 @@ enum Kind {
     List(Box<ListBody>),
     Gzip(Box<GzipList>),
     Watch(Box<WatchStream>),
-}
-
-/// A list whose objects are sent as they are stored.
-pub(crate) struct ListBody {
-    /// What goes before each object.
-    pub(crate) head: Head,
-    /// Everything before the first object.
-    pub(crate) prologue: Option<Vec<u8>>,
-    pub(crate) entries: std::vec::IntoIter<Arc<Entry>>,
-    pub(crate) first: bool,
-    pub(crate) done: bool,
 }
 
 impl Body {
@@ -105,29 +90,6 @@ impl Body {
         };
         self.kind = kind;
         true
-    }
-}
-
-impl ListBody {
-    pub(crate) fn next_chunk(&mut self) -> Option<Bytes> {
-        if self.done {
-            return None;
-        }
-        let mut chunk = Vec::with_capacity(CHUNK + CHUNK / 8);
-        chunk.append(&mut self.prologue.take().unwrap_or_default());
-        for entry in self.entries.by_ref() {
-            if !self.first {
-                chunk.push(b',');
-            }
-            self.first = false;
-            self.head.append(&mut chunk, entry.value(), entry.mod_revision().0);
-            if chunk.len() >= CHUNK {
-                return Some(chunk.into());
-            }
-        }
-        self.done = true;
-        chunk.extend_from_slice(b"]}\n");
-        Some(chunk.into())
     }
 }
 

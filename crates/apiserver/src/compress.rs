@@ -1,14 +1,13 @@
-//! Answers are gzipped if the client takes that and they are large.
+//! Gzip, of bytes and of lists while they are sent, for clients that take it.
 
 use std::io::Write;
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap};
 
-use crate::body::ListBody;
-use crate::resource::Answer;
+use crate::list_body::ListBody;
 
 /// What is not larger is sent as it is, as upstream has it: on fast networks it is not worth the time.
 pub(crate) const THRESHOLD: usize = 128 * 1024;
@@ -25,18 +24,6 @@ pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
         };
         parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip")) && !parts.any(refused)
     })
-}
-
-/// Gzips an answer if it is worth it.
-pub(crate) fn compress(response: &mut Answer) {
-    if response.headers().contains_key(header::CONTENT_ENCODING) {
-        return;
-    }
-    if response.body_mut().compress() {
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-    }
 }
 
 /// Bytes in one go.
@@ -78,6 +65,8 @@ impl GzipList {
 
 #[cfg(test)]
 mod tests {
+    use http::header::HeaderValue;
+
     use super::*;
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use settled_store::{At, Scope};
 
+use crate::change::Change;
 use crate::core::{Call, Core, Target};
 use crate::crd::{self, CLEANUP, GROUP, PLURAL};
 use crate::definition::Definition;
@@ -16,7 +17,6 @@ use crate::error::ApiError;
 use crate::names::Part;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut, text};
 use crate::options::{DeleteOptions, WriteOptions};
-use crate::write::Change;
 
 /// How long to wait before trying again what failed.
 const RETRY: Duration = Duration::from_millis(100);

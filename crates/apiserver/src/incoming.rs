@@ -14,11 +14,10 @@ use crate::error::{ApiError, Cause};
 use crate::names::go_package;
 use crate::negotiate::{self, Format, Input};
 use crate::object::text;
-use crate::options::WriteOptions;
+use crate::options::{FieldValidation, WriteOptions};
 use crate::protobuf::{self, Undecodable};
-use crate::resource::ResourceRequest;
+use crate::request::ResourceRequest;
 use crate::scale_paths;
-use crate::write;
 
 /// How upstream's scheme is called in its messages.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
@@ -215,8 +214,37 @@ pub(crate) fn object(
         return Err(cannot(kind, version_of(&version), kind, &why));
     }
     findings.extend(unknown.iter().map(|path| format!("unknown field {}", go::strconv::quote(path))));
-    write::report(call, definition, findings, options)?;
+    report(call, definition, findings, options)?;
     Ok(value)
+}
+
+/// A body that can't be an object of the kind.
+pub(crate) fn cannot_be_handled(definition: &Definition, why: &str) -> ApiError {
+    let Definition { kind, version, .. } = definition;
+    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+}
+
+/// What the strict reading of a body found.
+pub(crate) fn report(
+    call: &mut Call<'_>,
+    definition: &Definition,
+    findings: Vec<String>,
+    options: &WriteOptions,
+) -> Result<(), ApiError> {
+    match options.field_validation {
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            for finding in &findings {
+                yaml_warnings(finding).for_each(|warning| call.warn(warning));
+            }
+            Ok(())
+        }
+        FieldValidation::Strict if findings.is_empty() => Ok(()),
+        FieldValidation::Strict => {
+            let why = format!("strict decoding error: {}", findings.join(", "));
+            Err(cannot_be_handled(definition, &why))
+        }
+    }
 }
 
 /// What of a built-in type's own name and version is wrong with an object: the kind and version it says it is, and why it

@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod admission;
+mod answer;
 mod api;
 pub mod auth;
 mod behaviour;
 mod body;
 mod builtin;
+mod change;
 #[cfg(feature = "client")]
 mod client;
 mod components;
@@ -35,6 +37,7 @@ mod identity;
 mod incoming;
 mod info;
 mod limits;
+mod list_body;
 mod metadata;
 mod metrics;
 mod model;

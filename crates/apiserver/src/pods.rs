@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_store::{Write, WriteError};
 
+use crate::change::Change;
 use crate::core::{Call, Core, Target, write_failed};
 use crate::error::{ApiError, Cause, GroupResource};
 use crate::names::{Part, stored_as};
@@ -12,7 +13,6 @@ use crate::object::{self, is_terminating, member_mut, meta, metadata_mut, text};
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::request::Query;
 use crate::selector::LabelSelector;
-use crate::write::Change;
 
 /// How often a write is tried again after a conflict.
 const MAX_ATTEMPTS: usize = 100;

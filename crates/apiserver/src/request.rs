@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use http::Method;
+use http::header::{self, HeaderMap};
 use percent_encoding::percent_decode_str;
 
 /// What a path and a method ask for.
@@ -165,6 +167,19 @@ fn single_name(field_selector: &str) -> Option<&str> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
         (!value.is_empty() && value.chars().all(plain)).then_some(value)
     })
+}
+
+/// A request for a resource, with its body read.
+pub(crate) struct ResourceRequest<'a> {
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) query: &'a Query,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// The text of a header, if it has one.
+pub(crate) fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 #[cfg(test)]

@@ -3,20 +3,22 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderValue};
-use http::{Response, StatusCode};
+use http::Response;
+use http::header::{self, HeaderValue};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::answer::{Answer, answer, bytes_answer, no_page};
 use crate::auth::reviews;
-use crate::body::{Body, ListBody};
+use crate::body::Body;
+use crate::change::Change;
 use crate::core::{Call, Core, Target};
 use crate::definition::Definition;
 use crate::delete::{self, Deleted};
 use crate::error::ApiError;
 use crate::features::Feature;
 use crate::incoming;
+use crate::list_body::ListBody;
 use crate::names::{Part, go_package};
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::object::{self, Head, meta, text};
@@ -24,58 +26,12 @@ use crate::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::partial;
 use crate::patching;
 use crate::read::{Filter, Listing};
-use crate::request::{Query, RequestInfo};
+use crate::request::{ResourceRequest, header_text};
 use crate::route::{self, Miss};
 use crate::scale;
-use crate::surface::no_page;
 use crate::table::{self, Columns, IncludeObject};
 use crate::watching::Form;
-use crate::write::{Change, Outcome, Written};
-
-/// A request for a resource, with its body read.
-pub(crate) struct ResourceRequest<'a> {
-    pub(crate) info: &'a RequestInfo,
-    pub(crate) query: &'a Query,
-    pub(crate) headers: &'a HeaderMap,
-    pub(crate) body: Bytes,
-}
-
-/// An answer without its headers of transport.
-pub(crate) type Answer = Response<Body>;
-
-fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-/// The answer with a JSON or YAML body.
-pub(crate) fn answer(status: u16, negotiated: Negotiated, value: &Value) -> Answer {
-    bytes_answer(status, negotiated, object::to_built_in_bytes(value))
-}
-
-/// The answer with a body of JSON, turned into YAML if that was asked for.
-pub(crate) fn bytes_answer(status: u16, negotiated: Negotiated, json: Vec<u8>) -> Answer {
-    let body = match negotiated.format {
-        // Upstream ends these without a new line.
-        Format::Json if negotiated.pretty => object::indent(&json),
-        Format::Json => {
-            let mut json = json;
-            json.push(b'\n');
-            json
-        }
-        Format::Yaml => {
-            let mut yaml = Vec::with_capacity(json.len() * 2);
-            // What the server wrote can be read.
-            match settled_manifest::write_yaml(&json, &mut yaml) {
-                Ok(()) => yaml,
-                Err(_) => json,
-            }
-        }
-    };
-    let mut response = Response::new(Body::bytes(body));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(negotiated.content_type()));
-    response
-}
+use crate::write::{Outcome, Written};
 
 /// What the objects of a resource are turned into for a client.
 struct Shape {

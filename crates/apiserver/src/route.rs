@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::builtin;
 use crate::definition::{Catalog, Definition};
 use crate::error::ApiError;
 use crate::request::RequestInfo;
-use crate::surface::is_built_in;
 
 /// Why a path leads nowhere.
 #[derive(Debug, PartialEq)]
@@ -28,7 +28,7 @@ impl From<ApiError> for Miss {
 /// The path or its method isn't served.
 pub(crate) fn find<'a>(catalog: &'a Catalog, info: &RequestInfo) -> Result<&'a Arc<Definition>, Miss> {
     let Some(definition) = catalog.find(&info.group, &info.version, &info.resource) else {
-        return Err(match is_built_in(&info.group) {
+        return Err(match builtin::has_group(&info.group) {
             true => Miss::Api(ApiError::page_not_found()),
             false => Miss::Page,
         });

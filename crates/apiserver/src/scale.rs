@@ -7,6 +7,7 @@ use settled_managed_fields::{
 };
 
 use crate::builtin;
+use crate::change::{Change, apply_failed, check_place};
 use crate::core::{Call, Target};
 use crate::definition::Definition;
 use crate::error::ApiError;
@@ -16,7 +17,6 @@ use crate::object::{self, member_mut};
 use crate::options::WriteOptions;
 use crate::scale_paths::{API_VERSION, KIND, value_at};
 use crate::selector::LabelSelector;
-use crate::write::{Change, apply_failed, check_place};
 
 /// The scale of an object.
 pub(crate) fn scale(definition: &Definition, object: &Value) -> Result<Value, ApiError> {

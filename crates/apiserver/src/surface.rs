@@ -2,22 +2,25 @@
 
 use std::sync::Arc;
 
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap};
 use http::{Response, StatusCode};
 use serde_json::json;
 
-use crate::api::Api;
+use crate::answer::{Answer, bytes_answer, no_page, set_header, text_answer};
 use crate::body::Body;
 use crate::builtin;
 use crate::compress;
+use crate::core::Core;
+use crate::definition::Catalog;
 use crate::discovery::{self, AggregatedCache, Tagged};
 use crate::error::ApiError;
 use crate::health::{self, Health};
+use crate::limits::Gate;
 use crate::metrics::Metrics;
 use crate::negotiate::{self, Endpoint, Format, Negotiated, Representation};
 use crate::openapi::{Document, Documents};
 use crate::openapi_v2;
-use crate::resource::{self, Answer, ResourceRequest};
+use crate::request::{ResourceRequest, header_text};
 use crate::version;
 
 /// What the answers here are made of, besides the [`Core`].
@@ -27,31 +30,6 @@ pub(crate) struct Surface {
     pub(crate) metrics: Metrics,
     aggregated: AggregatedCache,
     documents: Documents,
-}
-
-fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-fn set(response: &mut Answer, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        response.headers_mut().insert(name, value);
-    }
-}
-
-/// An answer as Go's `http.Error` writes it, or a text.
-fn text(code: u16, text: impl Into<String>) -> Answer {
-    let text: String = text.into();
-    let mut response = Response::new(Body::bytes(text));
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    set(&mut response, header::CONTENT_TYPE, "text/plain; charset=utf-8");
-    set(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    response
-}
-
-/// Upstream's answer to paths that nothing is at.
-pub(crate) fn no_page() -> Answer {
-    text(404, "404 page not found\n")
 }
 
 fn empty(code: StatusCode) -> Answer {
@@ -88,28 +66,27 @@ fn aggregated(request: &ResourceRequest<'_>, negotiated: Negotiated, document: &
     let mut response = if is_known(request.headers, &tag) {
         empty(StatusCode::NOT_MODIFIED)
     } else {
-        resource::bytes_answer(200, negotiated, document.json.clone())
+        bytes_answer(200, negotiated, document.json.clone())
     };
-    set(&mut response, header::ETAG, &tag);
-    set(&mut response, header::VARY, "Accept");
-    set(&mut response, header::CACHE_CONTROL, "public");
+    set_header(&mut response, header::ETAG, &tag);
+    set_header(&mut response, header::VARY, "Accept");
+    set_header(&mut response, header::CACHE_CONTROL, "public");
     response
 }
 
-/// What is missing in a group that the server brings is missed by that group, and answered with a Status.
-pub(crate) fn is_built_in(group: &str) -> bool {
-    builtin::kinds().iter().any(|row| row.group == group)
-}
-
 /// Answers a request that is for no resource.
-pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Result<Answer, ApiError> {
-    let surface = &api.surface;
+pub(crate) async fn nonresource(
+    core: &Core,
+    gate: &Gate,
+    surface: &Surface,
+    request: &ResourceRequest<'_>,
+) -> Result<Answer, ApiError> {
     let path = request.info.path.as_str();
     // Upstream takes one slash at the end of these.
     let trimmed = path.strip_suffix('/').unwrap_or(path);
     let parts: Vec<&str> = trimmed.split('/').skip(1).collect();
-    let catalog = api.core.catalog();
-    let plain = |json: Vec<u8>| Ok(resource::bytes_answer(200, negotiated(request, Endpoint::Plain)?, json));
+    let catalog = core.catalog();
+    let plain = |json: Vec<u8>| Ok(bytes_answer(200, negotiated(request, Endpoint::Plain)?, json));
     match parts.as_slice() {
         ["api"] => {
             read_only(request)?;
@@ -118,14 +95,14 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
                 return Ok(aggregated(request, negotiated, &surface.aggregated.get(&catalog).core));
             }
             let address = header_text(request.headers, header::HOST).unwrap_or("localhost");
-            Ok(resource::bytes_answer(200, negotiated, discovery::api_versions(&catalog, address)))
+            Ok(bytes_answer(200, negotiated, discovery::api_versions(&catalog, address)))
         }
         ["apis"] => {
             let negotiated = negotiated(request, Endpoint::Discovery)?;
             if negotiated.representation == Representation::Discovery {
                 return Ok(aggregated(request, negotiated, &surface.aggregated.get(&catalog).groups));
             }
-            Ok(resource::bytes_answer(200, negotiated, discovery::group_list(&catalog)))
+            Ok(bytes_answer(200, negotiated, discovery::group_list(&catalog)))
         }
         ["apis", group] => match discovery::one_group(&catalog, group).filter(|_| !group.is_empty()) {
             Some(json) => {
@@ -147,7 +124,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
                     read_only(request)?;
                     plain(json)
                 }
-                None if is_built_in(group) => Err(ApiError::page_not_found()),
+                None if builtin::has_group(group) => Err(ApiError::page_not_found()),
                 None => Ok(no_page()),
             }
         }
@@ -156,7 +133,7 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
             plain(crate::object::to_bytes(&version::version()))
         }
         ["openapi", "v3"] => {
-            let mut response = text(200, String::new());
+            let mut response = text_answer(200, String::new());
             *response.body_mut() = Body::bytes(surface.documents.index(&catalog));
             response.headers_mut().remove(header::X_CONTENT_TYPE_OPTIONS);
             Ok(response)
@@ -179,14 +156,14 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
             });
             let mut response = Response::new(Body::bytes(made.await.map_err(ApiError::internal)?));
             let content_type = if protobuf { openapi_v2::PROTOBUF } else { "application/json" };
-            set(&mut response, header::CONTENT_TYPE, content_type);
-            set(&mut response, header::VARY, "Accept, Accept-Encoding");
+            set_header(&mut response, header::CONTENT_TYPE, content_type);
+            set_header(&mut response, header::VARY, "Accept, Accept-Encoding");
             Ok(response)
         }
         ["metrics"] => {
-            let body = surface.metrics.expose(&api.core, &api.gate);
+            let body = surface.metrics.expose(core, gate);
             let mut response = Response::new(Body::bytes(body));
-            set(
+            set_header(
                 &mut response,
                 header::CONTENT_TYPE,
                 "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
@@ -200,14 +177,14 @@ pub(crate) async fn nonresource(api: &Api, request: &ResourceRequest<'_>) -> Res
         [endpoint, check @ ..] if !path.ends_with('/') => {
             let Some(endpoint) = health::Endpoint::parse(endpoint) else { return Ok(no_page()) };
             let state = health::State {
-                store: api.core.store_health.is_healthy(&api.core.store),
-                stopping: *api.core.host.stopping.borrow(),
+                store: core.store_health.is_healthy(&core.store),
+                stopping: *core.host.stopping.borrow(),
             };
             let report = match check {
                 [] => Some(surface.health.report(endpoint, state, request.query)),
                 check => surface.health.check(endpoint, state, &check.join("/")),
             };
-            Ok(report.map_or_else(no_page, |report| text(report.code, report.text)))
+            Ok(report.map_or_else(no_page, |report| text_answer(report.code, report.text)))
         }
         _ => Ok(no_page()),
     }
@@ -218,7 +195,7 @@ async fn open_api(request: &ResourceRequest<'_>, document: Arc<Document>) -> Res
     let vary = "Accept, Accept-Encoding";
     if json.map_or(true, |negotiated| negotiated.format != Format::Json) {
         let mut response = empty(StatusCode::NOT_ACCEPTABLE);
-        set(&mut response, header::VARY, vary);
+        set_header(&mut response, header::VARY, vary);
         return Ok(response);
     }
     let tag = format!("\"{}\"", document.hash);
@@ -226,7 +203,7 @@ async fn open_api(request: &ResourceRequest<'_>, document: Arc<Document>) -> Res
     let current = hash.eq_ignore_ascii_case(&document.hash);
     let mut response = if !hash.is_empty() && !current {
         let mut response = empty(StatusCode::MOVED_PERMANENTLY);
-        set(&mut response, header::LOCATION, &document.url());
+        set_header(&mut response, header::LOCATION, &document.url());
         response
     } else if is_known(request.headers, &tag) {
         empty(StatusCode::NOT_MODIFIED)
@@ -238,24 +215,24 @@ async fn open_api(request: &ResourceRequest<'_>, document: Arc<Document>) -> Res
         });
         let mut response = Response::new(Body::bytes(made.await.map_err(ApiError::internal)?));
         if packed {
-            set(&mut response, header::CONTENT_ENCODING, "gzip");
+            set_header(&mut response, header::CONTENT_ENCODING, "gzip");
         }
         response
     };
     if current {
         let year = jiff::SignedDuration::from_hours(365 * 24);
         let end = jiff::Timestamp::now().saturating_add(year).unwrap_or(jiff::Timestamp::MAX);
-        set(&mut response, header::EXPIRES, &end.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string());
-        set(&mut response, header::CACHE_CONTROL, "public, immutable");
+        set_header(&mut response, header::EXPIRES, &end.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string());
+        set_header(&mut response, header::CACHE_CONTROL, "public, immutable");
     }
-    set(&mut response, header::CONTENT_TYPE, "application/json");
-    set(&mut response, header::ETAG, &tag);
-    set(&mut response, header::VARY, vary);
+    set_header(&mut response, header::CONTENT_TYPE, "application/json");
+    set_header(&mut response, header::ETAG, &tag);
+    set_header(&mut response, header::VARY, vary);
     Ok(response)
 }
 
 /// `/`: what can be asked for.
-fn paths(catalog: &crate::definition::Catalog, surface: &Surface) -> Vec<String> {
+fn paths(catalog: &Catalog, surface: &Surface) -> Vec<String> {
     let mut paths: Vec<String> =
         ["/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"]
             .map(String::from)

@@ -7,10 +7,11 @@ use settled_go as go;
 use settled_store::{Entry, Expect, Write, WriteError};
 
 use crate::auth::Attributes;
+use crate::change::{Change, apply_failed, check_namespace_of, check_place};
 use crate::core::{Call, Core, Target, write_failed};
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause};
-use crate::incoming::{check_type, yaml_warnings};
+use crate::incoming::{cannot_be_handled, check_type, report};
 use crate::info;
 use crate::limits::check_budget;
 use crate::metadata;
@@ -18,7 +19,7 @@ use crate::names::Part;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
 use crate::options::{FieldValidation, WriteOptions};
 use crate::parts;
-use crate::patching::{Configuration, Patch, Patched};
+use crate::patching::Patched;
 use crate::scale;
 use crate::strategy;
 use crate::unenforced;
@@ -52,18 +53,6 @@ enum Way {
     Post,
     /// An update, patch or apply of a part of what did not exist. It was authorized as `update` or `patch` only.
     Update(Part),
-}
-
-/// How an object comes from the one before.
-pub(crate) enum Change<'a> {
-    /// The client sent the whole object, which was read as one of its kind.
-    Replace(&'a Value),
-    /// The server computes it.
-    With(&'a (dyn Fn(&Value) -> Result<Value, ApiError> + Sync)),
-    /// The client sent a patch.
-    Patch(&'a Patch<'a>),
-    /// The client applies a configuration.
-    Apply(&'a Configuration),
 }
 
 /// Removes what is not the client's to say.
@@ -565,59 +554,6 @@ impl Core {
     }
 }
 
-pub(crate) fn apply_failed(error: settled_managed_fields::ApplyError) -> ApiError {
-    use settled_managed_fields::ApplyError;
-    if let Err(exceeded) = check_budget() {
-        return exceeded;
-    }
-    match error {
-        ApplyError::BadRequest(message) => ApiError::bad_request(message),
-        ApplyError::Conflict { message, causes } => {
-            let causes = causes
-                .into_iter()
-                .map(|cause| Cause::new(settled_managed_fields::Cause::REASON, cause.message, cause.field));
-            ApiError::new(409, "Conflict", message).because(causes)
-        }
-        other => ApiError::new(500, "", other.to_string()),
-    }
-}
-
-/// The object must be where the request says.
-pub(crate) fn check_place(target: &Target<'_>, object: &mut Value) -> Result<(), ApiError> {
-    check_namespace_of(target, object)?;
-    let name = meta(object, "name");
-    if name.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            target.name
-        )));
-    }
-    if name != target.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            target.name
-        )));
-    }
-    Ok(())
-}
-
-/// The namespace of the object must be that of the request, and is if it says none.
-fn check_namespace_of(target: &Target<'_>, object: &mut Value) -> Result<(), ApiError> {
-    let namespace = meta(object, "namespace");
-    if namespace == target.namespace {
-        return Ok(());
-    }
-    if target.namespace.is_empty() {
-        metadata_mut(object).remove("namespace");
-    } else if namespace.is_empty() {
-        metadata_mut(object).insert("namespace".to_owned(), target.namespace.into());
-    } else {
-        let message = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(ApiError::bad_request(message));
-    }
-    Ok(())
-}
-
 /// Where upstream keeps an object: its messages show it.
 fn storage_key(target: &Target<'_>) -> String {
     let Definition { group, plural, model, .. } = target.definition;
@@ -719,35 +655,6 @@ fn read_in(
     }
     let findings = incoming.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     report(call, definition, findings, options)
-}
-
-/// A body that can't be an object of the kind.
-pub(crate) fn cannot_be_handled(definition: &Definition, why: &str) -> ApiError {
-    let Definition { kind, version, .. } = definition;
-    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
-}
-
-/// What the strict reading of a body found.
-pub(crate) fn report(
-    call: &mut Call<'_>,
-    definition: &Definition,
-    findings: Vec<String>,
-    options: &WriteOptions,
-) -> Result<(), ApiError> {
-    match options.field_validation {
-        FieldValidation::Ignore => Ok(()),
-        FieldValidation::Warn => {
-            for finding in &findings {
-                yaml_warnings(finding).for_each(|warning| call.warn(warning));
-            }
-            Ok(())
-        }
-        FieldValidation::Strict if findings.is_empty() => Ok(()),
-        FieldValidation::Strict => {
-            let why = format!("strict decoding error: {}", findings.join(", "));
-            Err(cannot_be_handled(definition, &why))
-        }
-    }
 }
 
 /// What the server set, an update can't take away.

@@ -76,6 +76,11 @@ pub(crate) fn kinds() -> &'static [BuiltinKind] {
     KINDS
 }
 
+/// Is there a group of this name? What is missing in it is missed by that group, and answered with a Status.
+pub(crate) fn has_group(group: &str) -> bool {
+    KINDS.iter().any(|row| row.group == group)
+}
+
 /// The kind of a group version, by its kind's name.
 pub(crate) fn find(group: &str, version: &str, kind: &str) -> Option<&'static BuiltinKind> {
     KINDS.iter().find(|row| row.group == group && row.version == version && row.kind == kind)

@@ -8,12 +8,12 @@ use settled_store::Scope;
 
 use super::feed::{Feed, News};
 use super::{backoff, call};
+use crate::change::Change;
 use crate::core::{Core, Target};
 use crate::error::ApiError;
 use crate::info;
 use crate::names::Part;
 use crate::options::WriteOptions;
-use crate::write::Change;
 
 /// The ServiceAccount of pods that name none.
 pub(crate) const ACCOUNT: &str = "default";

@@ -10,13 +10,13 @@ use settled_store::{Key, Scope};
 
 use super::feed::{Feed, News};
 use super::{backoff, call, is_over};
+use crate::change::Change;
 use crate::core::{Core, Target};
 use crate::definition::Definition;
 use crate::error::ApiError;
 use crate::names::Part;
 use crate::object::{finalizers, is_terminating, metadata_mut};
 use crate::options::WriteOptions;
-use crate::write::Change;
 
 /// The finalizer of a kind that is protected.
 fn finalizer(definition: &Definition) -> Option<&'static str> {

@@ -10,13 +10,13 @@ use tokio::task::JoinSet;
 use super::feed::{Feed, News};
 use super::graph::{FOREGROUND, Graph, Meta, ORPHAN, Owner};
 use super::{PARALLEL, backoff, call, is_over};
+use crate::change::Change;
 use crate::core::{Core, Target};
 use crate::definition::{Catalog, Definition};
 use crate::error::ApiError;
 use crate::names::{Part, api_version};
 use crate::object::{self, finalizers, metadata_mut};
 use crate::options::{DeleteOptions, Propagation, WriteOptions};
-use crate::write::Change;
 
 /// What is to be done with an object.
 #[derive(Debug, PartialEq)]

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::feed::{Feed, News, is_stored};
 use super::{PARALLEL, backoff, call, is_over};
+use crate::change::Change;
 use crate::core::{Core, Target};
 use crate::definition::Definition;
 use crate::delete::Deleted;
@@ -17,7 +18,6 @@ use crate::error::ApiError;
 use crate::names::Part;
 use crate::object::{self, finalizers, is_terminating};
 use crate::options::{DeleteOptions, Propagation, WriteOptions};
-use crate::write::Change;
 
 /// The finalizer in the spec of every namespace.
 const FINALIZER: &str = "kubernetes";

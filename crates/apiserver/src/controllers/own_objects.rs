@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::backoff;
 use super::feed::Feed;
+use crate::change::Change;
 use crate::core::{Call, Core, Target};
 use crate::crd;
 use crate::error::ApiError;
@@ -18,7 +19,6 @@ use crate::names::Part;
 use crate::object;
 use crate::options::WriteOptions;
 use crate::service_range::Family;
-use crate::write::Change;
 
 const NAME: &str = "kubernetes";
 const AUTHENTICATION: &str = "extension-apiserver-authentication";

@@ -7,12 +7,12 @@ use settled_store::Scope;
 
 use super::feed::{Feed, News};
 use super::{backoff, call};
+use crate::change::Change;
 use crate::core::{Core, Target};
 use crate::error::ApiError;
 use crate::identity::RBAC_GROUP;
 use crate::names::Part;
 use crate::options::WriteOptions;
-use crate::write::Change;
 
 const PLURAL: &str = "clusterroles";
 
