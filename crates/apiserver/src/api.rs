@@ -12,8 +12,9 @@ use settled_budget::Budget;
 use crate::answer::{self, Answer};
 use crate::auth::User;
 use crate::body::Body;
+use crate::call::Call;
 use crate::compress;
-use crate::core::{Call, Core};
+use crate::core::Core;
 use crate::error::ApiError;
 use crate::features::Feature;
 use crate::limits::{self, Gate, Limits};
@@ -21,6 +22,7 @@ use crate::metrics::Running;
 use crate::negotiate::{self, Endpoint};
 use crate::request::{Query, RequestInfo, ResourceRequest};
 use crate::request_body::{self, Received};
+use crate::resource;
 use crate::surface::{Surface, nonresource};
 use crate::weight;
 use crate::workers::{CancelOnDrop, Workers, metered};
@@ -77,7 +79,7 @@ impl Api {
             Ok(response) => response,
             Err(error) => {
                 if error.code >= 500 {
-                    self.core.host.notices.failed(&self.core, &error);
+                    self.core.host.notices.failed(&self.core.store, &error);
                 }
                 error_answer(&head.headers, &query, &error)
             }
@@ -195,7 +197,7 @@ async fn answer_resource(
     request: &ResourceRequest<'_>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Answer, ApiError> {
-    let result = core.resource(call, request, stop).await;
+    let result = resource::answer_request(core, call, request, stop).await;
     // A write has been looked at before it was stored.
     let is_written = request.info.is_mutating() && result.is_ok();
     if is_written { result } else { limits::check_budget().and(result) }

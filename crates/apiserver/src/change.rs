@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::Target;
+use crate::call::Target;
 use crate::error::{ApiError, Cause};
 use crate::limits::check_budget;
 use crate::object::{meta, metadata_mut};

@@ -19,7 +19,7 @@ use crate::custom::Custom;
 use crate::error::{ApiError, GroupResource};
 use crate::model::{Builtin, Model, Types};
 use crate::names::{Names, Part, Subresource, api_version, stored_as, version_rank};
-use crate::object::Head;
+use crate::object::{self, Head};
 use crate::scale_paths::{self, ScalePaths};
 use crate::selector::SelectableFields;
 use crate::table::Columns;
@@ -158,6 +158,27 @@ impl Definition {
             Model::Builtin(_) => self.model.stored_as().is_some(),
             Model::Custom(custom) => custom.several || custom.changed > entry.mod_revision().0,
         }
+    }
+
+    /// A stored object as the definition has it.
+    pub(crate) fn read(&self, entry: &Entry) -> Value {
+        self.read_at(entry, entry.mod_revision().0)
+    }
+
+    /// As [`Definition::read`], with another revision: that of the deletion, for a watcher.
+    pub(crate) fn read_at(&self, entry: &Entry, revision: u64) -> Value {
+        let (api_version, kind) = match self.model.stored_as() {
+            Some(stored) => (stored.api_version(), stored.kind),
+            None => (self.api_version.clone(), self.kind.as_str()),
+        };
+        let mut object = object::decode_at(entry.value(), revision, &api_version, kind);
+        self.model.read_stored(&mut object);
+        if let Some(custom) = self.model.custom()
+            && self.needs_completion(entry)
+        {
+            custom.read_stored(&mut object, &self.version);
+        }
+        object
     }
 
     /// The custom resource, if a webhook would convert its objects.

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use settled_store::{Expect, Write, WriteError};
 
 use crate::behaviour::Dependents;
-use crate::core::{Call, Core, Target, write_failed};
+use crate::call::{Call, Target};
+use crate::core::Core;
 use crate::crd;
-use crate::error::{ApiError, GroupResource};
+use crate::error::{ApiError, GroupResource, write_failed};
 use crate::object::{self, finalizers, is_terminating, meta, metadata, metadata_mut};
 use crate::options::{DeleteOptions, Propagation};
+use crate::read;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -37,161 +39,158 @@ enum Step {
     MarkAndRemove(Box<Value>),
 }
 
-impl Core {
-    /// Deletes an object, or marks it as being deleted.
-    pub(crate) async fn delete(
-        &self,
-        call: &Call<'_>,
-        target: &Target<'_>,
-        options: &DeleteOptions,
-    ) -> Result<Deleted, ApiError> {
-        let stored = self.as_stored(call, target);
-        let target = &stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
-        let definition = target.definition;
-        let key = target.key()?;
-        let mut attempts = 0;
-        // Whether its revision is the one that was written here.
-        let mut over = false;
-        loop {
-            attempts += 1;
-            let entry = self.store.get(&key).ok_or_else(|| target.not_found())?;
-            definition.check_readable(&entry)?;
-            let old = self.read(definition, &entry);
-            if !over {
-                check_preconditions(target, &old, options)?;
-            }
-            protect(target)?;
-            let step = self.next_step(call, target, &old, options);
-            if matches!(step, Step::Mark(_) | Step::MarkAndRemove(_)) {
-                definition.check_storable()?;
-            }
-            let expect = Expect::Revision(entry.mod_revision());
-            let (write, marked) = match step {
-                Step::Nothing => return Ok(Deleted::Pending(old)),
-                Step::Remove if options.dry_run => return Ok(Deleted::Gone(old)),
-                Step::Mark(object) if options.dry_run => return Ok(Deleted::Pending(*object)),
-                Step::MarkAndRemove(object) if options.dry_run => return Ok(Deleted::Gone(*object)),
-                Step::MarkAndRemove(object) => {
-                    let bytes = object::encode(&definition.model.to_stored(&object));
-                    match self.store.write(Write::update(key.clone(), entry.mod_revision(), bytes)).await {
-                        Ok(_) => over = true,
-                        Err(WriteError::Conflict { .. }) if attempts < MAX_ATTEMPTS => {}
-                        Err(WriteError::Conflict { .. }) => return Err(target.modified()),
-                        Err(error) => return Err(write_failed(&error)),
-                    }
-                    continue;
-                }
-                Step::Remove => (Write::delete(key.clone(), expect), None),
-                Step::Mark(object) => {
-                    let bytes = object::encode(&definition.model.to_stored(&object));
-                    if *bytes == **entry.value() {
-                        return Ok(Deleted::Pending(old));
-                    }
-                    (Write::update(key.clone(), entry.mod_revision(), bytes), Some(object))
-                }
-            };
-            match self.store.write(write).await {
-                Ok(event) => {
-                    return Ok(match marked {
-                        None => {
-                            let mut last = old;
-                            object::set_resource_version(&mut last, event.revision().0);
-                            Deleted::Gone(last)
-                        }
-                        Some(mut object) => {
-                            object::set_resource_version(&mut object, event.revision().0);
-                            Deleted::Pending(*object)
-                        }
-                    });
-                }
-                Err(WriteError::Conflict { .. }) if attempts < MAX_ATTEMPTS => {}
-                Err(WriteError::Conflict { .. }) => return Err(target.modified()),
-                Err(error) => return Err(write_failed(&error)),
-            }
+/// Deletes an object, or marks it as being deleted.
+pub(crate) async fn delete(
+    core: &Core,
+    call: &Call<'_>,
+    target: &Target<'_>,
+    options: &DeleteOptions,
+) -> Result<Deleted, ApiError> {
+    let stored = read::as_stored(core, call, target);
+    let target = &stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
+    let definition = target.definition;
+    let key = target.key()?;
+    let mut attempts = 0;
+    // Whether its revision is the one that was written here.
+    let mut over = false;
+    loop {
+        attempts += 1;
+        let entry = core.store.get(&key).ok_or_else(|| target.not_found())?;
+        definition.check_readable(&entry)?;
+        let old = definition.read(&entry);
+        if !over {
+            check_preconditions(target, &old, options)?;
         }
-    }
-
-    fn next_step(&self, call: &Call<'_>, target: &Target<'_>, old: &Value, options: &DeleteOptions) -> Step {
-        let definition = target.definition;
-        if (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces") {
-            return namespace_step(call, old);
+        protect(target)?;
+        let step = next_step(call, target, &old, options);
+        if matches!(step, Step::Mark(_) | Step::MarkAndRemove(_)) {
+            definition.check_storable()?;
         }
-        if crd::is_crd(definition) && !is_terminating(old) {
-            return Step::Mark(Box::new(definition_step(call, old)));
-        }
-        let behaviour = definition.model.behaviour();
-        let mut new = old.clone();
-        let graceful = match self.graceful(call, behaviour.graceful, &mut new, options) {
-            Grace::Pending => return Step::Nothing,
-            Grace::Marked(grace) => Some(grace),
-            Grace::None => None,
+        let expect = Expect::Revision(entry.mod_revision());
+        let (write, marked) = match step {
+            Step::Nothing => return Ok(Deleted::Pending(old)),
+            Step::Remove if options.dry_run => return Ok(Deleted::Gone(old)),
+            Step::Mark(object) if options.dry_run => return Ok(Deleted::Pending(*object)),
+            Step::MarkAndRemove(object) if options.dry_run => return Ok(Deleted::Gone(*object)),
+            Step::MarkAndRemove(object) => {
+                let bytes = object::encode(&definition.model.to_stored(&object));
+                match core.store.write(Write::update(key.clone(), entry.mod_revision(), bytes)).await {
+                    Ok(_) => over = true,
+                    Err(WriteError::Conflict { .. }) if attempts < MAX_ATTEMPTS => {}
+                    Err(WriteError::Conflict { .. }) => return Err(target.modified()),
+                    Err(error) => return Err(write_failed(&error)),
+                }
+                continue;
+            }
+            Step::Remove => (Write::delete(key.clone(), expect), None),
+            Step::Mark(object) => {
+                let bytes = object::encode(&definition.model.to_stored(&object));
+                if *bytes == **entry.value() {
+                    return Ok(Deleted::Pending(old));
+                }
+                (Write::update(key.clone(), entry.mod_revision(), bytes), Some(object))
+            }
         };
-        let wanted = dependents_finalizers(old, behaviour.dependents, options);
-        let left = !wanted.is_empty();
-        let metadata = metadata_mut(&mut new);
-        if left {
-            metadata.insert("finalizers".to_owned(), wanted.into());
-        } else {
-            metadata.remove("finalizers");
-        }
-        match graceful {
-            Some(grace) if left || grace > 0 => Step::Mark(Box::new(new)),
-            None if left => {
-                mark(&mut new, call.now);
-                Step::Mark(Box::new(new))
+        match core.store.write(write).await {
+            Ok(event) => {
+                return Ok(match marked {
+                    None => {
+                        let mut last = old;
+                        object::set_resource_version(&mut last, event.revision().0);
+                        Deleted::Gone(last)
+                    }
+                    Some(mut object) => {
+                        object::set_resource_version(&mut object, event.revision().0);
+                        Deleted::Pending(*object)
+                    }
+                });
             }
-            Some(_) => Step::MarkAndRemove(Box::new(new)),
-            None => Step::Remove,
+            Err(WriteError::Conflict { .. }) if attempts < MAX_ATTEMPTS => {}
+            Err(WriteError::Conflict { .. }) => return Err(target.modified()),
+            Err(error) => return Err(write_failed(&error)),
         }
     }
+}
 
-    /// The grace period of kinds whose deletion takes time.
-    fn graceful(&self, call: &Call<'_>, graceful: bool, new: &mut Value, options: &DeleteOptions) -> Grace {
-        if !graceful {
+fn next_step(call: &Call<'_>, target: &Target<'_>, old: &Value, options: &DeleteOptions) -> Step {
+    let definition = target.definition;
+    if (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces") {
+        return namespace_step(call, old);
+    }
+    if crd::is_crd(definition) && !is_terminating(old) {
+        return Step::Mark(Box::new(definition_step(call, old)));
+    }
+    let behaviour = definition.model.behaviour();
+    let mut new = old.clone();
+    let graceful = match graceful(call, behaviour.graceful, &mut new, options) {
+        Grace::Pending => return Step::Nothing,
+        Grace::Marked(grace) => Some(grace),
+        Grace::None => None,
+    };
+    let wanted = dependents_finalizers(old, behaviour.dependents, options);
+    let left = !wanted.is_empty();
+    let metadata = metadata_mut(&mut new);
+    if left {
+        metadata.insert("finalizers".to_owned(), wanted.into());
+    } else {
+        metadata.remove("finalizers");
+    }
+    match graceful {
+        Some(grace) if left || grace > 0 => Step::Mark(Box::new(new)),
+        None if left => {
+            mark(&mut new, call.now);
+            Step::Mark(Box::new(new))
+        }
+        Some(_) => Step::MarkAndRemove(Box::new(new)),
+        None => Step::Remove,
+    }
+}
+
+/// The grace period of kinds whose deletion takes time.
+fn graceful(call: &Call<'_>, graceful: bool, new: &mut Value, options: &DeleteOptions) -> Grace {
+    if !graceful {
+        return Grace::None;
+    }
+    let number = |object: &Value, name: &str| {
+        metadata(object).and_then(|metadata| metadata.get(name)).and_then(Value::as_i64)
+    };
+    if is_terminating(new) {
+        let before = number(new, "deletionGracePeriodSeconds").unwrap_or_default();
+        if before == 0 {
             return Grace::None;
         }
-        let number = |object: &Value, name: &str| {
-            metadata(object).and_then(|metadata| metadata.get(name)).and_then(Value::as_i64)
-        };
-        if is_terminating(new) {
-            let before = number(new, "deletionGracePeriodSeconds").unwrap_or_default();
-            if before == 0 {
-                return Grace::None;
+        return match options.grace {
+            Some(grace) if grace < before => {
+                let due: Option<jiff::Timestamp> = meta(new, "deletionTimestamp").parse().ok();
+                let shift = jiff::SignedDuration::from_secs(grace - before);
+                let mut grace = grace;
+                let due = match due.and_then(|due| due.checked_add(shift).ok()) {
+                    Some(due) if due >= call.now => due,
+                    // It would have been over already; somebody still has to end it.
+                    _ => {
+                        grace = grace.min(1);
+                        call.now
+                    }
+                };
+                set_deletion(new, due, grace);
+                Grace::Marked(grace)
             }
-            return match options.grace {
-                Some(grace) if grace < before => {
-                    let due: Option<jiff::Timestamp> = meta(new, "deletionTimestamp").parse().ok();
-                    let shift = jiff::SignedDuration::from_secs(grace - before);
-                    let mut grace = grace;
-                    let due = match due.and_then(|due| due.checked_add(shift).ok()) {
-                        Some(due) if due >= call.now => due,
-                        // It would have been over already; somebody still has to end it.
-                        _ => {
-                            grace = grace.min(1);
-                            call.now
-                        }
-                    };
-                    set_deletion(new, due, grace);
-                    Grace::Marked(grace)
-                }
-                _ => Grace::Pending,
-            };
-        }
-        // Upstream's rule for pods: nobody has to stop what was never placed or has ended.
-        let asked = options
-            .grace
-            .or_else(|| new.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64));
-        let mut grace = asked.unwrap_or(30).max(0);
-        let unplaced = new.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
-        let phase = new.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
-        if unplaced || matches!(phase, "Failed" | "Succeeded") {
-            grace = 0;
-        }
-        let shift = jiff::SignedDuration::from_secs(grace);
-        set_deletion(new, call.now.checked_add(shift).unwrap_or(call.now), grace);
-        bump_generation(new);
-        Grace::Marked(grace)
+            _ => Grace::Pending,
+        };
     }
+    // Upstream's rule for pods: nobody has to stop what was never placed or has ended.
+    let asked =
+        options.grace.or_else(|| new.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64));
+    let mut grace = asked.unwrap_or(30).max(0);
+    let unplaced = new.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
+    let phase = new.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    if unplaced || matches!(phase, "Failed" | "Succeeded") {
+        grace = 0;
+    }
+    let shift = jiff::SignedDuration::from_secs(grace);
+    set_deletion(new, call.now.checked_add(shift).unwrap_or(call.now), grace);
+    bump_generation(new);
+    Grace::Marked(grace)
 }
 
 enum Grace {

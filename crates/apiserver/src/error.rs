@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 use settled_go as go;
+use settled_store::{BackendError, WriteError};
 
 /// An error that becomes the answer to a request: a `Status` with upstream's reason and text.
 ///
@@ -266,6 +267,62 @@ impl fmt::Display for Cause {
         match self.field.as_str() {
             "" => f.write_str(&self.message),
             field => write!(f, "{field}: {}", self.message),
+        }
+    }
+}
+
+/// A write that failed for another reason than a conflict.
+pub(crate) fn write_failed(error: &WriteError) -> ApiError {
+    match error {
+        WriteError::TooLarge { size, limit } => {
+            let message =
+                format!("Request is too large: the object has {size} bytes; at most {limit} are allowed");
+            ApiError::new(413, "RequestEntityTooLarge", message)
+        }
+        WriteError::Busy { .. } => {
+            ApiError::new(429, "TooManyRequests", "too many writes are waiting, please try again later")
+                .retry_after(1)
+        }
+        WriteError::Stopped => ApiError::new(503, "ServiceUnavailable", "the server is stopping"),
+        WriteError::Full { .. } => ApiError::new(507, "InsufficientStorage", error.to_string()),
+        // Where the data are is for the server's log alone.
+        WriteError::Backend(source) => {
+            let why = match &**source {
+                BackendError::NoSpace { .. } => "no space is left on the server's disk",
+                _ => "the server's storage failed",
+            };
+            ApiError::internal(format!("{error}: {why}"))
+        }
+        _ => ApiError::internal(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// The server's log has the path.
+    #[test]
+    fn clients_are_not_told_where_the_data_are() {
+        let path = || "/srv/secret/store.log".into();
+        let full = BackendError::NoSpace { path: path(), source: io::Error::from_raw_os_error(28) };
+        let broken = BackendError::Io {
+            action: "writing",
+            path: path(),
+            source: io::ErrorKind::PermissionDenied.into(),
+        };
+        let corrupt = BackendError::Corrupt { path: path(), what: "a hole".to_owned() };
+        for (error, wanted) in [
+            (full, "no space is left on the server's disk"),
+            (broken, "the server's storage failed"),
+            (corrupt, "the server's storage failed"),
+        ] {
+            let failed = write_failed(&WriteError::Backend(error.into()));
+            let status = failed.to_status().to_string();
+            assert_eq!(failed.code, 500);
+            assert!(status.contains(wanted) && !status.contains("secret"), "{status}");
         }
     }
 }

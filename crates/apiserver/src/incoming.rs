@@ -7,7 +7,7 @@ use serde_json::Value;
 use settled_go as go;
 
 use crate::builtin;
-use crate::core::Call;
+use crate::call::Call;
 use crate::decode::{self, Decoded};
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause};

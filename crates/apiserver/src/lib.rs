@@ -7,6 +7,7 @@ pub mod auth;
 mod behaviour;
 mod body;
 mod builtin;
+mod call;
 mod change;
 #[cfg(feature = "client")]
 mod client;
@@ -44,6 +45,7 @@ mod model;
 mod names;
 mod negotiate;
 mod notice;
+mod notices;
 mod object;
 mod openapi;
 mod openapi_v2;

@@ -3,11 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
-use settled_store::{DroppedWrite, Entry, Event, Scope, Watch, WatchError};
-
-use crate::core::Core;
-use crate::crd;
+use settled_store::{DroppedWrite, Store, WatchError};
 
 /// Something notable that happened. Requests are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +164,11 @@ impl Notices {
         Self { listener, failures: Mutex::default() }
     }
 
+    /// Does anybody listen?
+    pub(crate) fn is_heard(&self) -> bool {
+        self.listener.is_some()
+    }
+
     pub(crate) fn tell(&self, notice: &Notice) {
         if let Some(listener) = &self.listener {
             listener(notice);
@@ -180,8 +181,8 @@ impl Notices {
     }
 
     /// A request failed: was it the store?
-    pub(crate) fn failed(&self, core: &Core, error: &dyn fmt::Display) {
-        let now = core.store.queue_stats();
+    pub(crate) fn failed(&self, store: &Store, error: &dyn fmt::Display) {
+        let now = store.queue_stats();
         {
             let mut last = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
             if now.failed_batches <= last.failed {
@@ -193,7 +194,7 @@ impl Notices {
                 return;
             }
         }
-        let error = core.store.last_failure().map_or_else(
+        let error = store.last_failure().map_or_else(
             || error.to_string(),
             |failure| {
                 let source = std::error::Error::source(&*failure).map(|source| format!(": {source}"));
@@ -210,60 +211,4 @@ impl Notices {
             self.tell(&Notice::UnfinishedWriteDropped { bytes, revision });
         }
     }
-}
-
-impl Core {
-    /// Reports namespaces and CRDs until the server stops: every change from this call on.
-    pub(crate) fn run_notices(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
-        let mut watches = self.begin_notices();
-        async move {
-            while let Some((namespaces, definitions)) = watches {
-                // Too slow: what was missed is no longer news.
-                if matches!(self.tell_all(namespaces, definitions).await, WatchError::Stopped) {
-                    return;
-                }
-                watches = self.begin_notices();
-            }
-        }
-    }
-
-    fn begin_notices(&self) -> Option<(Watch, Watch)> {
-        self.host.notices.listener.as_ref()?;
-        let begin = |resource| self.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
-        Some((begin(&self.namespaces).ok()?, begin(&crd::resource().ok()?).ok()?))
-    }
-
-    async fn tell_all(&self, mut namespaces: Watch, mut definitions: Watch) -> WatchError {
-        loop {
-            let (event, of): (_, fn(&Event) -> Option<Notice>) = tokio::select! {
-                event = namespaces.recv() => (event, of_namespace),
-                event = definitions.recv() => (event, of_definition),
-            };
-            match event {
-                Ok(event) => of(&event).iter().for_each(|notice| self.host.notices.tell(notice)),
-                Err(error) => return error,
-            }
-        }
-    }
-}
-
-fn of_namespace(event: &Event) -> Option<Notice> {
-    let name = event.key().name().to_owned();
-    match (event.previous(), event.entry()) {
-        (None, _) => Some(Notice::NamespaceCreated { name }),
-        (_, None) => Some(Notice::NamespaceRemoved { name }),
-        _ => None,
-    }
-}
-
-fn of_definition(event: &Event) -> Option<Notice> {
-    let name = event.key().name().to_owned();
-    let Some(entry) = event.entry() else { return Some(Notice::CrdRemoved { name }) };
-    let was = event.previous().is_some_and(|previous| is_established(previous));
-    (!was && is_established(entry)).then_some(Notice::CrdEstablished { name })
-}
-
-fn is_established(entry: &Entry) -> bool {
-    let crd: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
-    crd::is_true(&crd, "Established")
 }

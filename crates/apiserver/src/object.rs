@@ -273,6 +273,16 @@ pub(crate) fn time(now: jiff::Timestamp) -> Value {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
 }
 
+/// A text somewhere in an object, empty if there is none.
+pub(crate) fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A list somewhere in an object.
+pub(crate) fn list_at<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -7,7 +7,7 @@ use settled_patch::{
 };
 
 use crate::builtin;
-use crate::core::Call;
+use crate::call::Call;
 use crate::decode;
 use crate::definition::Definition;
 use crate::error::ApiError;

@@ -6,10 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 use settled_store::{At, Entry, ReadError, Revision, Scope, Snapshot};
 
-use crate::core::{Call, Core, Target};
+use crate::call::{Call, Target};
+use crate::core::Core;
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause};
 use crate::info;
+use crate::names::stored_as;
 use crate::object::meta;
 use crate::options::{Continue, ListOptions, Match, parse_revision};
 use crate::selector::{FieldSelector, LabelSelector};
@@ -94,78 +96,89 @@ pub(crate) fn too_large(requested: u64, current: u64) -> ApiError {
         .retry_after(1)
 }
 
-impl Core {
-    /// Waits, not long, until the store has reached a revision.
-    pub(crate) async fn reach(&self, revision: u64) -> Result<(), ApiError> {
-        if self.store.current_revision().0 >= revision {
-            return Ok(());
-        }
-        let reached = tokio::time::timeout(FRESH_WAIT, self.store.wait_for(Revision(revision))).await;
-        match reached {
-            Ok(Ok(_)) => Ok(()),
-            _ => Err(too_large(revision, self.store.current_revision().0)),
-        }
+/// Waits, not long, until the store has reached a revision.
+pub(crate) async fn reach(core: &Core, revision: u64) -> Result<(), ApiError> {
+    if core.store.current_revision().0 >= revision {
+        return Ok(());
     }
+    let reached = tokio::time::timeout(FRESH_WAIT, core.store.wait_for(Revision(revision))).await;
+    match reached {
+        Ok(Ok(_)) => Ok(()),
+        _ => Err(too_large(revision, core.store.current_revision().0)),
+    }
+}
 
-    /// The definition of the version that an object is stored in, where the server itself changes it at another one: its
-    /// controllers touch nothing but metadata, which no webhook has to convert for that.
-    pub(crate) fn as_stored(&self, call: &Call<'_>, target: &Target<'_>) -> Option<Arc<Definition>> {
-        let definition = target.definition;
-        let custom = definition.converted_by_webhook().filter(|_| call.internal)?;
-        let stored = custom.stored_version(&*self.get(target).ok()?);
-        self.catalog().find(&definition.group, &stored, &definition.plural).cloned()
-    }
+/// The definition of the version that an object is stored in, where the server itself changes it at another one: its
+/// controllers touch nothing but metadata, which no webhook has to convert for that.
+pub(crate) fn as_stored(core: &Core, call: &Call<'_>, target: &Target<'_>) -> Option<Arc<Definition>> {
+    let definition = target.definition;
+    let custom = definition.converted_by_webhook().filter(|_| call.internal)?;
+    let stored = custom.stored_version(&*core.get(target).ok()?);
+    core.catalog().find(&definition.group, &stored, &definition.plural).cloned()
+}
 
-    /// One object, not older than the revision that was asked for.
-    pub(crate) async fn get_at(
-        &self,
-        target: &Target<'_>,
-        resource_version: &str,
-    ) -> Result<Arc<Entry>, ApiError> {
-        self.reach(parse_revision(resource_version)?).await?;
-        self.get(target)
+/// The stored objects of a resource, whatever its version: namespaced ones of one namespace, or all if it is empty.
+pub(crate) fn stored(core: &Core, group: &str, plural: &str, namespace: &str) -> Vec<(Arc<Entry>, Value)> {
+    let Ok(resource) = stored_as(group, plural) else { return Vec::new() };
+    let Ok(snapshot) = core.store.snapshot(&resource, At::Latest) else { return Vec::new() };
+    let scope = if namespace.is_empty() { Scope::All } else { Scope::Namespace(namespace.to_owned()) };
+    if snapshot.len(&scope) == 0 {
+        return Vec::new();
     }
+    let parse =
+        |entry: &Arc<Entry>| (entry.clone(), serde_json::from_slice(entry.value()).unwrap_or_default());
+    snapshot.iter(&scope).map(parse).collect()
+}
 
-    /// The objects of a scope, at the revision that was asked for.
-    pub(crate) async fn list(
-        &self,
-        definition: &Definition,
-        namespace: &str,
-        filter: &Filter,
-        options: &ListOptions,
-    ) -> Result<Listing, ApiError> {
-        let scope = filter.scope(definition, namespace);
-        // Continue tokens are of the namespace or of all, whatever the selector names.
-        let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-        if !options.continue_token.is_empty() {
-            let token = Continue::decode(&options.continue_token)?;
-            if !matches!(options.resource_version.as_str(), "" | "0") {
-                let message = "specifying resource version is not allowed when using continue";
-                return Err(ApiError::bad_request(message));
-            }
-            let start = format!("{prefix}{}", token.start);
-            let at = token.revision.map_or(At::Latest, |revision| At::Exactly(Revision(revision)));
-            let snapshot = self.store.snapshot(&definition.resource, at).map_err(|error| match error {
-                ReadError::Compacted { .. } => inconsistent(&token),
-                other => read_failed(&other),
-            })?;
-            return page(definition, &snapshot, &scope, &start, &prefix, filter, options.limit);
+/// One object, not older than the revision that was asked for.
+pub(crate) async fn get_at(
+    core: &Core,
+    target: &Target<'_>,
+    resource_version: &str,
+) -> Result<Arc<Entry>, ApiError> {
+    reach(core, parse_revision(resource_version)?).await?;
+    core.get(target)
+}
+
+/// The objects of a scope, at the revision that was asked for.
+pub(crate) async fn list(
+    core: &Core,
+    definition: &Definition,
+    namespace: &str,
+    filter: &Filter,
+    options: &ListOptions,
+) -> Result<Listing, ApiError> {
+    let scope = filter.scope(definition, namespace);
+    // Continue tokens are of the namespace or of all, whatever the selector names.
+    let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    if !options.continue_token.is_empty() {
+        let token = Continue::decode(&options.continue_token)?;
+        if !matches!(options.resource_version.as_str(), "" | "0") {
+            let message = "specifying resource version is not allowed when using continue";
+            return Err(ApiError::bad_request(message));
         }
-        let revision = options
-            .revision()
-            .map_err(|error| ApiError::bad_request(format!("invalid resource version: {}", error.message)))?;
-        let exact = match options.version_match {
-            Some(Match::Exact) => true,
-            Some(Match::NotOlderThan) => false,
-            None => revision > 0 && options.limit > 0,
-        };
-        let at = if exact { At::Exactly(Revision(revision)) } else { At::Latest };
-        self.reach(revision).await?;
-        let snapshot = self.store.snapshot(&definition.resource, at).map_err(|error| read_failed(&error))?;
-        // Upstream's cache has no pages; clients count on that for revision 0.
-        let limit = if options.resource_version == "0" { 0 } else { options.limit };
-        page(definition, &snapshot, &scope, "", &prefix, filter, limit)
+        let start = format!("{prefix}{}", token.start);
+        let at = token.revision.map_or(At::Latest, |revision| At::Exactly(Revision(revision)));
+        let snapshot = core.store.snapshot(&definition.resource, at).map_err(|error| match error {
+            ReadError::Compacted { .. } => inconsistent(&token),
+            other => read_failed(&other),
+        })?;
+        return page(definition, &snapshot, &scope, &start, &prefix, filter, options.limit);
     }
+    let revision = options
+        .revision()
+        .map_err(|error| ApiError::bad_request(format!("invalid resource version: {}", error.message)))?;
+    let exact = match options.version_match {
+        Some(Match::Exact) => true,
+        Some(Match::NotOlderThan) => false,
+        None => revision > 0 && options.limit > 0,
+    };
+    let at = if exact { At::Exactly(Revision(revision)) } else { At::Latest };
+    reach(core, revision).await?;
+    let snapshot = core.store.snapshot(&definition.resource, at).map_err(|error| read_failed(&error))?;
+    // Upstream's cache has no pages; clients count on that for revision 0.
+    let limit = if options.resource_version == "0" { 0 } else { options.limit };
+    page(definition, &snapshot, &scope, "", &prefix, filter, limit)
 }
 
 fn page(

@@ -7,8 +7,8 @@ use settled_managed_fields::{
 };
 
 use crate::builtin;
+use crate::call::{Call, Target};
 use crate::change::{Change, apply_failed, check_place};
-use crate::core::{Call, Target};
 use crate::definition::Definition;
 use crate::error::ApiError;
 use crate::metadata;

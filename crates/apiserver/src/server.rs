@@ -25,8 +25,10 @@ use crate::auth::certificates::{CertificateError, CertificateOptions, user_of, w
 use crate::auth::{self, Certificates, Tokens, User};
 use crate::body::Body;
 use crate::builtin;
+use crate::call::{Call, Target};
 use crate::controllers::{self, Controller, Controllers, own_objects};
-use crate::core::{Call, Clock, Core, Target};
+use crate::core::{Clock, Core};
+use crate::crds;
 use crate::definition::{Catalog, Definition};
 use crate::directory::{self, DirectoryLock};
 use crate::error::ApiError;
@@ -37,10 +39,13 @@ use crate::identity::RBAC_GROUP;
 use crate::limits::Limits;
 use crate::names::stored_as;
 use crate::notice::Listener;
+use crate::notices;
 use crate::object;
 use crate::service_range::ServiceRange;
 use crate::stalled::Connection;
+use crate::unenforced;
 use crate::workers::Workers;
+use crate::write;
 
 /// Whom tokens are for, as clusters usually have it.
 const AUDIENCE: &str = "https://kubernetes.default.svc";
@@ -273,7 +278,7 @@ impl Server {
         let health = &api.surface.health;
         health.begin("crd-informer-synced");
         health.begin("start-system-namespaces-controller");
-        core.load_crds()?;
+        crds::load(&core)?;
         health.finish("crd-informer-synced");
         bootstrap(&core).await?;
         if config.controllers.has(Controller::Roles) {
@@ -298,9 +303,9 @@ impl Server {
         controllers::start(&core, settings);
         core.host.spawn(own_objects::run(core.clone(), facts.clone()));
         // Before anybody can write: what is written later is reported then.
-        core.report_all_unenforced();
-        core.host.spawn(core.clone().run_crds());
-        core.host.spawn(core.clone().run_notices());
+        unenforced::report_all(&core);
+        core.host.spawn(crds::run(core.clone()));
+        core.host.spawn(notices::run(core.clone()));
         let (handles, _handle) = watch::channel(());
         let (data_dir, loopback) = (config.data_dir, OnceCell::new());
         let lock = Mutex::new(lock);
@@ -462,7 +467,7 @@ async fn bootstrap(core: &Arc<Core>) -> Result<(), ApiError> {
                 }
                 let mut call = Call::new("kube-apiserver");
                 let options = crate::options::WriteOptions::internal();
-                core.create(&mut call, &target, object, &options).await.map(drop)
+                write::create(&core, &mut call, &target, object, &options).await.map(drop)
             });
         }
         while let Some(written) = writes.join_next().await {

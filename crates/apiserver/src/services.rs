@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use settled_store::{Entry, Resource, Scope, Store, Watch};
 
 use crate::builtin;
-use crate::core::{Core, Target};
+use crate::call::Target;
 use crate::error::{ApiError, Cause};
 use crate::metadata::invalid;
 use crate::object::{member_mut, text};
@@ -246,12 +246,13 @@ fn claimed(service: &Value) -> BTreeSet<Claim> {
     ports.map(Claim::Port).chain(addresses.filter(|_| has_address(service)).map(Claim::Address)).collect()
 }
 
-impl Core {
+impl Claims {
     /// Gives a Service what it needs and does not say. Other kinds need nothing.
     ///
     /// Nobody else gets the same while the reservation lives, which must be until the Service is stored.
     pub(crate) fn allocate(
         &self,
+        store: &Store,
         target: &Target<'_>,
         service: &mut Value,
         old: Option<&Value>,
@@ -266,9 +267,9 @@ impl Core {
         let mut reservation = None;
         if has_address(service) {
             let refused = |causes| ApiError::invalid("", "Service", target.name, causes);
-            families(service, old, &self.claims.range).map_err(refused)?;
+            families(service, old, &self.range).map_err(refused)?;
             if !is_complete(service, old) {
-                reservation = Some(self.take(target, service, old)?);
+                reservation = Some(self.take(store, target, service, old)?);
             }
         }
         if let Some(old) = old {
@@ -283,13 +284,14 @@ impl Core {
 
     fn take(
         &self,
+        store: &Store,
         target: &Target<'_>,
         service: &mut Value,
         old: Option<&Value>,
     ) -> Result<Reservation<'_>, ApiError> {
-        let mut ledger = self.claims.ledger();
-        ledger.catch_up(&self.store, &target.definition.resource)?;
-        let reservation = Reservation { claims: &self.claims, held: Vec::new() };
+        let mut ledger = self.ledger();
+        ledger.catch_up(store, &target.definition.resource)?;
+        let reservation = Reservation { claims: self, held: Vec::new() };
         let mut taking = Taking { ledger, reservation };
         let refused = |cause| ApiError::invalid("", "Service", target.name, vec![cause]);
         let taken = address(&mut taking, target.name, service, old, refused)

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::core::{Core, Target};
+use crate::call::Target;
+use crate::core::Core;
 use crate::definition::Definition;
 use crate::names::stored_as;
 use crate::notice::Notice;
@@ -77,28 +78,26 @@ fn notice(group: &str, plural: &str, name: &str, reason: &str) -> Notice {
     Notice::NotEnforced { resource, name: name.to_owned(), reason: reason.to_owned() }
 }
 
-impl Core {
-    /// Reports an object that was written and is not enforced, unless it was reported when it was written before.
-    pub(crate) fn report_unenforced(&self, target: &Target<'_>, new: &Value, old: Option<&Value>) {
-        let Definition { group, plural, .. } = target.definition;
-        if let Some(reason) = warning(target.definition, new)
-            && old.is_none_or(|old| warning(target.definition, old) != Some(reason))
-        {
-            self.host.notices.tell(&notice(group, plural, target.name, reason));
-        }
+/// Reports an object that was written and is not enforced, unless it was reported when it was written before.
+pub(crate) fn report(core: &Core, target: &Target<'_>, new: &Value, old: Option<&Value>) {
+    let Definition { group, plural, .. } = target.definition;
+    if let Some(reason) = warning(target.definition, new)
+        && old.is_none_or(|old| warning(target.definition, old) != Some(reason))
+    {
+        core.host.notices.tell(&notice(group, plural, target.name, reason));
     }
+}
 
-    /// Reports all stored objects that are not enforced: at the start of a server with data.
-    pub(crate) fn report_all_unenforced(&self) {
-        for (group, plural) in RESOURCES {
-            let Ok(resource) = stored_as(group, plural) else { continue };
-            let Ok(snapshot) = self.store.snapshot(&resource, At::Latest) else { continue };
-            for entry in snapshot.iter(&Scope::All) {
-                let object: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
-                let reason = of(group, plural, &object).filter(|_| !is_maintained(&object));
-                if let Some(reason) = reason {
-                    self.host.notices.tell(&notice(group, plural, meta(&object, "name"), reason));
-                }
+/// Reports all stored objects that are not enforced: at the start of a server with data.
+pub(crate) fn report_all(core: &Core) {
+    for (group, plural) in RESOURCES {
+        let Ok(resource) = stored_as(group, plural) else { continue };
+        let Ok(snapshot) = core.store.snapshot(&resource, At::Latest) else { continue };
+        for entry in snapshot.iter(&Scope::All) {
+            let object: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
+            let reason = of(group, plural, &object).filter(|_| !is_maintained(&object));
+            if let Some(reason) = reason {
+                core.host.notices.tell(&notice(group, plural, meta(&object, "name"), reason));
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::definition::Definition;
 use crate::error::ApiError;
 use crate::object;
 use crate::options::ListOptions;
-use crate::read::Filter;
+use crate::read::{self, Filter};
 
 /// How much is handed to the connection at once, about.
 const CHUNK: usize = 64 * 1024;
@@ -103,76 +103,74 @@ impl Chunk {
     }
 }
 
-impl Core {
-    /// Begins a watch. What goes wrong with its revision is told in the stream, as upstream does.
-    pub(crate) async fn watch(
-        self: &Arc<Self>,
-        definition: &Arc<Definition>,
-        namespace: &str,
-        filter: Filter,
-        options: &ListOptions,
-        form: Option<Box<dyn Form>>,
-        stop: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<WatchStream, ApiError> {
-        let revision = options.revision()?;
-        let scope = filter.scope(definition, namespace);
-        let mut stream = WatchStream {
-            core: self.clone(),
-            definition: definition.clone(),
-            filter,
-            form,
-            watch: None,
-            initial: VecDeque::new(),
-            initial_end: None,
-            skip: 0,
-            start: 0,
-            bookmarks: None,
-            deadline: Box::pin(tokio::time::sleep(lasts(options))),
-            stop: Box::pin(stop),
-            first: true,
-            last: None,
-            sent: 0,
-        };
-        let resource = &definition.resource;
-        // Without a revision, a watch below `watch/` begins with what there is, as watches once did.
-        let begun = if options.send_initial_events.unwrap_or(revision == 0) {
-            if let Err(error) = self.reach(revision).await {
-                stream.last = Some(error_line(&error));
-                return Ok(stream);
-            }
-            self.store.snapshot_and_watch(resource, &scope).map(|(snapshot, watch)| {
-                stream.initial = snapshot.iter(&scope).cloned().collect();
-                stream.start = snapshot.revision().0;
-                if options.bookmarks && options.send_initial_events.is_some() {
-                    stream.initial_end = Some(snapshot.revision().0);
-                }
-                watch
-            })
-        } else if revision == 0 {
-            self.store.watch(resource, &scope, None)
-        } else {
-            stream.skip = revision;
-            stream.start = revision;
-            match self.store.watch(resource, &scope, Some(Revision(revision))) {
-                // Clients may be ahead of a server: they wait.
-                Err(WatchError::Read(ReadError::Future { .. })) => self.store.watch(resource, &scope, None),
-                other => other,
-            }
-        };
-        match begun {
-            Ok(watch) => stream.watch = Some(watch),
-            Err(WatchError::TooMany { .. }) => {
-                let error = ApiError::new(429, "TooManyRequests", "too many watches, please try again later");
-                return Err(error.retry_after(1));
-            }
-            Err(error) => stream.last = Some(error_line(&watch_failed(&error))),
+/// Begins a watch. What goes wrong with its revision is told in the stream, as upstream does.
+pub(crate) async fn watch(
+    core: &Arc<Core>,
+    definition: &Arc<Definition>,
+    namespace: &str,
+    filter: Filter,
+    options: &ListOptions,
+    form: Option<Box<dyn Form>>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<WatchStream, ApiError> {
+    let revision = options.revision()?;
+    let scope = filter.scope(definition, namespace);
+    let mut stream = WatchStream {
+        core: core.clone(),
+        definition: definition.clone(),
+        filter,
+        form,
+        watch: None,
+        initial: VecDeque::new(),
+        initial_end: None,
+        skip: 0,
+        start: 0,
+        bookmarks: None,
+        deadline: Box::pin(tokio::time::sleep(lasts(options))),
+        stop: Box::pin(stop),
+        first: true,
+        last: None,
+        sent: 0,
+    };
+    let resource = &definition.resource;
+    // Without a revision, a watch below `watch/` begins with what there is, as watches once did.
+    let begun = if options.send_initial_events.unwrap_or(revision == 0) {
+        if let Err(error) = read::reach(core, revision).await {
+            stream.last = Some(error_line(&error));
+            return Ok(stream);
         }
-        if options.bookmarks {
-            stream.bookmarks = Some(Box::pin(tokio::time::sleep(BOOKMARKS)));
-            stream.arm();
+        core.store.snapshot_and_watch(resource, &scope).map(|(snapshot, watch)| {
+            stream.initial = snapshot.iter(&scope).cloned().collect();
+            stream.start = snapshot.revision().0;
+            if options.bookmarks && options.send_initial_events.is_some() {
+                stream.initial_end = Some(snapshot.revision().0);
+            }
+            watch
+        })
+    } else if revision == 0 {
+        core.store.watch(resource, &scope, None)
+    } else {
+        stream.skip = revision;
+        stream.start = revision;
+        match core.store.watch(resource, &scope, Some(Revision(revision))) {
+            // Clients may be ahead of a server: they wait.
+            Err(WatchError::Read(ReadError::Future { .. })) => core.store.watch(resource, &scope, None),
+            other => other,
         }
-        Ok(stream)
+    };
+    match begun {
+        Ok(watch) => stream.watch = Some(watch),
+        Err(WatchError::TooMany { .. }) => {
+            let error = ApiError::new(429, "TooManyRequests", "too many watches, please try again later");
+            return Err(error.retry_after(1));
+        }
+        Err(error) => stream.last = Some(error_line(&watch_failed(&error))),
     }
+    if options.bookmarks {
+        stream.bookmarks = Some(Box::pin(tokio::time::sleep(BOOKMARKS)));
+        stream.arm();
+    }
+    Ok(stream)
 }
 
 fn lasts(options: &ListOptions) -> Duration {
@@ -361,7 +359,7 @@ impl WatchStream {
         if self.form.is_none() && !self.definition.needs_completion(entry) {
             push_stored(chunk.bytes(), &self.definition, kind, entry, revision);
         } else {
-            let object = self.core.read_at(&self.definition, entry, revision);
+            let object = self.definition.read_at(entry, revision);
             self.push_object(chunk, kind, &object);
         }
         self.first = false;

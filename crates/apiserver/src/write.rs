@@ -6,11 +6,13 @@ use serde_json::{Map, Value, json};
 use settled_go as go;
 use settled_store::{Entry, Expect, Write, WriteError};
 
+use crate::admission;
 use crate::auth::Attributes;
+use crate::call::{Call, Target};
 use crate::change::{Change, apply_failed, check_namespace_of, check_place};
-use crate::core::{Call, Core, Target, write_failed};
+use crate::core::Core;
 use crate::definition::Definition;
-use crate::error::{ApiError, Cause};
+use crate::error::{ApiError, Cause, GroupResource, write_failed};
 use crate::incoming::{cannot_be_handled, check_type, report};
 use crate::info;
 use crate::limits::check_budget;
@@ -20,6 +22,7 @@ use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
 use crate::options::{FieldValidation, WriteOptions};
 use crate::parts;
 use crate::patching::Patched;
+use crate::read;
 use crate::scale;
 use crate::strategy;
 use crate::unenforced;
@@ -86,471 +89,443 @@ fn generated_name(prefix: &str) -> String {
     prefix + &random_suffix()
 }
 
-impl Core {
-    /// Creates an object.
-    pub(crate) async fn create(
-        &self,
-        call: &mut Call<'_>,
-        target: &Target<'_>,
-        mut object: Value,
-        options: &WriteOptions,
-    ) -> Result<Outcome, ApiError> {
-        read_in(call, target.definition, &mut object, options)?;
-        self.create_read(call, target, object, options).await
-    }
+/// Creates an object.
+pub(crate) async fn create(
+    core: &Core,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    read_in(call, target.definition, &mut object, options)?;
+    create_read(core, call, target, object, options).await
+}
 
-    /// As [`Core::create`], of an object that was read as one of its kind.
-    pub(crate) async fn create_read(
-        &self,
-        call: &mut Call<'_>,
-        target: &Target<'_>,
-        object: Value,
-        options: &WriteOptions,
-    ) -> Result<Outcome, ApiError> {
-        self.create_part(call, target, Part::Main, Way::Post, object, options).await
-    }
+/// As [`create`], of an object that was read as one of its kind.
+pub(crate) async fn create_read(
+    core: &Core,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    create_part(core, call, target, Part::Main, Way::Post, object, options).await
+}
 
-    /// As [`Core::create_read`], by a write to a part of the object.
-    async fn create_part(
-        &self,
-        call: &mut Call<'_>,
-        target: &Target<'_>,
-        part: Part,
-        way: Way,
-        mut object: Value,
-        options: &WriteOptions,
-    ) -> Result<Outcome, ApiError> {
-        let definition = target.definition;
-        finish_reading(call, definition, &mut object, Origin::Sent);
-        wipe_system_fields(&mut object);
-        check_namespace_of(target, &mut object)?;
-        self.check_namespace(target)?;
-        let object = definition.field_manager(part).update_or_forget(
-            &definition.empty(),
-            &object,
-            &options.manager(call.user_agent),
-            call.now,
-        );
-        self.create_complete(call, target, way, object, options).await
-    }
+/// As [`create_read`], by a write to a part of the object.
+async fn create_part(
+    core: &Core,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    way: Way,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let definition = target.definition;
+    finish_reading(call, definition, &mut object, Origin::Sent);
+    wipe_system_fields(&mut object);
+    check_namespace_of(target, &mut object)?;
+    check_namespace(core, target)?;
+    let object = definition.field_manager(part).update_or_forget(
+        &definition.empty(),
+        &object,
+        &options.manager(call.user_agent),
+        call.now,
+    );
+    create_complete(core, call, target, way, object, options).await
+}
 
-    /// The part of a create after the managed fields.
-    async fn create_complete(
-        &self,
-        call: &mut Call<'_>,
-        target: &Target<'_>,
-        way: Way,
-        mut object: Value,
-        options: &WriteOptions,
-    ) -> Result<Outcome, ApiError> {
-        let definition = target.definition;
-        let generate = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
-        self.mutate(target, Part::Main, &mut object, None).await?;
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            fill_system_fields(&mut object, call);
-            if generate {
-                let name = generated_name(meta(&object, "generateName"));
-                metadata_mut(&mut object).insert("name".to_owned(), name.into());
-            }
-            strategy::prepare_create(definition, &mut object, &call.user);
-            definition.model.prepare_create(&mut object);
-            // As upstream, before the object is checked.
-            let _until_stored = self.allocate(target, &mut object, None)?;
-            definition.model.fill_zeros(&mut object);
-            let mut warnings = Vec::new();
-            let causes = validation::validate_create(definition, &object, &mut warnings);
-            check_budget()?;
-            warnings.into_iter().for_each(|warning| call.warn(warning));
-            refuse(definition, &object, causes)?;
-            strategy::canonicalize(definition, &mut object);
-            metadata::normalize(&mut object);
-            let revision = meta(&object, "resourceVersion").parse().unwrap_or(0_u64);
-            if revision != 0 && !options.dry_run {
-                let message = "resourceVersion should not be set on objects to be created";
-                return Err(ApiError::new(500, "", message));
-            }
-            if !options.dry_run {
-                metadata_mut(&mut object).remove("resourceVersion");
-            }
-            // Half of an object must never be stored.
-            check_budget()?;
-            if let Way::Update(part) = way {
-                self.authorize_create(call, target, part)?;
-            }
-            let charge = self.admit(call, target, Part::Main, &object, None, options.dry_run).await?;
-            if let Err(error) = definition.check_storable() {
-                self.settle(charge, false).await;
-                return Err(error);
-            }
-            if !call.internal
-                && let Some(warning) = unenforced::warning(definition, &object)
-            {
-                call.warn(warning);
-            }
-            let name = meta(&object, "name").to_owned();
-            let target = Target { name: &name, ..*target };
-            let key = target.key()?;
-            let exists = |current: Option<&Arc<Entry>>| already_exists(&target, current, generate);
-            if options.dry_run {
-                return match self.store.get(&key) {
-                    Some(current) => Err(exists(Some(&current))),
-                    None => Ok(Outcome {
-                        written: Written::Object(as_if_stored(definition, object)),
-                        created: true,
-                    }),
-                };
-            }
-            let bytes = object::encode(&definition.model.to_stored(&object));
-            let written = self.store.write(Write::create(key, bytes)).await;
-            self.settle(charge, written.is_ok()).await;
-            match written {
-                Ok(event) => {
-                    // If the namespace began to go meanwhile, its controller may have looked already. If it begins later, that looks
-                    // after this write.
-                    if let Err(error) = self.check_namespace(&target) {
-                        let undo = Write::delete(target.key()?, Expect::Revision(event.revision()));
-                        let _gone_or_changed = self.store.write(undo).await;
-                        return Err(error);
-                    }
-                    if !call.internal {
-                        self.report_unenforced(&target, &object, None);
-                    }
-                    return Ok(Outcome { written: stored(event.entry(), object), created: true });
-                }
-                Err(WriteError::Conflict { .. }) if generate && attempts < MAX_NAMES => {}
-                Err(WriteError::Conflict { current }) => return Err(exists(current.as_ref())),
-                Err(error) => return Err(write_failed(&error)),
-            }
+/// The part of a create after the managed fields.
+async fn create_complete(
+    core: &Core,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    way: Way,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let definition = target.definition;
+    let generate = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
+    admission::mutate(core, target, Part::Main, &mut object, None).await?;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        fill_system_fields(&mut object, call);
+        if generate {
+            let name = generated_name(meta(&object, "generateName"));
+            metadata_mut(&mut object).insert("name".to_owned(), name.into());
         }
-    }
-
-    /// Requires the verb `create` for an update that creates (`withAuthorization` of `pkg/endpoints/handlers/update.go` upstream):
-    /// after the object was found valid, before validating admission.
-    fn authorize_create(&self, call: &Call<'_>, target: &Target<'_>, part: Part) -> Result<(), ApiError> {
-        let Definition { group, version, plural, .. } = target.definition;
-        // The path of a Namespace names it as the namespace too.
-        let is_namespace = (group.as_str(), plural.as_str()) == ("", "namespaces");
-        let attributes = Attributes {
-            verb: "create",
-            api_group: group,
-            api_version: version,
-            resource: plural,
-            subresource: part.subresource(),
-            namespace: if is_namespace { target.name } else { target.namespace },
-            name: target.name,
-            path: None,
-        };
-        self.identity.rbac().require(&call.user, &attributes)
-    }
-
-    /// Makes an object whole that is not read from a request: unknown fields go, defaults come.
-    fn complete(
-        &self,
-        call: &mut Call<'_>,
-        definition: &Definition,
-        object: &mut Value,
-        options: &WriteOptions,
-        origin: Origin,
-    ) -> Result<(), ApiError> {
-        read_in(call, definition, object, options)?;
-        finish_reading(call, definition, object, origin);
-        Ok(())
-    }
-
-    /// The namespace must be there and not on its way out.
-    fn check_namespace(&self, target: &Target<'_>) -> Result<(), ApiError> {
-        if !target.definition.namespaced {
-            return Ok(());
+        strategy::prepare_create(definition, &mut object, &call.user);
+        definition.model.prepare_create(&mut object);
+        // As upstream, before the object is checked.
+        let _until_stored = core.claims.allocate(&core.store, target, &mut object, None)?;
+        definition.model.fill_zeros(&mut object);
+        let mut warnings = Vec::new();
+        let causes = validation::validate_create(definition, &object, &mut warnings);
+        check_budget()?;
+        warnings.into_iter().for_each(|warning| call.warn(warning));
+        refuse(definition, &object, causes)?;
+        strategy::canonicalize(definition, &mut object);
+        metadata::normalize(&mut object);
+        let revision = meta(&object, "resourceVersion").parse().unwrap_or(0_u64);
+        if revision != 0 && !options.dry_run {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::new(500, "", message));
         }
-        let core = crate::error::GroupResource { group: "", resource: "namespaces" };
-        let gone = || ApiError::not_found(core, target.namespace);
-        let key = settled_store::Key::new(&self.namespaces, "", target.namespace).map_err(|_| gone())?;
-        let namespace = self.store.get(&key).ok_or_else(gone)?;
-        if info::is_terminating(&namespace) {
-            let why = format!(
-                "unable to create new content in namespace {} because it is being terminated",
-                target.namespace
-            );
-            let cause = Cause::new(
-                "NamespaceTerminating",
-                format!("namespace {} is being terminated", target.namespace),
-                "metadata.namespace",
-            );
-            let error = ApiError::forbidden(target.definition.group_resource(), target.name, &why);
-            return Err(error.because([cause]));
+        if !options.dry_run {
+            metadata_mut(&mut object).remove("resourceVersion");
         }
-        Ok(())
-    }
-
-    /// Changes an object, or one of its parts.
-    pub(crate) async fn update(
-        &self,
-        call: &mut Call<'_>,
-        target: &Target<'_>,
-        part: Part,
-        change: Change<'_>,
-        options: &WriteOptions,
-    ) -> Result<Outcome, ApiError> {
-        let as_stored = self.as_stored(call, target);
-        let target = &as_stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
-        let definition = target.definition;
-        let behaviour = definition.model.behaviour();
+        // Half of an object must never be stored.
+        check_budget()?;
+        if let Way::Update(part) = way {
+            authorize_create(core, call, target, part)?;
+        }
+        let charge = admission::admit(core, call, target, Part::Main, &object, None, options.dry_run).await?;
+        if let Err(error) = definition.check_storable() {
+            admission::settle(core, charge, false).await;
+            return Err(error);
+        }
+        if !call.internal
+            && let Some(warning) = unenforced::warning(definition, &object)
+        {
+            call.warn(warning);
+        }
+        let name = meta(&object, "name").to_owned();
+        let target = Target { name: &name, ..*target };
         let key = target.key()?;
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let Some(entry) = self.store.get(&key) else {
-                return self.create_by_update(call, target, part, change, options).await;
+        let exists = |current: Option<&Arc<Entry>>| already_exists(&target, current, generate);
+        if options.dry_run {
+            return match core.store.get(&key) {
+                Some(current) => Err(exists(Some(&current))),
+                None => {
+                    Ok(Outcome { written: Written::Object(as_if_stored(definition, object)), created: true })
+                }
             };
-            definition.check_readable(&entry)?;
-            let old = self.read(definition, &entry);
-            let mut new = self.changed(call, target, part, &change, &old, options)?;
-            let revision = revision_of(&new)?;
-            let current = entry.mod_revision().0;
-            if revision == 0 && !behaviour.unconditional_update {
-                let why = "must be specified for an update";
-                let cause = metadata::invalid("metadata.resourceVersion", &json!(0), why);
-                let Definition { group, plural, .. } = definition;
-                return Err(ApiError::invalid(group, plural, target.name, vec![cause]));
+        }
+        let bytes = object::encode(&definition.model.to_stored(&object));
+        let written = core.store.write(Write::create(key, bytes)).await;
+        admission::settle(core, charge, written.is_ok()).await;
+        match written {
+            Ok(event) => {
+                // If the namespace began to go meanwhile, its controller may have looked already. If it begins later, that looks
+                // after this write.
+                if let Err(error) = check_namespace(core, &target) {
+                    let undo = Write::delete(target.key()?, Expect::Revision(event.revision()));
+                    let _gone_or_changed = core.store.write(undo).await;
+                    return Err(error);
+                }
+                if !call.internal {
+                    unenforced::report(core, &target, &object, None);
+                }
+                return Ok(Outcome { written: stored(event.entry(), object), created: true });
             }
-            if revision != 0 && revision != current {
+            Err(WriteError::Conflict { .. }) if generate && attempts < MAX_NAMES => {}
+            Err(WriteError::Conflict { current }) => return Err(exists(current.as_ref())),
+            Err(error) => return Err(write_failed(&error)),
+        }
+    }
+}
+
+/// Requires the verb `create` for an update that creates (`withAuthorization` of `pkg/endpoints/handlers/update.go` upstream):
+/// after the object was found valid, before validating admission.
+fn authorize_create(core: &Core, call: &Call<'_>, target: &Target<'_>, part: Part) -> Result<(), ApiError> {
+    let Definition { group, version, plural, .. } = target.definition;
+    // The path of a Namespace names it as the namespace too.
+    let is_namespace = (group.as_str(), plural.as_str()) == ("", "namespaces");
+    let attributes = Attributes {
+        verb: "create",
+        api_group: group,
+        api_version: version,
+        resource: plural,
+        subresource: part.subresource(),
+        namespace: if is_namespace { target.name } else { target.namespace },
+        name: target.name,
+        path: None,
+    };
+    core.identity.rbac().require(&call.user, &attributes)
+}
+
+/// Makes an object whole that is not read from a request: unknown fields go, defaults come.
+fn complete(
+    call: &mut Call<'_>,
+    definition: &Definition,
+    object: &mut Value,
+    options: &WriteOptions,
+    origin: Origin,
+) -> Result<(), ApiError> {
+    read_in(call, definition, object, options)?;
+    finish_reading(call, definition, object, origin);
+    Ok(())
+}
+
+/// The namespace must be there and not on its way out.
+fn check_namespace(core: &Core, target: &Target<'_>) -> Result<(), ApiError> {
+    if !target.definition.namespaced {
+        return Ok(());
+    }
+    let namespaces = GroupResource { group: "", resource: "namespaces" };
+    let gone = || ApiError::not_found(namespaces, target.namespace);
+    let key = settled_store::Key::new(&core.namespaces, "", target.namespace).map_err(|_| gone())?;
+    let namespace = core.store.get(&key).ok_or_else(gone)?;
+    if info::is_terminating(&namespace) {
+        let why = format!(
+            "unable to create new content in namespace {} because it is being terminated",
+            target.namespace
+        );
+        let cause = Cause::new(
+            "NamespaceTerminating",
+            format!("namespace {} is being terminated", target.namespace),
+            "metadata.namespace",
+        );
+        let error = ApiError::forbidden(target.definition.group_resource(), target.name, &why);
+        return Err(error.because([cause]));
+    }
+    Ok(())
+}
+
+/// Changes an object, or one of its parts.
+pub(crate) async fn update(
+    core: &Core,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    change: Change<'_>,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let as_stored = read::as_stored(core, call, target);
+    let target = &as_stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
+    let definition = target.definition;
+    let behaviour = definition.model.behaviour();
+    let key = target.key()?;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let Some(entry) = core.store.get(&key) else {
+            return create_by_update(core, call, target, part, change, options).await;
+        };
+        definition.check_readable(&entry)?;
+        let old = definition.read(&entry);
+        let mut new = changed(call, target, part, &change, &old, options)?;
+        let revision = revision_of(&new)?;
+        let current = entry.mod_revision().0;
+        if revision == 0 && !behaviour.unconditional_update {
+            let why = "must be specified for an update";
+            let cause = metadata::invalid("metadata.resourceVersion", &json!(0), why);
+            let Definition { group, plural, .. } = definition;
+            return Err(ApiError::invalid(group, plural, target.name, vec![cause]));
+        }
+        if revision != 0 && revision != current {
+            return Err(target.modified());
+        }
+        object::set_resource_version(&mut new, current);
+        admission::mutate(core, target, part, &mut new, Some(&old)).await?;
+        strategy::prepare_update(definition, part, &mut new, &old, call.now);
+        let _until_stored = match part {
+            Part::Main => core.claims.allocate(&core.store, target, &mut new, Some(&old))?,
+            _ => None,
+        };
+        definition.model.fill_zeros(&mut new);
+        keep_system_fields(&mut new, &old);
+        let mut warnings = Vec::new();
+        let causes = validation::validate_update(definition, part, &new, &old, &mut warnings);
+        check_budget()?;
+        warnings.into_iter().for_each(|warning| call.warn(warning));
+        refuse(definition, &new, causes)?;
+        refuse(definition, &new, parts::validate_part(part, &new, &old))?;
+        strategy::canonicalize(definition, &mut new);
+        metadata::normalize(&mut new);
+        keep_times_of_managers(&mut new, &old);
+        // Half of an object must never be stored.
+        check_budget()?;
+        let charge = admission::admit(core, call, target, part, &new, Some(&old), options.dry_run).await?;
+
+        let finished = is_terminating(&old)
+            && finalizers(&new).is_empty()
+            && strategy::may_vanish(definition, &new)
+            && object::metadata(&old)
+                .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
+                .and_then(Value::as_i64)
+                .is_none_or(|grace| grace == 0);
+        if !finished && let Err(error) = definition.check_storable() {
+            admission::settle(core, charge, false).await;
+            return Err(error);
+        }
+        if !call.internal
+            && part == Part::Main
+            && let Some(warning) = unenforced::warning(definition, &new)
+        {
+            call.warn(warning);
+        }
+        if options.dry_run {
+            // What goes with its last finalizer would not be stored.
+            let shown = if finished { new } else { as_if_stored(definition, new) };
+            return Ok(Outcome { written: Written::Object(shown), created: false });
+        }
+        let expect = Expect::Revision(entry.mod_revision());
+        let bytes = object::encode(&definition.model.to_stored(&new));
+        let write = if finished {
+            Write::delete(key.clone(), expect)
+        } else if *bytes == **entry.value() {
+            return Ok(Outcome { written: Written::Stored(entry), created: false });
+        } else {
+            Write::update(key.clone(), entry.mod_revision(), bytes)
+        };
+        let written = core.store.write(write).await;
+        admission::settle(core, charge, written.is_ok()).await;
+        match written {
+            Ok(event) => {
+                if !finished && !call.internal {
+                    unenforced::report(core, target, &new, Some(&old));
+                }
+                return Ok(Outcome { written: stored(event.entry(), new), created: false });
+            }
+            Err(WriteError::Conflict { current: None }) if finished => {
+                return Ok(Outcome { written: Written::Object(new), created: false });
+            }
+            Err(WriteError::Conflict { .. }) if attempts >= MAX_ATTEMPTS => {
                 return Err(target.modified());
             }
-            object::set_resource_version(&mut new, current);
-            self.mutate(target, part, &mut new, Some(&old)).await?;
-            strategy::prepare_update(definition, part, &mut new, &old, call.now);
-            let _until_stored = match part {
-                Part::Main => self.allocate(target, &mut new, Some(&old))?,
-                _ => None,
-            };
-            definition.model.fill_zeros(&mut new);
-            keep_system_fields(&mut new, &old);
-            let mut warnings = Vec::new();
-            let causes = validation::validate_update(definition, part, &new, &old, &mut warnings);
-            check_budget()?;
-            warnings.into_iter().for_each(|warning| call.warn(warning));
-            refuse(definition, &new, causes)?;
-            refuse(definition, &new, parts::validate_part(part, &new, &old))?;
-            strategy::canonicalize(definition, &mut new);
-            metadata::normalize(&mut new);
-            keep_times_of_managers(&mut new, &old);
-            // Half of an object must never be stored.
-            check_budget()?;
-            let charge = self.admit(call, target, part, &new, Some(&old), options.dry_run).await?;
-
-            let finished = is_terminating(&old)
-                && finalizers(&new).is_empty()
-                && strategy::may_vanish(definition, &new)
-                && object::metadata(&old)
-                    .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
-                    .and_then(Value::as_i64)
-                    .is_none_or(|grace| grace == 0);
-            if !finished && let Err(error) = definition.check_storable() {
-                self.settle(charge, false).await;
-                return Err(error);
-            }
-            if !call.internal
-                && part == Part::Main
-                && let Some(warning) = unenforced::warning(definition, &new)
-            {
-                call.warn(warning);
-            }
-            if options.dry_run {
-                // What goes with its last finalizer would not be stored.
-                let shown = if finished { new } else { as_if_stored(definition, new) };
-                return Ok(Outcome { written: Written::Object(shown), created: false });
-            }
-            let expect = Expect::Revision(entry.mod_revision());
-            let bytes = object::encode(&definition.model.to_stored(&new));
-            let write = if finished {
-                Write::delete(key.clone(), expect)
-            } else if *bytes == **entry.value() {
-                return Ok(Outcome { written: Written::Stored(entry), created: false });
-            } else {
-                Write::update(key.clone(), entry.mod_revision(), bytes)
-            };
-            let written = self.store.write(write).await;
-            self.settle(charge, written.is_ok()).await;
-            match written {
-                Ok(event) => {
-                    if !finished && !call.internal {
-                        self.report_unenforced(target, &new, Some(&old));
-                    }
-                    return Ok(Outcome { written: stored(event.entry(), new), created: false });
-                }
-                Err(WriteError::Conflict { current: None }) if finished => {
-                    return Ok(Outcome { written: Written::Object(new), created: false });
-                }
-                Err(WriteError::Conflict { .. }) if attempts >= MAX_ATTEMPTS => {
-                    return Err(target.modified());
-                }
-                Err(WriteError::Conflict { .. }) => {}
-                Err(error) => return Err(write_failed(&error)),
-            }
+            Err(WriteError::Conflict { .. }) => {}
+            Err(error) => return Err(write_failed(&error)),
         }
     }
+}
 
-    /// The object that a change makes of `old`, with its managed fields.
-    fn changed(
-        &self,
-        call: &mut Call<'_>,
-        target: &Target<'_>,
-        part: Part,
-        change: &Change<'_>,
-        old: &Value,
-        options: &WriteOptions,
-    ) -> Result<Value, ApiError> {
-        let definition = target.definition;
-        if part == Part::Scale {
-            return scale::rescaled(definition, call, target, change, old, options);
-        }
-        let manager = definition.field_manager(part);
-        let new = match change {
-            Change::Replace(new) => {
-                let mut new = (*new).clone();
-                finish_reading(call, definition, &mut new, Origin::Sent);
-                check_place(target, &mut new)?;
-                let (given, uid) = (meta(&new, "uid"), meta(old, "uid"));
-                if !given.is_empty() && given != uid {
-                    let why = format!(
-                        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                         Precondition failed: UID in precondition: {given}, UID in object meta: {uid}",
-                        storage_key(target)
-                    );
-                    return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
-                }
-                new
-            }
-            Change::With(change) => {
-                let mut new = change(old)?;
-                self.complete(call, definition, &mut new, options, Origin::Patched)?;
-                new
-            }
-            Change::Patch(patch) => self.patched(call, definition, patch.apply(old, part)?, options)?,
-            Change::Apply(config) => {
-                let mut new = manager
-                    .apply(old, &config.object, &options.field_manager, options.force, call.now)
-                    .map_err(apply_failed)?;
-                config.report(call, options)?;
-                // What changes nothing leaves the object as it is, without the defaults of this version.
-                if !same_but_managers(&new, old) {
-                    self.complete(call, definition, &mut new, options, Origin::Applied)?;
-                }
-                check_place(target, &mut new)?;
-                return Ok(new);
-            }
-        };
-        let mut new = manager.update_or_forget(old, &new, &options.manager(call.user_agent), call.now);
-        check_place(target, &mut new)?;
-        Ok(new)
+/// The object that a change makes of `old`, with its managed fields.
+fn changed(
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    change: &Change<'_>,
+    old: &Value,
+    options: &WriteOptions,
+) -> Result<Value, ApiError> {
+    let definition = target.definition;
+    if part == Part::Scale {
+        return scale::rescaled(definition, call, target, change, old, options);
     }
-
-    /// What a patch made, as an object of the kind.
-    fn patched(
-        &self,
-        call: &mut Call<'_>,
-        definition: &Definition,
-        mut patched: Patched,
-        options: &WriteOptions,
-    ) -> Result<Value, ApiError> {
-        let mut new = patched.object.take();
-        let given = new.clone();
-        if !definition.model.is_custom() {
-            check_type(definition.api_version(), &definition.kind, &new)
-                .map_err(|(_, _, why)| patched.refused(&given, &why))?;
+    let manager = definition.field_manager(part);
+    let new = match change {
+        Change::Replace(new) => {
+            let mut new = (*new).clone();
+            finish_reading(call, definition, &mut new, Origin::Sent);
+            check_place(target, &mut new)?;
+            let (given, uid) = (meta(&new, "uid"), meta(old, "uid"));
+            if !given.is_empty() && given != uid {
+                let why = format!(
+                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                     Precondition failed: UID in precondition: {given}, UID in object meta: {uid}",
+                    storage_key(target)
+                );
+                return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
+            }
+            new
         }
-        let incoming = match patched.is_strategic() {
-            true => definition.model.read_in_map(&mut new),
-            false => definition.model.read_in(&mut new),
-        };
-        if let Some(why) = incoming.error {
+        Change::With(change) => {
+            let mut new = change(old)?;
+            complete(call, definition, &mut new, options, Origin::Patched)?;
+            new
+        }
+        Change::Patch(patch) => patched(call, definition, patch.apply(old, part)?, options)?,
+        Change::Apply(config) => {
+            let mut new = manager
+                .apply(old, &config.object, &options.field_manager, options.force, call.now)
+                .map_err(apply_failed)?;
+            config.report(call, options)?;
+            // What changes nothing leaves the object as it is, without the defaults of this version.
+            if !same_but_managers(&new, old) {
+                complete(call, definition, &mut new, options, Origin::Applied)?;
+            }
+            check_place(target, &mut new)?;
+            return Ok(new);
+        }
+    };
+    let mut new = manager.update_or_forget(old, &new, &options.manager(call.user_agent), call.now);
+    check_place(target, &mut new)?;
+    Ok(new)
+}
+
+/// What a patch made, as an object of the kind.
+fn patched(
+    call: &mut Call<'_>,
+    definition: &Definition,
+    mut patched: Patched,
+    options: &WriteOptions,
+) -> Result<Value, ApiError> {
+    let mut new = patched.object.take();
+    let given = new.clone();
+    if !definition.model.is_custom() {
+        check_type(definition.api_version(), &definition.kind, &new)
+            .map_err(|(_, _, why)| patched.refused(&given, &why))?;
+    }
+    let incoming = match patched.is_strategic() {
+        true => definition.model.read_in_map(&mut new),
+        false => definition.model.read_in(&mut new),
+    };
+    if let Some(why) = incoming.error {
+        return Err(patched.refused(&given, &why));
+    }
+    let mut findings = std::mem::take(&mut patched.findings);
+    findings
+        .extend(incoming.unknown.iter().map(|path| format!("unknown field {}", go::strconv::quote(path))));
+    match options.field_validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => findings.into_iter().for_each(|finding| call.warn(finding)),
+        FieldValidation::Strict if findings.is_empty() => {}
+        FieldValidation::Strict => {
+            let why = format!("strict decoding error: {}", findings.join(", "));
             return Err(patched.refused(&given, &why));
         }
-        let mut findings = std::mem::take(&mut patched.findings);
-        findings.extend(
-            incoming.unknown.iter().map(|path| format!("unknown field {}", go::strconv::quote(path))),
-        );
-        match options.field_validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => findings.into_iter().for_each(|finding| call.warn(finding)),
-            FieldValidation::Strict if findings.is_empty() => {}
-            FieldValidation::Strict => {
-                let why = format!("strict decoding error: {}", findings.join(", "));
-                return Err(patched.refused(&given, &why));
-            }
-        }
-        finish_reading(call, definition, &mut new, Origin::Patched);
-        Ok(new)
     }
+    finish_reading(call, definition, &mut new, Origin::Patched);
+    Ok(new)
+}
 
-    /// An update of what isn't there: for some kinds, and for apply, that creates it.
-    async fn create_by_update(
-        &self,
-        call: &mut Call<'_>,
-        target: &Target<'_>,
-        part: Part,
-        change: Change<'_>,
-        options: &WriteOptions,
-    ) -> Result<Outcome, ApiError> {
-        let definition = target.definition;
-        let creates = definition.model.behaviour().create_on_update;
-        // Of such kinds upstream creates by a write to the status as well.
-        if part != Part::Main && !(part == Part::Status && creates) {
-            return Err(target.not_found());
-        }
-        match change {
-            Change::Replace(new) if creates => {
-                let mut new = new.clone();
-                check_place(target, &mut new)?;
-                // Upstream does not look at it on this way.
-                metadata_mut(&mut new).remove("resourceVersion");
-                self.create_part(call, target, part, Way::Update(part), new, options).await
-            }
-            Change::Apply(config) => {
-                let manager = definition.field_manager(part);
-                let mut object = manager
-                    .apply(&manager.empty(), &config.object, &options.field_manager, options.force, call.now)
-                    .map_err(apply_failed)?;
-                config.report(call, options)?;
-                self.complete(call, definition, &mut object, options, Origin::Applied)?;
-                let uid = meta(&object, "uid");
-                if !uid.is_empty() {
-                    let why = format!(
-                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                    );
-                    return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
-                }
-                check_place(target, &mut object)?;
-                self.check_namespace(target)?;
-                wipe_system_fields(&mut object);
-                metadata_mut(&mut object).remove("resourceVersion");
-                self.create_complete(call, target, Way::Update(part), object, options).await
-            }
-            _ => Err(target.not_found()),
-        }
+/// An update of what isn't there: for some kinds, and for apply, that creates it.
+async fn create_by_update(
+    core: &Core,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    change: Change<'_>,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let definition = target.definition;
+    let creates = definition.model.behaviour().create_on_update;
+    // Of such kinds upstream creates by a write to the status as well.
+    if part != Part::Main && !(part == Part::Status && creates) {
+        return Err(target.not_found());
     }
-
-    /// A stored object as the definition has it.
-    pub(crate) fn read(&self, definition: &Definition, entry: &Entry) -> Value {
-        self.read_at(definition, entry, entry.mod_revision().0)
-    }
-
-    /// As [`Core::read`], with another revision: that of the deletion, for a watcher.
-    pub(crate) fn read_at(&self, definition: &Definition, entry: &Entry, revision: u64) -> Value {
-        let (api_version, kind) = match definition.model.stored_as() {
-            Some(stored) => (stored.api_version(), stored.kind),
-            None => (definition.api_version().to_owned(), definition.kind.as_str()),
-        };
-        let mut object = object::decode_at(entry.value(), revision, &api_version, kind);
-        definition.model.read_stored(&mut object);
-        if let Some(custom) = definition.model.custom()
-            && definition.needs_completion(entry)
-        {
-            custom.read_stored(&mut object, &definition.version);
+    match change {
+        Change::Replace(new) if creates => {
+            let mut new = new.clone();
+            check_place(target, &mut new)?;
+            // Upstream does not look at it on this way.
+            metadata_mut(&mut new).remove("resourceVersion");
+            create_part(core, call, target, part, Way::Update(part), new, options).await
         }
-        object
+        Change::Apply(config) => {
+            let manager = definition.field_manager(part);
+            let mut object = manager
+                .apply(&manager.empty(), &config.object, &options.field_manager, options.force, call.now)
+                .map_err(apply_failed)?;
+            config.report(call, options)?;
+            complete(call, definition, &mut object, options, Origin::Applied)?;
+            let uid = meta(&object, "uid");
+            if !uid.is_empty() {
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
+                return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
+            }
+            check_place(target, &mut object)?;
+            check_namespace(core, target)?;
+            wipe_system_fields(&mut object);
+            metadata_mut(&mut object).remove("resourceVersion");
+            create_complete(core, call, target, Way::Update(part), object, options).await
+        }
+        _ => Err(target.not_found()),
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{forbidden, list_at};
 use crate::builtin::Quantity;
-use crate::core::{Core, Target};
+use crate::call::Target;
+use crate::core::Core;
 use crate::error::ApiError;
 use crate::names::Part;
-use crate::object::{is_terminating, member_mut, text};
+use crate::object::{is_terminating, list_at, member_mut, text};
+use crate::read;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
@@ -245,42 +246,40 @@ fn set_defaults(range: &Value, pod: &mut Value) {
     }
 }
 
-impl Core {
-    /// Completes a pod with the defaults of its namespace.
-    pub(super) fn default_limits(&self, target: &Target<'_>, pod: &mut Value) {
-        for (_, range) in self.stored("", "limitranges", target.namespace) {
-            set_defaults(&range, pod);
-        }
+/// Completes a pod with the defaults of its namespace.
+pub(super) fn default_limits(core: &Core, target: &Target<'_>, pod: &mut Value) {
+    for (_, range) in read::stored(core, "", "limitranges", target.namespace) {
+        set_defaults(&range, pod);
     }
+}
 
-    /// Refuses what breaks a LimitRange of the namespace.
-    pub(super) fn check_limits(
-        &self,
-        target: &Target<'_>,
-        part: Part,
-        new: &Value,
-        old: Option<&Value>,
-    ) -> Result<(), ApiError> {
-        let plural = target.definition.plural.as_str();
-        let concerned = match (plural, old) {
-            (_, Some(old)) if is_terminating(old) => false,
-            ("pods", None) => true,
-            ("pods", Some(_)) => part == Part::Resize,
-            _ => part == Part::Main,
-        };
-        if !concerned {
-            return Ok(());
-        }
-        for (_, range) in self.stored("", "limitranges", target.namespace) {
-            let errors = violations(&range, plural, new);
-            match errors.as_slice() {
-                [] => {}
-                [error] => return Err(forbidden(target, new, error)),
-                errors => return Err(forbidden(target, new, &format!("[{}]", errors.join(", ")))),
-            }
-        }
-        Ok(())
+/// Refuses what breaks a LimitRange of the namespace.
+pub(super) fn check_limits(
+    core: &Core,
+    target: &Target<'_>,
+    part: Part,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<(), ApiError> {
+    let plural = target.definition.plural.as_str();
+    let concerned = match (plural, old) {
+        (_, Some(old)) if is_terminating(old) => false,
+        ("pods", None) => true,
+        ("pods", Some(_)) => part == Part::Resize,
+        _ => part == Part::Main,
+    };
+    if !concerned {
+        return Ok(());
     }
+    for (_, range) in read::stored(core, "", "limitranges", target.namespace) {
+        let errors = violations(&range, plural, new);
+        match errors.as_slice() {
+            [] => {}
+            [error] => return Err(target.forbidden(new, error)),
+            errors => return Err(target.forbidden(new, &format!("[{}]", errors.join(", ")))),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,13 +9,15 @@ use serde_json::{Map, Value};
 use settled_store::{At, Entry, Scope, Write, WriteError};
 
 use super::limits::{Amounts, add, amounts, of_pod};
-use super::{Admission, forbidden, list_at, text_at};
+use super::state::Admission;
 use crate::builtin::Quantity;
-use crate::core::{Core, Target, write_failed};
+use crate::call::Target;
+use crate::core::Core;
 use crate::definition::Definition;
-use crate::error::ApiError;
+use crate::error::{ApiError, write_failed};
 use crate::names::{Part, stored_as};
-use crate::object::{self, member_mut, meta, text};
+use crate::object::{self, list_at, member_mut, meta, text, text_at};
+use crate::read;
 
 /// How often a charge is tried again because the quota changed meanwhile.
 const MAX_ATTEMPTS: usize = 100;
@@ -330,7 +332,7 @@ impl Request<'_> {
         if limited.is_empty() || !in_scopes(quota, definition, self.new) {
             return Ok(None);
         }
-        let refuse = |why: String| Err(forbidden(self.target, self.new, &why));
+        let refuse = |why: String| Err(self.target.forbidden(self.new, &why));
         if is_core(definition, "pods")
             && let Some(why) = unsaid(self.new, &limited)
         {
@@ -391,170 +393,165 @@ fn is_charged(definition: &Definition, part: Part, new: &Value, old: Option<&Val
     }
 }
 
-impl Core {
-    /// Charges a write to the quotas of its namespace.
-    pub(super) async fn charge(
-        &self,
-        target: &Target<'_>,
-        part: Part,
-        new: &Value,
-        old: Option<&Value>,
-        dry_run: bool,
-    ) -> Result<Option<Charge<'_>>, ApiError> {
-        if !is_charged(target.definition, part, new, old) {
-            return Ok(None);
-        }
-        let Ok(resource) = stored_as("", "resourcequotas") else { return Ok(None) };
-        let scope = Scope::Namespace(target.namespace.to_owned());
-        let quotas = || self.store.snapshot(&resource, At::Latest).map_err(ApiError::internal);
-        if quotas()?.len(&scope) == 0 {
-            return Ok(None);
-        }
-        // From here on nobody counts in this namespace until the write is done.
-        *self.admission.charging().entry(target.namespace.to_owned()).or_default() += 1;
-        let mut charge = Charge {
-            admission: &self.admission,
-            namespace: target.namespace.to_owned(),
-            charged: Vec::new(),
-        };
-        let request = Request { target, new, old, now: jiff::Timestamp::now() };
-        for _ in 0..MAX_ATTEMPTS {
-            // All are asked before any is charged.
-            let mut due = Vec::new();
-            for entry in quotas()?.iter(&scope) {
-                let name = entry.key().name();
-                if charge.charged.iter().any(|(charged, _)| charged == name) {
-                    continue;
-                }
-                let quota: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
-                match request.check(&quota, name) {
-                    Ok(Some(wanted)) => due.push((entry.clone(), quota, wanted)),
-                    Ok(None) => {}
-                    Err(error) => {
-                        self.refund(charge).await;
-                        return Err(error);
-                    }
-                }
-            }
-            let mut again = false;
-            for (entry, quota, wanted) in due {
-                if dry_run {
-                    continue;
-                }
-                match self.change_used(&entry, quota, |used| add(used, &wanted)).await {
-                    Ok(()) => charge.charged.push((entry.key().name().to_owned(), wanted)),
-                    Err(WriteError::Conflict { .. }) => again = true,
-                    Err(error) => {
-                        self.refund(charge).await;
-                        return Err(write_failed(&error));
-                    }
-                }
-            }
-            if !again {
-                return Ok(Some(charge));
-            }
-        }
-        self.refund(charge).await;
-        Err(ApiError::conflict(
-            target.definition.group_resource(),
-            meta(new, "name"),
-            "the quotas change all the time",
-        ))
+/// Charges a write to the quotas of its namespace.
+pub(super) async fn charge<'a>(
+    core: &'a Core,
+    target: &Target<'_>,
+    part: Part,
+    new: &Value,
+    old: Option<&Value>,
+    dry_run: bool,
+) -> Result<Option<Charge<'a>>, ApiError> {
+    if !is_charged(target.definition, part, new, old) {
+        return Ok(None);
     }
-
-    /// A charged write is done, or has failed: then what it was charged for is given back.
-    pub(crate) async fn settle(&self, charge: Option<Charge<'_>>, done: bool) {
-        if let Some(charge) = charge
-            && !done
-        {
-            self.refund(charge).await;
-        }
+    let Ok(resource) = stored_as("", "resourcequotas") else { return Ok(None) };
+    let scope = Scope::Namespace(target.namespace.to_owned());
+    let quotas = || core.store.snapshot(&resource, At::Latest).map_err(ApiError::internal);
+    if quotas()?.len(&scope) == 0 {
+        return Ok(None);
     }
-
-    async fn refund(&self, mut charge: Charge<'_>) {
-        let Ok(resource) = stored_as("", "resourcequotas") else { return };
-        for (name, amount) in std::mem::take(&mut charge.charged) {
-            let Ok(key) = settled_store::Key::new(&resource, &charge.namespace, &name) else { continue };
-            for _ in 0..MAX_ATTEMPTS {
-                let Some(entry) = self.store.get(&key) else { break };
-                let quota: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
-                let give_back = |used: &mut Amounts| {
-                    for (name, quantity) in &amount {
-                        if let Some(total) = used.get_mut(name) {
-                            *total = total.subtract(*quantity);
-                        }
-                    }
-                };
-                match self.change_used(&entry, quota, give_back).await {
-                    Err(WriteError::Conflict { .. }) => {}
-                    _ => break,
-                }
-            }
-        }
-    }
-
-    async fn change_used(
-        &self,
-        entry: &Arc<Entry>,
-        mut quota: Value,
-        change: impl FnOnce(&mut Amounts),
-    ) -> Result<(), WriteError> {
-        let mut used = amounts(quota.pointer("/status/used"));
-        change(&mut used);
-        member_mut(&mut quota, "status").insert("used".to_owned(), to_json(&used));
-        self.store
-            .write(Write::update(entry.key().clone(), entry.mod_revision(), object::encode(&quota)))
-            .await
-            .map(|_| ())
-    }
-
-    /// Counts anew what the quotas of a namespace limit. False: something is being written there, ask again.
-    pub(crate) async fn recount(&self, namespace: &str) -> Result<bool, ApiError> {
-        let catalog = self.catalog();
-        // First the quotas, then the look at who is writing: whoever begins after that changes a quota, and the count is a conflict.
-        let quotas = self.stored("", "resourcequotas", namespace);
-        if self.admission.charging().contains_key(namespace) {
-            return Ok(false);
-        }
-        for (entry, quota) in quotas {
-            let hard = amounts(quota.pointer("/spec/hard"));
-            let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::whole(0))).collect();
-            let now = jiff::Timestamp::now();
-            for definition in catalog.preferred() {
-                if !definition.namespaced || !hard.keys().any(|name| concerns(definition, name)) {
-                    continue;
-                }
-                for (_, object) in self.stored(&definition.group, &definition.plural, namespace) {
-                    if in_scopes(&quota, definition, &object) {
-                        let mut uses = usage(definition, &object, now);
-                        uses.retain(|name, _| hard.contains_key(name) && concerns(definition, name));
-                        add(&mut used, &uses);
-                    }
-                }
-            }
-            let mut new = quota.clone();
-            let status = member_mut(&mut new, "status");
-            status.insert("hard".to_owned(), to_json(&hard));
-            status.insert("used".to_owned(), to_json(&used));
-            let same = ["hard", "used"].iter().all(|field| {
-                amounts(new.pointer(&format!("/status/{field}")))
-                    == amounts(quota.pointer(&format!("/status/{field}")))
-            });
-            if same {
+    // From here on nobody counts in this namespace until the write is done.
+    *core.admission.charging().entry(target.namespace.to_owned()).or_default() += 1;
+    let mut charge =
+        Charge { admission: &core.admission, namespace: target.namespace.to_owned(), charged: Vec::new() };
+    let request = Request { target, new, old, now: jiff::Timestamp::now() };
+    for _ in 0..MAX_ATTEMPTS {
+        // All are asked before any is charged.
+        let mut due = Vec::new();
+        for entry in quotas()?.iter(&scope) {
+            let name = entry.key().name();
+            if charge.charged.iter().any(|(charged, _)| charged == name) {
                 continue;
             }
-            let write = Write::update(entry.key().clone(), entry.mod_revision(), object::encode(&new));
-            match self.store.write(write).await {
-                Ok(_) => {}
-                Err(WriteError::Conflict { .. }) => return Ok(false),
-                Err(error) => return Err(write_failed(&error)),
+            let quota: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
+            match request.check(&quota, name) {
+                Ok(Some(wanted)) => due.push((entry.clone(), quota, wanted)),
+                Ok(None) => {}
+                Err(error) => {
+                    refund(core, charge).await;
+                    return Err(error);
+                }
             }
         }
-        Ok(true)
+        let mut again = false;
+        for (entry, quota, wanted) in due {
+            if dry_run {
+                continue;
+            }
+            match change_used(core, &entry, quota, |used| add(used, &wanted)).await {
+                Ok(()) => charge.charged.push((entry.key().name().to_owned(), wanted)),
+                Err(WriteError::Conflict { .. }) => again = true,
+                Err(error) => {
+                    refund(core, charge).await;
+                    return Err(write_failed(&error));
+                }
+            }
+        }
+        if !again {
+            return Ok(Some(charge));
+        }
     }
+    refund(core, charge).await;
+    Err(ApiError::conflict(
+        target.definition.group_resource(),
+        meta(new, "name"),
+        "the quotas change all the time",
+    ))
+}
 
-    /// Waits until a charged write is done.
-    pub(crate) async fn charged(&self) {
-        self.admission.charged.notified().await;
+/// A charged write is done, or has failed: then what it was charged for is given back.
+pub(crate) async fn settle(core: &Core, charge: Option<Charge<'_>>, done: bool) {
+    if let Some(charge) = charge
+        && !done
+    {
+        refund(core, charge).await;
     }
+}
+
+async fn refund(core: &Core, mut charge: Charge<'_>) {
+    let Ok(resource) = stored_as("", "resourcequotas") else { return };
+    for (name, amount) in std::mem::take(&mut charge.charged) {
+        let Ok(key) = settled_store::Key::new(&resource, &charge.namespace, &name) else { continue };
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(entry) = core.store.get(&key) else { break };
+            let quota: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
+            let give_back = |used: &mut Amounts| {
+                for (name, quantity) in &amount {
+                    if let Some(total) = used.get_mut(name) {
+                        *total = total.subtract(*quantity);
+                    }
+                }
+            };
+            match change_used(core, &entry, quota, give_back).await {
+                Err(WriteError::Conflict { .. }) => {}
+                _ => break,
+            }
+        }
+    }
+}
+
+async fn change_used(
+    core: &Core,
+    entry: &Arc<Entry>,
+    mut quota: Value,
+    change: impl FnOnce(&mut Amounts),
+) -> Result<(), WriteError> {
+    let mut used = amounts(quota.pointer("/status/used"));
+    change(&mut used);
+    member_mut(&mut quota, "status").insert("used".to_owned(), to_json(&used));
+    core.store
+        .write(Write::update(entry.key().clone(), entry.mod_revision(), object::encode(&quota)))
+        .await
+        .map(|_| ())
+}
+
+/// Counts anew what the quotas of a namespace limit. False: something is being written there, ask again.
+pub(crate) async fn recount(core: &Core, namespace: &str) -> Result<bool, ApiError> {
+    let catalog = core.catalog();
+    // First the quotas, then the look at who is writing: whoever begins after that changes a quota, and the count is a conflict.
+    let quotas = read::stored(core, "", "resourcequotas", namespace);
+    if core.admission.charging().contains_key(namespace) {
+        return Ok(false);
+    }
+    for (entry, quota) in quotas {
+        let hard = amounts(quota.pointer("/spec/hard"));
+        let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::whole(0))).collect();
+        let now = jiff::Timestamp::now();
+        for definition in catalog.preferred() {
+            if !definition.namespaced || !hard.keys().any(|name| concerns(definition, name)) {
+                continue;
+            }
+            for (_, object) in read::stored(core, &definition.group, &definition.plural, namespace) {
+                if in_scopes(&quota, definition, &object) {
+                    let mut uses = usage(definition, &object, now);
+                    uses.retain(|name, _| hard.contains_key(name) && concerns(definition, name));
+                    add(&mut used, &uses);
+                }
+            }
+        }
+        let mut new = quota.clone();
+        let status = member_mut(&mut new, "status");
+        status.insert("hard".to_owned(), to_json(&hard));
+        status.insert("used".to_owned(), to_json(&used));
+        let same = ["hard", "used"].iter().all(|field| {
+            amounts(new.pointer(&format!("/status/{field}")))
+                == amounts(quota.pointer(&format!("/status/{field}")))
+        });
+        if same {
+            continue;
+        }
+        let write = Write::update(entry.key().clone(), entry.mod_revision(), object::encode(&new));
+        match core.store.write(write).await {
+            Ok(_) => {}
+            Err(WriteError::Conflict { .. }) => return Ok(false),
+            Err(error) => return Err(write_failed(&error)),
+        }
+    }
+    Ok(true)
+}
+
+/// Waits until a charged write is done.
+pub(crate) async fn charged(core: &Core) {
+    core.admission.charged.notified().await;
 }

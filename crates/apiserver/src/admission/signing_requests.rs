@@ -2,76 +2,75 @@
 
 use serde_json::Value;
 
-use super::{forbidden, text_at};
 use crate::auth::{Attributes, User};
 use crate::builtin;
-use crate::core::{Call, Core, Target};
+use crate::call::{Call, Target};
+use crate::core::Core;
 use crate::error::ApiError;
 use crate::names::{Part, SIGNING_REQUESTS_GROUP};
+use crate::object::text_at;
 use crate::signing_requests::conditions;
 
 /// The signer whose certificates the server itself takes for identities.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = crate::auth::MASTERS;
 
-impl Core {
-    /// Lets a write of a CertificateSigningRequest pass or refuses it.
-    pub(super) fn check_signing_request(
-        &self,
-        call: &Call<'_>,
-        target: &Target<'_>,
-        part: Part,
-        new: &Value,
-        old: Option<&Value>,
-    ) -> Result<(), ApiError> {
-        match (part, old) {
-            (Part::Approval, Some(old)) => self.require_signer(call, target, "approve", old),
-            (Part::Status, Some(old)) => {
-                let certificate = |request| text_at(request, "/status/certificate");
-                if certificate(new) == certificate(old) && conditions(new) == conditions(old) {
-                    return Ok(());
-                }
-                self.require_signer(call, target, "sign", old)
+/// Lets a write of a CertificateSigningRequest pass or refuses it.
+pub(super) fn check(
+    core: &Core,
+    call: &Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<(), ApiError> {
+    match (part, old) {
+        (Part::Approval, Some(old)) => require_signer(core, call, target, "approve", old),
+        (Part::Status, Some(old)) => {
+            let certificate = |request| text_at(request, "/status/certificate");
+            if certificate(new) == certificate(old) && conditions(new) == conditions(old) {
+                return Ok(());
             }
-            (Part::Main, None) if text_at(new, "/spec/signerName") == CLIENT_SIGNER => {
-                let organizations = builtin::organizations(text_at(new, "/spec/request"))
-                    .map_err(|error| forbidden(target, new, &format!("failed to parse CSR: {error}")))?;
-                if organizations.iter().any(|name| name == MASTERS) {
-                    let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
-                    return Err(forbidden(target, new, &why));
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+            require_signer(core, call, target, "sign", old)
         }
+        (Part::Main, None) if text_at(new, "/spec/signerName") == CLIENT_SIGNER => {
+            let organizations = builtin::organizations(text_at(new, "/spec/request"))
+                .map_err(|error| target.forbidden(new, &format!("failed to parse CSR: {error}")))?;
+            if organizations.iter().any(|name| name == MASTERS) {
+                let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
+                return Err(target.forbidden(new, &why));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
     }
+}
 
-    /// Requires a verb on the signer of a request: on its name, or on all names of its domain.
-    fn require_signer(
-        &self,
-        call: &Call<'_>,
-        target: &Target<'_>,
-        verb: &str,
-        old: &Value,
-    ) -> Result<(), ApiError> {
-        let signer = text_at(old, "/spec/signerName");
-        let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
-        let rbac = self.identity.rbac();
-        let allowed = |user: &User, name: &str| {
-            let attributes = Attributes {
-                verb,
-                api_group: SIGNING_REQUESTS_GROUP,
-                api_version: "*",
-                resource: "signers",
-                name,
-                ..Attributes::default()
-            };
-            rbac.authorize(user, &attributes).allowed
+/// Requires a verb on the signer of a request: on its name, or on all names of its domain.
+fn require_signer(
+    core: &Core,
+    call: &Call<'_>,
+    target: &Target<'_>,
+    verb: &str,
+    old: &Value,
+) -> Result<(), ApiError> {
+    let signer = text_at(old, "/spec/signerName");
+    let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
+    let rbac = core.identity.rbac();
+    let allowed = |user: &User, name: &str| {
+        let attributes = Attributes {
+            verb,
+            api_group: SIGNING_REQUESTS_GROUP,
+            api_version: "*",
+            resource: "signers",
+            name,
+            ..Attributes::default()
         };
-        if allowed(&call.user, signer) || allowed(&call.user, &domain) {
-            return Ok(());
-        }
-        let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
-        Err(forbidden(target, old, &why))
+        rbac.authorize(user, &attributes).allowed
+    };
+    if allowed(&call.user, signer) || allowed(&call.user, &domain) {
+        return Ok(());
     }
+    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
+    Err(target.forbidden(old, &why))
 }

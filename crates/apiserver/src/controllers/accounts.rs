@@ -8,12 +8,14 @@ use settled_store::Scope;
 
 use super::feed::{Feed, News};
 use super::{backoff, call};
+use crate::call::Target;
 use crate::change::Change;
-use crate::core::{Core, Target};
+use crate::core::Core;
 use crate::error::ApiError;
 use crate::info;
 use crate::names::Part;
 use crate::options::WriteOptions;
+use crate::write;
 
 /// The ServiceAccount of pods that name none.
 pub(crate) const ACCOUNT: &str = "default";
@@ -114,7 +116,7 @@ async fn ensure(core: &Core, namespace: &str, ca: &str) -> Result<(), ApiError> 
         });
         return create(core, &target, authority).await;
     };
-    if core.read(target.definition, &entry).get("data") == Some(&data) {
+    if target.definition.read(&entry).get("data") == Some(&data) {
         return Ok(());
     }
     let mend = |old: &Value| {
@@ -123,7 +125,15 @@ async fn ensure(core: &Core, namespace: &str, ca: &str) -> Result<(), ApiError> 
         new["metadata"]["annotations"]["kubernetes.io/description"] = DESCRIPTION.into();
         Ok(new)
     };
-    match core.update(&mut call(), &target, Part::Main, Change::With(&mend), &WriteOptions::internal()).await
+    match write::update(
+        core,
+        &mut call(),
+        &target,
+        Part::Main,
+        Change::With(&mend),
+        &WriteOptions::internal(),
+    )
+    .await
     {
         Err(error) if error.code != 404 => Err(error),
         _ => Ok(()),
@@ -134,7 +144,7 @@ async fn create(core: &Core, target: &Target<'_>, object: Value) -> Result<(), A
     if core.get(target).is_ok() {
         return Ok(());
     }
-    match core.create(&mut call(), target, object, &WriteOptions::internal()).await {
+    match write::create(core, &mut call(), target, object, &WriteOptions::internal()).await {
         // It is there, or its namespace isn't, or not for long.
         Err(error) if matches!(error.reason, "AlreadyExists" | "NotFound") => Ok(()),
         Err(error) if error.reason == "Forbidden" && error.message.contains("being terminated") => Ok(()),

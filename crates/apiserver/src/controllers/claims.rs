@@ -10,13 +10,16 @@ use settled_store::{Key, Scope};
 
 use super::feed::{Feed, News};
 use super::{backoff, call, is_over};
+use crate::call::Target;
 use crate::change::Change;
-use crate::core::{Core, Target};
+use crate::core::Core;
 use crate::definition::Definition;
 use crate::error::ApiError;
 use crate::names::Part;
-use crate::object::{finalizers, is_terminating, metadata_mut};
+use crate::object::{finalizers, is_terminating, metadata_mut, text_at};
 use crate::options::WriteOptions;
+use crate::read;
+use crate::write;
 
 /// The finalizer of a kind that is protected.
 fn finalizer(definition: &Definition) -> Option<&'static str> {
@@ -26,10 +29,6 @@ fn finalizer(definition: &Definition) -> Option<&'static str> {
         ("storage.k8s.io", "volumeattributesclasses") => Some("kubernetes.io/vac-protection"),
         _ => None,
     }
-}
-
-fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Does a pod that was given a node use the claim?
@@ -111,12 +110,12 @@ async fn let_go(core: &Core, key: &Key) -> Result<bool, ApiError> {
         return Ok(false);
     };
     let target = Target { definition, namespace: key.namespace(), name: key.name() };
-    let object = core.read(definition, &*core.get(&target)?);
+    let object = definition.read(&*core.get(&target)?);
     if !is_terminating(&object) || !finalizers(&object).contains(&finalizer) {
         return Ok(false);
     }
     let any = |plural: &str, namespace: &str, uses: &dyn Fn(&Value) -> bool| {
-        core.stored("", plural, namespace).iter().any(|(_, object)| uses(object))
+        read::stored(core, "", plural, namespace).iter().any(|(_, object)| uses(object))
     };
     let name = key.name();
     let used = match definition.plural.as_str() {
@@ -136,6 +135,7 @@ async fn let_go(core: &Core, key: &Key) -> Result<bool, ApiError> {
         metadata_mut(&mut new).insert("finalizers".to_owned(), rest.into());
         Ok(new)
     };
-    core.update(&mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal()).await?;
+    write::update(core, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
+        .await?;
     Ok(false)
 }

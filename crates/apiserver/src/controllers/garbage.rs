@@ -10,13 +10,16 @@ use tokio::task::JoinSet;
 use super::feed::{Feed, News};
 use super::graph::{FOREGROUND, Graph, Meta, ORPHAN, Owner};
 use super::{PARALLEL, backoff, call, is_over};
+use crate::call::Target;
 use crate::change::Change;
-use crate::core::{Core, Target};
+use crate::core::Core;
 use crate::definition::{Catalog, Definition};
+use crate::delete;
 use crate::error::ApiError;
 use crate::names::{Part, api_version};
 use crate::object::{self, finalizers, metadata_mut};
 use crate::options::{DeleteOptions, Propagation, WriteOptions};
+use crate::write;
 
 /// What is to be done with an object.
 #[derive(Debug, PartialEq)]
@@ -376,7 +379,7 @@ async fn delete(
         propagation: Some(propagation),
         ..DeleteOptions::default()
     };
-    core.delete(&call(), &target(definition, key), &options).await.map(|_| ())
+    delete::delete(core, &call(), &target(definition, key), &options).await.map(|_| ())
 }
 
 fn target<'a>(definition: &'a Definition, key: &'a Key) -> Target<'a> {
@@ -437,7 +440,8 @@ async fn change(
         change(&mut new);
         Ok(new)
     };
-    core.update(&mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal()).await?;
+    write::update(core, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
+        .await?;
     Ok(())
 }
 
@@ -472,6 +476,6 @@ async fn warn(core: &Core, definition: &Definition, key: &Key, owner: &Owner) ->
         "firstTimestamp": object::time(now), "lastTimestamp": object::time(now), "count": 1,
     });
     let target = Target { definition: events, namespace, name: &name };
-    core.create(&mut call(), &target, event, &WriteOptions::internal()).await?;
+    write::create(core, &mut call(), &target, event, &WriteOptions::internal()).await?;
     Ok(())
 }

@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use std::pin::Pin;
 
-use crate::core::{Call, Core};
+use crate::call::Call;
+use crate::core::Core;
 use crate::error::ApiError;
 
 pub(crate) use accounts::begin as begin_accounts;

@@ -10,14 +10,16 @@ use tokio::time::Instant;
 
 use super::feed::{Feed, News, is_stored};
 use super::{PARALLEL, backoff, call, is_over};
+use crate::call::Target;
 use crate::change::Change;
-use crate::core::{Core, Target};
+use crate::core::Core;
 use crate::definition::Definition;
-use crate::delete::Deleted;
+use crate::delete::{self, Deleted};
 use crate::error::ApiError;
 use crate::names::Part;
 use crate::object::{self, finalizers, is_terminating};
 use crate::options::{DeleteOptions, Propagation, WriteOptions};
+use crate::write;
 
 /// The finalizer in the spec of every namespace.
 const FINALIZER: &str = "kubernetes";
@@ -184,7 +186,7 @@ fn definition(core: &Core) -> Option<Arc<Definition>> {
 fn namespace(core: &Core, name: &str) -> Option<Value> {
     let definition = definition(core)?;
     let target = Target { definition: &definition, namespace: "", name };
-    Some(core.read(&definition, &*core.get(&target).ok()?))
+    Some(definition.read(&*core.get(&target).ok()?))
 }
 
 /// Empties a namespace and lets it go, however long that takes.
@@ -264,7 +266,7 @@ async fn delete_all(core: &Arc<Core>, definition: &Arc<Definition>, namespace: &
             let target = Target { definition: &definition, namespace: key.namespace(), name: key.name() };
             let options =
                 DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-            core.delete(&call(), &target, &options).await
+            delete::delete(&core, &call(), &target, &options).await
         });
     }
     while !tasks.is_empty() {
@@ -310,7 +312,7 @@ async fn change(
     let definition = definition(core).ok_or_else(|| ApiError::internal("namespaces are not served"))?;
     let target = Target { definition: &definition, namespace: "", name };
     debug_assert!(!name.is_empty());
-    core.update(&mut call(), &target, part, Change::With(change), &WriteOptions::internal()).await?;
+    write::update(core, &mut call(), &target, part, Change::With(change), &WriteOptions::internal()).await?;
     Ok(())
 }
 

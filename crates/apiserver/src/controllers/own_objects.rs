@@ -11,14 +11,16 @@ use tokio::sync::watch;
 
 use super::backoff;
 use super::feed::Feed;
+use crate::call::{Call, Target};
 use crate::change::Change;
-use crate::core::{Call, Core, Target};
+use crate::core::Core;
 use crate::crd;
 use crate::error::ApiError;
 use crate::names::Part;
 use crate::object;
 use crate::options::WriteOptions;
 use crate::service_range::Family;
+use crate::write;
 
 const NAME: &str = "kubernetes";
 const AUTHENTICATION: &str = "extension-apiserver-authentication";
@@ -117,14 +119,14 @@ async fn keep(
     let mut call = Call::new(AGENT);
     call.now = core.now();
     let Ok(entry) = core.get(&target) else {
-        return match core.create(&mut call, &target, create, &options).await {
+        return match write::create(core, &mut call, &target, create, &options).await {
             Err(error) if error.reason == "AlreadyExists" => Ok(()),
             // Its namespace is on its way out, or not here yet.
             Err(error) if matches!(error.reason, "NotFound" | "Forbidden") => Ok(()),
             written => written.map(drop),
         };
     };
-    let old = core.read(definition, &entry);
+    let old = definition.read(&entry);
     let mut new = old.clone();
     change(&mut new);
     if new == old {
@@ -135,7 +137,7 @@ async fn keep(
         change(&mut new);
         Ok(new)
     };
-    match core.update(&mut call, &target, part, Change::With(&changed), &options).await {
+    match write::update(core, &mut call, &target, part, Change::With(&changed), &options).await {
         Err(error) if error.code == 404 => Ok(()),
         written => written.map(drop),
     }

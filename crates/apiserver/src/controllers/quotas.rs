@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::RETRY;
 use super::feed::{Feed, News};
+use crate::admission::quota;
 use crate::core::Core;
 use crate::names::stored_as;
 
@@ -31,7 +32,7 @@ pub(super) async fn run(core: Arc<Core>) {
             }
         } else {
             // Whoever writes there rings when it is done; the time is for a bell that was missed.
-            let _rung = tokio::time::timeout(RETRY, core.charged()).await;
+            let _rung = tokio::time::timeout(RETRY, quota::charged(&core)).await;
             feed.try_next()
         };
         while let Some(one) = news {
@@ -56,7 +57,7 @@ pub(super) async fn run(core: Arc<Core>) {
             changed.into_iter().filter(|namespace| snapshot.len(&Scope::Namespace(namespace.clone())) > 0),
         );
         for namespace in std::mem::take(&mut due) {
-            match core.recount(&namespace).await {
+            match quota::recount(&core, &namespace).await {
                 Ok(true) => {}
                 Ok(false) => {
                     due.insert(namespace);

@@ -7,12 +7,14 @@ use settled_store::Scope;
 
 use super::feed::{Feed, News};
 use super::{backoff, call};
+use crate::call::Target;
 use crate::change::Change;
-use crate::core::{Core, Target};
+use crate::core::Core;
 use crate::error::ApiError;
 use crate::identity::RBAC_GROUP;
 use crate::names::Part;
 use crate::options::WriteOptions;
+use crate::write;
 
 const PLURAL: &str = "clusterroles";
 
@@ -29,7 +31,7 @@ pub(crate) async fn aggregate(core: &Core) -> Result<(), ApiError> {
             Ok(new)
         };
         let options = WriteOptions::internal();
-        match core.update(&mut call(), &target, Part::Main, Change::With(&change), &options).await {
+        match write::update(core, &mut call(), &target, Part::Main, Change::With(&change), &options).await {
             Err(error) if error.code != 404 => return Err(error),
             _ => {}
         }
