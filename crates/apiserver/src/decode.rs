@@ -138,6 +138,27 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
+/// Why Go can't read a text as a JSON object.
+pub(crate) fn no_object(body: &[u8]) -> Option<String> {
+    if let Some(why) = syntax(body) {
+        return Some(why);
+    }
+    let given = match json(body).ok()?.value {
+        Value::Object(_) | Value::Null => return None,
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+    };
+    Some(format!("json: cannot unmarshal {given} into Go value of type map[string]interface {{}}"))
+}
+
+/// What Go finds wrong with a text that is no JSON.
+pub(crate) fn syntax(body: &[u8]) -> Option<String> {
+    let error = settled_patch::decode_merge_patch(body).err()?.to_string();
+    error.strip_prefix("error decoding patch: ").map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

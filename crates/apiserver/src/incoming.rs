@@ -50,7 +50,8 @@ pub(crate) fn parse(format: Format, body: &[u8]) -> Result<Decoded, String> {
             (Cow::Owned(json), Some(found))
         }
     };
-    let mut decoded = decode::json(&json).map_err(|error| syntax(&json).unwrap_or_else(|| error.to_string()));
+    let mut decoded =
+        decode::json(&json).map_err(|error| decode::syntax(&json).unwrap_or_else(|| error.to_string()));
     if let (Ok(decoded), Some(found)) = (&mut decoded, found) {
         // What is twice in YAML was found there.
         decoded.duplicates = found.into_iter().collect();
@@ -100,27 +101,6 @@ pub(crate) fn yaml_warnings(finding: &str) -> impl Iterator<Item = &str> {
         .into_iter()
         .flat_map(|lines| lines.lines().filter(|line| !line.is_empty()).map(str::trim))
         .chain(whole)
-}
-
-/// Why Go can't read a text as a JSON object.
-pub(crate) fn no_object(body: &[u8]) -> Option<String> {
-    if let Some(why) = syntax(body) {
-        return Some(why);
-    }
-    let given = match decode::json(body).ok()?.value {
-        Value::Object(_) | Value::Null => return None,
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-    };
-    Some(format!("json: cannot unmarshal {given} into Go value of type map[string]interface {{}}"))
-}
-
-/// What Go finds wrong with a text that is no JSON.
-fn syntax(body: &[u8]) -> Option<String> {
-    let error = settled_patch::decode_merge_patch(body).err()?.to_string();
-    error.strip_prefix("error decoding patch: ").map(str::to_owned)
 }
 
 /// The options of a deletion.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::builtin;
 use crate::error::Cause;
 use crate::object::{finalizers, is_terminating, meta, metadata};
 
@@ -154,8 +153,32 @@ pub(crate) fn label_value_errors(value: &str) -> Vec<String> {
     errors
 }
 
+/// The fields of the structs that errors show, in the order of Go.
+const ORDERS: [&[&str]; 3] = [
+    &["matchLabels", "matchExpressions"],
+    &["key", "operator", "values"],
+    &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"],
+];
+
+/// A value as Go's errors show it: JSON, with the fields of selectors and owners in the order of Go.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(",")),
+        Value::Object(map) => {
+            let order = ORDERS.iter().find(|order| map.keys().all(|name| order.contains(&name.as_str())));
+            let pair = |name: &str, value: &Value| format!("{}:{}", Value::from(name), shown(value));
+            let pairs: Vec<String> = match order {
+                Some(order) => order.iter().filter_map(|name| Some(pair(name, map.get(*name)?))).collect(),
+                None => map.iter().map(|(name, value)| pair(name, value)).collect(),
+            };
+            format!("{{{}}}", pairs.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
 pub(crate) fn invalid(field: &str, value: &Value, why: &str) -> Cause {
-    Cause::new("FieldValueInvalid", format!("Invalid value: {}: {why}", builtin::shown(value)), field)
+    Cause::new("FieldValueInvalid", format!("Invalid value: {}: {why}", shown(value)), field)
 }
 
 pub(crate) fn required(field: &str, why: &str) -> Cause {

@@ -14,6 +14,7 @@ mod protobuf;
 mod quantity;
 mod steps;
 mod validate;
+mod wire;
 
 #[cfg(test)]
 mod tests;
@@ -25,12 +26,13 @@ pub(crate) use decode::{Decoded, decode, decode_component, decode_map};
 pub(crate) use defaults::{default, fill_empty, fill_zeros};
 pub(crate) use packages::{bootstrap_rbac, components, document, packed, schemas, schemas_of};
 pub(crate) use prepare::{count_templates, prepare_create, quality_of_service};
-pub(crate) use protobuf::{component_of, message};
+pub(crate) use protobuf::{Envelope, component_of, decode_message};
 pub(crate) use quantity::Quantity;
 pub(crate) use validate::{
-    addresses, is_reachable, needs_health_check, organizations, shown, validate, validate_approval,
+    addresses, is_reachable, needs_health_check, organizations, validate, validate_approval,
     validate_content, validate_metadata, validate_status, warnings,
 };
+pub(crate) use wire::{Depth, Malformed};
 
 /// A kind of one group version, as discovery shows it.
 #[derive(Debug)]

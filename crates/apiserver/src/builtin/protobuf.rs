@@ -8,13 +8,17 @@ use serde_json::{Map, Number, Value};
 use super::decode::zero;
 use super::packages::{self, Absent};
 use super::plan::{Field, Free, Node, Numbers, Place, Shape, node};
+use super::wire::{Depth, Malformed, Reader, Wire};
 use super::{KINDS, find};
-use crate::protobuf::{Depth, Malformed, Reader, Wire, raw};
+use crate::decode;
 
 type Fields = Map<String, Value>;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const JSON_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+
+/// What every body in protobuf begins with.
+const MAGIC: &[u8] = b"k8s\0";
 
 /// The schema of what is sent as a kind: a kind of its own, that of a subresource, or what every group version has.
 pub(crate) fn component_of(api_version: &str, kind: &str) -> Option<String> {
@@ -39,7 +43,7 @@ pub(crate) fn component_of(api_version: &str, kind: &str) -> Option<String> {
 }
 
 /// Reads a message of a component.
-pub(crate) fn message(component: &str, bytes: &[u8], depth: Depth) -> Result<Fields, Malformed> {
+fn message(component: &str, bytes: &[u8], depth: Depth) -> Result<Fields, Malformed> {
     let node = node(component);
     let mut fields = Fields::new();
     read(bytes, &node, &node.numbers, depth.below()?, &mut fields)?;
@@ -288,4 +292,95 @@ fn schema_or(bytes: &[u8], form: Free, depth: Depth) -> Result<Value, Malformed>
         (None, Free::SchemaOrBool) => allows.into(),
         (None, _) => Value::Null,
     })
+}
+
+/// An object as it is sent: what it is, and its message (`runtime.Unknown` upstream).
+#[derive(Debug, Default)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) raw: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let Some(rest) = bytes.strip_prefix(MAGIC) else {
+            let text = if bytes.is_empty() {
+                "empty data"
+            } else {
+                "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+            };
+            return Err(Malformed::Value(text.to_owned()));
+        };
+        if rest.is_empty() {
+            return Err(Malformed::Value("empty body".to_owned()));
+        }
+        let mut envelope = Self::default();
+        let mut fields = Reader::new(rest, "Unknown");
+        while let Some((number, wire)) = fields.field()? {
+            match number {
+                1 => {
+                    let mut names = Reader::new(wire.bytes("TypeMeta")?, "TypeMeta");
+                    while let Some((number, wire)) = names.field()? {
+                        match number {
+                            1 => envelope.api_version = wire.text("APIVersion")?,
+                            2 => envelope.kind = wire.text("Kind")?,
+                            _ => {}
+                        }
+                    }
+                }
+                2 => envelope.raw = wire.bytes("Raw")?,
+                // Upstream doesn't look at the encoding and the type of the content either.
+                _ => {}
+            }
+        }
+        Ok(envelope)
+    }
+}
+
+/// A whole object of a built-in kind.
+pub(crate) fn decode_message(
+    api_version: &str,
+    kind: &str,
+    bytes: &[u8],
+    depth: Depth,
+) -> Result<Value, Malformed> {
+    let component = component_of(api_version, kind).ok_or_else(|| {
+        Malformed::Value(format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        ))
+    })?;
+    let mut fields = message(&component, bytes, depth)?;
+    fields.insert("apiVersion".to_owned(), api_version.into());
+    fields.insert("kind".to_owned(), kind.into());
+    Ok(Value::Object(fields))
+}
+
+/// An object within another: JSON, or the same again. Nothing, if there are no bytes.
+fn raw(bytes: &[u8], depth: Depth) -> Result<Value, Malformed> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    if bytes.starts_with(MAGIC) {
+        let envelope = Envelope::read(bytes)?;
+        return decode_message(&envelope.api_version, &envelope.kind, envelope.raw, depth.below()?);
+    }
+    let decoded = decode::json(bytes).map_err(|error| Malformed::Value(error.to_string()))?;
+    fits(&decoded.value, depth)?;
+    Ok(decoded.value)
+}
+
+/// Whether a value, which itself is not nested too deep, isn't where it is to be put either.
+fn fits(value: &Value, depth: Depth) -> Result<(), Malformed> {
+    match value {
+        Value::Array(items) => {
+            let depth = depth.below()?;
+            items.iter().try_for_each(|item| fits(item, depth))
+        }
+        Value::Object(fields) => {
+            let depth = depth.below()?;
+            fields.values().try_for_each(|value| fits(value, depth))
+        }
+        _ => Ok(()),
+    }
 }

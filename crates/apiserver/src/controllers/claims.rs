@@ -9,7 +9,7 @@ use serde_json::Value;
 use settled_store::{Key, Scope};
 
 use super::feed::{Feed, News};
-use super::{backoff, call, is_over};
+use super::retry::{backoff, call, is_over};
 use crate::call::Target;
 use crate::change::Change;
 use crate::core::Core;

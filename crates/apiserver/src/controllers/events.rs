@@ -12,8 +12,8 @@ use serde_json::Value;
 use settled_store::{Entry, Expect, Key, Revision, Scope, Write};
 use tokio::task::JoinSet;
 
-use super::PARALLEL;
 use super::feed::{Feed, News};
+use super::retry::PARALLEL;
 use crate::core::Core;
 
 /// The clock may be set meanwhile: then others are due.

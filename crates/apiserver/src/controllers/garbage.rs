@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::feed::{Feed, News};
 use super::graph::{FOREGROUND, Graph, Meta, ORPHAN, Owner};
-use super::{PARALLEL, backoff, call, is_over};
+use super::retry::{PARALLEL, backoff, call, is_over};
 use crate::call::Target;
 use crate::change::Change;
 use crate::core::Core;

@@ -12,6 +12,7 @@ mod graph;
 mod namespaces;
 pub(crate) mod own_objects;
 mod quotas;
+mod retry;
 mod roles;
 
 use std::fmt;
@@ -22,20 +23,10 @@ use std::time::Duration;
 
 use std::pin::Pin;
 
-use crate::call::Call;
 use crate::core::Core;
-use crate::error::ApiError;
 
 pub(crate) use accounts::begin as begin_accounts;
 pub(crate) use roles::aggregate;
-
-/// How many objects a controller writes at once.
-const PARALLEL: usize = 64;
-/// How long to wait before trying again what failed, the first time and at most.
-const RETRY: Duration = Duration::from_millis(50);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// What controllers call themselves: tools know the name from `managedFields`.
-const AGENT: &str = "kube-controller-manager";
 
 /// A built-in controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,21 +191,6 @@ pub(crate) fn start(core: &Arc<Core>, settings: Settings) {
     run(Controller::Roles, Box::pin(roles::run(core.clone())));
     run(Controller::Quotas, Box::pin(quotas::run(core.clone())));
     run(Controller::Claims, Box::pin(claims::run(core.clone())));
-}
-
-/// A write by a controller.
-fn call() -> Call<'static> {
-    Call::new(AGENT)
-}
-
-/// How long to wait before the next attempt.
-fn backoff(attempts: u32) -> Duration {
-    RETRY.saturating_mul(1 << attempts.min(16)).min(LONGEST_RETRY)
-}
-
-/// Is there no sense in trying again: the object is gone, or the server is?
-fn is_over(error: &ApiError) -> bool {
-    matches!(error.code, 404 | 503)
 }
 
 #[cfg(test)]

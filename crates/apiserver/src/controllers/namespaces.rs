@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::feed::{Feed, News, is_stored};
-use super::{PARALLEL, backoff, call, is_over};
+use super::retry::{LONGEST_RETRY, PARALLEL, backoff, call, is_over};
 use crate::call::Target;
 use crate::change::Change;
 use crate::core::Core;
@@ -212,7 +212,7 @@ async fn empty(core: &Arc<Core>, name: &str) {
                     return;
                 }
                 // At most half of the time is spent on looking.
-                tokio::time::sleep(begun.elapsed().min(super::LONGEST_RETRY)).await;
+                tokio::time::sleep(begun.elapsed().min(LONGEST_RETRY)).await;
             }
             Err(error) if is_over(&error) => return,
             _ => {

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use settled_store::Scope;
 use tokio::sync::watch;
 
-use super::backoff;
 use super::feed::Feed;
+use super::retry::backoff;
 use crate::call::{Call, Target};
 use crate::change::Change;
 use crate::core::Core;

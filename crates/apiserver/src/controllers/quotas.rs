@@ -9,8 +9,8 @@ use std::time::Duration;
 use settled_store::{At, Scope};
 use tokio::time::Instant;
 
-use super::RETRY;
 use super::feed::{Feed, News};
+use super::retry::RETRY;
 use crate::admission::quota;
 use crate::core::Core;
 use crate::names::stored_as;

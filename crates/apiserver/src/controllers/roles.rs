@@ -6,7 +6,7 @@ use serde_json::Value;
 use settled_store::Scope;
 
 use super::feed::{Feed, News};
-use super::{backoff, call};
+use super::retry::{backoff, call};
 use crate::call::Target;
 use crate::change::Change;
 use crate::core::Core;

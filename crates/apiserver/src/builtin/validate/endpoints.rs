@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use super::check::{Check, field, given, integer, items, join, selector, string};
 use super::pod::port_or_name;
-use super::{Check, field, given, integer, items, join, selector, string, text};
+use super::text;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 

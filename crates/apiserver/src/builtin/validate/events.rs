@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Check, field, given, integer, string, text};
+use super::check::{Check, field, given, integer, string};
+use super::text;
 use crate::metadata;
 
 /// The most characters of what is short, and of what is told.

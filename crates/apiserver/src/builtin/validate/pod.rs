@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use serde_json::{Map, Value};
 
 use super::super::quantity::Quantity;
-use super::{Check, entries, field, given, integer, items, join, labels, same, selector, string, text};
+use super::check::{Check, entries, field, given, integer, items, join, labels, same, selector, string};
+use super::text;
 
 const RESTART: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::quantity::Quantity;
-use super::{Check, entries, field, items, join, string, text};
+use super::check::{Check, array, entries, field, given, items, join, string};
+use super::text;
+use crate::metadata::shown;
 
 /// What containers ask for.
 const OF_CONTAINERS: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
@@ -134,7 +136,7 @@ pub(super) fn quota(check: &mut Check, new: &Value, old: Option<&Value>) {
         entries(spec, "hard").map(|(name, _)| name.as_str()).filter(|name| is_of_quotas(name)).collect();
     let scopes = field(spec, "scopes");
     let names = |list: &'_ Value| -> BTreeSet<String> {
-        let texts = super::array(list).iter().filter_map(Value::as_str);
+        let texts = array(list).iter().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
     };
     for scope in items(spec, "scopes").iter().filter_map(Value::as_str) {
@@ -149,7 +151,7 @@ pub(super) fn quota(check: &mut Check, new: &Value, old: Option<&Value>) {
     for _ in OPPOSITES.iter().filter(|pair| pair.iter().all(|scope| set.contains(*scope))) {
         check.invalid("spec.scopes", scopes, "conflicting scopes");
     }
-    if let Some(selector) = super::given(spec, "scopeSelector") {
+    if let Some(selector) = given(spec, "scopeSelector") {
         scope_selector(check, selector, &hard, scopes);
     }
     match old {
@@ -160,7 +162,7 @@ pub(super) fn quota(check: &mut Check, new: &Value, old: Option<&Value>) {
         }
         Some(old) => {
             if names(field(field(old, "spec"), "scopes")) != set {
-                let shown = super::given(spec, "scopes").map_or_else(|| "null".to_owned(), super::shown);
+                let shown = given(spec, "scopes").map_or_else(|| "null".to_owned(), shown);
                 check.invalid_shown("spec.scopes", &shown, "field is immutable");
             }
         }
@@ -185,7 +187,7 @@ fn scope_selector(check: &mut Check, selector: &Value, hard: &[&str], scopes: &V
             check.invalid(join(at, "operator"), &operator.into(), detail);
         }
         let values = field(expression, "values");
-        let none = super::array(values).is_empty();
+        let none = array(values).is_empty();
         match operator {
             "In" | "NotIn" if none => check.required(
                 join(at, "values"),

@@ -7,10 +7,11 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::super::quantity::Quantity;
-use super::{
-    Check, at_most_all, entries, field, given, integer, items, join, pair, positive_or_percent, same,
-    selector, string, text,
+use super::check::{
+    Check, at_most_all, entries, field, given, integer, items, join, positive_or_percent, same, selector,
+    string,
 };
+use super::{pair, text};
 
 /// What a ConfigMap or Secret may hold, in bytes.
 const MOST: usize = 1024 * 1024;
@@ -118,7 +119,7 @@ fn held(secret: &Value, key: &str) -> Option<Vec<u8>> {
 /// Credentials of registries are a JSON object.
 fn configuration(check: &mut Check, secret: &Value, key: &str) {
     let Some(bytes) = held(secret, key) else { return };
-    if let Some(why) = crate::incoming::no_object(&bytes) {
+    if let Some(why) = crate::decode::no_object(&bytes) {
         check.invalid(format!("data[{key}]"), &"<secret contents redacted>".into(), &why);
     }
 }

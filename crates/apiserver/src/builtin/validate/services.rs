@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
+use super::check::{Check, field, given, integer, items, join, labels, string};
 use super::pod::port_or_name;
-use super::{Check, endpoints, field, given, integer, items, join, labels, string, text};
-use crate::Cause;
+use super::{endpoints, text};
+use crate::error::Cause;
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];

@@ -9,7 +9,8 @@ use settled_go::strconv::quote;
 use x509_parser::asn1_rs::Tag;
 use x509_parser::prelude::{FromDer as _, X509CertificationRequest};
 
-use super::{Check, field, integer, items, join, signature, string, text};
+use super::check::{Check, field, integer, items, join, string};
+use super::{signature, text};
 use crate::pem;
 
 /// The usages that a certificate can be asked for, sorted.

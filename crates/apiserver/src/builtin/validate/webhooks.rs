@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Check, field, given, integer, items, join, selector, string, text};
-use crate::Cause;
+use super::check::{Check, field, given, integer, items, join, selector, string};
+use super::text;
+use crate::error::Cause;
 
 const FAILURES: [&str; 2] = ["Fail", "Ignore"];
 const MATCHES: [&str; 2] = ["Equivalent", "Exact"];

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::pod::{same_template, template, template_labels};
-use super::{
+use super::check::{
     Check, amount, at_most_all, field, given, integer, items, join, matches, positive_or_percent, same,
-    selector, selects_all, shown, string, text,
+    selector, selects_all, string,
 };
+use super::pod::{same_template, template, template_labels};
+use super::text;
+use crate::metadata::shown;
 
 /// The selector has to be there, to be narrow, and to fit the template.
 /// False where upstream looks no further.

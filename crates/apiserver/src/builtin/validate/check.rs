@@ -1,0 +1,256 @@
+//! What the rules of all kinds are made of: the causes found so far, fields, forms and selectors.
+
+use serde_json::{Map, Value};
+
+use super::text::{self, Form};
+use crate::error::Cause;
+use crate::metadata::{self, shown};
+
+/// More causes than this say nothing.
+const MOST: usize = 200;
+
+/// The causes found so far.
+pub(super) struct Check {
+    pub(super) causes: Vec<Cause>,
+}
+
+impl Check {
+    pub(super) fn push(&mut self, reason: &str, field: impl Into<String>, message: String) {
+        if self.causes.len() < MOST {
+            self.causes.push(Cause { reason: reason.to_owned(), message, field: field.into() });
+        }
+    }
+
+    pub(super) fn required(&mut self, field: impl Into<String>, detail: &str) {
+        self.push("FieldValueRequired", field, with("Required value".into(), detail));
+    }
+
+    pub(super) fn forbidden(&mut self, field: impl Into<String>, detail: &str) {
+        self.push("FieldValueForbidden", field, with("Forbidden".into(), detail));
+    }
+
+    pub(super) fn invalid(&mut self, field: impl Into<String>, value: &Value, detail: &str) {
+        self.push("FieldValueInvalid", field, with(format!("Invalid value: {}", shown(value)), detail));
+    }
+
+    /// As `invalid`, with the value as Go writes it.
+    pub(super) fn invalid_shown(&mut self, field: impl Into<String>, shown: &str, detail: &str) {
+        self.push("FieldValueInvalid", field, with(format!("Invalid value: {shown}"), detail));
+    }
+
+    pub(super) fn not_supported(&mut self, field: impl Into<String>, value: &Value, supported: &[&str]) {
+        let words: Vec<String> = supported.iter().map(|word| format!("{word:?}")).collect();
+        let detail = format!("supported values: {}", words.join(", "));
+        self.push(
+            "FieldValueNotSupported",
+            field,
+            with(format!("Unsupported value: {}", shown(value)), &detail),
+        );
+    }
+
+    pub(super) fn duplicate(&mut self, field: impl Into<String>, value: &Value) {
+        self.push("FieldValueDuplicate", field, format!("Duplicate value: {}", shown(value)));
+    }
+
+    pub(super) fn not_found(&mut self, field: impl Into<String>, value: &Value) {
+        self.push("FieldValueNotFound", field, format!("Not found: {}", shown(value)));
+    }
+
+    pub(super) fn too_long(&mut self, field: impl Into<String>, bytes: usize) {
+        self.push("FieldValueTooLong", field, format!("Too long: may not be more than {bytes} bytes"));
+    }
+
+    /// One without a domain is Kubernetes' own.
+    pub(super) fn standard_finalizer(&mut self, field: &str, finalizer: &Value) {
+        let known = ["kubernetes", "orphan", "foregroundDeletion"];
+        if finalizer.as_str().is_some_and(|name| !name.contains('/') && !known.contains(&name)) {
+            self.invalid(
+                field,
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            );
+        }
+    }
+
+    /// A text of a form.
+    pub(super) fn form(&mut self, field: &str, value: &str, form: Form) {
+        for message in form(value) {
+            self.invalid(field, &value.into(), &message);
+        }
+    }
+
+    /// A text that has to be there, and of a form.
+    pub(super) fn required_form(&mut self, field: &str, value: &str, form: Form) {
+        if value.is_empty() {
+            self.required(field, "");
+        } else {
+            self.form(field, value, form);
+        }
+    }
+
+    /// A word out of a list that has to be there.
+    pub(super) fn word(&mut self, field: &str, value: &str, supported: &[&str]) {
+        if value.is_empty() {
+            self.required(field, "");
+        } else if !supported.contains(&value) {
+            self.not_supported(field, &value.into(), supported);
+        }
+    }
+
+    /// A number that is not below zero.
+    pub(super) fn not_negative(&mut self, at: &str, object: &Value, name: &str) {
+        if let Some(number) = integer(object, name).filter(|number| *number < 0) {
+            self.invalid(join(at, name), &number.into(), "must be greater than or equal to 0");
+        }
+    }
+
+    pub(super) fn immutable(&mut self, field: &str, new: Option<&Value>, old: Option<&Value>) {
+        if !same(new, old) {
+            let shown = new.map_or_else(|| "null".to_owned(), shown);
+            self.invalid_shown(field, &shown, "field is immutable");
+        }
+    }
+}
+
+fn with(text: String, detail: &str) -> String {
+    if detail.is_empty() { text } else { format!("{text}: {detail}") }
+}
+
+static NULL: Value = Value::Null;
+
+/// A field, or null.
+pub(super) fn field<'a>(object: &'a Value, name: &str) -> &'a Value {
+    object.get(name).unwrap_or(&NULL)
+}
+
+/// A field that is there and not null.
+pub(super) fn given<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    object.get(name).filter(|value| !value.is_null())
+}
+
+/// A text, or an empty one.
+pub(super) fn string<'a>(object: &'a Value, name: &str) -> &'a str {
+    field(object, name).as_str().unwrap_or_default()
+}
+
+pub(super) fn integer(object: &Value, name: &str) -> Option<i64> {
+    field(object, name).as_i64()
+}
+
+/// The items of a list, or none.
+pub(super) fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The items of a field that is a list, or none.
+pub(super) fn items<'a>(object: &'a Value, name: &str) -> &'a [Value] {
+    array(field(object, name))
+}
+
+/// The entries of a field that is a map, or none.
+pub(super) fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    field(object, name).as_object().into_iter().flatten()
+}
+
+pub(super) fn join(at: &str, name: &str) -> String {
+    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+}
+
+/// Whether two fields are the same. Null is absent.
+pub(super) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    a.filter(|value| !value.is_null()) == b.filter(|value| !value.is_null())
+}
+
+pub(super) fn labels(check: &mut Check, at: &str, object: &Value, name: &str) {
+    metadata::validate_labels(object.get(name), at, &mut check.causes);
+}
+
+/// A label selector. False if it is none.
+pub(super) fn selector(check: &mut Check, at: &str, selector: &Value) -> bool {
+    let before = check.causes.len();
+    labels(check, &join(at, "matchLabels"), selector, "matchLabels");
+    for (index, expression) in items(selector, "matchExpressions").iter().enumerate() {
+        let at = format!("{at}.matchExpressions[{index}]");
+        let values = items(expression, "values");
+        match string(expression, "operator") {
+            "In" | "NotIn" if values.is_empty() => {
+                check.required(join(&at, "values"), "must be specified when `operator` is 'In' or 'NotIn'");
+            }
+            "In" | "NotIn" => {}
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                check.forbidden(
+                    join(&at, "values"),
+                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                );
+            }
+            "Exists" | "DoesNotExist" => {}
+            other => check.invalid(join(&at, "operator"), &other.into(), "not a valid selector operator"),
+        }
+        check.form(&join(&at, "key"), string(expression, "key"), text::label_key);
+        for (index, value) in values.iter().enumerate() {
+            check.form(
+                &format!("{at}.values[{index}]"),
+                value.as_str().unwrap_or_default(),
+                text::label_value,
+            );
+        }
+    }
+    check.causes.len() == before
+}
+
+/// Whether a label selector is one of those that select everything.
+pub(super) fn selects_all(selector: &Value) -> bool {
+    items(selector, "matchExpressions").is_empty() && entries(selector, "matchLabels").next().is_none()
+}
+
+/// Whether a label selector matches; one that is not there matches nothing.
+pub(super) fn matches(selector: &Value, labels: Option<&Map<String, Value>>) -> bool {
+    if selector.is_null() {
+        return false;
+    }
+    let label = |key: &str| labels.and_then(|labels| labels.get(key));
+    entries(selector, "matchLabels").all(|(key, value)| label(key) == Some(value))
+        && items(selector, "matchExpressions").iter().all(|expression| {
+            let found = label(string(expression, "key"));
+            let listed = found.is_some_and(|value| items(expression, "values").contains(value));
+            match string(expression, "operator") {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// A number, not negative, or a percentage.
+pub(super) fn positive_or_percent(check: &mut Check, at: &str, value: &Value) {
+    match value {
+        Value::String(text) => {
+            for message in text::percent(text) {
+                check.invalid(at, value, &message);
+            }
+        }
+        _ => {
+            if value.as_i64().is_some_and(|number| number < 0) {
+                check.invalid(at, value, "must be greater than or equal to 0");
+            }
+        }
+    }
+}
+
+pub(super) fn at_most_all(check: &mut Check, at: &str, value: &Value) {
+    let percent =
+        value.as_str().filter(|text| text::percent(text).is_empty()).and_then(|text| text.strip_suffix('%'));
+    if percent.and_then(|digits| digits.parse::<i64>().ok()).is_some_and(|percent| percent > 100) {
+        check.invalid(at, value, "must not be greater than 100%");
+    }
+}
+
+/// A number or the digits of a percentage.
+pub(super) fn amount(value: &Value) -> i64 {
+    match value {
+        Value::String(text) => text.trim_end_matches('%').parse().unwrap_or_default(),
+        other => other.as_i64().unwrap_or_default(),
+    }
+}
