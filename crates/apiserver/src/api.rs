@@ -12,6 +12,7 @@ use settled_budget::Budget;
 use crate::answer::{self, Answer};
 use crate::auth::User;
 use crate::body::Body;
+use crate::budget;
 use crate::call::Call;
 use crate::compress;
 use crate::core::Core;
@@ -134,7 +135,7 @@ impl Api {
             }
             result
         });
-        tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(limits::timed_out()))
+        tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(budget::timed_out()))
     }
 
     /// Answers a request for a resource: here, or by the workers if that will take long.
@@ -200,7 +201,7 @@ async fn answer_resource(
     let result = resource::answer_request(core, call, request, stop).await;
     // A write has been looked at before it was stored.
     let is_written = request.info.is_mutating() && result.is_ok();
-    if is_written { result } else { limits::check_budget().and(result) }
+    if is_written { result } else { budget::check_budget().and(result) }
 }
 
 fn is_apply(headers: &HeaderMap) -> bool {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::budget::check_budget;
 use crate::call::Target;
 use crate::error::{ApiError, Cause};
-use crate::limits::check_budget;
 use crate::object::{meta, metadata_mut};
 use crate::patching::{Configuration, Patch};
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use settled_store::{Entry, Resource, Store};
+use serde_json::Value;
+use settled_store::{At, Entry, Resource, Scope, Store};
 use tokio::sync::watch;
 
-use crate::admission::state::Admission;
+use crate::admission_state::Admission;
 use crate::auth::Tokens;
 use crate::call::Target;
 use crate::definition::Catalog;
@@ -13,6 +14,7 @@ use crate::error::ApiError;
 use crate::health::StoreHealth;
 use crate::host::Host;
 use crate::identity::Identity;
+use crate::names::stored_as;
 use crate::service_range::ServiceRange;
 use crate::services::Claims;
 
@@ -80,5 +82,18 @@ impl Core {
     /// The stored object, as it is now.
     pub(crate) fn get(&self, target: &Target<'_>) -> Result<Arc<Entry>, ApiError> {
         self.store.get(&target.key()?).ok_or_else(|| target.not_found())
+    }
+
+    /// The stored objects of a resource, whatever its version: namespaced ones of one namespace, or all if it is empty.
+    pub(crate) fn stored(&self, group: &str, plural: &str, namespace: &str) -> Vec<(Arc<Entry>, Value)> {
+        let Ok(resource) = stored_as(group, plural) else { return Vec::new() };
+        let Ok(snapshot) = self.store.snapshot(&resource, At::Latest) else { return Vec::new() };
+        let scope = if namespace.is_empty() { Scope::All } else { Scope::Namespace(namespace.to_owned()) };
+        if snapshot.len(&scope) == 0 {
+            return Vec::new();
+        }
+        let parse =
+            |entry: &Arc<Entry>| (entry.clone(), serde_json::from_slice(entry.value()).unwrap_or_default());
+        snapshot.iter(&scope).map(parse).collect()
     }
 }

@@ -11,16 +11,14 @@ use crate::call::Call;
 use crate::decode::{self, Decoded};
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause};
-use crate::names::go_package;
 use crate::negotiate::{self, Format, Input};
 use crate::object::text;
-use crate::options::{FieldValidation, WriteOptions};
+use crate::options::WriteOptions;
 use crate::protobuf::{self, Undecodable};
 use crate::request::ResourceRequest;
 use crate::scale_paths;
+use crate::strict::{check_type, report, unregistered, yaml};
 
-/// How upstream's scheme is called in its messages.
-const SCHEME: &str = "pkg/runtime/scheme.go:111";
 /// As much of a body as messages show.
 const SHOWN: usize = 30;
 
@@ -75,34 +73,6 @@ pub(crate) fn parse(format: Format, body: &[u8]) -> Result<Decoded, String> {
     )))
 }
 
-/// YAML as JSON, and what upstream says of keys that are there twice.
-pub(crate) fn yaml(body: &[u8]) -> Result<(Vec<u8>, Option<String>), String> {
-    let mut json = Vec::new();
-    let duplicates = settled_manifest::yaml_to_json_leniently(body, &mut json).map_err(|error| {
-        let line = match error.position.line {
-            ..=1 => String::new(),
-            line => format!("line {line}: "),
-        };
-        format!("error converting YAML to JSON: yaml: {line}{}", error.message)
-    })?;
-    let lines = duplicates.iter().map(|(line, key)| format!("\n  line {line}: key {key} already set in map"));
-    let lines: String = lines.collect();
-    let found = (!lines.is_empty()).then(|| format!("{YAML_ERRORS}{lines}"));
-    Ok((json, found))
-}
-
-const YAML_ERRORS: &str = "yaml: unmarshal errors:";
-
-/// A finding, as warnings: what YAML has twice is one finding of several lines.
-pub(crate) fn yaml_warnings(finding: &str) -> impl Iterator<Item = &str> {
-    let lines = finding.strip_prefix(YAML_ERRORS);
-    let whole = if lines.is_some() { None } else { Some(finding) };
-    lines
-        .into_iter()
-        .flat_map(|lines| lines.lines().filter(|line| !line.is_empty()).map(str::trim))
-        .chain(whole)
-}
-
 /// The options of a deletion.
 pub(crate) fn delete_options(request: &ResourceRequest<'_>) -> Result<Value, ApiError> {
     const KIND: &str = "DeleteOptions";
@@ -121,14 +91,6 @@ pub(crate) fn delete_options(request: &ResourceRequest<'_>) -> Result<Value, Api
         None => Ok(value),
         Some(why) => Err(ApiError::bad_request(why)),
     }
-}
-
-fn unregistered(kind: &str, api_version: &str) -> String {
-    format!(
-        "no kind {} is registered for version {} in scheme \"{SCHEME}\"",
-        go::strconv::quote(kind),
-        go::strconv::quote(api_version)
-    )
 }
 
 /// The object that a request carries, of the kind that it is for.
@@ -196,72 +158,6 @@ pub(crate) fn object(
     findings.extend(unknown.iter().map(|path| format!("unknown field {}", go::strconv::quote(path))));
     report(call, definition, findings, options)?;
     Ok(value)
-}
-
-/// A body that can't be an object of the kind.
-pub(crate) fn cannot_be_handled(definition: &Definition, why: &str) -> ApiError {
-    let Definition { kind, version, .. } = definition;
-    ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
-}
-
-/// What the strict reading of a body found.
-pub(crate) fn report(
-    call: &mut Call<'_>,
-    definition: &Definition,
-    findings: Vec<String>,
-    options: &WriteOptions,
-) -> Result<(), ApiError> {
-    match options.field_validation {
-        FieldValidation::Ignore => Ok(()),
-        FieldValidation::Warn => {
-            for finding in &findings {
-                yaml_warnings(finding).for_each(|warning| call.warn(warning));
-            }
-            Ok(())
-        }
-        FieldValidation::Strict if findings.is_empty() => Ok(()),
-        FieldValidation::Strict => {
-            let why = format!("strict decoding error: {}", findings.join(", "));
-            Err(cannot_be_handled(definition, &why))
-        }
-    }
-}
-
-/// What of a built-in type's own name and version is wrong with an object: the kind and version it says it is, and why it
-/// can't be what is wanted.
-pub(crate) fn check_type(
-    api_version: &str,
-    kind: &str,
-    object: &Value,
-) -> Result<(), (String, String, String)> {
-    let (given_kind, given_version) = (text(object, "kind"), text(object, "apiVersion"));
-    let given_kind = if given_kind.is_empty() { kind } else { given_kind };
-    let given_version = if given_version.is_empty() { api_version } else { given_version };
-    if (given_kind, given_version) == (kind, api_version) {
-        return Ok(());
-    }
-    let (group, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
-    let failed = |why: String| Err((given_kind.to_owned(), version.to_owned(), why));
-    match builtin::find(group, version, given_kind) {
-        // It is read as what it says it is.
-        Some(row) => {
-            if let Some(why) = builtin::decode(row, &mut object.clone()).error {
-                return failed(why);
-            }
-        }
-        None if builtin::is_registered(group, version, given_kind) => {
-            let component = format!("io.k8s.apimachinery.pkg.apis.meta.v1.{given_kind}");
-            if let Some(why) = builtin::decode_component(&component, &mut object.clone()).error {
-                return failed(why);
-            }
-        }
-        None => return failed(unregistered(given_kind, given_version)),
-    }
-    if given_kind == kind && group == api_version.rsplit_once('/').map_or("", |(group, _)| group) {
-        return Ok(());
-    }
-    let hub = go_package(api_version.rsplit_once('/').map_or("", |(group, _)| group));
-    failed(format!("converting ({version}.{given_kind}) to ({hub}.{kind}): unknown conversion"))
 }
 
 fn version_of(api_version: &str) -> &str {

@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod admission;
+mod admission_state;
 mod answer;
 mod api;
 pub mod auth;
 mod behaviour;
 mod body;
+mod budget;
 mod builtin;
 mod call;
 mod change;
@@ -74,6 +76,7 @@ mod services;
 mod signing_requests;
 mod stalled;
 mod strategy;
+mod strict;
 mod surface;
 mod table;
 #[doc(hidden)]

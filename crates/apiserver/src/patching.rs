@@ -6,16 +6,15 @@ use settled_patch::{
     JsonPatch, PatchError, decode_merge_patch, decode_strategic_patch, merge_patch, strategic_merge,
 };
 
+use crate::budget::check_budget;
 use crate::builtin;
 use crate::call::Call;
 use crate::decode;
 use crate::definition::Definition;
 use crate::error::ApiError;
-use crate::incoming;
-use crate::limits::check_budget;
 use crate::names::Part;
-use crate::negotiate;
 use crate::options::{FieldValidation, WriteOptions};
+use crate::strict;
 
 /// The kinds of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +31,9 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 impl Kind {
-    /// What a `Content-Type` means for a resource. Only built-in kinds say how their lists are merged.
-    pub(crate) fn parse(content_type: &str, definition: &Definition) -> Result<Self, ApiError> {
-        let media = negotiate::media_type(content_type).unwrap_or_default();
-        match media.as_str() {
+    /// What the media type of a body means for a resource. Only built-in kinds say how their lists are merged.
+    pub(crate) fn parse(media_type: &str, definition: &Definition) -> Result<Self, ApiError> {
+        match media_type {
             JSON => Ok(Self::Json),
             MERGE => Ok(Self::Merge),
             STRATEGIC if !definition.model.is_custom() => Ok(Self::Strategic),
@@ -137,7 +135,7 @@ impl Configuration {
     /// Reads the configuration of an apply. It is YAML, and so may be JSON.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
         let failed = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
-        let (json, duplicates) = incoming::yaml(body).map_err(&failed)?;
+        let (json, duplicates) = strict::yaml(body).map_err(&failed)?;
         // Nothing at all is a configuration without anything in it.
         let json = if json.is_empty() { b"null".to_vec() } else { json };
         let decoded = decode::json(&json).map_err(|error| failed(error.to_string()))?;
@@ -160,7 +158,7 @@ impl Configuration {
         let Some(found) = &self.duplicates else { return Ok(()) };
         match options.field_validation {
             FieldValidation::Ignore => {}
-            FieldValidation::Warn => incoming::yaml_warnings(found).for_each(|warning| call.warn(warning)),
+            FieldValidation::Warn => strict::yaml_warnings(found).for_each(|warning| call.warn(warning)),
             FieldValidation::Strict => {
                 let message = format!("error strict decoding YAML: error converting YAML to JSON: {found}");
                 return Err(ApiError::bad_request(message));

@@ -13,7 +13,6 @@ use crate::error::{ApiError, Cause, GroupResource, write_failed};
 use crate::names::{Part, stored_as};
 use crate::object::{self, is_terminating, member_mut, meta, metadata_mut, text, text_at};
 use crate::options::{DeleteOptions, WriteOptions};
-use crate::read;
 use crate::request::Query;
 use crate::selector::LabelSelector;
 use crate::write;
@@ -299,7 +298,7 @@ async fn ask_budget(
     pod: &Value,
     dry_run: bool,
 ) -> Result<Option<String>, ApiError> {
-    let budgets = read::stored(core, "policy", "poddisruptionbudgets", target.namespace);
+    let budgets = core.stored("policy", "poddisruptionbudgets", target.namespace);
     let selects = |budget: &Value| {
         let selector = budget.pointer("/spec/selector");
         selector.is_some_and(|selector| {

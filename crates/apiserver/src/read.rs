@@ -11,7 +11,6 @@ use crate::core::Core;
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause};
 use crate::info;
-use crate::names::stored_as;
 use crate::object::meta;
 use crate::options::{Continue, ListOptions, Match, parse_revision};
 use crate::selector::{FieldSelector, LabelSelector};
@@ -115,19 +114,6 @@ pub(crate) fn as_stored(core: &Core, call: &Call<'_>, target: &Target<'_>) -> Op
     let custom = definition.converted_by_webhook().filter(|_| call.internal)?;
     let stored = custom.stored_version(&*core.get(target).ok()?);
     core.catalog().find(&definition.group, &stored, &definition.plural).cloned()
-}
-
-/// The stored objects of a resource, whatever its version: namespaced ones of one namespace, or all if it is empty.
-pub(crate) fn stored(core: &Core, group: &str, plural: &str, namespace: &str) -> Vec<(Arc<Entry>, Value)> {
-    let Ok(resource) = stored_as(group, plural) else { return Vec::new() };
-    let Ok(snapshot) = core.store.snapshot(&resource, At::Latest) else { return Vec::new() };
-    let scope = if namespace.is_empty() { Scope::All } else { Scope::Namespace(namespace.to_owned()) };
-    if snapshot.len(&scope) == 0 {
-        return Vec::new();
-    }
-    let parse =
-        |entry: &Arc<Entry>| (entry.clone(), serde_json::from_slice(entry.value()).unwrap_or_default());
-    snapshot.iter(&scope).map(parse).collect()
 }
 
 /// One object, not older than the revision that was asked for.

@@ -445,7 +445,8 @@ async fn answer_patch(
     let shape = Shape::new(request, Endpoint::Resource, call.now)?;
     let part = Part::of_subresource(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
     let content_type = header_text(request.headers, header::CONTENT_TYPE).unwrap_or_default();
-    let kind = patching::Kind::parse(content_type, target.definition)?;
+    let media_type = negotiate::media_type(content_type).unwrap_or_default();
+    let kind = patching::Kind::parse(&media_type, target.definition)?;
     let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;
     let outcome = if kind == patching::Kind::Apply {
         let config = patching::Configuration::parse(&request.body)?;

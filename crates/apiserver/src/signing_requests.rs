@@ -8,8 +8,11 @@ use crate::auth::User;
 use crate::behaviour::StatusKeeps;
 use crate::definition::Definition;
 use crate::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
-use crate::object::{self, member_mut, text};
+use crate::object::{self, list_at, member_mut, text};
 use crate::parts::only_status;
+
+/// Where their conditions are.
+const CONDITIONS: &str = "/status/conditions";
 
 /// Is this the definition of CertificateSigningRequests?
 pub(crate) fn is_signing_request(definition: &Definition) -> bool {
@@ -47,7 +50,7 @@ pub(crate) fn prepare_update(part: Part, new: &mut Value, old: &Value, now: Time
         Part::Approval => {
             populate_timestamps(new, old, now);
             let mut status = old.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
-            match new.pointer("/status/conditions") {
+            match new.pointer(CONDITIONS) {
                 Some(conditions) => status.insert("conditions".to_owned(), conditions.clone()),
                 None => status.remove("conditions"),
             };
@@ -67,20 +70,15 @@ pub(crate) fn prepare_update(part: Part, new: &mut Value, old: &Value, now: Time
 }
 
 fn conditions_mut(request: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
-    let conditions = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    let conditions = request.pointer_mut(CONDITIONS).and_then(Value::as_array_mut);
     conditions.into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
-/// The conditions of a request.
-pub(crate) fn conditions(request: &Value) -> &[Value] {
-    request.pointer("/status/conditions").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Keeps the conditions of a type as they were, unless there are more or fewer of them, which validation refuses.
 fn preserve_conditions(new: &mut Value, old: &Value, kind: &str) {
     let before: Vec<&Value> =
-        conditions(old).iter().filter(|condition| text(condition, "type") == kind).collect();
-    let count = conditions(new).iter().filter(|condition| text(condition, "type") == kind).count();
+        list_at(old, CONDITIONS).iter().filter(|condition| text(condition, "type") == kind).collect();
+    let count = list_at(new, CONDITIONS).iter().filter(|condition| text(condition, "type") == kind).count();
     if count != before.len() {
         return;
     }
@@ -105,7 +103,8 @@ fn populate_timestamps(new: &mut Value, old: &Value, now: Timestamp) {
                 ["type", "status"].iter().all(|name| other.get(name) == condition.get(*name))
                     && other.get("lastTransitionTime").is_some_and(|time| !time.is_null())
             };
-            let before = conditions(old).iter().find(same).and_then(|other| other.get("lastTransitionTime"));
+            let before =
+                list_at(old, CONDITIONS).iter().find(same).and_then(|other| other.get("lastTransitionTime"));
             let time = before.cloned().unwrap_or_else(|| object::time(now));
             condition.insert("lastTransitionTime".to_owned(), time);
         }

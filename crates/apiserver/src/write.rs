@@ -8,14 +8,13 @@ use settled_store::{Entry, Expect, Write, WriteError};
 
 use crate::admission;
 use crate::auth::Attributes;
+use crate::budget::check_budget;
 use crate::call::{Call, Target};
 use crate::change::{Change, apply_failed, check_namespace_of, check_place};
 use crate::core::Core;
 use crate::definition::Definition;
 use crate::error::{ApiError, Cause, GroupResource, write_failed};
-use crate::incoming::{cannot_be_handled, check_type, report};
 use crate::info;
-use crate::limits::check_budget;
 use crate::metadata;
 use crate::names::Part;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
@@ -25,6 +24,7 @@ use crate::patching::Patched;
 use crate::read;
 use crate::scale;
 use crate::strategy;
+use crate::strict::{cannot_be_handled, check_type, report};
 use crate::unenforced;
 use crate::validation;
 

@@ -10,7 +10,6 @@ use crate::core::Core;
 use crate::error::ApiError;
 use crate::names::Part;
 use crate::object::{is_terminating, list_at, member_mut, text};
-use crate::read;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
@@ -248,7 +247,7 @@ fn set_defaults(range: &Value, pod: &mut Value) {
 
 /// Completes a pod with the defaults of its namespace.
 pub(super) fn default_limits(core: &Core, target: &Target<'_>, pod: &mut Value) {
-    for (_, range) in read::stored(core, "", "limitranges", target.namespace) {
+    for (_, range) in core.stored("", "limitranges", target.namespace) {
         set_defaults(&range, pod);
     }
 }
@@ -271,7 +270,7 @@ pub(super) fn check_limits(
     if !concerned {
         return Ok(());
     }
-    for (_, range) in read::stored(core, "", "limitranges", target.namespace) {
+    for (_, range) in core.stored("", "limitranges", target.namespace) {
         let errors = violations(&range, plural, new);
         match errors.as_slice() {
             [] => {}

@@ -14,7 +14,6 @@ pub(crate) mod limits;
 mod pods;
 pub(crate) mod quota;
 mod signing_requests;
-pub(crate) mod state;
 
 use serde_json::{Value, json};
 
@@ -26,7 +25,6 @@ use crate::error::ApiError;
 use crate::identity::RBAC_GROUP;
 use crate::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
 use crate::object::{meta, metadata_mut};
-use crate::read;
 use quota::Charge;
 pub(crate) use quota::settle;
 
@@ -89,7 +87,7 @@ fn default_class(core: &Core, group: &str, plural: &str, marks: &[&str]) -> Opti
             .iter()
             .any(|mark| annotations.and_then(|map| map.get(mark)).is_some_and(|value| value == "true"))
     };
-    let classes = read::stored(core, group, plural, "");
+    let classes = core.stored(group, plural, "");
     let mut classes: Vec<&Value> =
         classes.iter().map(|(_, class)| class).filter(|class| marked(class)).collect();
     classes.sort_by_key(|class| (std::cmp::Reverse(meta(class, "creationTimestamp")), meta(class, "name")));

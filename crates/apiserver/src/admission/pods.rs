@@ -11,7 +11,6 @@ use crate::core::Core;
 use crate::error::ApiError;
 use crate::names::stored_as;
 use crate::object::{list_at, member_mut, meta, text, text_at};
-use crate::read;
 
 /// The ServiceAccount of pods that name none.
 const ACCOUNT: &str = "default";
@@ -104,7 +103,7 @@ async fn account(core: &Core, namespace: &str, name: &str) -> Option<Value> {
 
 fn set_priority(core: &Core, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let name = text_at(pod, "/spec/priorityClassName").to_owned();
-    let classes = read::stored(core, "scheduling.k8s.io", "priorityclasses", "");
+    let classes = core.stored("scheduling.k8s.io", "priorityclasses", "");
     let mut classes = classes.iter().map(|(_, class)| class);
     let class = if name.is_empty() {
         // If several are the default, the least of them.
@@ -155,7 +154,7 @@ pub(super) fn check_priority_class(core: &Core, target: &Target<'_>, new: &Value
     if new["globalDefault"] != true {
         return Ok(());
     }
-    let classes = read::stored(core, "scheduling.k8s.io", "priorityclasses", "");
+    let classes = core.stored("scheduling.k8s.io", "priorityclasses", "");
     let name = meta(new, "name");
     let other =
         classes.iter().find(|(entry, class)| class["globalDefault"] == true && entry.key().name() != name);
@@ -170,7 +169,7 @@ fn set_overhead(core: &Core, target: &Target<'_>, pod: &mut Value) -> Result<(),
     let class = if name.is_empty() {
         None
     } else {
-        let classes = read::stored(core, "node.k8s.io", "runtimeclasses", "");
+        let classes = core.stored("node.k8s.io", "runtimeclasses", "");
         let class = classes.into_iter().find(|(entry, _)| entry.key().name() == name);
         if class.is_none() {
             let why = format!("pod rejected: RuntimeClass {name:?} not found");

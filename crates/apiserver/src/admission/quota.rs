@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use settled_store::{At, Entry, Scope, Write, WriteError};
 
 use super::limits::{Amounts, add, amounts, of_pod};
-use super::state::Admission;
+use crate::admission_state::Admission;
 use crate::builtin::Quantity;
 use crate::call::Target;
 use crate::core::Core;
@@ -17,7 +17,6 @@ use crate::definition::Definition;
 use crate::error::{ApiError, write_failed};
 use crate::names::{Part, stored_as};
 use crate::object::{self, list_at, member_mut, meta, text, text_at};
-use crate::read;
 
 /// How often a charge is tried again because the quota changed meanwhile.
 const MAX_ATTEMPTS: usize = 100;
@@ -510,7 +509,7 @@ async fn change_used(
 pub(crate) async fn recount(core: &Core, namespace: &str) -> Result<bool, ApiError> {
     let catalog = core.catalog();
     // First the quotas, then the look at who is writing: whoever begins after that changes a quota, and the count is a conflict.
-    let quotas = read::stored(core, "", "resourcequotas", namespace);
+    let quotas = core.stored("", "resourcequotas", namespace);
     if core.admission.charging().contains_key(namespace) {
         return Ok(false);
     }
@@ -522,7 +521,7 @@ pub(crate) async fn recount(core: &Core, namespace: &str) -> Result<bool, ApiErr
             if !definition.namespaced || !hard.keys().any(|name| concerns(definition, name)) {
                 continue;
             }
-            for (_, object) in read::stored(core, &definition.group, &definition.plural, namespace) {
+            for (_, object) in core.stored(&definition.group, &definition.plural, namespace) {
                 if in_scopes(&quota, definition, &object) {
                     let mut uses = usage(definition, &object, now);
                     uses.retain(|name, _| hard.contains_key(name) && concerns(definition, name));

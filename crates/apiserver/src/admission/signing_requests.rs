@@ -8,8 +8,7 @@ use crate::call::{Call, Target};
 use crate::core::Core;
 use crate::error::ApiError;
 use crate::names::{Part, SIGNING_REQUESTS_GROUP};
-use crate::object::text_at;
-use crate::signing_requests::conditions;
+use crate::object::{list_at, text_at};
 
 /// The signer whose certificates the server itself takes for identities.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -28,6 +27,7 @@ pub(super) fn check(
         (Part::Approval, Some(old)) => require_signer(core, call, target, "approve", old),
         (Part::Status, Some(old)) => {
             let certificate = |request| text_at(request, "/status/certificate");
+            let conditions = |request| list_at(request, "/status/conditions");
             if certificate(new) == certificate(old) && conditions(new) == conditions(old) {
                 return Ok(());
             }

@@ -18,7 +18,6 @@ use crate::error::ApiError;
 use crate::names::Part;
 use crate::object::{finalizers, is_terminating, metadata_mut, text_at};
 use crate::options::WriteOptions;
-use crate::read;
 use crate::write;
 
 /// The finalizer of a kind that is protected.
@@ -115,7 +114,7 @@ async fn let_go(core: &Core, key: &Key) -> Result<bool, ApiError> {
         return Ok(false);
     }
     let any = |plural: &str, namespace: &str, uses: &dyn Fn(&Value) -> bool| {
-        read::stored(core, "", plural, namespace).iter().any(|(_, object)| uses(object))
+        core.stored("", plural, namespace).iter().any(|(_, object)| uses(object))
     };
     let name = key.name();
     let used = match definition.plural.as_str() {

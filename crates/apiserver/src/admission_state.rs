@@ -12,7 +12,7 @@ pub(crate) struct Admission {
     /// How many writes in a namespace have been charged to quotas and are not done yet.
     charging: Mutex<HashMap<String, usize>>,
     /// Rings when there are fewer.
-    pub(super) charged: tokio::sync::Notify,
+    pub(crate) charged: tokio::sync::Notify,
 }
 
 impl Admission {
@@ -21,11 +21,11 @@ impl Admission {
         self.accounts.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn requires_accounts(&self) -> bool {
+    pub(crate) fn requires_accounts(&self) -> bool {
         self.accounts.load(Ordering::Relaxed)
     }
 
-    pub(super) fn charging(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+    pub(crate) fn charging(&self) -> MutexGuard<'_, HashMap<String, usize>> {
         self.charging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
