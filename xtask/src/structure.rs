@@ -13,8 +13,7 @@ use crate::{Outcome, root};
 
 /// Circles that are there still, by crate: how many files each ties together. A larger or a new one is a failure, and so is a number that
 /// is too high.
-const KNOWN: [(&str, &[usize]); 9] = [
-    ("apiserver", &[38, 3]),
+const KNOWN: [(&str, &[usize]); 8] = [
     ("cel", &[7]),
     ("lua", &[3]),
     ("manifest", &[3]),

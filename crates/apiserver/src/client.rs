@@ -12,7 +12,7 @@ use kube_client::Client;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::auth::User;
-use crate::body::Body;
+use crate::http::body::Body;
 use crate::server::{Server, StartError};
 
 /// The namespace of [`Client::default_namespace`], as in a kubeconfig that names none.

@@ -6,9 +6,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::builtin;
-use crate::names::Part;
-use crate::{parts, services};
+use crate::kinds::builtin;
+use crate::kinds::names::Part;
+use crate::state::services;
+use crate::verbs::parts;
 
 /// How many items there are, and how many times as many for comparison.
 const ITEMS: usize = 1000;

@@ -4,11 +4,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use settled_jsonpath::{JsonPath, PathError};
 
-use crate::negotiate::{self, Endpoint};
-use crate::partial::MetaVersion;
+use crate::http::negotiate::{self, Endpoint};
+use crate::http::protobuf;
+use crate::human;
+use crate::kinds::builtin;
+use crate::kinds::partial::MetaVersion;
+use crate::kinds::table::{self, Columns, IncludeObject};
 use crate::selector::{FieldSelector, LabelSelector, Labels, SelectableFields};
-use crate::table::{self, Columns, IncludeObject};
-use crate::{builtin, human, protobuf};
 
 /// A label selector as it is written back, or the error.
 pub fn label_selector(text: &str) -> Result<String, String> {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::builtin::Quantity;
-use crate::call::Target;
-use crate::core::Core;
 use crate::error::ApiError;
-use crate::names::Part;
+use crate::kinds::builtin::Quantity;
+use crate::kinds::names::Part;
 use crate::object::{is_terminating, list_at, member_mut, text};
+use crate::state::Core;
+use crate::state::call::Target;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 

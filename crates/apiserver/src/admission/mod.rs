@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 
 use crate::auth::PolicyKind;
 use crate::auth::rbac::PolicyWrite;
-use crate::call::{Call, Target};
-use crate::core::Core;
 use crate::error::ApiError;
-use crate::identity::RBAC_GROUP;
-use crate::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
+use crate::kinds::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
 use crate::object::{meta, metadata_mut};
+use crate::state::Core;
+use crate::state::call::{Call, Target};
+use crate::state::identity::RBAC_GROUP;
 use quota::Charge;
 pub(crate) use quota::settle;
 

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use settled_store::{Key, Scope};
 
 use super::limits;
-use crate::call::Target;
-use crate::core::Core;
 use crate::error::ApiError;
-use crate::names::stored_as;
+use crate::kinds::names::stored_as;
 use crate::object::{list_at, member_mut, meta, text, text_at};
+use crate::state::Core;
+use crate::state::call::Target;
 
 /// The ServiceAccount of pods that name none.
 const ACCOUNT: &str = "default";

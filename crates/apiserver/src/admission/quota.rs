@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 use settled_store::{At, Entry, Scope, Write, WriteError};
 
 use super::limits::{Amounts, add, amounts, of_pod};
-use crate::admission_state::Admission;
-use crate::builtin::Quantity;
-use crate::call::Target;
-use crate::core::Core;
-use crate::definition::Definition;
 use crate::error::{ApiError, write_failed};
-use crate::names::{Part, stored_as};
+use crate::kinds::builtin::Quantity;
+use crate::kinds::definition::Definition;
+use crate::kinds::names::{Part, stored_as};
 use crate::object::{self, list_at, member_mut, meta, text, text_at};
+use crate::state::Core;
+use crate::state::admission::Admission;
+use crate::state::call::Target;
 
 /// How often a charge is tried again because the quota changed meanwhile.
 const MAX_ATTEMPTS: usize = 100;

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use crate::auth::{Attributes, User};
-use crate::builtin;
-use crate::call::{Call, Target};
-use crate::core::Core;
 use crate::error::ApiError;
-use crate::names::{Part, SIGNING_REQUESTS_GROUP};
+use crate::kinds::builtin;
+use crate::kinds::names::{Part, SIGNING_REQUESTS_GROUP};
 use crate::object::{list_at, text_at};
+use crate::state::Core;
+use crate::state::call::{Call, Target};
 
 /// The signer whose certificates the server itself takes for identities.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";

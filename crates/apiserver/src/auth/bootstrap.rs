@@ -13,7 +13,7 @@ use super::PolicyKind;
 /// It unpacks and parses 60 KB: once, when a server starts for the first time.
 #[must_use]
 pub fn policy() -> Vec<(PolicyKind, Value)> {
-    let objects = crate::builtin::bootstrap_rbac();
+    let objects = crate::kinds::builtin::bootstrap_rbac();
     let kind = |object: &Value| {
         PolicyKind::ALL.into_iter().find(|kind| object["kind"].as_str() == Some(kind.kind()))
     };

@@ -8,14 +8,14 @@ use settled_store::Scope;
 
 use super::feed::{Feed, News};
 use super::retry::{backoff, call};
-use crate::call::Target;
-use crate::change::Change;
-use crate::core::Core;
 use crate::error::ApiError;
-use crate::info;
-use crate::names::Part;
+use crate::kinds::index;
+use crate::kinds::names::Part;
 use crate::options::WriteOptions;
-use crate::write;
+use crate::state::Core;
+use crate::state::call::Target;
+use crate::verbs::change::Change;
+use crate::verbs::write;
 
 /// The ServiceAccount of pods that name none.
 pub(crate) const ACCOUNT: &str = "default";
@@ -101,7 +101,7 @@ async fn ensure(core: &Core, namespace: &str, ca: &str) -> Result<(), ApiError> 
     let find = |plural| catalog.find("", "v1", plural).ok_or_else(|| ApiError::internal("it is not served"));
     let namespaces = Target { definition: find("namespaces")?, namespace: "", name: namespace };
     match core.get(&namespaces) {
-        Ok(entry) if !info::is_terminating(&entry) => {}
+        Ok(entry) if !index::is_terminating(&entry) => {}
         _ => return Ok(()),
     }
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});

@@ -10,15 +10,15 @@ use settled_store::{Key, Scope};
 
 use super::feed::{Feed, News};
 use super::retry::{backoff, call, is_over};
-use crate::call::Target;
-use crate::change::Change;
-use crate::core::Core;
-use crate::definition::Definition;
 use crate::error::ApiError;
-use crate::names::Part;
+use crate::kinds::definition::Definition;
+use crate::kinds::names::Part;
 use crate::object::{finalizers, is_terminating, metadata_mut, text_at};
 use crate::options::WriteOptions;
-use crate::write;
+use crate::state::Core;
+use crate::state::call::Target;
+use crate::verbs::change::Change;
+use crate::verbs::write;
 
 /// The finalizer of a kind that is protected.
 fn finalizer(definition: &Definition) -> Option<&'static str> {
@@ -79,7 +79,7 @@ pub(super) async fn run(core: Arc<Core>) {
                 News::Snapshot(snapshot) => {
                     held.extend(snapshot.iter(&Scope::All).map(|entry| entry.key().clone()));
                 }
-                News::Event(event) if event.entry().is_some_and(crate::info::is_terminating) => {
+                News::Event(event) if event.entry().is_some_and(crate::kinds::index::is_terminating) => {
                     held.insert(event.key().clone());
                 }
                 News::Event(_) | News::Catalog => {}

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::feed::{Feed, News};
 use super::retry::PARALLEL;
-use crate::core::Core;
+use crate::state::Core;
 
 /// The clock may be set meanwhile: then others are due.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

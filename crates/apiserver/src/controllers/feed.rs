@@ -8,8 +8,8 @@ use std::task::Poll;
 use settled_store::{Event, Resource, Scope, Snapshot, Watch, WatchError};
 use tokio::sync::watch;
 
-use crate::core::Core;
-use crate::definition::{Catalog, Definition};
+use crate::kinds::definition::{Catalog, Definition};
+use crate::state::Core;
 
 /// How many events are taken from one resource before the others have their turn.
 const TURN: usize = 256;

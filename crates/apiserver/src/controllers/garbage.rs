@@ -10,16 +10,15 @@ use tokio::task::JoinSet;
 use super::feed::{Feed, News};
 use super::graph::{FOREGROUND, Graph, Meta, ORPHAN, Owner};
 use super::retry::{PARALLEL, backoff, call, is_over};
-use crate::call::Target;
-use crate::change::Change;
-use crate::core::Core;
-use crate::definition::{Catalog, Definition};
-use crate::delete;
 use crate::error::ApiError;
-use crate::names::{Part, api_version};
+use crate::kinds::definition::{Catalog, Definition};
+use crate::kinds::names::{Part, api_version};
 use crate::object::{self, finalizers, metadata_mut};
 use crate::options::{DeleteOptions, Propagation, WriteOptions};
-use crate::write;
+use crate::state::Core;
+use crate::state::call::Target;
+use crate::verbs::change::Change;
+use crate::verbs::{delete, write};
 
 /// What is to be done with an object.
 #[derive(Debug, PartialEq)]

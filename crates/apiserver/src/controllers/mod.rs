@@ -5,11 +5,13 @@
 
 mod accounts;
 mod claims;
+pub(crate) mod crds;
 mod events;
 mod feed;
 mod garbage;
 mod graph;
 mod namespaces;
+pub(crate) mod notices;
 pub(crate) mod own_objects;
 mod quotas;
 mod retry;
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use std::pin::Pin;
 
-use crate::core::Core;
+use crate::state::Core;
 
 pub(crate) use accounts::begin as begin_accounts;
 pub(crate) use roles::aggregate;

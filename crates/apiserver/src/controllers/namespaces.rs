@@ -10,16 +10,16 @@ use tokio::time::Instant;
 
 use super::feed::{Feed, News, is_stored};
 use super::retry::{LONGEST_RETRY, PARALLEL, backoff, call, is_over};
-use crate::call::Target;
-use crate::change::Change;
-use crate::core::Core;
-use crate::definition::Definition;
-use crate::delete::{self, Deleted};
 use crate::error::ApiError;
-use crate::names::Part;
+use crate::kinds::definition::Definition;
+use crate::kinds::names::Part;
 use crate::object::{self, finalizers, is_terminating};
 use crate::options::{DeleteOptions, Propagation, WriteOptions};
-use crate::write;
+use crate::state::Core;
+use crate::state::call::Target;
+use crate::verbs::change::Change;
+use crate::verbs::delete::{self, Deleted};
+use crate::verbs::write;
 
 /// The finalizer in the spec of every namespace.
 const FINALIZER: &str = "kubernetes";

@@ -11,16 +11,16 @@ use tokio::sync::watch;
 
 use super::feed::Feed;
 use super::retry::backoff;
-use crate::call::{Call, Target};
-use crate::change::Change;
-use crate::core::Core;
-use crate::crd;
 use crate::error::ApiError;
-use crate::names::Part;
+use crate::kinds::crd;
+use crate::kinds::names::Part;
 use crate::object;
 use crate::options::WriteOptions;
-use crate::service_range::Family;
-use crate::write;
+use crate::state::Core;
+use crate::state::call::{Call, Target};
+use crate::state::service_range::Family;
+use crate::verbs::change::Change;
+use crate::verbs::write;
 
 const NAME: &str = "kubernetes";
 const AUTHENTICATION: &str = "extension-apiserver-authentication";

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::feed::{Feed, News};
 use super::retry::RETRY;
 use crate::admission::quota;
-use crate::core::Core;
-use crate::names::stored_as;
+use crate::kinds::names::stored_as;
+use crate::state::Core;
 
 /// Follows all objects that quotas may limit until the server stops.
 pub(super) async fn run(core: Arc<Core>) {

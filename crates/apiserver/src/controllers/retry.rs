@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::call::Call;
 use crate::error::ApiError;
+use crate::state::call::Call;
 
 /// How many objects a controller writes at once.
 pub(super) const PARALLEL: usize = 64;

@@ -7,14 +7,14 @@ use settled_store::Scope;
 
 use super::feed::{Feed, News};
 use super::retry::{backoff, call};
-use crate::call::Target;
-use crate::change::Change;
-use crate::core::Core;
 use crate::error::ApiError;
-use crate::identity::RBAC_GROUP;
-use crate::names::Part;
+use crate::kinds::names::Part;
 use crate::options::WriteOptions;
-use crate::write;
+use crate::state::Core;
+use crate::state::call::Target;
+use crate::state::identity::RBAC_GROUP;
+use crate::verbs::change::Change;
+use crate::verbs::write;
 
 const PLURAL: &str = "clusterroles";
 

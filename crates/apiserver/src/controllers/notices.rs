@@ -1,0 +1,67 @@
+//! Reports namespaces and CustomResourceDefinitions that come and go, to whoever listens.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use serde_json::Value;
+use settled_store::{Entry, Event, Scope, Watch, WatchError};
+
+use crate::kinds::crd;
+use crate::notice::Notice;
+use crate::state::Core;
+
+/// Reports namespaces and CRDs until the server stops: every change from this call on.
+pub(crate) fn run(core: Arc<Core>) -> impl Future<Output = ()> + Send + 'static {
+    let mut watches = begin(&core);
+    async move {
+        while let Some((namespaces, definitions)) = watches {
+            // Too slow: what was missed is no longer news.
+            if matches!(report(&core, namespaces, definitions).await, WatchError::Stopped) {
+                return;
+            }
+            watches = begin(&core);
+        }
+    }
+}
+
+fn begin(core: &Core) -> Option<(Watch, Watch)> {
+    if !core.host.notices.is_heard() {
+        return None;
+    }
+    let follow = |resource| core.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
+    Some((follow(&core.namespaces).ok()?, follow(&crd::resource().ok()?).ok()?))
+}
+
+async fn report(core: &Core, mut namespaces: Watch, mut definitions: Watch) -> WatchError {
+    loop {
+        let (event, of): (_, fn(&Event) -> Option<Notice>) = tokio::select! {
+            event = namespaces.recv() => (event, of_namespace),
+            event = definitions.recv() => (event, of_definition),
+        };
+        match event {
+            Ok(event) => of(&event).iter().for_each(|notice| core.host.notices.tell(notice)),
+            Err(error) => return error,
+        }
+    }
+}
+
+fn of_namespace(event: &Event) -> Option<Notice> {
+    let name = event.key().name().to_owned();
+    match (event.previous(), event.entry()) {
+        (None, _) => Some(Notice::NamespaceCreated { name }),
+        (_, None) => Some(Notice::NamespaceRemoved { name }),
+        _ => None,
+    }
+}
+
+fn of_definition(event: &Event) -> Option<Notice> {
+    let name = event.key().name().to_owned();
+    let Some(entry) = event.entry() else { return Some(Notice::CrdRemoved { name }) };
+    let was = event.previous().is_some_and(|previous| is_established(previous));
+    (!was && is_established(entry)).then_some(Notice::CrdEstablished { name })
+}
+
+fn is_established(entry: &Entry) -> bool {
+    let crd: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
+    crd::is_true(&crd, "Established")
+}

@@ -1,0 +1,16 @@
+//! What the server knows of each kind: the table of kinds, schemas, validation, conversion, and how tables show them.
+
+pub(crate) mod behaviour;
+pub(crate) mod builtin;
+pub(crate) mod conversion;
+pub(crate) mod crd;
+pub(crate) mod custom;
+pub(crate) mod definition;
+pub(crate) mod index;
+pub(crate) mod model;
+pub(crate) mod names;
+pub(crate) mod partial;
+pub(crate) mod printers;
+pub(crate) mod scale_paths;
+pub(crate) mod table;
+pub(crate) mod validation;

@@ -1,0 +1,16 @@
+//! What requests and controllers do with objects: read, list, watch, create, update, patch, apply, delete.
+
+pub(crate) mod change;
+pub(crate) mod components;
+pub(crate) mod delete;
+pub(crate) mod parts;
+pub(crate) mod patching;
+pub(crate) mod pods;
+pub(crate) mod read;
+pub(crate) mod scale;
+pub(crate) mod signing_requests;
+pub(crate) mod strategy;
+pub(crate) mod strict;
+pub(crate) mod unenforced;
+pub(crate) mod watching;
+pub(crate) mod write;
