@@ -39,9 +39,9 @@ use crate::notice::Listener;
 use crate::object;
 use crate::state::call::{Call, Target};
 use crate::state::identity::RBAC_GROUP;
-use crate::state::lifecycle::Host;
+use crate::state::lifecycle::Lifecycle;
 use crate::state::service_range::ServiceRange;
-use crate::state::{Clock, Core};
+use crate::state::{Clock, State};
 use crate::verbs::{unenforced, write};
 
 /// Whom tokens are for, as clusters usually have it.
@@ -108,14 +108,14 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.api.core.host.stopping.send_replace(true);
+        self.api.state.lifecycle.stopping.send_replace(true);
         self.close();
     }
 }
 
 impl Running {
     fn close(&self) {
-        self.api.core.store.close();
+        self.api.state.store.close();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -225,12 +225,12 @@ impl Server {
     /// The data can't be opened, or the objects that every cluster has can't be written.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let key = |error: settled_store::KeyError| ApiError::internal(error);
-        let host = Host::new(config.feature_gates, config.listener);
+        let lifecycle = Lifecycle::new(config.feature_gates, config.listener);
         let lock = match &config.data_dir {
             Some(path) => {
                 let lock = DirectoryLock::new(path)?;
                 for notice in directory::tighten(path) {
-                    host.notices.tell(&notice);
+                    lifecycle.notices.tell(&notice);
                 }
                 Some(lock)
             }
@@ -256,53 +256,53 @@ impl Server {
         for row in builtin::kinds() {
             catalog.insert(Arc::new(Definition::builtin(row).map_err(key)?));
         }
-        host.notices.opened(store.queue_stats().dropped);
+        lifecycle.notices.opened(store.queue_stats().dropped);
         let mut tokens = config.tokens;
         if tokens.audiences().is_empty() {
             tokens = tokens.for_audiences(vec![AUDIENCE.to_owned()]);
         }
         let workers = if config.clock.is_some() { Workers::none() } else { Workers::new() };
-        let core = Arc::new(Core::new(
+        let state = Arc::new(State::new(
             store,
             stored_as("", "namespaces").map_err(key)?,
             tokens,
-            host,
+            lifecycle,
             config.clock,
             config.service_range,
         ));
-        core.change_catalog(|served| *served = catalog);
-        let api = Arc::new(Api::new(core.clone(), &config.limits, workers));
-        let health = &api.surface.health;
+        state.change_catalog(|served| *served = catalog);
+        let api = Arc::new(Api::new(state.clone(), &config.limits, workers));
+        let health = &api.nonresource.health;
         health.begin("crd-informer-synced");
         health.begin("start-system-namespaces-controller");
-        crds::load(&core)?;
+        crds::load(&state)?;
         health.finish("crd-informer-synced");
-        bootstrap(&core).await?;
+        bootstrap(&state).await?;
         if config.controllers.has(Controller::Roles) {
-            controllers::aggregate(&core).await?;
+            controllers::aggregate(&state).await?;
         }
         let certificates = certificates.await.map_err(ApiError::internal)??;
         if config.controllers.has(Controller::Accounts) {
-            core.admission.require_accounts();
-            controllers::begin_accounts(&core, certificates.trusted_pem()).await?;
+            state.admission.require_accounts();
+            controllers::begin_accounts(&state, certificates.trusted_pem()).await?;
         }
         let address = watch::Sender::default();
         let facts =
             own_objects::Facts { client_ca: certificates.client_ca_pem(), address: address.subscribe() };
         // A full disk must not keep the server from starting: they are tried again.
-        let _tried_again = own_objects::ensure(&core, &facts).await;
+        let _tried_again = own_objects::ensure(&state, &facts).await;
         health.finish("start-system-namespaces-controller");
         let settings = controllers::Settings {
             controllers: config.controllers,
             event_ttl: config.event_ttl.unwrap_or(EVENT_TTL),
             ca: certificates.trusted_pem().to_owned(),
         };
-        controllers::start(&core, settings);
-        core.host.spawn(own_objects::run(core.clone(), facts.clone()));
+        controllers::start(&state, settings);
+        state.lifecycle.spawn(own_objects::run(state.clone(), facts.clone()));
         // Before anybody can write: what is written later is reported then.
-        unenforced::report_all(&core);
-        core.host.spawn(crds::run(core.clone()));
-        core.host.spawn(notices::run(core.clone()));
+        unenforced::report_all(&state);
+        state.lifecycle.spawn(crds::run(state.clone()));
+        state.lifecycle.spawn(notices::run(state.clone()));
         let (handles, _handle) = watch::channel(());
         let (data_dir, loopback) = (config.data_dir, OnceCell::new());
         let lock = Mutex::new(lock);
@@ -346,8 +346,8 @@ impl Server {
         }
         self.0.address.send_replace(Some(local));
         // What fails is tried again, beside the requests.
-        let _tried_again = own_objects::ensure(&self.0.api.core, &self.0.facts).await;
-        self.0.api.core.host.spawn(accept(self.0.api.clone(), listener, acceptor));
+        let _tried_again = own_objects::ensure(&self.0.api.state, &self.0.facts).await;
+        self.0.api.state.lifecycle.spawn(accept(self.0.api.clone(), listener, acceptor));
         Ok(local)
     }
 
@@ -401,14 +401,14 @@ impl Server {
     /// is done, or after 10 seconds.
     pub async fn stopped(&self) {
         self.stop();
-        let _in_time = tokio::time::timeout(DRAIN, self.0.api.core.host.running.closed()).await;
+        let _in_time = tokio::time::timeout(DRAIN, self.0.api.state.lifecycle.running.closed()).await;
         self.0.close();
     }
 
     /// Done once the last handle is dropped and all that ran has ended: nothing of the server is left then. It keeps the server
     /// running no longer than others do.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (handles, running) = (self.0.handles.clone(), self.0.api.core.host.running.clone());
+        let (handles, running) = (self.0.handles.clone(), self.0.api.state.lifecycle.running.clone());
         async move {
             handles.closed().await;
             running.closed().await;
@@ -417,7 +417,7 @@ impl Server {
 
     /// Begins to stop, as [`Server::stopped`] does, and waits for nothing.
     pub fn stop(&self) {
-        self.0.api.core.host.stopping.send_replace(true);
+        self.0.api.state.lifecycle.stopping.send_replace(true);
     }
 }
 
@@ -428,8 +428,8 @@ impl fmt::Debug for Server {
 }
 
 /// What every cluster has.
-async fn bootstrap(core: &Arc<Core>) -> Result<(), ApiError> {
-    let catalog = core.catalog();
+async fn bootstrap(state: &Arc<State>) -> Result<(), ApiError> {
+    let catalog = state.catalog();
     let namespaces =
         NAMESPACES.map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     let priorities = PRIORITIES.map(|(name, value, description)| {
@@ -454,17 +454,17 @@ async fn bootstrap(core: &Arc<Core>) -> Result<(), ApiError> {
         let mut writes = tokio::task::JoinSet::new();
         for (group, plural, object) in objects {
             let Some(definition) = catalog.find(group, "v1", plural).cloned() else { continue };
-            let core = core.clone();
+            let state = state.clone();
             writes.spawn(async move {
                 let namespace = object::meta(&object, "namespace").to_owned();
                 let name = object::meta(&object, "name").to_owned();
                 let target = Target { definition: &definition, namespace: &namespace, name: &name };
-                if core.get(&target).is_ok() {
+                if state.get(&target).is_ok() {
                     return Ok(());
                 }
                 let mut call = Call::new("kube-apiserver");
                 let options = crate::options::WriteOptions::internal();
-                write::create(&core, &mut call, &target, object, &options).await.map(drop)
+                write::create(&state, &mut call, &target, object, &options).await.map(drop)
             });
         }
         while let Some(written) = writes.join_next().await {
@@ -480,7 +480,7 @@ async fn accept(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor) {
             Ok((stream, _)) => {
                 let _best_effort = stream.set_nodelay(true);
                 // Counted from here on: whoever waits for the end does not miss it.
-                let open = api.core.host.running.subscribe();
+                let open = api.state.lifecycle.running.subscribe();
                 tokio::spawn(connect(api.clone(), stream, tls.clone(), open));
             }
             // Too many open files, for instance: others may be closed soon.
@@ -493,7 +493,7 @@ async fn accept(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor) {
 async fn connect(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, open: watch::Receiver<()>) {
     let _open = open;
     // Whoever does not greet back in time is not waited for.
-    let mut stopping = api.core.host.stopping.subscribe();
+    let mut stopping = api.state.lifecycle.stopping.subscribe();
     let greeting = tokio::select! {
         greeting = tokio::time::timeout(GREETING, tls.accept(stream)) => greeting,
         _ = stopping.wait_for(|stopping| *stopping) => return,
@@ -516,7 +516,7 @@ async fn serve(
     user: Option<User>,
     h2: bool,
 ) {
-    let mut stopping = api.core.host.stopping.subscribe();
+    let mut stopping = api.state.lifecycle.stopping.subscribe();
     let asked = Arc::new(AtomicBool::new(false));
     let silent = {
         let asked = asked.clone();

@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::kinds::builtin::Quantity;
 use crate::kinds::names::Part;
 use crate::object::{is_terminating, list_at, member_mut, text};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -246,15 +246,15 @@ fn set_defaults(range: &Value, pod: &mut Value) {
 }
 
 /// Completes a pod with the defaults of its namespace.
-pub(super) fn default_limits(core: &Core, target: &Target<'_>, pod: &mut Value) {
-    for (_, range) in core.stored("", "limitranges", target.namespace) {
+pub(super) fn default_limits(state: &State, target: &Target<'_>, pod: &mut Value) {
+    for (_, range) in state.stored("", "limitranges", target.namespace) {
         set_defaults(&range, pod);
     }
 }
 
 /// Refuses what breaks a LimitRange of the namespace.
 pub(super) fn check_limits(
-    core: &Core,
+    state: &State,
     target: &Target<'_>,
     part: Part,
     new: &Value,
@@ -270,7 +270,7 @@ pub(super) fn check_limits(
     if !concerned {
         return Ok(());
     }
-    for (_, range) in core.stored("", "limitranges", target.namespace) {
+    for (_, range) in state.stored("", "limitranges", target.namespace) {
         let errors = violations(&range, plural, new);
         match errors.as_slice() {
             [] => {}

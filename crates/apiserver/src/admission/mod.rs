@@ -2,11 +2,11 @@
 //!
 //! | plugin | where |
 //! |---|---|
-//! | NamespaceLifecycle | `write.rs`, `delete.rs` |
+//! | NamespaceLifecycle | `verbs/write.rs`, `verbs/delete.rs` |
 //! | LimitRanger | `limits.rs` |
 //! | ServiceAccount, Priority, DefaultTolerationSeconds, RuntimeClass | `pods.rs` |
 //! | TaintNodesByCondition, DefaultStorageClass, StorageObjectInUseProtection, DefaultIngressClass | here |
-//! | PodTopologyLabels | `pods.rs` of the crate, with bindings |
+//! | PodTopologyLabels | `verbs/pods.rs`, with bindings |
 //! | CertificateApproval, CertificateSigning, CertificateSubjectRestriction | `signing_requests.rs` |
 //! | ResourceQuota | `quota.rs` |
 
@@ -22,7 +22,7 @@ use crate::auth::rbac::PolicyWrite;
 use crate::error::ApiError;
 use crate::kinds::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
 use crate::object::{meta, metadata_mut};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::state::identity::RBAC_GROUP;
 use quota::Charge;
@@ -30,7 +30,7 @@ pub(crate) use quota::settle;
 
 /// Completes a write before it is checked. `old`: it is an update.
 pub(crate) async fn mutate(
-    core: &Core,
+    state: &State,
     target: &Target<'_>,
     part: Part,
     new: &mut Value,
@@ -41,7 +41,7 @@ pub(crate) async fn mutate(
         return Ok(());
     }
     match (definition.group.as_str(), definition.plural.as_str()) {
-        ("", "pods") => pods::mutate(core, target, new, old).await,
+        ("", "pods") => pods::mutate(state, target, new, old).await,
         ("", "nodes") if old.is_none() => {
             taint(new);
             Ok(())
@@ -50,7 +50,7 @@ pub(crate) async fn mutate(
             if new.pointer("/spec/storageClassName").is_none()
                 && new.pointer("/metadata/annotations/volume.beta.kubernetes.io~1storage-class").is_none()
                 && let Some(class) =
-                    default_class(core, "storage.k8s.io", "storageclasses", STORAGE_CLASS_MARKS)
+                    default_class(state, "storage.k8s.io", "storageclasses", STORAGE_CLASS_MARKS)
             {
                 new["spec"]["storageClassName"] = class.into();
             }
@@ -69,7 +69,7 @@ pub(crate) async fn mutate(
             if new.pointer("/spec/ingressClassName").is_none()
                 && new.pointer("/metadata/annotations/kubernetes.io~1ingress.class").is_none()
                 && let Some(class) =
-                    default_class(core, "networking.k8s.io", "ingressclasses", INGRESS_CLASS_MARKS)
+                    default_class(state, "networking.k8s.io", "ingressclasses", INGRESS_CLASS_MARKS)
             {
                 new["spec"]["ingressClassName"] = class.into();
             }
@@ -80,14 +80,14 @@ pub(crate) async fn mutate(
 }
 
 /// The newest of the classes that are marked as the default, by name if there are several.
-fn default_class(core: &Core, group: &str, plural: &str, marks: &[&str]) -> Option<String> {
+fn default_class(state: &State, group: &str, plural: &str, marks: &[&str]) -> Option<String> {
     let marked = |class: &Value| {
         let annotations = class.pointer("/metadata/annotations");
         marks
             .iter()
             .any(|mark| annotations.and_then(|map| map.get(mark)).is_some_and(|value| value == "true"))
     };
-    let classes = core.stored(group, plural, "");
+    let classes = state.stored(group, plural, "");
     let mut classes: Vec<&Value> =
         classes.iter().map(|(_, class)| class).filter(|class| marked(class)).collect();
     classes.sort_by_key(|class| (std::cmp::Reverse(meta(class, "creationTimestamp")), meta(class, "name")));
@@ -97,7 +97,7 @@ fn default_class(core: &Core, group: &str, plural: &str, marks: &[&str]) -> Opti
 /// Lets a write pass or refuses it, after it was found valid. `old`: it is an update. What it is charged for must be
 /// [settled](settle) once the write is done.
 pub(crate) async fn admit<'a>(
-    core: &'a Core,
+    state: &'a State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     part: Part,
@@ -110,7 +110,7 @@ pub(crate) async fn admit<'a>(
         (RBAC_GROUP, plural) => {
             if let Some(kind) = PolicyKind::of_resource(plural) {
                 let (user, namespace, name) = (&call.user, target.namespace, target.name);
-                core.identity.rbac().check_escalation(&PolicyWrite {
+                state.identity.rbac().check_escalation(&PolicyWrite {
                     user,
                     kind,
                     namespace,
@@ -121,13 +121,13 @@ pub(crate) async fn admit<'a>(
             }
         }
         (SIGNING_REQUESTS_GROUP, SIGNING_REQUESTS) => {
-            signing_requests::check(core, call, target, part, new, old)?;
+            signing_requests::check(state, call, target, part, new, old)?;
         }
-        ("", "pods" | "persistentvolumeclaims") => limits::check_limits(core, target, part, new, old)?,
-        ("scheduling.k8s.io", "priorityclasses") => pods::check_priority_class(core, target, new)?,
+        ("", "pods" | "persistentvolumeclaims") => limits::check_limits(state, target, part, new, old)?,
+        ("scheduling.k8s.io", "priorityclasses") => pods::check_priority_class(state, target, new)?,
         _ => {}
     }
-    if definition.namespaced { quota::charge(core, target, part, new, old, dry_run).await } else { Ok(None) }
+    if definition.namespaced { quota::charge(state, target, part, new, old, dry_run).await } else { Ok(None) }
 }
 
 const STORAGE_CLASS_MARKS: &[&str] =

@@ -9,7 +9,7 @@ use super::limits;
 use crate::error::ApiError;
 use crate::kinds::names::stored_as;
 use crate::object::{list_at, member_mut, meta, text, text_at};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 
 /// The ServiceAccount of pods that name none.
@@ -20,7 +20,7 @@ const ACCOUNT_WAIT: Duration = Duration::from_secs(1);
 const MIRROR: &str = "/metadata/annotations/kubernetes.io~1config.mirror";
 
 pub(super) async fn mutate(
-    core: &Core,
+    state: &State,
     target: &Target<'_>,
     pod: &mut Value,
     old: Option<&Value>,
@@ -37,14 +37,14 @@ pub(super) async fn mutate(
         tolerate(pod);
         return Ok(());
     }
-    limits::default_limits(core, target, pod);
-    set_account(core, target, pod).await?;
-    set_priority(core, target, pod)?;
+    limits::default_limits(state, target, pod);
+    set_account(state, target, pod).await?;
+    set_priority(state, target, pod)?;
     tolerate(pod);
-    set_overhead(core, target, pod)
+    set_overhead(state, target, pod)
 }
 
-async fn set_account(core: &Core, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
+async fn set_account(state: &State, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
     if pod.pointer(MIRROR).is_some() {
         return match text_at(pod, "/spec/serviceAccountName") {
             "" => Ok(()),
@@ -53,7 +53,7 @@ async fn set_account(core: &Core, target: &Target<'_>, pod: &mut Value) -> Resul
     }
     let spec = member_mut(pod, "spec");
     let mut name = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if name.is_empty() && !core.admission.requires_accounts() {
+    if name.is_empty() && !state.admission.requires_accounts() {
         // Nobody makes the account that would be named.
         return Ok(());
     }
@@ -63,8 +63,8 @@ async fn set_account(core: &Core, target: &Target<'_>, pod: &mut Value) -> Resul
     }
     // The older name of the same field.
     spec.insert("serviceAccount".to_owned(), name.clone().into());
-    let Some(account) = account(core, target.namespace, &name).await else {
-        if !core.admission.requires_accounts() {
+    let Some(account) = account(state, target.namespace, &name).await else {
+        if !state.admission.requires_accounts() {
             return Ok(());
         }
         let why = format!(
@@ -82,18 +82,18 @@ async fn set_account(core: &Core, target: &Target<'_>, pod: &mut Value) -> Resul
 }
 
 /// A ServiceAccount. That of a new namespace may be on its way.
-async fn account(core: &Core, namespace: &str, name: &str) -> Option<Value> {
+async fn account(state: &State, namespace: &str, name: &str) -> Option<Value> {
     let resource = stored_as("", "serviceaccounts").ok()?;
     let key = Key::new(&resource, namespace, name).ok()?;
     let parse = |entry: &settled_store::Entry| serde_json::from_slice(entry.value()).ok();
-    if let Some(entry) = core.store.get(&key) {
+    if let Some(entry) = state.store.get(&key) {
         return parse(&entry);
     }
-    if name != ACCOUNT || !core.admission.requires_accounts() {
+    if name != ACCOUNT || !state.admission.requires_accounts() {
         return None;
     }
     let scope = Scope::Object { namespace: namespace.to_owned(), name: name.to_owned() };
-    let (snapshot, mut watch) = core.store.snapshot_and_watch(&resource, &scope).ok()?;
+    let (snapshot, mut watch) = state.store.snapshot_and_watch(&resource, &scope).ok()?;
     if let Some(entry) = snapshot.get(namespace, name) {
         return parse(entry);
     }
@@ -101,9 +101,9 @@ async fn account(core: &Core, namespace: &str, name: &str) -> Option<Value> {
     parse(event.entry()?)
 }
 
-fn set_priority(core: &Core, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
+fn set_priority(state: &State, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let name = text_at(pod, "/spec/priorityClassName").to_owned();
-    let classes = core.stored("scheduling.k8s.io", "priorityclasses", "");
+    let classes = state.stored("scheduling.k8s.io", "priorityclasses", "");
     let mut classes = classes.iter().map(|(_, class)| class);
     let class = if name.is_empty() {
         // If several are the default, the least of them.
@@ -150,11 +150,11 @@ fn set_priority(core: &Core, target: &Target<'_>, pod: &mut Value) -> Result<(),
 }
 
 /// Only one class can be the default.
-pub(super) fn check_priority_class(core: &Core, target: &Target<'_>, new: &Value) -> Result<(), ApiError> {
+pub(super) fn check_priority_class(state: &State, target: &Target<'_>, new: &Value) -> Result<(), ApiError> {
     if new["globalDefault"] != true {
         return Ok(());
     }
-    let classes = core.stored("scheduling.k8s.io", "priorityclasses", "");
+    let classes = state.stored("scheduling.k8s.io", "priorityclasses", "");
     let name = meta(new, "name");
     let other =
         classes.iter().find(|(entry, class)| class["globalDefault"] == true && entry.key().name() != name);
@@ -164,12 +164,12 @@ pub(super) fn check_priority_class(core: &Core, target: &Target<'_>, new: &Value
     Err(target.forbidden(new, &why))
 }
 
-fn set_overhead(core: &Core, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
+fn set_overhead(state: &State, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let name = text_at(pod, "/spec/runtimeClassName").to_owned();
     let class = if name.is_empty() {
         None
     } else {
-        let classes = core.stored("node.k8s.io", "runtimeclasses", "");
+        let classes = state.stored("node.k8s.io", "runtimeclasses", "");
         let class = classes.into_iter().find(|(entry, _)| entry.key().name() == name);
         if class.is_none() {
             let why = format!("pod rejected: RuntimeClass {name:?} not found");

@@ -14,7 +14,7 @@ use crate::kinds::builtin::Quantity;
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Part, stored_as};
 use crate::object::{self, list_at, member_mut, meta, text, text_at};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::admission::Admission;
 use crate::state::call::Target;
 
@@ -394,7 +394,7 @@ fn is_charged(definition: &Definition, part: Part, new: &Value, old: Option<&Val
 
 /// Charges a write to the quotas of its namespace.
 pub(super) async fn charge<'a>(
-    core: &'a Core,
+    state: &'a State,
     target: &Target<'_>,
     part: Part,
     new: &Value,
@@ -406,14 +406,14 @@ pub(super) async fn charge<'a>(
     }
     let Ok(resource) = stored_as("", "resourcequotas") else { return Ok(None) };
     let scope = Scope::Namespace(target.namespace.to_owned());
-    let quotas = || core.store.snapshot(&resource, At::Latest).map_err(ApiError::internal);
+    let quotas = || state.store.snapshot(&resource, At::Latest).map_err(ApiError::internal);
     if quotas()?.len(&scope) == 0 {
         return Ok(None);
     }
     // From here on nobody counts in this namespace until the write is done.
-    *core.admission.charging().entry(target.namespace.to_owned()).or_default() += 1;
+    *state.admission.charging().entry(target.namespace.to_owned()).or_default() += 1;
     let mut charge =
-        Charge { admission: &core.admission, namespace: target.namespace.to_owned(), charged: Vec::new() };
+        Charge { admission: &state.admission, namespace: target.namespace.to_owned(), charged: Vec::new() };
     let request = Request { target, new, old, now: jiff::Timestamp::now() };
     for _ in 0..MAX_ATTEMPTS {
         // All are asked before any is charged.
@@ -428,7 +428,7 @@ pub(super) async fn charge<'a>(
                 Ok(Some(wanted)) => due.push((entry.clone(), quota, wanted)),
                 Ok(None) => {}
                 Err(error) => {
-                    refund(core, charge).await;
+                    refund(state, charge).await;
                     return Err(error);
                 }
             }
@@ -438,11 +438,11 @@ pub(super) async fn charge<'a>(
             if dry_run {
                 continue;
             }
-            match change_used(core, &entry, quota, |used| add(used, &wanted)).await {
+            match change_used(state, &entry, quota, |used| add(used, &wanted)).await {
                 Ok(()) => charge.charged.push((entry.key().name().to_owned(), wanted)),
                 Err(WriteError::Conflict { .. }) => again = true,
                 Err(error) => {
-                    refund(core, charge).await;
+                    refund(state, charge).await;
                     return Err(write_failed(&error));
                 }
             }
@@ -451,7 +451,7 @@ pub(super) async fn charge<'a>(
             return Ok(Some(charge));
         }
     }
-    refund(core, charge).await;
+    refund(state, charge).await;
     Err(ApiError::conflict(
         target.definition.group_resource(),
         meta(new, "name"),
@@ -460,20 +460,20 @@ pub(super) async fn charge<'a>(
 }
 
 /// A charged write is done, or has failed: then what it was charged for is given back.
-pub(crate) async fn settle(core: &Core, charge: Option<Charge<'_>>, done: bool) {
+pub(crate) async fn settle(state: &State, charge: Option<Charge<'_>>, done: bool) {
     if let Some(charge) = charge
         && !done
     {
-        refund(core, charge).await;
+        refund(state, charge).await;
     }
 }
 
-async fn refund(core: &Core, mut charge: Charge<'_>) {
+async fn refund(state: &State, mut charge: Charge<'_>) {
     let Ok(resource) = stored_as("", "resourcequotas") else { return };
     for (name, amount) in std::mem::take(&mut charge.charged) {
         let Ok(key) = settled_store::Key::new(&resource, &charge.namespace, &name) else { continue };
         for _ in 0..MAX_ATTEMPTS {
-            let Some(entry) = core.store.get(&key) else { break };
+            let Some(entry) = state.store.get(&key) else { break };
             let quota: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
             let give_back = |used: &mut Amounts| {
                 for (name, quantity) in &amount {
@@ -482,7 +482,7 @@ async fn refund(core: &Core, mut charge: Charge<'_>) {
                     }
                 }
             };
-            match change_used(core, &entry, quota, give_back).await {
+            match change_used(state, &entry, quota, give_back).await {
                 Err(WriteError::Conflict { .. }) => {}
                 _ => break,
             }
@@ -491,7 +491,7 @@ async fn refund(core: &Core, mut charge: Charge<'_>) {
 }
 
 async fn change_used(
-    core: &Core,
+    state: &State,
     entry: &Arc<Entry>,
     mut quota: Value,
     change: impl FnOnce(&mut Amounts),
@@ -499,18 +499,19 @@ async fn change_used(
     let mut used = amounts(quota.pointer("/status/used"));
     change(&mut used);
     member_mut(&mut quota, "status").insert("used".to_owned(), to_json(&used));
-    core.store
+    state
+        .store
         .write(Write::update(entry.key().clone(), entry.mod_revision(), object::encode(&quota)))
         .await
         .map(|_| ())
 }
 
 /// Counts anew what the quotas of a namespace limit. False: something is being written there, ask again.
-pub(crate) async fn recount(core: &Core, namespace: &str) -> Result<bool, ApiError> {
-    let catalog = core.catalog();
+pub(crate) async fn recount(state: &State, namespace: &str) -> Result<bool, ApiError> {
+    let catalog = state.catalog();
     // First the quotas, then the look at who is writing: whoever begins after that changes a quota, and the count is a conflict.
-    let quotas = core.stored("", "resourcequotas", namespace);
-    if core.admission.charging().contains_key(namespace) {
+    let quotas = state.stored("", "resourcequotas", namespace);
+    if state.admission.charging().contains_key(namespace) {
         return Ok(false);
     }
     for (entry, quota) in quotas {
@@ -521,7 +522,7 @@ pub(crate) async fn recount(core: &Core, namespace: &str) -> Result<bool, ApiErr
             if !definition.namespaced || !hard.keys().any(|name| concerns(definition, name)) {
                 continue;
             }
-            for (_, object) in core.stored(&definition.group, &definition.plural, namespace) {
+            for (_, object) in state.stored(&definition.group, &definition.plural, namespace) {
                 if in_scopes(&quota, definition, &object) {
                     let mut uses = usage(definition, &object, now);
                     uses.retain(|name, _| hard.contains_key(name) && concerns(definition, name));
@@ -541,7 +542,7 @@ pub(crate) async fn recount(core: &Core, namespace: &str) -> Result<bool, ApiErr
             continue;
         }
         let write = Write::update(entry.key().clone(), entry.mod_revision(), object::encode(&new));
-        match core.store.write(write).await {
+        match state.store.write(write).await {
             Ok(_) => {}
             Err(WriteError::Conflict { .. }) => return Ok(false),
             Err(error) => return Err(write_failed(&error)),
@@ -551,6 +552,6 @@ pub(crate) async fn recount(core: &Core, namespace: &str) -> Result<bool, ApiErr
 }
 
 /// Waits until a charged write is done.
-pub(crate) async fn charged(core: &Core) {
-    core.admission.charged.notified().await;
+pub(crate) async fn charged(state: &State) {
+    state.admission.charged.notified().await;
 }

@@ -7,7 +7,7 @@ use crate::error::ApiError;
 use crate::kinds::builtin;
 use crate::kinds::names::{Part, SIGNING_REQUESTS_GROUP};
 use crate::object::{list_at, text_at};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 
 /// The signer whose certificates the server itself takes for identities.
@@ -16,7 +16,7 @@ const MASTERS: &str = crate::auth::MASTERS;
 
 /// Lets a write of a CertificateSigningRequest pass or refuses it.
 pub(super) fn check(
-    core: &Core,
+    state: &State,
     call: &Call<'_>,
     target: &Target<'_>,
     part: Part,
@@ -24,14 +24,14 @@ pub(super) fn check(
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
     match (part, old) {
-        (Part::Approval, Some(old)) => require_signer(core, call, target, "approve", old),
+        (Part::Approval, Some(old)) => require_signer(state, call, target, "approve", old),
         (Part::Status, Some(old)) => {
             let certificate = |request| text_at(request, "/status/certificate");
             let conditions = |request| list_at(request, "/status/conditions");
             if certificate(new) == certificate(old) && conditions(new) == conditions(old) {
                 return Ok(());
             }
-            require_signer(core, call, target, "sign", old)
+            require_signer(state, call, target, "sign", old)
         }
         (Part::Main, None) if text_at(new, "/spec/signerName") == CLIENT_SIGNER => {
             let organizations = builtin::organizations(text_at(new, "/spec/request"))
@@ -48,7 +48,7 @@ pub(super) fn check(
 
 /// Requires a verb on the signer of a request: on its name, or on all names of its domain.
 fn require_signer(
-    core: &Core,
+    state: &State,
     call: &Call<'_>,
     target: &Target<'_>,
     verb: &str,
@@ -56,7 +56,7 @@ fn require_signer(
 ) -> Result<(), ApiError> {
     let signer = text_at(old, "/spec/signerName");
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
-    let rbac = core.identity.rbac();
+    let rbac = state.identity.rbac();
     let allowed = |user: &User, name: &str| {
         let attributes = Attributes {
             verb,

@@ -12,7 +12,7 @@ use crate::error::ApiError;
 use crate::kinds::index;
 use crate::kinds::names::Part;
 use crate::options::WriteOptions;
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 use crate::verbs::change::Change;
 use crate::verbs::write;
@@ -24,8 +24,8 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
      as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
 /// Follows the namespaces, and those two in them, until the server stops.
-pub(super) async fn run(core: Arc<Core>, ca: String) {
-    let mut feed = Feed::new(&core, Scope::All, |definition| {
+pub(super) async fn run(state: Arc<State>, ca: String) {
+    let mut feed = Feed::new(&state, Scope::All, |definition| {
         definition.group.is_empty()
             && matches!(definition.plural.as_str(), "namespaces" | "serviceaccounts" | "configmaps")
     });
@@ -41,14 +41,14 @@ pub(super) async fn run(core: Arc<Core>, ca: String) {
         };
         tokio::select! {
             news = feed.next() => match news {
-                Some(News::Snapshot(snapshot)) if snapshot.resource() == &core.namespaces => {
+                Some(News::Snapshot(snapshot)) if snapshot.resource() == &state.namespaces => {
                     due.extend(snapshot.iter(&Scope::All).map(|entry| entry.key().name().to_owned()));
                 }
                 // What was lost of the others, the namespaces lead to.
-                Some(News::Snapshot(_)) => due.extend(names(&core)),
+                Some(News::Snapshot(_)) => due.extend(names(&state)),
                 Some(News::Event(event)) => {
                     let key = event.key();
-                    if key.resource() == &core.namespaces {
+                    if key.resource() == &state.namespaces {
                         if event.entry().is_some() && event.previous().is_none() {
                             due.insert(key.name().to_owned());
                         }
@@ -65,7 +65,7 @@ pub(super) async fn run(core: Arc<Core>, ca: String) {
             }
         }
         for namespace in due {
-            if ensure(&core, &namespace, &ca).await.is_err() {
+            if ensure(&state, &namespace, &ca).await.is_err() {
                 again.insert(namespace);
             }
         }
@@ -76,11 +76,11 @@ pub(super) async fn run(core: Arc<Core>, ca: String) {
 }
 
 /// Makes what the first namespaces have, before anybody can look: so that a new server is the same each time.
-pub(crate) async fn begin(core: &Arc<Core>, ca: &str) -> Result<(), ApiError> {
+pub(crate) async fn begin(state: &Arc<State>, ca: &str) -> Result<(), ApiError> {
     let mut tasks = tokio::task::JoinSet::new();
-    for namespace in names(core) {
-        let (core, ca) = (core.clone(), ca.to_owned());
-        tasks.spawn(async move { ensure(&core, &namespace, &ca).await });
+    for namespace in names(state) {
+        let (state, ca) = (state.clone(), ca.to_owned());
+        tasks.spawn(async move { ensure(&state, &namespace, &ca).await });
     }
     while let Some(done) = tasks.join_next().await {
         done.map_err(ApiError::internal)??;
@@ -88,33 +88,33 @@ pub(crate) async fn begin(core: &Arc<Core>, ca: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn names(core: &Core) -> Vec<String> {
-    let Ok(snapshot) = core.store.snapshot(&core.namespaces, settled_store::At::Latest) else {
+fn names(state: &State) -> Vec<String> {
+    let Ok(snapshot) = state.store.snapshot(&state.namespaces, settled_store::At::Latest) else {
         return Vec::new();
     };
     snapshot.iter(&Scope::All).map(|entry| entry.key().name().to_owned()).collect()
 }
 
 /// Makes what is missing in a namespace, and mends what was changed.
-async fn ensure(core: &Core, namespace: &str, ca: &str) -> Result<(), ApiError> {
-    let catalog = core.catalog();
+async fn ensure(state: &State, namespace: &str, ca: &str) -> Result<(), ApiError> {
+    let catalog = state.catalog();
     let find = |plural| catalog.find("", "v1", plural).ok_or_else(|| ApiError::internal("it is not served"));
     let namespaces = Target { definition: find("namespaces")?, namespace: "", name: namespace };
-    match core.get(&namespaces) {
+    match state.get(&namespaces) {
         Ok(entry) if !index::is_terminating(&entry) => {}
         _ => return Ok(()),
     }
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
     let target = Target { definition: find("serviceaccounts")?, namespace, name: ACCOUNT };
-    create(core, &target, account).await?;
+    create(state, &target, account).await?;
     let data = json!({"ca.crt": ca});
     let target = Target { definition: find("configmaps")?, namespace, name: AUTHORITY };
-    let Ok(entry) = core.get(&target) else {
+    let Ok(entry) = state.get(&target) else {
         let authority = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": data,
             "metadata": {"name": AUTHORITY, "annotations": {"kubernetes.io/description": DESCRIPTION}},
         });
-        return create(core, &target, authority).await;
+        return create(state, &target, authority).await;
     };
     if target.definition.read(&entry).get("data") == Some(&data) {
         return Ok(());
@@ -126,7 +126,7 @@ async fn ensure(core: &Core, namespace: &str, ca: &str) -> Result<(), ApiError> 
         Ok(new)
     };
     match write::update(
-        core,
+        state,
         &mut call(),
         &target,
         Part::Main,
@@ -140,11 +140,11 @@ async fn ensure(core: &Core, namespace: &str, ca: &str) -> Result<(), ApiError> 
     }
 }
 
-async fn create(core: &Core, target: &Target<'_>, object: Value) -> Result<(), ApiError> {
-    if core.get(target).is_ok() {
+async fn create(state: &State, target: &Target<'_>, object: Value) -> Result<(), ApiError> {
+    if state.get(target).is_ok() {
         return Ok(());
     }
-    match write::create(core, &mut call(), target, object, &WriteOptions::internal()).await {
+    match write::create(state, &mut call(), target, object, &WriteOptions::internal()).await {
         // It is there, or its namespace isn't, or not for long.
         Err(error) if matches!(error.reason, "AlreadyExists" | "NotFound") => Ok(()),
         Err(error) if error.reason == "Forbidden" && error.message.contains("being terminated") => Ok(()),

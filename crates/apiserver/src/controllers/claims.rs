@@ -15,7 +15,7 @@ use crate::kinds::definition::Definition;
 use crate::kinds::names::Part;
 use crate::object::{finalizers, is_terminating, metadata_mut, text_at};
 use crate::options::WriteOptions;
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 use crate::verbs::change::Change;
 use crate::verbs::write;
@@ -52,8 +52,8 @@ fn names_class(object: &Value, class: &str) -> bool {
 }
 
 /// Follows what is protected, and those that use it, until the server stops.
-pub(super) async fn run(core: Arc<Core>) {
-    let mut feed = Feed::new(&core, Scope::All, |definition| {
+pub(super) async fn run(state: Arc<State>) {
+    let mut feed = Feed::new(&state, Scope::All, |definition| {
         finalizer(definition).is_some() || (definition.group.is_empty() && definition.plural == "pods")
     });
     let mut held: HashSet<Key> = HashSet::new();
@@ -88,7 +88,7 @@ pub(super) async fn run(core: Arc<Core>) {
         }
         failed = false;
         for key in held.clone() {
-            match let_go(&core, &key).await {
+            match let_go(&state, &key).await {
                 Ok(true) => {}
                 Err(error) if !is_over(&error) => failed = true,
                 _ => {
@@ -101,20 +101,20 @@ pub(super) async fn run(core: Arc<Core>) {
 }
 
 /// Takes the finalizer off what nobody uses. True: somebody does.
-async fn let_go(core: &Core, key: &Key) -> Result<bool, ApiError> {
-    let catalog = core.catalog();
+async fn let_go(state: &State, key: &Key) -> Result<bool, ApiError> {
+    let catalog = state.catalog();
     let definition =
         catalog.preferred().into_iter().find(|definition| definition.resource == *key.resource());
     let Some((definition, finalizer)) = definition.and_then(|found| Some((found, finalizer(found)?))) else {
         return Ok(false);
     };
     let target = Target { definition, namespace: key.namespace(), name: key.name() };
-    let object = definition.read(&*core.get(&target)?);
+    let object = definition.read(&*state.get(&target)?);
     if !is_terminating(&object) || !finalizers(&object).contains(&finalizer) {
         return Ok(false);
     }
     let any = |plural: &str, namespace: &str, uses: &dyn Fn(&Value) -> bool| {
-        core.stored("", plural, namespace).iter().any(|(_, object)| uses(object))
+        state.stored("", plural, namespace).iter().any(|(_, object)| uses(object))
     };
     let name = key.name();
     let used = match definition.plural.as_str() {
@@ -134,7 +134,7 @@ async fn let_go(core: &Core, key: &Key) -> Result<bool, ApiError> {
         metadata_mut(&mut new).insert("finalizers".to_owned(), rest.into());
         Ok(new)
     };
-    write::update(core, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
+    write::update(state, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
         .await?;
     Ok(false)
 }

@@ -14,7 +14,7 @@ use crate::kinds::definition::Definition;
 use crate::kinds::names::Part;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut, text};
 use crate::options::{DeleteOptions, WriteOptions};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::Change;
 use crate::verbs::delete::{self, Deleted};
@@ -23,40 +23,40 @@ use crate::verbs::write;
 /// How long to wait before trying again what failed.
 const RETRY: Duration = Duration::from_millis(100);
 
-fn crd_definition(core: &Core) -> Result<Arc<Definition>, ApiError> {
-    let catalog = core.catalog();
+fn crd_definition(state: &State) -> Result<Arc<Definition>, ApiError> {
+    let catalog = state.catalog();
     catalog.find(GROUP, "v1", PLURAL).cloned().ok_or_else(|| ApiError::internal("definitions are not served"))
 }
 
 /// All definitions as they are.
-fn crds(core: &Core) -> Result<Vec<Value>, ApiError> {
-    crds_where(core, |_| true)
+fn crds(state: &State) -> Result<Vec<Value>, ApiError> {
+    crds_where(state, |_| true)
 }
 
-fn crds_where(core: &Core, fits: impl Fn(&str) -> bool) -> Result<Vec<Value>, ApiError> {
-    let definition = crd_definition(core)?;
-    let snapshot = core.store.snapshot(&crd::resource()?, At::Latest).map_err(ApiError::internal)?;
+fn crds_where(state: &State, fits: impl Fn(&str) -> bool) -> Result<Vec<Value>, ApiError> {
+    let definition = crd_definition(state)?;
+    let snapshot = state.store.snapshot(&crd::resource()?, At::Latest).map_err(ApiError::internal)?;
     let entries = snapshot.iter(&Scope::All).filter(|entry| fits(entry.key().name()));
     Ok(entries.map(|entry| definition.read(entry)).collect())
 }
 
 /// Serves what the stored definitions describe: at the start, before anything else.
-pub(crate) fn load(core: &Core) -> Result<(), ApiError> {
-    for crd in crds(core)? {
+pub(crate) fn load(state: &State) -> Result<(), ApiError> {
+    for crd in crds(state)? {
         if crd::is_true(&crd, "Established") {
-            serve_crd(core, &crd)?;
+            serve_crd(state, &crd)?;
         }
     }
     Ok(())
 }
 
 /// Puts the versions of a definition into the catalog. What served it before is retired: its watches end.
-fn serve_crd(core: &Core, crd: &Value) -> Result<(), ApiError> {
+fn serve_crd(state: &State, crd: &Value) -> Result<(), ApiError> {
     let revision = meta(crd, "resourceVersion").parse().unwrap_or_default();
     let definitions = crd::definitions(crd, revision)?;
     let group = text(crd.get("spec").unwrap_or(&Value::Null), "group").to_owned();
     let plural = crd.pointer("/status/acceptedNames/plural").and_then(Value::as_str).unwrap_or_default();
-    core.change_catalog(|catalog| {
+    state.change_catalog(|catalog| {
         for old in catalog.versions_of(&group, plural) {
             old.retire();
         }
@@ -68,10 +68,10 @@ fn serve_crd(core: &Core, crd: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn withdraw_crd(core: &Core, name: &str) {
+fn withdraw_crd(state: &State, name: &str) {
     // The name is the plural one and the group.
     let Some((plural, group)) = name.split_once('.') else { return };
-    core.change_catalog(|catalog| {
+    state.change_catalog(|catalog| {
         for old in catalog.versions_of(group, plural) {
             old.retire();
         }
@@ -80,25 +80,25 @@ fn withdraw_crd(core: &Core, name: &str) {
 }
 
 /// Follows the definitions until the server stops.
-pub(crate) async fn run(core: Arc<Core>) {
+pub(crate) async fn run(state: Arc<State>) {
     let Ok(resource) = crd::resource() else { return };
     loop {
-        let Ok((snapshot, mut watch)) = core.store.snapshot_and_watch(&resource, &Scope::All) else {
+        let Ok((snapshot, mut watch)) = state.store.snapshot_and_watch(&resource, &Scope::All) else {
             return;
         };
         let mut names: Vec<String> =
             snapshot.iter(&Scope::All).map(|entry| entry.key().name().to_owned()).collect();
         loop {
             for name in std::mem::take(&mut names) {
-                settle_crd(core.clone(), name).await;
+                settle_crd(state.clone(), name).await;
             }
             match watch.recv().await {
                 Ok(event) => {
                     let name = event.key().name().to_owned();
                     if event.entry().is_none() {
-                        withdraw_crd(&core, &name);
+                        withdraw_crd(&state, &name);
                         // Its names are free now.
-                        names = crds(&core)
+                        names = crds(&state)
                             .unwrap_or_default()
                             .iter()
                             .map(|crd| meta(crd, "name").to_owned())
@@ -116,8 +116,8 @@ pub(crate) async fn run(core: Arc<Core>) {
 }
 
 /// Brings one definition as far as it can get now. What fails is tried again.
-async fn settle_crd(core: Arc<Core>, name: String) {
-    while let Err(error) = try_settle_crd(core.clone(), &name).await {
+async fn settle_crd(state: Arc<State>, name: String) {
+    while let Err(error) = try_settle_crd(state.clone(), &name).await {
         if error.code == 404 || error.code == 503 {
             return;
         }
@@ -125,38 +125,38 @@ async fn settle_crd(core: Arc<Core>, name: String) {
     }
 }
 
-async fn try_settle_crd(core: Arc<Core>, name: &str) -> Result<(), ApiError> {
-    let definition = crd_definition(&core)?;
+async fn try_settle_crd(state: Arc<State>, name: &str) -> Result<(), ApiError> {
+    let definition = crd_definition(&state)?;
     let target = Target { definition: &definition, namespace: "", name };
-    let entry = core.get(&target)?;
+    let entry = state.get(&target)?;
     let crd = definition.read(&entry);
     if is_terminating(&crd) {
-        if is_served(&core, &crd, true) {
+        if is_served(&state, &crd, true) {
             return Ok(());
         }
-        serve_crd(&core, &crd)?;
-        core.host.spawn(clean_up(core.clone(), name.to_owned()));
+        serve_crd(&state, &crd)?;
+        state.lifecycle.spawn(clean_up(state.clone(), name.to_owned()));
         return Ok(());
     }
     let spec_names = crd.pointer("/spec/names");
     let settled = spec_names == crd.pointer("/status/acceptedNames") && crd::is_true(&crd, "Established");
     if settled {
-        if !is_served(&core, &crd, false) {
-            serve_crd(&core, &crd)?;
+        if !is_served(&state, &crd, false) {
+            serve_crd(&state, &crd)?;
         }
         return Ok(());
     }
     // A definition's name ends with its group: those of others need not be read, which large clusters have hundreds of.
     let end = format!(".{}", text(crd.get("spec").unwrap_or(&Value::Null), "group"));
-    let others = crds_where(&core, |other| {
+    let others = crds_where(&state, |other| {
         other != name && other.strip_suffix(&end).is_some_and(|plural| !plural.contains('.'))
     })?;
     let mut accepted = crd.clone();
     let now = jiff::Timestamp::now();
     crd::accept_names(&mut accepted, &others, now);
     crd::report_approval(&mut accepted, now);
-    if crd::is_true(&accepted, "Established") && !is_served(&core, &accepted, false) {
-        serve_crd(&core, &accepted)?;
+    if crd::is_true(&accepted, "Established") && !is_served(&state, &accepted, false) {
+        serve_crd(&state, &accepted)?;
     }
     let status = accepted.get("status").cloned().unwrap_or_default();
     if Some(&status) == crd.get("status") {
@@ -173,15 +173,15 @@ async fn try_settle_crd(core: Arc<Core>, name: &str) -> Result<(), ApiError> {
     };
     let mut call = Call::new("kube-apiserver");
     let options = WriteOptions::internal();
-    write::update(&core, &mut call, &target, Part::Status, Change::With(&change), &options).await?;
+    write::update(&state, &mut call, &target, Part::Status, Change::With(&change), &options).await?;
     Ok(())
 }
 
 /// Is the definition served as it is?
-fn is_served(core: &Core, crd: &Value, terminating: bool) -> bool {
+fn is_served(state: &State, crd: &Value, terminating: bool) -> bool {
     let group = crd.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
     let plural = crd.pointer("/status/acceptedNames/plural").and_then(Value::as_str).unwrap_or_default();
-    let catalog = core.catalog();
+    let catalog = state.catalog();
     let versions = catalog.versions_of(group, plural);
     let generation =
         object::metadata(crd).and_then(|metadata| metadata.get("generation")).and_then(Value::as_i64);
@@ -196,8 +196,8 @@ fn is_served(core: &Core, crd: &Value, terminating: bool) -> bool {
 }
 
 /// Deletes the objects of a definition that is being deleted, then lets it go.
-async fn clean_up(core: Arc<Core>, name: String) {
-    while let Err(error) = try_clean_up(&core, &name).await {
+async fn clean_up(state: Arc<State>, name: String) {
+    while let Err(error) = try_clean_up(&state, &name).await {
         if error.code == 404 || error.code == 503 {
             return;
         }
@@ -205,20 +205,20 @@ async fn clean_up(core: Arc<Core>, name: String) {
     }
 }
 
-async fn try_clean_up(core: &Core, name: &str) -> Result<(), ApiError> {
-    let definition = crd_definition(core)?;
+async fn try_clean_up(state: &State, name: &str) -> Result<(), ApiError> {
+    let definition = crd_definition(state)?;
     let target = Target { definition: &definition, namespace: "", name };
-    let entry = core.get(&target)?;
+    let entry = state.get(&target)?;
     let crd = definition.read(&entry);
     let group = crd.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
     let plural = crd.pointer("/spec/names/plural").and_then(Value::as_str).unwrap_or_default();
-    let catalog = core.catalog();
+    let catalog = state.catalog();
     let versions = catalog.versions_of(group, plural);
     if let Some(served) = versions.first() {
         let mut call = Call::new("kube-apiserver");
         let options = DeleteOptions::default();
         loop {
-            let begun = core.store.snapshot_and_watch(&served.resource, &Scope::All);
+            let begun = state.store.snapshot_and_watch(&served.resource, &Scope::All);
             let (snapshot, mut watch) = begun.map_err(ApiError::internal)?;
             if snapshot.is_empty() {
                 break;
@@ -228,7 +228,7 @@ async fn try_clean_up(core: &Core, name: &str) -> Result<(), ApiError> {
                 call.now = jiff::Timestamp::now();
                 let key = entry.key();
                 let target = Target { definition: served, namespace: key.namespace(), name: key.name() };
-                match delete::delete(core, &call, &target, &options).await {
+                match delete::delete(state, &call, &target, &options).await {
                     Ok(Deleted::Gone(_)) => {}
                     Ok(Deleted::Pending(_)) => waits = true,
                     Err(error) if error.code == 404 => {}
@@ -250,6 +250,6 @@ async fn try_clean_up(core: &Core, name: &str) -> Result<(), ApiError> {
     };
     let mut call = Call::new("kube-apiserver");
     let options = WriteOptions::internal();
-    write::update(core, &mut call, &target, Part::Main, Change::With(&change), &options).await?;
+    write::update(state, &mut call, &target, Part::Main, Change::With(&change), &options).await?;
     Ok(())
 }

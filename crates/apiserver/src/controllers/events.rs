@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::feed::{Feed, News};
 use super::retry::PARALLEL;
-use crate::state::Core;
+use crate::state::State;
 
 /// The clock may be set meanwhile: then others are due.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -81,8 +81,8 @@ fn last_time(entry: &Entry) -> Option<Timestamp> {
 }
 
 /// Follows the Events until the server stops.
-pub(super) async fn run(core: Arc<Core>, ttl: Duration) {
-    let mut feed = Feed::new(&core, Scope::All, |definition| definition.resource.as_str() == "events");
+pub(super) async fn run(state: Arc<State>, ttl: Duration) {
+    let mut feed = Feed::new(&state, Scope::All, |definition| definition.resource.as_str() == "events");
     let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
     let mut expiry = Expiry::default();
     loop {
@@ -92,10 +92,10 @@ pub(super) async fn run(core: Arc<Core>, ttl: Duration) {
             if writes.len() >= PARALLEL {
                 writes.join_next().await;
             }
-            let core = core.clone();
+            let state = state.clone();
             // Whoever has written it meanwhile has given it more time.
             writes.spawn(async move {
-                core.store.write(Write::delete(key, Expect::Revision(revision))).await.is_ok()
+                state.store.write(Write::delete(key, Expect::Revision(revision))).await.is_ok()
             });
         }
         while writes.join_next().await.is_some() {}

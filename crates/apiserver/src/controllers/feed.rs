@@ -9,7 +9,7 @@ use settled_store::{Event, Resource, Scope, Snapshot, Watch, WatchError};
 use tokio::sync::watch;
 
 use crate::kinds::definition::{Catalog, Definition};
-use crate::state::Core;
+use crate::state::State;
 
 /// How many events are taken from one resource before the others have their turn.
 const TURN: usize = 256;
@@ -25,7 +25,7 @@ pub(super) enum News {
 
 /// Follows all resources that a controller wants.
 pub(super) struct Feed {
-    core: Arc<Core>,
+    state: Arc<State>,
     catalog: watch::Receiver<Arc<Catalog>>,
     wanted: fn(&Definition) -> bool,
     scope: Scope,
@@ -40,11 +40,11 @@ pub(super) fn is_stored(definition: &Definition) -> bool {
 }
 
 impl Feed {
-    pub(super) fn new(core: &Arc<Core>, scope: Scope, wanted: fn(&Definition) -> bool) -> Self {
-        let mut catalog = core.watch_catalog();
+    pub(super) fn new(state: &Arc<State>, scope: Scope, wanted: fn(&Definition) -> bool) -> Self {
+        let mut catalog = state.watch_catalog();
         catalog.mark_changed();
         Self {
-            core: core.clone(),
+            state: state.clone(),
             catalog,
             wanted,
             scope,
@@ -142,7 +142,7 @@ impl Feed {
     }
 
     fn begin(&mut self, resource: Resource) {
-        match self.core.store.snapshot_and_watch(&resource, &self.scope) {
+        match self.state.store.snapshot_and_watch(&resource, &self.scope) {
             Ok((snapshot, watch)) => {
                 self.watches.insert(resource, watch);
                 self.waiting.push_back(News::Snapshot(snapshot));

@@ -15,7 +15,7 @@ use crate::kinds::definition::{Catalog, Definition};
 use crate::kinds::names::{Part, api_version};
 use crate::object::{self, finalizers, metadata_mut};
 use crate::options::{DeleteOptions, Propagation, WriteOptions};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 use crate::verbs::change::Change;
 use crate::verbs::{delete, write};
@@ -71,14 +71,14 @@ fn find_kind<'a>(catalog: &'a Catalog, owner: &Owner) -> Option<&'a Arc<Definiti
         .find(|definition| definition.kind == owner.kind && definition.verbs.contains(&"get"))
 }
 
-fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
+fn look_up(state: &State, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
     let Some(definition) = find_kind(catalog, owner) else { return Found::Unknown };
     if definition.namespaced && key.namespace().is_empty() {
         return Found::Invalid;
     }
     let namespace = if definition.namespaced { key.namespace() } else { "" };
     let entry =
-        Key::new(&definition.resource, namespace, &owner.name).ok().and_then(|key| core.store.get(&key));
+        Key::new(&definition.resource, namespace, &owner.name).ok().and_then(|key| state.store.get(&key));
     match entry.map(|entry| Meta::of(&entry)) {
         Some(meta) if meta.uid == owner.uid => Found::There(meta),
         // Another object of that name is another object.
@@ -87,8 +87,8 @@ fn look_up(core: &Core, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
 }
 
 /// Decides about an object as it is now.
-fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
-    let Some(entry) = core.store.get(key) else { return Step::Nothing };
+fn decide(state: &State, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
+    let Some(entry) = state.store.get(key) else { return Step::Nothing };
     let meta = Meta::of(&entry);
     let (uid, revision) = (meta.uid.clone(), entry.mod_revision().0);
     if meta.is_terminating() {
@@ -102,7 +102,7 @@ fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
     }
     let (mut solid, mut dangling, mut waiting) = (false, Vec::new(), Vec::new());
     for owner in &meta.owner_references {
-        match look_up(core, catalog, key, owner) {
+        match look_up(state, catalog, key, owner) {
             Found::There(found) if found.is_foreground() => waiting.push(owner.uid.clone()),
             Found::There(_) => solid = true,
             Found::Gone => dangling.push(owner.uid.clone()),
@@ -127,7 +127,7 @@ fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
             let circle = blocks
                 && dependents
                     .iter()
-                    .any(|key| core.store.get(key).is_some_and(|entry| Meta::of(&entry).is_foreground()));
+                    .any(|key| state.store.get(key).is_some_and(|entry| Meta::of(&entry).is_foreground()));
             return match circle {
                 true => Step::Unblock { uid },
                 false => Step::Delete { uid, revision, propagation: Propagation::Foreground },
@@ -144,7 +144,7 @@ fn decide(core: &Core, catalog: &Catalog, graph: &Graph, key: &Key) -> Step {
 
 /// The driver's books.
 struct Collector {
-    core: Arc<Core>,
+    state: Arc<State>,
     graph: Graph,
     /// Where the objects of a resource are served.
     definitions: HashMap<Resource, Arc<Definition>>,
@@ -158,10 +158,10 @@ struct Collector {
 }
 
 /// Follows all objects until the server stops.
-pub(super) async fn run(core: Arc<Core>) {
-    let mut feed = Feed::new(&core, Scope::All, |definition| definition.resource.as_str() != "events");
+pub(super) async fn run(state: Arc<State>) {
+    let mut feed = Feed::new(&state, Scope::All, |definition| definition.resource.as_str() != "events");
     let mut collector = Collector {
-        core,
+        state,
         graph: Graph::default(),
         definitions: HashMap::new(),
         unknown: HashSet::new(),
@@ -207,7 +207,7 @@ impl Collector {
                 }
             }
             News::Catalog => {
-                let catalog = self.core.catalog();
+                let catalog = self.state.catalog();
                 self.definitions = catalog
                     .preferred()
                     .into_iter()
@@ -258,14 +258,14 @@ impl Collector {
 
     /// Begins with as much work as may be done at once.
     fn begin(&mut self) {
-        let catalog = self.core.catalog();
+        let catalog = self.state.catalog();
         while self.tasks.len() < PARALLEL {
             let Some(key) = self.graph.next() else { return };
             if let Some(again) = self.running.get_mut(&key) {
                 *again = true;
                 continue;
             }
-            let step = decide(&self.core, &catalog, &self.graph, &key);
+            let step = decide(&self.state, &catalog, &self.graph, &key);
             let Some(definition) = self.definitions.get(key.resource()).cloned() else { continue };
             match step {
                 Step::Nothing => {
@@ -277,7 +277,7 @@ impl Collector {
                 step => {
                     self.running.insert(key.clone(), false);
                     let attempts = self.attempts.get(&key).copied();
-                    let core = self.core.clone();
+                    let state = self.state.clone();
                     let definitions = match &step {
                         Step::Orphan { dependents, .. } => dependents
                             .iter()
@@ -291,7 +291,7 @@ impl Collector {
                         if let Some(attempts) = attempts {
                             tokio::time::sleep(backoff(attempts)).await;
                         }
-                        let result = carry_out(&core, &definition, &definitions, &key, &step).await;
+                        let result = carry_out(&state, &definition, &definitions, &key, &step).await;
                         (key, result)
                     });
                 }
@@ -318,7 +318,7 @@ impl Collector {
 }
 
 async fn carry_out(
-    core: &Arc<Core>,
+    state: &Arc<State>,
     definition: &Arc<Definition>,
     definitions: &BTreeMap<Resource, Arc<Definition>>,
     key: &Key,
@@ -326,12 +326,12 @@ async fn carry_out(
 ) -> Result<(), ApiError> {
     match step {
         Step::Nothing | Step::Unknown => Ok(()),
-        Step::Invalid(owner) => warn(core, definition, key, owner).await,
+        Step::Invalid(owner) => warn(state, definition, key, owner).await,
         Step::Delete { uid, revision, propagation } => {
-            delete(core, definition, key, uid, Some(*revision), *propagation).await
+            delete(state, definition, key, uid, Some(*revision), *propagation).await
         }
-        Step::Disown { uid, owners } => disown(core, definition, key, uid, owners).await,
-        Step::Release { uid, finalizer } => release(core, definition, key, uid, finalizer).await,
+        Step::Disown { uid, owners } => disown(state, definition, key, uid, owners).await,
+        Step::Release { uid, finalizer } => release(state, definition, key, uid, finalizer).await,
         Step::Unblock { uid } => {
             let unblock = |new: &mut Value| {
                 let owners = new.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
@@ -339,8 +339,8 @@ async fn carry_out(
                     owner["blockOwnerDeletion"] = false.into();
                 }
             };
-            change(core, definition, key, Some(uid), &unblock).await?;
-            delete(core, definition, key, uid, None, Propagation::Foreground).await
+            change(state, definition, key, Some(uid), &unblock).await?;
+            delete(state, definition, key, uid, None, Propagation::Foreground).await
         }
         Step::Orphan { uid, dependents } => {
             let mut tasks: JoinSet<Result<(), ApiError>> = JoinSet::new();
@@ -353,19 +353,19 @@ async fn carry_out(
                 if tasks.len() >= PARALLEL {
                     check(tasks.join_next().await)?;
                 }
-                let (core, dependent, owner) = (core.clone(), dependent.clone(), [uid.clone()]);
-                tasks.spawn(async move { disown(&core, &definition, &dependent, "", &owner).await });
+                let (state, dependent, owner) = (state.clone(), dependent.clone(), [uid.clone()]);
+                tasks.spawn(async move { disown(&state, &definition, &dependent, "", &owner).await });
             }
             while !tasks.is_empty() {
                 check(tasks.join_next().await)?;
             }
-            release(core, definition, key, uid, ORPHAN).await
+            release(state, definition, key, uid, ORPHAN).await
         }
     }
 }
 
 async fn delete(
-    core: &Core,
+    state: &State,
     definition: &Definition,
     key: &Key,
     uid: &str,
@@ -378,7 +378,7 @@ async fn delete(
         propagation: Some(propagation),
         ..DeleteOptions::default()
     };
-    delete::delete(core, &call(), &target(definition, key), &options).await.map(|_| ())
+    delete::delete(state, &call(), &target(definition, key), &options).await.map(|_| ())
 }
 
 fn target<'a>(definition: &'a Definition, key: &'a Key) -> Target<'a> {
@@ -387,7 +387,7 @@ fn target<'a>(definition: &'a Definition, key: &'a Key) -> Target<'a> {
 
 /// Takes references to owners out of an object.
 async fn disown(
-    core: &Core,
+    state: &State,
     definition: &Definition,
     key: &Key,
     uid: &str,
@@ -402,12 +402,12 @@ async fn disown(
             }
         }
     };
-    change(core, definition, key, Some(uid).filter(|uid| !uid.is_empty()), &disown).await
+    change(state, definition, key, Some(uid).filter(|uid| !uid.is_empty()), &disown).await
 }
 
 /// Takes a finalizer off an object.
 async fn release(
-    core: &Core,
+    state: &State,
     definition: &Definition,
     key: &Key,
     uid: &str,
@@ -418,11 +418,11 @@ async fn release(
             finalizers(new).into_iter().filter(|name| *name != finalizer).map(Value::from).collect();
         metadata_mut(new).insert("finalizers".to_owned(), rest.into());
     };
-    change(core, definition, key, Some(uid), &release).await
+    change(state, definition, key, Some(uid), &release).await
 }
 
 async fn change(
-    core: &Core,
+    state: &State,
     definition: &Definition,
     key: &Key,
     uid: Option<&str>,
@@ -430,7 +430,7 @@ async fn change(
 ) -> Result<(), ApiError> {
     let target = target(definition, key);
     // It must be there: an update must not make it anew.
-    core.get(&target)?;
+    state.get(&target)?;
     let change = |old: &Value| {
         let mut new = old.clone();
         if uid.is_some_and(|uid| uid != object::meta(old, "uid")) {
@@ -439,16 +439,16 @@ async fn change(
         change(&mut new);
         Ok(new)
     };
-    write::update(core, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
+    write::update(state, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
         .await?;
     Ok(())
 }
 
 /// Says in an Event that an owner can't be one.
-async fn warn(core: &Core, definition: &Definition, key: &Key, owner: &Owner) -> Result<(), ApiError> {
-    let catalog = core.catalog();
+async fn warn(state: &State, definition: &Definition, key: &Key, owner: &Owner) -> Result<(), ApiError> {
+    let catalog = state.catalog();
     let Some(events) = catalog.find("", "v1", "events") else { return Ok(()) };
-    let entry = core.get(&target(definition, key))?;
+    let entry = state.get(&target(definition, key))?;
     let uid = Meta::of(&entry).uid;
     let now = jiff::Timestamp::now();
     let name = format!("{}.{:x}", key.name(), now.as_nanosecond());
@@ -475,6 +475,6 @@ async fn warn(core: &Core, definition: &Definition, key: &Key, owner: &Owner) ->
         "firstTimestamp": object::time(now), "lastTimestamp": object::time(now), "count": 1,
     });
     let target = Target { definition: events, namespace, name: &name };
-    write::create(core, &mut call(), &target, event, &WriteOptions::internal()).await?;
+    write::create(state, &mut call(), &target, event, &WriteOptions::internal()).await?;
     Ok(())
 }

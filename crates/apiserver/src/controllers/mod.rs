@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use std::pin::Pin;
 
-use crate::state::Core;
+use crate::state::State;
 
 pub(crate) use accounts::begin as begin_accounts;
 pub(crate) use roles::aggregate;
@@ -180,19 +180,19 @@ pub(crate) struct Settings {
 }
 
 /// Starts the controllers. They end with the server.
-pub(crate) fn start(core: &Arc<Core>, settings: Settings) {
+pub(crate) fn start(state: &Arc<State>, settings: Settings) {
     let run = |controller: Controller, work: Pin<Box<dyn Future<Output = ()> + Send>>| {
         if settings.controllers.has(controller) {
-            core.host.spawn(work);
+            state.lifecycle.spawn(work);
         }
     };
-    run(Controller::Namespaces, Box::pin(namespaces::run(core.clone())));
-    run(Controller::Garbage, Box::pin(garbage::run(core.clone())));
-    run(Controller::Events, Box::pin(events::run(core.clone(), settings.event_ttl)));
-    run(Controller::Accounts, Box::pin(accounts::run(core.clone(), settings.ca.clone())));
-    run(Controller::Roles, Box::pin(roles::run(core.clone())));
-    run(Controller::Quotas, Box::pin(quotas::run(core.clone())));
-    run(Controller::Claims, Box::pin(claims::run(core.clone())));
+    run(Controller::Namespaces, Box::pin(namespaces::run(state.clone())));
+    run(Controller::Garbage, Box::pin(garbage::run(state.clone())));
+    run(Controller::Events, Box::pin(events::run(state.clone(), settings.event_ttl)));
+    run(Controller::Accounts, Box::pin(accounts::run(state.clone(), settings.ca.clone())));
+    run(Controller::Roles, Box::pin(roles::run(state.clone())));
+    run(Controller::Quotas, Box::pin(quotas::run(state.clone())));
+    run(Controller::Claims, Box::pin(claims::run(state.clone())));
 }
 
 #[cfg(test)]

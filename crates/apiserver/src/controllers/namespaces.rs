@@ -15,7 +15,7 @@ use crate::kinds::definition::Definition;
 use crate::kinds::names::Part;
 use crate::object::{self, finalizers, is_terminating};
 use crate::options::{DeleteOptions, Propagation, WriteOptions};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 use crate::verbs::change::Change;
 use crate::verbs::delete::{self, Deleted};
@@ -140,8 +140,8 @@ fn is_due(namespace: &Value) -> bool {
 }
 
 /// Follows the namespaces until the server stops.
-pub(super) async fn run(core: Arc<Core>) {
-    let mut feed = Feed::new(&core, Scope::All, |definition| {
+pub(super) async fn run(state: Arc<State>) {
+    let mut feed = Feed::new(&state, Scope::All, |definition| {
         (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces")
     });
     let mut running: BTreeSet<String> = BTreeSet::new();
@@ -166,12 +166,13 @@ pub(super) async fn run(core: Arc<Core>) {
             }
         }
         for name in names {
-            if !running.contains(&name) && namespace(&core, &name).is_some_and(|namespace| is_due(&namespace))
+            if !running.contains(&name)
+                && namespace(&state, &name).is_some_and(|namespace| is_due(&namespace))
             {
                 running.insert(name.clone());
-                let core = core.clone();
+                let state = state.clone();
                 tasks.spawn(async move {
-                    empty(&core, &name).await;
+                    empty(&state, &name).await;
                     name
                 });
             }
@@ -179,28 +180,28 @@ pub(super) async fn run(core: Arc<Core>) {
     }
 }
 
-fn definition(core: &Core) -> Option<Arc<Definition>> {
-    core.catalog().find("", "v1", "namespaces").cloned()
+fn definition(state: &State) -> Option<Arc<Definition>> {
+    state.catalog().find("", "v1", "namespaces").cloned()
 }
 
-fn namespace(core: &Core, name: &str) -> Option<Value> {
-    let definition = definition(core)?;
+fn namespace(state: &State, name: &str) -> Option<Value> {
+    let definition = definition(state)?;
     let target = Target { definition: &definition, namespace: "", name };
-    Some(definition.read(&*core.get(&target).ok()?))
+    Some(definition.read(&*state.get(&target).ok()?))
 }
 
 /// Empties a namespace and lets it go, however long that takes.
-async fn empty(core: &Arc<Core>, name: &str) {
-    let mut feed = Feed::new(core, Scope::Namespace(name.to_owned()), |definition| definition.namespaced);
+async fn empty(state: &Arc<State>, name: &str) {
+    let mut feed = Feed::new(state, Scope::Namespace(name.to_owned()), |definition| definition.namespaced);
     let mut attempts = 0;
-    while namespace(core, name).is_some_and(|namespace| is_due(&namespace)) {
+    while namespace(state, name).is_some_and(|namespace| is_due(&namespace)) {
         // What has happened up to now, the next look sees.
         while feed.try_next().is_some() {}
         let begun = Instant::now();
-        let left = delete_content(core, name).await;
+        let left = delete_content(state, name).await;
         let failed = !left.errors.is_empty();
-        let result = match report(core, name, &left).await {
-            Ok(()) if left.is_nothing() => finalize(core, name).await,
+        let result = match report(state, name, &left).await {
+            Ok(()) if left.is_nothing() => finalize(state, name).await,
             other => other,
         };
         match result {
@@ -224,8 +225,8 @@ async fn empty(core: &Arc<Core>, name: &str) {
 }
 
 /// Deletes everything once; pods before the rest, which they may need until they end.
-async fn delete_content(core: &Arc<Core>, name: &str) -> Left {
-    let catalog = core.catalog();
+async fn delete_content(state: &Arc<State>, name: &str) -> Left {
+    let catalog = state.catalog();
     let (pods, others): (Vec<_>, Vec<_>) = catalog
         .preferred()
         .into_iter()
@@ -233,19 +234,19 @@ async fn delete_content(core: &Arc<Core>, name: &str) -> Left {
         .partition(|definition| (definition.group.as_str(), definition.plural.as_str()) == ("", "pods"));
     let mut left = Left::default();
     for definition in pods {
-        delete_all(core, definition, name, &mut left).await;
+        delete_all(state, definition, name, &mut left).await;
     }
     if left.is_nothing() {
         for definition in others {
-            delete_all(core, definition, name, &mut left).await;
+            delete_all(state, definition, name, &mut left).await;
         }
     }
     left
 }
 
-async fn delete_all(core: &Arc<Core>, definition: &Arc<Definition>, namespace: &str, left: &mut Left) {
+async fn delete_all(state: &Arc<State>, definition: &Arc<Definition>, namespace: &str, left: &mut Left) {
     let scope = Scope::Namespace(namespace.to_owned());
-    let Ok(snapshot) = core.store.snapshot(&definition.resource, At::Latest) else { return };
+    let Ok(snapshot) = state.store.snapshot(&definition.resource, At::Latest) else { return };
     if snapshot.len(&scope) == 0 {
         return;
     }
@@ -261,28 +262,28 @@ async fn delete_all(core: &Arc<Core>, definition: &Arc<Definition>, namespace: &
         if tasks.len() >= PARALLEL {
             failed(tasks.join_next().await);
         }
-        let (core, definition, key) = (core.clone(), definition.clone(), entry.key().clone());
+        let (state, definition, key) = (state.clone(), definition.clone(), entry.key().clone());
         tasks.spawn(async move {
             let target = Target { definition: &definition, namespace: key.namespace(), name: key.name() };
             let options =
                 DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-            delete::delete(&core, &call(), &target, &options).await
+            delete::delete(&state, &call(), &target, &options).await
         });
     }
     while !tasks.is_empty() {
         failed(tasks.join_next().await);
     }
-    if let Ok(snapshot) = core.store.snapshot(&definition.resource, At::Latest) {
+    if let Ok(snapshot) = state.store.snapshot(&definition.resource, At::Latest) {
         left.count(definition, snapshot.iter(&scope).cloned());
     }
 }
 
 /// Writes the conditions.
-async fn report(core: &Core, name: &str, left: &Left) -> Result<(), ApiError> {
-    change(core, name, Part::Status, &|old| {
+async fn report(state: &State, name: &str, left: &Left) -> Result<(), ApiError> {
+    change(state, name, Part::Status, &|old| {
         let mut new = old.clone();
         if is_terminating(old) {
-            set_conditions(&mut new, left, core.now());
+            set_conditions(&mut new, left, state.now());
         }
         Ok(new)
     })
@@ -290,8 +291,8 @@ async fn report(core: &Core, name: &str, left: &Left) -> Result<(), ApiError> {
 }
 
 /// Takes the finalizer off the spec. If it was the last, the namespace is gone.
-async fn finalize(core: &Core, name: &str) -> Result<(), ApiError> {
-    change(core, name, Part::Finalize, &|old| {
+async fn finalize(state: &State, name: &str) -> Result<(), ApiError> {
+    change(state, name, Part::Finalize, &|old| {
         let mut new = old.clone();
         if is_terminating(old)
             && let Some(list) = new.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut)
@@ -304,15 +305,15 @@ async fn finalize(core: &Core, name: &str) -> Result<(), ApiError> {
 }
 
 async fn change(
-    core: &Core,
+    state: &State,
     name: &str,
     part: Part,
     change: &(dyn Fn(&Value) -> Result<Value, ApiError> + Sync),
 ) -> Result<(), ApiError> {
-    let definition = definition(core).ok_or_else(|| ApiError::internal("namespaces are not served"))?;
+    let definition = definition(state).ok_or_else(|| ApiError::internal("namespaces are not served"))?;
     let target = Target { definition: &definition, namespace: "", name };
     debug_assert!(!name.is_empty());
-    write::update(core, &mut call(), &target, part, Change::With(change), &WriteOptions::internal()).await?;
+    write::update(state, &mut call(), &target, part, Change::With(change), &WriteOptions::internal()).await?;
     Ok(())
 }
 

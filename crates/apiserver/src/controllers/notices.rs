@@ -8,38 +8,38 @@ use settled_store::{Entry, Event, Scope, Watch, WatchError};
 
 use crate::kinds::crd;
 use crate::notice::Notice;
-use crate::state::Core;
+use crate::state::State;
 
 /// Reports namespaces and CRDs until the server stops: every change from this call on.
-pub(crate) fn run(core: Arc<Core>) -> impl Future<Output = ()> + Send + 'static {
-    let mut watches = begin(&core);
+pub(crate) fn run(state: Arc<State>) -> impl Future<Output = ()> + Send + 'static {
+    let mut watches = begin(&state);
     async move {
         while let Some((namespaces, definitions)) = watches {
             // Too slow: what was missed is no longer news.
-            if matches!(report(&core, namespaces, definitions).await, WatchError::Stopped) {
+            if matches!(report(&state, namespaces, definitions).await, WatchError::Stopped) {
                 return;
             }
-            watches = begin(&core);
+            watches = begin(&state);
         }
     }
 }
 
-fn begin(core: &Core) -> Option<(Watch, Watch)> {
-    if !core.host.notices.is_heard() {
+fn begin(state: &State) -> Option<(Watch, Watch)> {
+    if !state.lifecycle.notices.is_heard() {
         return None;
     }
-    let follow = |resource| core.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
-    Some((follow(&core.namespaces).ok()?, follow(&crd::resource().ok()?).ok()?))
+    let follow = |resource| state.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
+    Some((follow(&state.namespaces).ok()?, follow(&crd::resource().ok()?).ok()?))
 }
 
-async fn report(core: &Core, mut namespaces: Watch, mut definitions: Watch) -> WatchError {
+async fn report(state: &State, mut namespaces: Watch, mut definitions: Watch) -> WatchError {
     loop {
         let (event, of): (_, fn(&Event) -> Option<Notice>) = tokio::select! {
             event = namespaces.recv() => (event, of_namespace),
             event = definitions.recv() => (event, of_definition),
         };
         match event {
-            Ok(event) => of(&event).iter().for_each(|notice| core.host.notices.tell(notice)),
+            Ok(event) => of(&event).iter().for_each(|notice| state.lifecycle.notices.tell(notice)),
             Err(error) => return error,
         }
     }

@@ -16,7 +16,7 @@ use crate::kinds::crd;
 use crate::kinds::names::Part;
 use crate::object;
 use crate::options::WriteOptions;
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::state::service_range::Family;
 use crate::verbs::change::Change;
@@ -40,29 +40,30 @@ pub(crate) struct Facts {
 }
 
 /// Writes what is missing and mends what was changed. Objects are independent: each is tried.
-pub(crate) async fn ensure(core: &Core, facts: &Facts) -> Result<(), ApiError> {
+pub(crate) async fn ensure(state: &State, facts: &Facts) -> Result<(), ApiError> {
     let address = *facts.address.borrow();
     // At once: few commits are made of them.
     let (service, endpoints, slice, cidr, trust) = tokio::join!(
-        service(core, address),
-        endpoints(core, address),
-        endpoint_slice(core, address),
-        service_cidr(core),
-        authentication(core, &facts.client_ca),
+        service(state, address),
+        endpoints(state, address),
+        endpoint_slice(state, address),
+        service_cidr(state),
+        authentication(state, &facts.client_ca),
     );
     [service, endpoints, slice, cidr, trust].into_iter().collect()
 }
 
 /// Keeps the objects until the server stops.
-pub(crate) async fn run(core: Arc<Core>, mut facts: Facts) {
-    let mut own = Feed::new(&core, own_scope(), |definition| {
+pub(crate) async fn run(state: Arc<State>, mut facts: Facts) {
+    let mut own = Feed::new(&state, own_scope(), |definition| {
         matches!(
             (definition.group.as_str(), definition.plural.as_str()),
             ("", "services" | "endpoints") | ("discovery.k8s.io", "endpointslices")
         )
     });
-    let mut cidr = Feed::new(&core, object_scope("", NAME), |definition| definition.plural == "servicecidrs");
-    let mut trust = Feed::new(&core, object_scope("kube-system", AUTHENTICATION), |definition| {
+    let mut cidr =
+        Feed::new(&state, object_scope("", NAME), |definition| definition.plural == "servicecidrs");
+    let mut trust = Feed::new(&state, object_scope("kube-system", AUTHENTICATION), |definition| {
         definition.group.is_empty() && definition.plural == "configmaps"
     });
     let mut attempts = None;
@@ -86,7 +87,7 @@ pub(crate) async fn run(core: Arc<Core>, mut facts: Facts) {
         for feed in [&mut own, &mut cidr, &mut trust] {
             while feed.try_next().is_some() {}
         }
-        attempts = match ensure(&core, &facts).await {
+        attempts = match ensure(&state, &facts).await {
             Ok(()) => None,
             Err(error) if error.code == 503 => return,
             Err(_) => Some(attempts.map_or(0, |attempts| attempts + 1)),
@@ -104,22 +105,22 @@ fn object_scope(namespace: &str, name: &str) -> Scope {
 
 /// Creates an object, or changes the one that is there; a change that changes nothing is not written.
 async fn keep(
-    core: &Core,
+    state: &State,
     (group, plural): (&str, &str),
     namespace: &str,
     part: Part,
     create: Value,
     change: &(dyn Fn(&mut Value) + Sync),
 ) -> Result<(), ApiError> {
-    let catalog = core.catalog();
+    let catalog = state.catalog();
     let Some(definition) = catalog.find(group, "v1", plural) else { return Ok(()) };
     let name = object::meta(&create, "name").to_owned();
     let target = Target { definition, namespace, name: &name };
     let options = WriteOptions::internal();
     let mut call = Call::new(AGENT);
-    call.now = core.now();
-    let Ok(entry) = core.get(&target) else {
-        return match write::create(core, &mut call, &target, create, &options).await {
+    call.now = state.now();
+    let Ok(entry) = state.get(&target) else {
+        return match write::create(state, &mut call, &target, create, &options).await {
             Err(error) if error.reason == "AlreadyExists" => Ok(()),
             // Its namespace is on its way out, or not here yet.
             Err(error) if matches!(error.reason, "NotFound" | "Forbidden") => Ok(()),
@@ -137,15 +138,15 @@ async fn keep(
         change(&mut new);
         Ok(new)
     };
-    match write::update(core, &mut call, &target, part, Change::With(&changed), &options).await {
+    match write::update(state, &mut call, &target, part, Change::With(&changed), &options).await {
         Err(error) if error.code == 404 => Ok(()),
         written => written.map(drop),
     }
 }
 
 /// Upstream never changes the Service. Here the port may be another at each start, and the target follows it.
-async fn service(core: &Core, address: Option<SocketAddr>) -> Result<(), ApiError> {
-    let Some(cluster_ip) = core.claims.range().first() else { return Ok(()) };
+async fn service(state: &State, address: Option<SocketAddr>) -> Result<(), ApiError> {
+    let Some(cluster_ip) = state.claims.range().first() else { return Ok(()) };
     let port = address.map_or(PORT, |address| address.port());
     let service = json!({
         "apiVersion": "v1", "kind": "Service",
@@ -163,7 +164,7 @@ async fn service(core: &Core, address: Option<SocketAddr>) -> Result<(), ApiErro
             own["targetPort"] = port.into();
         }
     };
-    keep(core, ("", "services"), "default", Part::Main, service, &follow).await
+    keep(state, ("", "services"), "default", Part::Main, service, &follow).await
 }
 
 /// Where others reach the server. None: only this machine does.
@@ -187,7 +188,7 @@ fn own_ip(family: Family) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-async fn endpoints(core: &Core, address: Option<SocketAddr>) -> Result<(), ApiError> {
+async fn endpoints(state: &State, address: Option<SocketAddr>) -> Result<(), ApiError> {
     let Some(address) = address else { return Ok(()) };
     let subsets = advertised(address).map_or_else(
         || json!([]),
@@ -206,10 +207,10 @@ async fn endpoints(core: &Core, address: Option<SocketAddr>) -> Result<(), ApiEr
         labels(endpoints).insert(NOT_MIRRORED.to_owned(), "true".into());
         set_list(endpoints, "subsets", &subsets);
     };
-    keep(core, ("", "endpoints"), "default", Part::Main, endpoints, &mend).await
+    keep(state, ("", "endpoints"), "default", Part::Main, endpoints, &mend).await
 }
 
-async fn endpoint_slice(core: &Core, address: Option<SocketAddr>) -> Result<(), ApiError> {
+async fn endpoint_slice(state: &State, address: Option<SocketAddr>) -> Result<(), ApiError> {
     let Some(address) = address else { return Ok(()) };
     let reached = advertised(address);
     let endpoints = reached.map_or_else(
@@ -231,7 +232,7 @@ async fn endpoint_slice(core: &Core, address: Option<SocketAddr>) -> Result<(), 
         set_list(slice, "endpoints", &endpoints);
         set_list(slice, "ports", &ports);
     };
-    keep(core, ("discovery.k8s.io", "endpointslices"), "default", Part::Main, slice, &mend).await
+    keep(state, ("discovery.k8s.io", "endpointslices"), "default", Part::Main, slice, &mend).await
 }
 
 fn labels(object: &mut Value) -> &mut Map<String, Value> {
@@ -246,9 +247,9 @@ fn set_list(object: &mut Value, name: &str, list: &Value) {
     }
 }
 
-async fn service_cidr(core: &Core) -> Result<(), ApiError> {
+async fn service_cidr(state: &State) -> Result<(), ApiError> {
     let kind = ("networking.k8s.io", "servicecidrs");
-    let cidrs = core.claims.range().cidrs();
+    let cidrs = state.claims.range().cidrs();
     let cidr = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
         "metadata": {"name": NAME}, "spec": {"cidrs": cidrs},
@@ -260,8 +261,8 @@ async fn service_cidr(core: &Core) -> Result<(), ApiError> {
             cidr["spec"]["cidrs"] = json!(cidrs);
         }
     };
-    keep(core, kind, "", Part::Main, cidr.clone(), &extend).await?;
-    let now = core.now();
+    keep(state, kind, "", Part::Main, cidr.clone(), &extend).await?;
+    let now = state.now();
     let ready = |cidr: &mut Value| {
         let same = cidr.pointer("/spec/cidrs") == Some(&json!(cidrs));
         if same && !object::is_terminating(cidr) && crd::condition(cidr, "Ready").is_none() {
@@ -269,10 +270,10 @@ async fn service_cidr(core: &Core) -> Result<(), ApiError> {
             crd::set_condition(cidr, ("Ready", "True", "", message), now);
         }
     };
-    keep(core, kind, "", Part::Status, cidr, &ready).await
+    keep(state, kind, "", Part::Status, cidr, &ready).await
 }
 
-async fn authentication(core: &Core, client_ca: &str) -> Result<(), ApiError> {
+async fn authentication(state: &State, client_ca: &str) -> Result<(), ApiError> {
     let config = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": AUTHENTICATION}, "data": {"client-ca-file": client_ca},
@@ -280,7 +281,7 @@ async fn authentication(core: &Core, client_ca: &str) -> Result<(), ApiError> {
     let mend = |config: &mut Value| {
         object::member_mut(config, "data").insert("client-ca-file".to_owned(), client_ca.into());
     };
-    keep(core, ("", "configmaps"), "kube-system", Part::Main, config, &mend).await
+    keep(state, ("", "configmaps"), "kube-system", Part::Main, config, &mend).await
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use super::feed::{Feed, News};
 use super::retry::RETRY;
 use crate::admission::quota;
 use crate::kinds::names::stored_as;
-use crate::state::Core;
+use crate::state::State;
 
 /// Follows all objects that quotas may limit until the server stops.
-pub(super) async fn run(core: Arc<Core>) {
+pub(super) async fn run(state: Arc<State>) {
     let Ok(quotas) = stored_as("", "resourcequotas") else { return };
-    let mut feed = Feed::new(&core, Scope::All, |definition| {
+    let mut feed = Feed::new(&state, Scope::All, |definition| {
         definition.namespaced && definition.resource.as_str() != "events"
     });
     let mut due: BTreeSet<String> = BTreeSet::new();
@@ -32,7 +32,7 @@ pub(super) async fn run(core: Arc<Core>) {
             }
         } else {
             // Whoever writes there rings when it is done; the time is for a bell that was missed.
-            let _rung = tokio::time::timeout(RETRY, quota::charged(&core)).await;
+            let _rung = tokio::time::timeout(RETRY, quota::charged(&state)).await;
             feed.try_next()
         };
         while let Some(one) = news {
@@ -44,7 +44,7 @@ pub(super) async fn run(core: Arc<Core>) {
             }
             news = feed.try_next();
         }
-        let Ok(snapshot) = core.store.snapshot(&quotas, At::Latest) else { return };
+        let Ok(snapshot) = state.store.snapshot(&quotas, At::Latest) else { return };
         if snapshot.is_empty() {
             due.clear();
             continue;
@@ -57,7 +57,7 @@ pub(super) async fn run(core: Arc<Core>) {
             changed.into_iter().filter(|namespace| snapshot.len(&Scope::Namespace(namespace.clone())) > 0),
         );
         for namespace in std::mem::take(&mut due) {
-            match quota::recount(&core, &namespace).await {
+            match quota::recount(&state, &namespace).await {
                 Ok(true) => {}
                 Ok(false) => {
                     due.insert(namespace);

@@ -10,7 +10,7 @@ use super::retry::{backoff, call};
 use crate::error::ApiError;
 use crate::kinds::names::Part;
 use crate::options::WriteOptions;
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 use crate::state::identity::RBAC_GROUP;
 use crate::verbs::change::Change;
@@ -19,10 +19,10 @@ use crate::verbs::write;
 const PLURAL: &str = "clusterroles";
 
 /// Writes the rules of aggregated roles where they are not as they should be.
-pub(crate) async fn aggregate(core: &Core) -> Result<(), ApiError> {
-    let catalog = core.catalog();
+pub(crate) async fn aggregate(state: &State) -> Result<(), ApiError> {
+    let catalog = state.catalog();
     let Some(definition) = catalog.find(RBAC_GROUP, "v1", PLURAL) else { return Ok(()) };
-    let gathered = core.identity.rbac().aggregate();
+    let gathered = state.identity.rbac().aggregate();
     for (name, rules) in gathered {
         let target = Target { definition, namespace: "", name: &name };
         let change = |old: &Value| {
@@ -31,7 +31,7 @@ pub(crate) async fn aggregate(core: &Core) -> Result<(), ApiError> {
             Ok(new)
         };
         let options = WriteOptions::internal();
-        match write::update(core, &mut call(), &target, Part::Main, Change::With(&change), &options).await {
+        match write::update(state, &mut call(), &target, Part::Main, Change::With(&change), &options).await {
             Err(error) if error.code != 404 => return Err(error),
             _ => {}
         }
@@ -40,8 +40,8 @@ pub(crate) async fn aggregate(core: &Core) -> Result<(), ApiError> {
 }
 
 /// Follows the roles until the server stops.
-pub(super) async fn run(core: Arc<Core>) {
-    let mut feed = Feed::new(&core, Scope::All, |definition| {
+pub(super) async fn run(state: Arc<State>) {
+    let mut feed = Feed::new(&state, Scope::All, |definition| {
         definition.group == RBAC_GROUP && definition.plural == PLURAL
     });
     loop {
@@ -52,7 +52,7 @@ pub(super) async fn run(core: Arc<Core>) {
         }
         while feed.try_next().is_some() {}
         let mut attempts = 0;
-        while let Err(error) = aggregate(&core).await {
+        while let Err(error) = aggregate(&state).await {
             if error.code == 503 {
                 return;
             }

@@ -15,15 +15,15 @@ use crate::error::ApiError;
 use crate::features::Feature;
 use crate::http::answer::{self, Answer};
 use crate::http::body::Body;
-use crate::http::limits::{self, Gate, Limits};
+use crate::http::limits::{Gate, Limits};
 use crate::http::metrics::Running;
 use crate::http::negotiate::{self, Endpoint};
-use crate::http::nonresource::{Surface, nonresource};
+use crate::http::nonresource::{self, Nonresource};
 use crate::http::request_body::{self, Received};
 use crate::http::workers::{CancelOnDrop, Workers, metered};
 use crate::http::{compress, resource, weight};
 use crate::request::{Query, RequestInfo, ResourceRequest};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Call;
 
 /// The most that all warnings of an answer may have, and each one if that is exceeded.
@@ -32,18 +32,18 @@ const MAX_WARNING: usize = 256;
 
 /// The server without its sockets.
 pub(crate) struct Api {
-    pub(crate) core: Arc<Core>,
+    pub(crate) state: Arc<State>,
     /// Who may come in.
     pub(crate) gate: Gate,
     /// What there is besides resources.
-    pub(crate) surface: Surface,
+    pub(crate) nonresource: Nonresource,
     /// Where requests are answered that need much processor time.
     workers: Workers,
 }
 
 impl Api {
-    pub(crate) fn new(core: Arc<Core>, limits: &Limits, workers: Workers) -> Self {
-        Self { core, gate: Gate::new(limits), surface: Surface::default(), workers }
+    pub(crate) fn new(state: Arc<State>, limits: &Limits, workers: Workers) -> Self {
+        Self { state, gate: Gate::new(limits), nonresource: Nonresource::default(), workers }
     }
 
     /// Answers a request.
@@ -63,11 +63,11 @@ impl Api {
         let info = RequestInfo::new(&head.method, head.uri.path(), &query);
         let user_agent = head.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let mut call = Call::of(User::anonymous(), user_agent.unwrap_or_default());
-        call.now = self.core.now();
+        call.now = self.state.now();
         let apply = is_apply(&head.headers);
-        let mut running = self.surface.metrics.begin(&self.core, &info, &query, apply);
+        let mut running = self.nonresource.metrics.begin(&self.state, &info, &query, apply);
         // As upstream, before any of the body is read.
-        let result = match self.core.identity.admit(certificate, &head.headers, &info) {
+        let result = match self.state.identity.admit(certificate, &head.headers, &info) {
             Ok(user) => {
                 call.user = user;
                 self.answer(&mut call, &info, &query, &head.headers, body, &mut running).await
@@ -78,7 +78,7 @@ impl Api {
             Ok(response) => response,
             Err(error) => {
                 if error.code >= 500 {
-                    self.core.host.notices.failed(&self.core.store, &error);
+                    self.state.lifecycle.notices.failed(&self.state.store, &error);
                 }
                 error_answer(&head.headers, &query, &error)
             }
@@ -94,7 +94,7 @@ impl Api {
         if head.method == http::Method::HEAD {
             *response.body_mut() = Body::empty();
         } else if compress::is_accepted(&head.headers)
-            && self.core.host.gates.has(Feature::ApiResponseCompression)
+            && self.state.lifecycle.gates.has(Feature::ApiResponseCompression)
         {
             answer::compress(&mut response);
         }
@@ -124,7 +124,8 @@ impl Api {
             let seat = self.gate.enter(info, &call.user).await?;
             let request = ResourceRequest { info, query, headers, body };
             if !info.is_resource {
-                return nonresource(&self.core, &self.gate, &self.surface, &request).await;
+                return nonresource::answer_request(&self.state, &self.gate, &self.nonresource, &request)
+                    .await;
             }
             let result = self.resource(call, request).await;
             if !info.is_mutating() {
@@ -142,7 +143,7 @@ impl Api {
         call: &mut Call<'_>,
         request: ResourceRequest<'_>,
     ) -> Result<Answer, ApiError> {
-        let mut stopping = self.core.host.stopping.subscribe();
+        let mut stopping = self.state.lifecycle.stopping.subscribe();
         let stop = async move {
             // An error means that the server is gone altogether.
             let _gone = stopping.wait_for(|stopping| *stopping).await;
@@ -150,10 +151,10 @@ impl Api {
         let budget = self.gate.budget();
         let _cancel = CancelOnDrop(&budget);
         let ResourceRequest { info, query, headers, ref body } = request;
-        if self.workers.is_some() && weight::is_heavy(&self.core, info, query, headers, body) {
+        if self.workers.is_some() && weight::is_heavy(&self.state, info, query, headers, body) {
             return self.resource_by_workers(call, request, stop, &budget).await;
         }
-        let work = pin!(answer_resource(&self.core, call, &request, stop));
+        let work = pin!(answer_resource(&self.state, call, &request, stop));
         metered(&budget, work).await
     }
 
@@ -166,16 +167,18 @@ impl Api {
         budget: &'a Budget,
     ) -> Pin<Box<dyn Future<Output = Result<Answer, ApiError>> + Send + 'a>> {
         let ResourceRequest { info, query, headers, .. } = request;
-        let (core, info, query, headers) = (self.core.clone(), info.clone(), query.clone(), headers.clone());
+        let (state, info, query, headers) =
+            (self.state.clone(), info.clone(), query.clone(), headers.clone());
         let (user, agent, now) = (call.user.clone(), call.user_agent.to_owned(), call.now);
         let name = user.name.clone();
-        let packs = compress::is_accepted(&headers) && core.host.gates.has(Feature::ApiResponseCompression);
+        let packs =
+            compress::is_accepted(&headers) && state.lifecycle.gates.has(Feature::ApiResponseCompression);
         let work = async move {
             let mut call = Call::of(user, &agent);
             call.now = now;
             let request =
                 ResourceRequest { info: &info, query: &query, headers: &headers, body: request.body };
-            let mut result = answer_resource(&core, &mut call, &request, stop).await;
+            let mut result = answer_resource(&state, &mut call, &request, stop).await;
             if let (true, Ok(response)) = (packs, &mut result) {
                 answer::compress(response);
             }
@@ -191,12 +194,12 @@ impl Api {
 }
 
 async fn answer_resource(
-    core: &Arc<Core>,
+    state: &Arc<State>,
     call: &mut Call<'_>,
     request: &ResourceRequest<'_>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Answer, ApiError> {
-    let result = resource::answer_request(core, call, request, stop).await;
+    let result = resource::answer_request(state, call, request, stop).await;
     // A write has been looked at before it was stored.
     let is_written = request.info.is_mutating() && result.is_ok();
     if is_written { result } else { budget::check_budget().and(result) }

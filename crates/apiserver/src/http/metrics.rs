@@ -14,7 +14,7 @@ use crate::http::fair::Seat;
 use crate::http::limits::Gate;
 use crate::http::stalled::SharedSeat;
 use crate::request::{Query, RequestInfo};
-use crate::state::Core;
+use crate::state::State;
 use crate::version;
 
 /// The upper bounds of the buckets, in seconds.
@@ -113,7 +113,7 @@ impl Series {
 }
 
 impl Labels {
-    fn new(core: &Core, info: &RequestInfo, query: &Query, apply: bool) -> Self {
+    fn new(state: &State, info: &RequestInfo, query: &Query, apply: bool) -> Self {
         let mut labels = Self {
             verb: match info.verb {
                 "get" => "GET",
@@ -146,7 +146,7 @@ impl Labels {
             labels.subresource = if known { name } else { String::new() };
             return labels;
         }
-        let catalog = core.catalog();
+        let catalog = state.catalog();
         let Some(definition) = catalog.find(&info.group, &info.version, &info.resource) else {
             return labels;
         };
@@ -174,8 +174,8 @@ impl Labels {
 
 impl Metrics {
     /// A request begins.
-    pub(crate) fn begin(&self, core: &Core, info: &RequestInfo, query: &Query, apply: bool) -> Running {
-        let labels = Labels::new(core, info, query, apply);
+    pub(crate) fn begin(&self, state: &State, info: &RequestInfo, query: &Query, apply: bool) -> Running {
+        let labels = Labels::new(state, info, query, apply);
         let key = labels.key();
         let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         let series = match all.get(&key) {
@@ -194,7 +194,7 @@ impl Metrics {
     }
 
     /// `/metrics`.
-    pub(crate) fn expose(&self, core: &Core, gate: &Gate) -> String {
+    pub(crate) fn expose(&self, state: &State, gate: &Gate) -> String {
         let mut text = Text::default();
         let mut all: Vec<(String, Arc<Series>)> = {
             let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +206,7 @@ impl Metrics {
         text.head("apiserver_current_inflight_requests", "gauge", "Requests that run now, by kind.");
         text.line("apiserver_current_inflight_requests", &[("request_kind", "mutating")], mutating);
         text.line("apiserver_current_inflight_requests", &[("request_kind", "readOnly")], reading);
-        store(&mut text, core);
+        store(&mut text, state);
         text.head("kubernetes_build_info", "gauge", "The version that is followed.");
         let (version, platform) = (version::git_version(), version::platform());
         let labels = [("git_version", version.as_str()), ("platform", platform.as_str())];
@@ -311,14 +311,14 @@ fn requests(text: &mut Text, all: &[(String, Arc<Series>)]) {
     }
 }
 
-fn store(text: &mut Text, core: &Core) {
-    let catalog = core.catalog();
+fn store(text: &mut Text, state: &State) {
+    let catalog = state.catalog();
     let counts: Vec<(&str, &str, usize)> = catalog
         .preferred()
         .into_iter()
         .filter(|definition| definition.verbs.contains(&"list"))
         .filter_map(|definition| {
-            let snapshot = core.store.snapshot(&definition.resource, At::Latest).ok()?;
+            let snapshot = state.store.snapshot(&definition.resource, At::Latest).ok()?;
             Some((definition.group.as_str(), definition.plural.as_str(), snapshot.len(&Scope::All)))
         })
         .collect();
@@ -333,7 +333,7 @@ fn store(text: &mut Text, core: &Core) {
     for (group, resource, count) in &counts {
         text.line(name, &[("group", group), ("resource", resource)], count);
     }
-    let (stats, queue) = (core.store.stats(), core.store.queue_stats());
+    let (stats, queue) = (state.store.stats(), state.store.queue_stats());
     let of = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
     let rows: [(&str, &str, &str, u64); 12] = [
         ("settled_store_revision", "gauge", "The newest revision.", stats.current_revision.0),

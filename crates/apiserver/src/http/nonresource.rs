@@ -18,13 +18,13 @@ use crate::http::negotiate::{self, Endpoint, Format, Negotiated, Representation}
 use crate::kinds::builtin;
 use crate::kinds::definition::Catalog;
 use crate::request::{ResourceRequest, header_text};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::health::{self, Health};
 use crate::version;
 
-/// What the answers here are made of, besides the [`Core`].
+/// What the answers here are made of, besides the [`State`].
 #[derive(Default)]
-pub(crate) struct Surface {
+pub(crate) struct Nonresource {
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
     aggregated: AggregatedCache,
@@ -74,24 +74,24 @@ fn aggregated(request: &ResourceRequest<'_>, negotiated: Negotiated, document: &
 }
 
 /// Answers a request that is for no resource.
-pub(crate) async fn nonresource(
-    core: &Core,
+pub(crate) async fn answer_request(
+    state: &State,
     gate: &Gate,
-    surface: &Surface,
+    nonresource: &Nonresource,
     request: &ResourceRequest<'_>,
 ) -> Result<Answer, ApiError> {
     let path = request.info.path.as_str();
     // Upstream takes one slash at the end of these.
     let trimmed = path.strip_suffix('/').unwrap_or(path);
     let parts: Vec<&str> = trimmed.split('/').skip(1).collect();
-    let catalog = core.catalog();
+    let catalog = state.catalog();
     let plain = |json: Vec<u8>| Ok(bytes_answer(200, negotiated(request, Endpoint::Plain)?, json));
     match parts.as_slice() {
         ["api"] => {
             read_only(request)?;
             let negotiated = negotiated(request, Endpoint::Discovery)?;
             if negotiated.representation == Representation::Discovery {
-                return Ok(aggregated(request, negotiated, &surface.aggregated.get(&catalog).core));
+                return Ok(aggregated(request, negotiated, &nonresource.aggregated.get(&catalog).core));
             }
             let address = header_text(request.headers, header::HOST).unwrap_or("localhost");
             Ok(bytes_answer(200, negotiated, discovery::api_versions(&catalog, address)))
@@ -99,7 +99,7 @@ pub(crate) async fn nonresource(
         ["apis"] => {
             let negotiated = negotiated(request, Endpoint::Discovery)?;
             if negotiated.representation == Representation::Discovery {
-                return Ok(aggregated(request, negotiated, &surface.aggregated.get(&catalog).groups));
+                return Ok(aggregated(request, negotiated, &nonresource.aggregated.get(&catalog).groups));
             }
             Ok(bytes_answer(200, negotiated, discovery::group_list(&catalog)))
         }
@@ -133,11 +133,11 @@ pub(crate) async fn nonresource(
         }
         ["openapi", "v3"] => {
             let mut response = text_answer(200, String::new());
-            *response.body_mut() = Body::bytes(surface.documents.index(&catalog));
+            *response.body_mut() = Body::bytes(nonresource.documents.index(&catalog));
             response.headers_mut().remove(header::X_CONTENT_TYPE_OPTIONS);
             Ok(response)
         }
-        ["openapi", "v3", rest @ ..] => match surface.documents.find(&catalog, &rest.join("/")) {
+        ["openapi", "v3", rest @ ..] => match nonresource.documents.find(&catalog, &rest.join("/")) {
             Some(document) => open_api(request, document).await,
             None => Ok(empty(StatusCode::NOT_FOUND)),
         },
@@ -160,7 +160,7 @@ pub(crate) async fn nonresource(
             Ok(response)
         }
         ["metrics"] => {
-            let body = surface.metrics.expose(core, gate);
+            let body = nonresource.metrics.expose(state, gate);
             let mut response = Response::new(Body::bytes(body));
             set_header(
                 &mut response,
@@ -170,18 +170,18 @@ pub(crate) async fn nonresource(
             Ok(response)
         }
         [] if path == "/" => {
-            let paths = paths(&catalog, surface);
+            let paths = paths(&catalog, nonresource);
             plain(crate::object::to_bytes(&json!({"paths": paths})))
         }
         [endpoint, check @ ..] if !path.ends_with('/') => {
             let Some(endpoint) = health::Endpoint::parse(endpoint) else { return Ok(no_page()) };
-            let state = health::State {
-                store: core.store_health.is_healthy(&core.store),
-                stopping: *core.host.stopping.borrow(),
+            let observed = health::Observed {
+                store: state.store_health.is_healthy(&state.store),
+                stopping: *state.lifecycle.stopping.borrow(),
             };
             let report = match check {
-                [] => Some(surface.health.report(endpoint, state, request.query)),
-                check => surface.health.check(endpoint, state, &check.join("/")),
+                [] => Some(nonresource.health.report(endpoint, observed, request.query)),
+                check => nonresource.health.check(endpoint, observed, &check.join("/")),
             };
             Ok(report.map_or_else(no_page, |report| text_answer(report.code, report.text)))
         }
@@ -231,7 +231,7 @@ async fn open_api(request: &ResourceRequest<'_>, document: Arc<Document>) -> Res
 }
 
 /// `/`: what can be asked for.
-fn paths(catalog: &Catalog, surface: &Surface) -> Vec<String> {
+fn paths(catalog: &Catalog, nonresource: &Nonresource) -> Vec<String> {
     let mut paths: Vec<String> =
         ["/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"]
             .map(String::from)
@@ -249,7 +249,7 @@ fn paths(catalog: &Catalog, surface: &Surface) -> Vec<String> {
     for endpoint in health::Endpoint::ALL {
         let name = endpoint.name();
         paths.push(format!("/{name}"));
-        paths.extend(surface.health.names(endpoint).iter().map(|check| format!("/{name}/{check}")));
+        paths.extend(nonresource.health.names(endpoint).iter().map(|check| format!("/{name}/{check}")));
     }
     paths.sort();
     paths

@@ -24,7 +24,7 @@ use crate::kinds::table::{self, Columns, IncludeObject};
 use crate::object::{self, Head, meta, text};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::request::{ResourceRequest, header_text};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::Change;
 use crate::verbs::delete::{self, Deleted};
@@ -106,13 +106,13 @@ impl Form for WatchForm {
 
 /// Answers a request for a resource.
 pub(crate) async fn answer_request(
-    core: &Arc<Core>,
+    state: &Arc<State>,
     call: &mut Call<'_>,
     request: &ResourceRequest<'_>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Answer, ApiError> {
     let info = request.info;
-    let catalog = core.catalog();
+    let catalog = state.catalog();
     let definition = match route::find(&catalog, info) {
         Ok(definition) => definition,
         Err(Miss::Page) => return Ok(no_page()),
@@ -132,7 +132,7 @@ pub(crate) async fn answer_request(
     };
     if matches!(info.verb, "create" | "patch")
         && definition.model.custom().is_some_and(|custom| custom.terminating)
-        && (info.verb == "create" || core.get(&target).is_err())
+        && (info.verb == "create" || state.get(&target).is_err())
     {
         let why = "create not allowed while custom resource definition is terminating";
         let name = if target.name.is_empty() { name_in(&request.body) } else { target.name.to_owned() };
@@ -141,32 +141,32 @@ pub(crate) async fn answer_request(
     }
     // All but one are boxed: with each of them in it, the future of every request would have 16 KB.
     match info.verb {
-        "get" => answer_get(core, call, request, &target).await,
-        "list" => Box::pin(answer_list(core, call, request, definition, target.namespace)).await,
-        "watch" => Box::pin(answer_watch(core, call, request, definition, target.namespace, stop)).await,
-        "create" => Box::pin(answer_create(core, call, request, &target)).await,
-        "update" => Box::pin(answer_update(core, call, request, &target)).await,
-        "patch" => Box::pin(answer_patch(core, call, request, &target)).await,
-        "delete" => Box::pin(answer_delete(core, call, request, &target)).await,
+        "get" => answer_get(state, call, request, &target).await,
+        "list" => Box::pin(answer_list(state, call, request, definition, target.namespace)).await,
+        "watch" => Box::pin(answer_watch(state, call, request, definition, target.namespace, stop)).await,
+        "create" => Box::pin(answer_create(state, call, request, &target)).await,
+        "update" => Box::pin(answer_update(state, call, request, &target)).await,
+        "patch" => Box::pin(answer_patch(state, call, request, &target)).await,
+        "delete" => Box::pin(answer_delete(state, call, request, &target)).await,
         "deletecollection" => {
-            Box::pin(answer_delete_collection(core, call, request, definition, target.namespace)).await
+            Box::pin(answer_delete_collection(state, call, request, definition, target.namespace)).await
         }
         _ => Err(ApiError::method_not_supported(definition.group_resource(), info.verb)),
     }
 }
 
 async fn answer_get(
-    core: &Core,
+    state: &State,
     call: &Call<'_>,
     request: &ResourceRequest<'_>,
     target: &Target<'_>,
 ) -> Result<Answer, ApiError> {
     let shape = Shape::new(request, Endpoint::Resource, call.now)?;
     if target.definition.is_component_status() {
-        let status = components::status(core, target.name, call.now)?;
+        let status = components::status(state, target.name, call.now)?;
         return answer_written(200, &shape, target.definition, Written::Object(status));
     }
-    let entry = read::get_at(core, target, request.query.get("resourceVersion")).await?;
+    let entry = read::get_at(state, target, request.query.get("resourceVersion")).await?;
     target.definition.check_readable(&entry)?;
     if request.info.subresource == "scale" {
         let object = target.definition.read(&entry);
@@ -209,7 +209,7 @@ fn answer_object(
 }
 
 async fn answer_list(
-    core: &Core,
+    state: &State,
     call: &Call<'_>,
     request: &ResourceRequest<'_>,
     definition: &Definition,
@@ -220,11 +220,11 @@ async fn answer_list(
     let query = request.query;
     let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
     if definition.is_component_status() {
-        let mut statuses = components::statuses(core, call.now);
+        let mut statuses = components::statuses(state, call.now);
         statuses.retain(|status| filter.matches_object(definition, status));
         return answer_objects(&shape, definition, statuses, Map::new());
     }
-    let listing = read::list(core, definition, namespace, &filter, &options).await?;
+    let listing = read::list(state, definition, namespace, &filter, &options).await?;
     answer_listing(&shape, definition, listing)
 }
 
@@ -304,7 +304,7 @@ fn answer_objects(
 }
 
 async fn answer_watch(
-    core: &Arc<Core>,
+    state: &Arc<State>,
     call: &Call<'_>,
     request: &ResourceRequest<'_>,
     definition: &Arc<Definition>,
@@ -316,7 +316,7 @@ async fn answer_watch(
     let options = ListOptions::parse(
         query,
         query.truthy("watch") == Some(true),
-        core.host.gates.has(Feature::WatchList),
+        state.lifecycle.gates.has(Feature::WatchList),
     )?;
     let mut fields = query.get("fieldSelector").to_owned();
     if info.named && fields.is_empty() {
@@ -337,7 +337,7 @@ async fn answer_watch(
             () = retired => {}
         }
     };
-    let stream = watching::watch(core, definition, namespace, filter, &options, form, stop).await?;
+    let stream = watching::watch(state, definition, namespace, filter, &options, form, stop).await?;
     let mut response = Response::new(Body::watch(stream));
     // As upstream, which names the stream in the type of protobuf only.
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -345,7 +345,7 @@ async fn answer_watch(
 }
 
 async fn answer_create(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     request: &ResourceRequest<'_>,
     target: &Target<'_>,
@@ -360,20 +360,20 @@ async fn answer_create(
         let name = options.manager(call.user_agent);
         body = manager.update_or_forget(&definition.empty(), &body, &name, call.now);
     }
-    if let Some(review) = review(core, call, target, &body) {
+    if let Some(review) = review(state, call, target, &body) {
         return Ok(answer(201, shape.negotiated, &review?));
     }
-    if let Some(done) = pods::act(core, call, target, &request.info.subresource, &body, &options).await {
+    if let Some(done) = pods::act(state, call, target, &request.info.subresource, &body, &options).await {
         return Ok(answer(201, shape.negotiated, &done?));
     }
     let name = meta(&body, "name").to_owned();
     let target = Target { name: &name, ..*target };
-    let outcome = write::create_read(core, call, &target, body, &options).await?;
+    let outcome = write::create_read(state, call, &target, body, &options).await?;
     answer_written(201, &shape, definition, outcome.written)
 }
 
 async fn answer_update(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     request: &ResourceRequest<'_>,
     target: &Target<'_>,
@@ -382,7 +382,7 @@ async fn answer_update(
     let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
     let part = Part::of_subresource(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
     let body = incoming::object(call, request, target.definition, &options)?;
-    let outcome = write::update(core, call, target, part, Change::Replace(&body), &options).await?;
+    let outcome = write::update(state, call, target, part, Change::Replace(&body), &options).await?;
     if part == Part::Scale {
         return answer_scale(&shape, target.definition, outcome);
     }
@@ -391,13 +391,13 @@ async fn answer_update(
 
 /// The answer to kinds that ask a question; nothing for those that are stored.
 fn review(
-    core: &Core,
+    state: &State,
     call: &Call<'_>,
     target: &Target<'_>,
     body: &Value,
 ) -> Option<Result<Value, ApiError>> {
     let definition = target.definition;
-    let (identity, user) = (&core.identity, &call.user);
+    let (identity, user) = (&state.identity, &call.user);
     match (definition.group.as_str(), definition.plural.as_str()) {
         ("authorization.k8s.io", "selfsubjectaccessreviews") => {
             Some(reviews::self_subject_access_review(&identity.rbac(), user, body))
@@ -434,7 +434,7 @@ fn answer_outcome(shape: &Shape, definition: &Definition, outcome: Outcome) -> R
 }
 
 async fn answer_patch(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     request: &ResourceRequest<'_>,
     target: &Target<'_>,
@@ -447,10 +447,10 @@ async fn answer_patch(
     let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;
     let outcome = if kind == patching::Kind::Apply {
         let config = patching::Configuration::parse(&request.body)?;
-        write::update(core, call, target, part, Change::Apply(&config), &options).await?
+        write::update(state, call, target, part, Change::Apply(&config), &options).await?
     } else {
         let patch = patching::Patch::new(kind, target.definition, &request.body);
-        write::update(core, call, target, part, Change::Patch(&patch), &options).await?
+        write::update(state, call, target, part, Change::Patch(&patch), &options).await?
     };
     if part == Part::Scale {
         return answer_scale(&shape, target.definition, outcome);
@@ -459,7 +459,7 @@ async fn answer_patch(
 }
 
 async fn answer_delete(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     request: &ResourceRequest<'_>,
     target: &Target<'_>,
@@ -467,7 +467,7 @@ async fn answer_delete(
     let shape = Shape::new(request, Endpoint::Resource, call.now)?;
     let options = delete_options(request)?;
     warn_of_orphans(call, target.definition, &options);
-    let deleted = delete::delete(core, call, target, &options).await?;
+    let deleted = delete::delete(state, call, target, &options).await?;
     let definition = target.definition;
     match deleted {
         Deleted::Pending(object) => answer_written(200, &shape, definition, Written::Object(object)),
@@ -479,7 +479,7 @@ async fn answer_delete(
 }
 
 async fn answer_delete_collection(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     request: &ResourceRequest<'_>,
     definition: &Definition,
@@ -491,10 +491,10 @@ async fn answer_delete_collection(
     let list_options = ListOptions::parse(request.query, false, true)?;
     let query = request.query;
     let filter = Filter::parse(definition, query.get("labelSelector"), query.get("fieldSelector"))?;
-    let listing = read::list(core, definition, namespace, &filter, &list_options).await?;
+    let listing = read::list(state, definition, namespace, &filter, &list_options).await?;
     for entry in &listing.entries {
         let target = Target { definition, namespace: entry.key().namespace(), name: entry.key().name() };
-        match delete::delete(core, call, &target, &options).await {
+        match delete::delete(state, call, &target, &options).await {
             Ok(_) => {}
             Err(error) if error.code == 404 => {}
             Err(error) => return Err(error),

@@ -7,7 +7,7 @@ use settled_store::{At, Key, Scope};
 use crate::http::negotiate;
 use crate::kinds::definition::Definition;
 use crate::request::{Query, RequestInfo};
-use crate::state::Core;
+use crate::state::State;
 
 /// So many bytes of JSON are worth the way to another thread: about a millisecond of work.
 const HEAVY: usize = 32 << 10;
@@ -16,7 +16,7 @@ const LISTED: usize = 128;
 
 /// Is the request too much work for the event loop?
 pub(crate) fn is_heavy(
-    core: &Core,
+    state: &State,
     info: &RequestInfo,
     query: &Query,
     headers: &HeaderMap,
@@ -25,16 +25,16 @@ pub(crate) fn is_heavy(
     if body.len() > HEAVY {
         return true;
     }
-    let catalog = core.catalog();
+    let catalog = state.catalog();
     // Whether the method is served is asked where it is answered.
     let Some(definition) = catalog.find(&info.group, &info.version, &info.resource) else { return false };
     let unread = definition.model.custom().map_or(0, crate::kinds::custom::Custom::unread_bytes);
-    body.len() + unread + stored(core, definition, info, query, headers) > HEAVY
+    body.len() + unread + stored(state, definition, info, query, headers) > HEAVY
 }
 
 /// How much is stored of what must be read.
 fn stored(
-    core: &Core,
+    state: &State,
     definition: &Definition,
     info: &RequestInfo,
     query: &Query,
@@ -46,7 +46,7 @@ fn stored(
             let namespace = if definition.namespaced { &info.namespace } else { "" };
             let entry = Key::new(&definition.resource, namespace, &info.name)
                 .ok()
-                .and_then(|key| core.store.get(&key));
+                .and_then(|key| state.store.get(&key));
             entry.map_or(0, |entry| entry.value().len())
         }
         "list" | "deletecollection" => {
@@ -54,7 +54,7 @@ fn stored(
             if !selected && info.verb == "list" && is_sent_as_stored(definition, query, headers) {
                 return 0;
             }
-            let snapshot = core.store.snapshot(&definition.resource, At::Latest);
+            let snapshot = state.store.snapshot(&definition.resource, At::Latest);
             snapshot.map_or(0, |snapshot| snapshot.len(&Scope::All).saturating_mul(LISTED))
         }
         _ => 0,

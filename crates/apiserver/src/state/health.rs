@@ -46,7 +46,7 @@ pub(crate) enum Endpoint {
 
 /// What the checks are about, besides the hooks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct State {
+pub(crate) struct Observed {
     /// The store takes requests.
     pub(crate) store: bool,
     /// The server is to stop.
@@ -96,7 +96,7 @@ impl Health {
     }
 
     /// The checks of an endpoint: name, and why it fails.
-    fn checks(&self, endpoint: Endpoint, state: State) -> Vec<(String, Option<&'static str>)> {
+    fn checks(&self, endpoint: Endpoint, state: Observed) -> Vec<(String, Option<&'static str>)> {
         // Upstream's `log` fails when klog is not flushed. There is none here, but probes may ask for the check.
         let mut checks = vec![("ping".to_owned(), None), ("log".to_owned(), None)];
         // The store stands where upstream has etcd: tools ask for it by that name.
@@ -112,12 +112,12 @@ impl Health {
 
     /// The names of the checks of an endpoint.
     pub(crate) fn names(&self, endpoint: Endpoint) -> Vec<String> {
-        let state = State { store: true, stopping: false };
+        let state = Observed { store: true, stopping: false };
         self.checks(endpoint, state).into_iter().map(|(name, _)| name).collect()
     }
 
     /// All checks of an endpoint, without those that the query excludes.
-    pub(crate) fn report(&self, endpoint: Endpoint, state: State, query: &Query) -> Report {
+    pub(crate) fn report(&self, endpoint: Endpoint, state: Observed, query: &Query) -> Report {
         let name = endpoint.name();
         let mut excluded = query.all("exclude");
         let mut lines = String::new();
@@ -152,7 +152,7 @@ impl Health {
     }
 
     /// One check of an endpoint, if it has such.
-    pub(crate) fn check(&self, endpoint: Endpoint, state: State, name: &str) -> Option<Report> {
+    pub(crate) fn check(&self, endpoint: Endpoint, state: Observed, name: &str) -> Option<Report> {
         let (_, failure) = self.checks(endpoint, state).into_iter().find(|(check, _)| check == name)?;
         Some(match failure {
             None => Report { code: 200, text: "ok".to_owned() },
@@ -170,10 +170,10 @@ mod tests {
         use Endpoint::{Livez, Readyz};
         let health = Health::default();
         health.begin("crds");
-        let fine = State { store: true, stopping: false };
-        let broken = State { store: false, stopping: true };
+        let fine = Observed { store: true, stopping: false };
+        let broken = Observed { store: false, stopping: true };
         let waiting = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[-]poststarthook/crds failed: reason withheld\n";
-        let cases: &[(bool, Endpoint, State, &str, u16, String)] = &[
+        let cases: &[(bool, Endpoint, Observed, &str, u16, String)] = &[
             (false, Readyz, fine, "", 500, format!("{waiting}[+]shutdown ok\nreadyz check failed\n")),
             (false, Livez, fine, "exclude=poststarthook/crds", 200, "ok".to_owned()),
             (true, Readyz, fine, "", 200, "ok".to_owned()),

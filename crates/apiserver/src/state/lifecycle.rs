@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use crate::features::FeatureGates;
 use crate::notice::{Listener, Notices};
 
-pub(crate) struct Host {
+pub(crate) struct Lifecycle {
     pub(crate) gates: FeatureGates,
     pub(crate) notices: Notices,
     /// True once the server is to stop.
@@ -16,7 +16,7 @@ pub(crate) struct Host {
     pub(crate) running: watch::Sender<()>,
 }
 
-impl Host {
+impl Lifecycle {
     pub(crate) fn new(gates: FeatureGates, listener: Option<Listener>) -> Self {
         Self {
             gates,

@@ -22,12 +22,12 @@ use crate::state::admission::Admission;
 use crate::state::call::Target;
 use crate::state::health::StoreHealth;
 use crate::state::identity::Identity;
-use crate::state::lifecycle::Host;
+use crate::state::lifecycle::Lifecycle;
 use crate::state::service_range::ServiceRange;
 use crate::state::services::Claims;
 
 /// What all requests share.
-pub(crate) struct Core {
+pub(crate) struct State {
     pub(crate) store: Store,
     catalog: watch::Sender<Arc<Catalog>>,
     /// Where namespaces are in the store.
@@ -37,19 +37,19 @@ pub(crate) struct Core {
     /// Addresses and ports of Services.
     pub(crate) claims: Claims,
     pub(crate) store_health: StoreHealth,
-    pub(crate) host: Host,
+    pub(crate) lifecycle: Lifecycle,
     clock: Option<Clock>,
 }
 
 /// Tells the time of day: see [`Config::clock`](crate::Config::clock).
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
-impl Core {
+impl State {
     pub(crate) fn new(
         store: Store,
         namespaces: Resource,
         tokens: Tokens,
-        host: Host,
+        lifecycle: Lifecycle,
         clock: Option<Clock>,
         service_range: ServiceRange,
     ) -> Self {
@@ -62,7 +62,7 @@ impl Core {
             admission: Admission::default(),
             claims: Claims::new(service_range),
             store_health: StoreHealth::default(),
-            host,
+            lifecycle,
             clock,
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::{ApiError, GroupResource};
 use crate::object;
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 
 /// Names of components, and the Leases of their leaders. The store stands for etcd.
@@ -28,11 +28,11 @@ impl Condition {
 }
 
 /// All ComponentStatuses.
-pub(crate) fn statuses(core: &Core, now: jiff::Timestamp) -> Vec<Value> {
+pub(crate) fn statuses(state: &State, now: jiff::Timestamp) -> Vec<Value> {
     let status = |(name, lease): (&str, Option<&str>)| {
         let found = match lease {
-            Some(lease) => leader_condition(core, lease, now),
-            None if core.store_health.is_healthy(&core.store) => Condition::HEALTHY,
+            Some(lease) => leader_condition(state, lease, now),
+            None if state.store_health.is_healthy(&state.store) => Condition::HEALTHY,
             None => Condition { status: "False", error: "the last write could not be stored".to_owned() },
         };
         let mut condition = json!({"type": "Healthy", "status": found.status});
@@ -49,18 +49,18 @@ pub(crate) fn statuses(core: &Core, now: jiff::Timestamp) -> Vec<Value> {
 }
 
 /// One ComponentStatus.
-pub(crate) fn status(core: &Core, name: &str, now: jiff::Timestamp) -> Result<Value, ApiError> {
-    let all = statuses(core, now);
+pub(crate) fn status(state: &State, name: &str, now: jiff::Timestamp) -> Result<Value, ApiError> {
+    let all = statuses(state, now);
     let found = all.into_iter().find(|status| object::meta(status, "name") == name);
     found.ok_or_else(|| ApiError::not_found(GroupResource { group: "", resource: "componentstatus" }, name))
 }
 
-fn leader_condition(core: &Core, name: &str, now: jiff::Timestamp) -> Condition {
+fn leader_condition(state: &State, name: &str, now: jiff::Timestamp) -> Condition {
     let unknown = |why: String| Condition { status: "Unknown", error: why };
-    let catalog = core.catalog();
+    let catalog = state.catalog();
     let found = catalog.find("coordination.k8s.io", "v1", "leases").and_then(|definition| {
         let target = Target { definition, namespace: "kube-system", name };
-        Some(definition.read(&*core.get(&target).ok()?))
+        Some(definition.read(&*state.get(&target).ok()?))
     });
     let Some(lease) = found else {
         return unknown(format!("there is no Lease kube-system/{name}"));

@@ -11,7 +11,7 @@ use crate::kinds::behaviour::Dependents;
 use crate::kinds::crd;
 use crate::object::{self, finalizers, is_terminating, meta, metadata, metadata_mut};
 use crate::options::{DeleteOptions, Propagation};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::read;
 
@@ -41,12 +41,12 @@ enum Step {
 
 /// Deletes an object, or marks it as being deleted.
 pub(crate) async fn delete(
-    core: &Core,
+    state: &State,
     call: &Call<'_>,
     target: &Target<'_>,
     options: &DeleteOptions,
 ) -> Result<Deleted, ApiError> {
-    let stored = read::as_stored(core, call, target);
+    let stored = read::as_stored(state, call, target);
     let target = &stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
     let definition = target.definition;
     let key = target.key()?;
@@ -55,7 +55,7 @@ pub(crate) async fn delete(
     let mut over = false;
     loop {
         attempts += 1;
-        let entry = core.store.get(&key).ok_or_else(|| target.not_found())?;
+        let entry = state.store.get(&key).ok_or_else(|| target.not_found())?;
         definition.check_readable(&entry)?;
         let old = definition.read(&entry);
         if !over {
@@ -74,7 +74,7 @@ pub(crate) async fn delete(
             Step::MarkAndRemove(object) if options.dry_run => return Ok(Deleted::Gone(*object)),
             Step::MarkAndRemove(object) => {
                 let bytes = object::encode(&definition.model.to_stored(&object));
-                match core.store.write(Write::update(key.clone(), entry.mod_revision(), bytes)).await {
+                match state.store.write(Write::update(key.clone(), entry.mod_revision(), bytes)).await {
                     Ok(_) => over = true,
                     Err(WriteError::Conflict { .. }) if attempts < MAX_ATTEMPTS => {}
                     Err(WriteError::Conflict { .. }) => return Err(target.modified()),
@@ -91,7 +91,7 @@ pub(crate) async fn delete(
                 (Write::update(key.clone(), entry.mod_revision(), bytes), Some(object))
             }
         };
-        match core.store.write(write).await {
+        match state.store.write(write).await {
             Ok(event) => {
                 return Ok(match marked {
                     None => {

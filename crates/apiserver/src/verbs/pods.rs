@@ -11,7 +11,7 @@ use crate::object::{self, is_terminating, member_mut, meta, metadata_mut, text, 
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::request::Query;
 use crate::selector::LabelSelector;
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::Change;
 use crate::verbs::{delete, write};
@@ -61,7 +61,7 @@ fn set_condition(pod: &mut Value, kind: &str, reason: &str, message: &str, now: 
 
 /// The answer to a subresource that acts instead of writing an object; nothing for the others.
 pub(crate) async fn act(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     subresource: &str,
@@ -77,17 +77,17 @@ pub(crate) async fn act(
             if meta(body, "name") != target.name {
                 return Some(Err(ApiError::bad_request("name in URL does not match name in Binding object")));
             }
-            let place = topology(core, text_at(body, "/target/name"));
-            Some(bind(core, call, target, body, &place, options).await)
+            let place = topology(state, text_at(body, "/target/name"));
+            Some(bind(state, call, target, body, &place, options).await)
         }
         ("bindings", "") => {
-            let catalog = core.catalog();
+            let catalog = state.catalog();
             let pods = catalog.find("", "v1", "pods")?;
             let target = Target { definition: pods, namespace: target.namespace, name: meta(body, "name") };
             // As upstream: only the other way knows of places.
-            Some(bind(core, call, &target, body, &[], options).await)
+            Some(bind(state, call, &target, body, &[], options).await)
         }
-        ("pods", "eviction") => Some(evict(core, call, target, body, options).await),
+        ("pods", "eviction") => Some(evict(state, call, target, body, options).await),
         ("serviceaccounts", "token") => {
             let message =
                 "this server does not issue tokens of ServiceAccounts; use its certificates or static tokens";
@@ -99,20 +99,20 @@ pub(crate) async fn act(
 
 /// Changes an object as it is stored, without a strategy.
 async fn rewrite(
-    core: &Core,
+    state: &State,
     target: &Target<'_>,
     dry_run: bool,
     change: impl Fn(&mut Value) -> Result<(), ApiError>,
 ) -> Result<Value, ApiError> {
     for _ in 0..MAX_ATTEMPTS {
-        let entry = core.get(target)?;
+        let entry = state.get(target)?;
         let mut object = target.definition.read(&entry);
         change(&mut object)?;
         if dry_run {
             return Ok(object);
         }
         let write = Write::update(entry.key().clone(), entry.mod_revision(), object::encode(&object));
-        match core.store.write(write).await {
+        match state.store.write(write).await {
             Ok(event) => {
                 object::set_resource_version(&mut object, event.revision().0);
                 return Ok(object);
@@ -125,7 +125,7 @@ async fn rewrite(
 }
 
 async fn bind(
-    core: &Core,
+    state: &State,
     call: &Call<'_>,
     target: &Target<'_>,
     binding: &Value,
@@ -144,7 +144,7 @@ async fn bind(
     }
     let about = GroupResource { group: "", resource: "pods/binding" };
     let name = target.name;
-    rewrite(core, target, options.dry_run, |pod| {
+    rewrite(state, target, options.dry_run, |pod| {
         let refuse = |why: String| Err(ApiError::conflict(about, name, &why));
         for (field, word) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
             let (wanted, is) = (meta(binding, field), meta(pod, field));
@@ -193,16 +193,16 @@ async fn bind(
 }
 
 /// The labels of a node that say where it is.
-fn topology(core: &Core, node: &str) -> Vec<(String, Value)> {
+fn topology(state: &State, node: &str) -> Vec<(String, Value)> {
     let key = stored_as("", "nodes").and_then(|nodes| settled_store::Key::new(&nodes, "", node));
-    let Some(entry) = key.ok().and_then(|key| core.store.get(&key)) else { return Vec::new() };
+    let Some(entry) = key.ok().and_then(|key| state.store.get(&key)) else { return Vec::new() };
     let node: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
     let labels = node.pointer("/metadata/labels");
     TOPOLOGY.iter().filter_map(|label| Some(((*label).to_owned(), labels?.get(label)?.clone()))).collect()
 }
 
 async fn evict(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     eviction: &Value,
@@ -222,7 +222,7 @@ async fn evict(
     delete.dry_run |= options.dry_run;
     let pinned = delete.resource_version.is_some();
     for _ in 0..MAX_ATTEMPTS {
-        let pod = target.definition.read(&*core.get(target)?);
+        let pod = target.definition.read(&*state.get(target)?);
         let phase = text_at(&pod, "/status/phase");
         let over = matches!(phase, "Succeeded" | "Failed") || is_terminating(&pod);
         let same_pod = delete.uid.as_deref().is_none_or(|uid| uid.is_empty() || uid == meta(&pod, "uid"));
@@ -233,13 +233,13 @@ async fn evict(
             if !over && !pinned {
                 delete.resource_version = Some(meta(&pod, "resourceVersion").to_owned());
             }
-        } else if let Some(budget) = ask_budget(core, call, target, &pod, delete.dry_run).await? {
+        } else if let Some(budget) = ask_budget(state, call, target, &pod, delete.dry_run).await? {
             if !pinned {
                 delete.resource_version = Some(meta(&pod, "resourceVersion").to_owned());
             }
             guarded = Some(budget);
         }
-        match delete_evicted(core, call, target, delete).await {
+        match delete_evicted(state, call, target, delete).await {
             Ok(()) => return Ok(done()),
             Err(error) if error.code == 409 && !pinned && same_pod => {
                 if let Some(budget) = guarded {
@@ -253,7 +253,7 @@ async fn evict(
 }
 
 async fn delete_evicted(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     mut options: DeleteOptions,
@@ -262,7 +262,7 @@ async fn delete_evicted(
         let now = call.now;
         let (uid, revision) = (options.uid.clone(), options.resource_version.clone());
         let about = GroupResource { group: "", resource: "Pod" };
-        let pod = rewrite(core, target, false, |pod| {
+        let pod = rewrite(state, target, false, |pod| {
             let preconditions = [
                 (&uid, "uid", "UID", "deleted and then recreated"),
                 (&revision, "resourceVersion", "ResourceVersion", "modified"),
@@ -285,19 +285,19 @@ async fn delete_evicted(
             options.resource_version = Some(meta(&pod, "resourceVersion").to_owned());
         }
     }
-    delete::delete(core, call, target, &options).await?;
+    delete::delete(state, call, target, &options).await?;
     Ok(())
 }
 
 /// Asks the budget of a pod for one disruption. The name of the budget: the pod does not count for it as long as it is as it is.
 async fn ask_budget(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     pod: &Value,
     dry_run: bool,
 ) -> Result<Option<String>, ApiError> {
-    let budgets = core.stored("policy", "poddisruptionbudgets", target.namespace);
+    let budgets = state.stored("policy", "poddisruptionbudgets", target.namespace);
     let selects = |budget: &Value| {
         let selector = budget.pointer("/spec/selector");
         selector.is_some_and(|selector| {
@@ -325,7 +325,7 @@ async fn ask_budget(
             return Ok(Some(name));
         }
     }
-    let catalog = core.catalog();
+    let catalog = state.catalog();
     let definition = catalog
         .find("policy", "v1", "poddisruptionbudgets")
         .ok_or_else(|| ApiError::internal("budgets are not served"))?;
@@ -333,7 +333,7 @@ async fn ask_budget(
     let now = call.now;
     let take = |old: &Value| take_one(old, target.name, now);
     let options = WriteOptions { dry_run, ..WriteOptions::internal() };
-    write::update(core, call, &budget, Part::Status, Change::With(&take), &options).await?;
+    write::update(state, call, &budget, Part::Status, Change::With(&take), &options).await?;
     Ok(None)
 }
 

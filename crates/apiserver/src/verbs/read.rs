@@ -12,7 +12,7 @@ use crate::kinds::index;
 use crate::object::meta;
 use crate::options::{Continue, ListOptions, Match, parse_revision};
 use crate::selector::{FieldSelector, LabelSelector};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 
 /// How long a read waits for a revision that isn't there yet.
@@ -96,39 +96,39 @@ pub(crate) fn too_large(requested: u64, current: u64) -> ApiError {
 }
 
 /// Waits, not long, until the store has reached a revision.
-pub(crate) async fn reach(core: &Core, revision: u64) -> Result<(), ApiError> {
-    if core.store.current_revision().0 >= revision {
+pub(crate) async fn reach(state: &State, revision: u64) -> Result<(), ApiError> {
+    if state.store.current_revision().0 >= revision {
         return Ok(());
     }
-    let reached = tokio::time::timeout(FRESH_WAIT, core.store.wait_for(Revision(revision))).await;
+    let reached = tokio::time::timeout(FRESH_WAIT, state.store.wait_for(Revision(revision))).await;
     match reached {
         Ok(Ok(_)) => Ok(()),
-        _ => Err(too_large(revision, core.store.current_revision().0)),
+        _ => Err(too_large(revision, state.store.current_revision().0)),
     }
 }
 
 /// The definition of the version that an object is stored in, where the server itself changes it at another one: its
 /// controllers touch nothing but metadata, which no webhook has to convert for that.
-pub(crate) fn as_stored(core: &Core, call: &Call<'_>, target: &Target<'_>) -> Option<Arc<Definition>> {
+pub(crate) fn as_stored(state: &State, call: &Call<'_>, target: &Target<'_>) -> Option<Arc<Definition>> {
     let definition = target.definition;
     let custom = definition.converted_by_webhook().filter(|_| call.internal)?;
-    let stored = custom.stored_version(&*core.get(target).ok()?);
-    core.catalog().find(&definition.group, &stored, &definition.plural).cloned()
+    let stored = custom.stored_version(&*state.get(target).ok()?);
+    state.catalog().find(&definition.group, &stored, &definition.plural).cloned()
 }
 
 /// One object, not older than the revision that was asked for.
 pub(crate) async fn get_at(
-    core: &Core,
+    state: &State,
     target: &Target<'_>,
     resource_version: &str,
 ) -> Result<Arc<Entry>, ApiError> {
-    reach(core, parse_revision(resource_version)?).await?;
-    core.get(target)
+    reach(state, parse_revision(resource_version)?).await?;
+    state.get(target)
 }
 
 /// The objects of a scope, at the revision that was asked for.
 pub(crate) async fn list(
-    core: &Core,
+    state: &State,
     definition: &Definition,
     namespace: &str,
     filter: &Filter,
@@ -145,7 +145,7 @@ pub(crate) async fn list(
         }
         let start = format!("{prefix}{}", token.start);
         let at = token.revision.map_or(At::Latest, |revision| At::Exactly(Revision(revision)));
-        let snapshot = core.store.snapshot(&definition.resource, at).map_err(|error| match error {
+        let snapshot = state.store.snapshot(&definition.resource, at).map_err(|error| match error {
             ReadError::Compacted { .. } => inconsistent(&token),
             other => read_failed(&other),
         })?;
@@ -160,8 +160,8 @@ pub(crate) async fn list(
         None => revision > 0 && options.limit > 0,
     };
     let at = if exact { At::Exactly(Revision(revision)) } else { At::Latest };
-    reach(core, revision).await?;
-    let snapshot = core.store.snapshot(&definition.resource, at).map_err(|error| read_failed(&error))?;
+    reach(state, revision).await?;
+    let snapshot = state.store.snapshot(&definition.resource, at).map_err(|error| read_failed(&error))?;
     // Upstream's cache has no pages; clients count on that for revision 0.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     page(definition, &snapshot, &scope, "", &prefix, filter, limit)

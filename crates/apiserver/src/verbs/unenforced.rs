@@ -6,7 +6,7 @@ use crate::kinds::definition::Definition;
 use crate::kinds::names::stored_as;
 use crate::notice::Notice;
 use crate::object::meta;
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::Target;
 use settled_store::{At, Scope};
 
@@ -79,25 +79,25 @@ fn notice(group: &str, plural: &str, name: &str, reason: &str) -> Notice {
 }
 
 /// Reports an object that was written and is not enforced, unless it was reported when it was written before.
-pub(crate) fn report(core: &Core, target: &Target<'_>, new: &Value, old: Option<&Value>) {
+pub(crate) fn report(state: &State, target: &Target<'_>, new: &Value, old: Option<&Value>) {
     let Definition { group, plural, .. } = target.definition;
     if let Some(reason) = warning(target.definition, new)
         && old.is_none_or(|old| warning(target.definition, old) != Some(reason))
     {
-        core.host.notices.tell(&notice(group, plural, target.name, reason));
+        state.lifecycle.notices.tell(&notice(group, plural, target.name, reason));
     }
 }
 
 /// Reports all stored objects that are not enforced: at the start of a server with data.
-pub(crate) fn report_all(core: &Core) {
+pub(crate) fn report_all(state: &State) {
     for (group, plural) in RESOURCES {
         let Ok(resource) = stored_as(group, plural) else { continue };
-        let Ok(snapshot) = core.store.snapshot(&resource, At::Latest) else { continue };
+        let Ok(snapshot) = state.store.snapshot(&resource, At::Latest) else { continue };
         for entry in snapshot.iter(&Scope::All) {
             let object: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
             let reason = of(group, plural, &object).filter(|_| !is_maintained(&object));
             if let Some(reason) = reason {
-                core.host.notices.tell(&notice(group, plural, meta(&object, "name"), reason));
+                state.lifecycle.notices.tell(&notice(group, plural, meta(&object, "name"), reason));
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::kinds::definition::Definition;
 use crate::object;
 use crate::options::ListOptions;
-use crate::state::Core;
+use crate::state::State;
 use crate::verbs::read::{self, Filter};
 
 /// How much is handed to the connection at once, about.
@@ -37,7 +37,7 @@ pub(crate) trait Form: Send + Sync {
 
 /// A running watch: chunks of lines, each an event.
 pub(crate) struct WatchStream {
-    core: Arc<Core>,
+    state: Arc<State>,
     definition: Arc<Definition>,
     filter: Filter,
     form: Option<Box<dyn Form>>,
@@ -105,7 +105,7 @@ impl Chunk {
 
 /// Begins a watch. What goes wrong with its revision is told in the stream, as upstream does.
 pub(crate) async fn watch(
-    core: &Arc<Core>,
+    state: &Arc<State>,
     definition: &Arc<Definition>,
     namespace: &str,
     filter: Filter,
@@ -116,7 +116,7 @@ pub(crate) async fn watch(
     let revision = options.revision()?;
     let scope = filter.scope(definition, namespace);
     let mut stream = WatchStream {
-        core: core.clone(),
+        state: state.clone(),
         definition: definition.clone(),
         filter,
         form,
@@ -135,11 +135,11 @@ pub(crate) async fn watch(
     let resource = &definition.resource;
     // Without a revision, a watch below `watch/` begins with what there is, as watches once did.
     let begun = if options.send_initial_events.unwrap_or(revision == 0) {
-        if let Err(error) = read::reach(core, revision).await {
+        if let Err(error) = read::reach(state, revision).await {
             stream.last = Some(error_line(&error));
             return Ok(stream);
         }
-        core.store.snapshot_and_watch(resource, &scope).map(|(snapshot, watch)| {
+        state.store.snapshot_and_watch(resource, &scope).map(|(snapshot, watch)| {
             stream.initial = snapshot.iter(&scope).cloned().collect();
             stream.start = snapshot.revision().0;
             if options.bookmarks && options.send_initial_events.is_some() {
@@ -148,13 +148,13 @@ pub(crate) async fn watch(
             watch
         })
     } else if revision == 0 {
-        core.store.watch(resource, &scope, None)
+        state.store.watch(resource, &scope, None)
     } else {
         stream.skip = revision;
         stream.start = revision;
-        match core.store.watch(resource, &scope, Some(Revision(revision))) {
+        match state.store.watch(resource, &scope, Some(Revision(revision))) {
             // Clients may be ahead of a server: they wait.
-            Err(WatchError::Read(ReadError::Future { .. })) => core.store.watch(resource, &scope, None),
+            Err(WatchError::Read(ReadError::Future { .. })) => state.store.watch(resource, &scope, None),
             other => other,
         }
     };
@@ -277,7 +277,7 @@ impl WatchStream {
     fn end(&self, error: &WatchError) -> Bytes {
         match error {
             WatchError::Slow { .. } => {
-                self.core.host.notices.slow_watcher(self.definition.resource.as_str(), error);
+                self.state.lifecycle.notices.slow_watcher(self.definition.resource.as_str(), error);
                 Bytes::new()
             }
             WatchError::Stopped => Bytes::new(),

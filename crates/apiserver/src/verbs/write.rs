@@ -16,7 +16,7 @@ use crate::kinds::{index, validation};
 use crate::metadata;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
 use crate::options::{FieldValidation, WriteOptions};
-use crate::state::Core;
+use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::{Change, apply_failed, check_namespace_of, check_place};
 use crate::verbs::patching::Patched;
@@ -86,30 +86,30 @@ fn generated_name(prefix: &str) -> String {
 
 /// Creates an object.
 pub(crate) async fn create(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     mut object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     read_in(call, target.definition, &mut object, options)?;
-    create_read(core, call, target, object, options).await
+    create_read(state, call, target, object, options).await
 }
 
 /// As [`create`], of an object that was read as one of its kind.
 pub(crate) async fn create_read(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
-    create_part(core, call, target, Part::Main, Way::Post, object, options).await
+    create_part(state, call, target, Part::Main, Way::Post, object, options).await
 }
 
 /// As [`create_read`], by a write to a part of the object.
 async fn create_part(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     part: Part,
@@ -121,19 +121,19 @@ async fn create_part(
     finish_reading(call, definition, &mut object, Origin::Sent);
     wipe_system_fields(&mut object);
     check_namespace_of(target, &mut object)?;
-    check_namespace(core, target)?;
+    check_namespace(state, target)?;
     let object = definition.field_manager(part).update_or_forget(
         &definition.empty(),
         &object,
         &options.manager(call.user_agent),
         call.now,
     );
-    create_complete(core, call, target, way, object, options).await
+    create_complete(state, call, target, way, object, options).await
 }
 
 /// The part of a create after the managed fields.
 async fn create_complete(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     way: Way,
@@ -142,7 +142,7 @@ async fn create_complete(
 ) -> Result<Outcome, ApiError> {
     let definition = target.definition;
     let generate = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
-    admission::mutate(core, target, Part::Main, &mut object, None).await?;
+    admission::mutate(state, target, Part::Main, &mut object, None).await?;
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -154,7 +154,7 @@ async fn create_complete(
         strategy::prepare_create(definition, &mut object, &call.user);
         definition.model.prepare_create(&mut object);
         // As upstream, before the object is checked.
-        let _until_stored = core.claims.allocate(&core.store, target, &mut object, None)?;
+        let _until_stored = state.claims.allocate(&state.store, target, &mut object, None)?;
         definition.model.fill_zeros(&mut object);
         let mut warnings = Vec::new();
         let causes = validation::validate_create(definition, &object, &mut warnings);
@@ -174,11 +174,12 @@ async fn create_complete(
         // Half of an object must never be stored.
         check_budget()?;
         if let Way::Update(part) = way {
-            authorize_create(core, call, target, part)?;
+            authorize_create(state, call, target, part)?;
         }
-        let charge = admission::admit(core, call, target, Part::Main, &object, None, options.dry_run).await?;
+        let charge =
+            admission::admit(state, call, target, Part::Main, &object, None, options.dry_run).await?;
         if let Err(error) = definition.check_storable() {
-            admission::settle(core, charge, false).await;
+            admission::settle(state, charge, false).await;
             return Err(error);
         }
         if !call.internal
@@ -191,7 +192,7 @@ async fn create_complete(
         let key = target.key()?;
         let exists = |current: Option<&Arc<Entry>>| already_exists(&target, current, generate);
         if options.dry_run {
-            return match core.store.get(&key) {
+            return match state.store.get(&key) {
                 Some(current) => Err(exists(Some(&current))),
                 None => {
                     Ok(Outcome { written: Written::Object(as_if_stored(definition, object)), created: true })
@@ -199,19 +200,19 @@ async fn create_complete(
             };
         }
         let bytes = object::encode(&definition.model.to_stored(&object));
-        let written = core.store.write(Write::create(key, bytes)).await;
-        admission::settle(core, charge, written.is_ok()).await;
+        let written = state.store.write(Write::create(key, bytes)).await;
+        admission::settle(state, charge, written.is_ok()).await;
         match written {
             Ok(event) => {
                 // If the namespace began to go meanwhile, its controller may have looked already. If it begins later, that looks
                 // after this write.
-                if let Err(error) = check_namespace(core, &target) {
+                if let Err(error) = check_namespace(state, &target) {
                     let undo = Write::delete(target.key()?, Expect::Revision(event.revision()));
-                    let _gone_or_changed = core.store.write(undo).await;
+                    let _gone_or_changed = state.store.write(undo).await;
                     return Err(error);
                 }
                 if !call.internal {
-                    unenforced::report(core, &target, &object, None);
+                    unenforced::report(state, &target, &object, None);
                 }
                 return Ok(Outcome { written: stored(event.entry(), object), created: true });
             }
@@ -224,7 +225,7 @@ async fn create_complete(
 
 /// Requires the verb `create` for an update that creates (`withAuthorization` of `pkg/endpoints/handlers/update.go` upstream):
 /// after the object was found valid, before validating admission.
-fn authorize_create(core: &Core, call: &Call<'_>, target: &Target<'_>, part: Part) -> Result<(), ApiError> {
+fn authorize_create(state: &State, call: &Call<'_>, target: &Target<'_>, part: Part) -> Result<(), ApiError> {
     let Definition { group, version, plural, .. } = target.definition;
     // The path of a Namespace names it as the namespace too.
     let is_namespace = (group.as_str(), plural.as_str()) == ("", "namespaces");
@@ -238,7 +239,7 @@ fn authorize_create(core: &Core, call: &Call<'_>, target: &Target<'_>, part: Par
         name: target.name,
         path: None,
     };
-    core.identity.rbac().require(&call.user, &attributes)
+    state.identity.rbac().require(&call.user, &attributes)
 }
 
 /// Makes an object whole that is not read from a request: unknown fields go, defaults come.
@@ -255,14 +256,14 @@ fn complete(
 }
 
 /// The namespace must be there and not on its way out.
-fn check_namespace(core: &Core, target: &Target<'_>) -> Result<(), ApiError> {
+fn check_namespace(state: &State, target: &Target<'_>) -> Result<(), ApiError> {
     if !target.definition.namespaced {
         return Ok(());
     }
     let namespaces = GroupResource { group: "", resource: "namespaces" };
     let gone = || ApiError::not_found(namespaces, target.namespace);
-    let key = settled_store::Key::new(&core.namespaces, "", target.namespace).map_err(|_| gone())?;
-    let namespace = core.store.get(&key).ok_or_else(gone)?;
+    let key = settled_store::Key::new(&state.namespaces, "", target.namespace).map_err(|_| gone())?;
+    let namespace = state.store.get(&key).ok_or_else(gone)?;
     if index::is_terminating(&namespace) {
         let why = format!(
             "unable to create new content in namespace {} because it is being terminated",
@@ -281,14 +282,14 @@ fn check_namespace(core: &Core, target: &Target<'_>) -> Result<(), ApiError> {
 
 /// Changes an object, or one of its parts.
 pub(crate) async fn update(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     part: Part,
     change: Change<'_>,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
-    let as_stored = read::as_stored(core, call, target);
+    let as_stored = read::as_stored(state, call, target);
     let target = &as_stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
     let definition = target.definition;
     let behaviour = definition.model.behaviour();
@@ -296,8 +297,8 @@ pub(crate) async fn update(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let Some(entry) = core.store.get(&key) else {
-            return create_by_update(core, call, target, part, change, options).await;
+        let Some(entry) = state.store.get(&key) else {
+            return create_by_update(state, call, target, part, change, options).await;
         };
         definition.check_readable(&entry)?;
         let old = definition.read(&entry);
@@ -314,10 +315,10 @@ pub(crate) async fn update(
             return Err(target.modified());
         }
         object::set_resource_version(&mut new, current);
-        admission::mutate(core, target, part, &mut new, Some(&old)).await?;
+        admission::mutate(state, target, part, &mut new, Some(&old)).await?;
         strategy::prepare_update(definition, part, &mut new, &old, call.now);
         let _until_stored = match part {
-            Part::Main => core.claims.allocate(&core.store, target, &mut new, Some(&old))?,
+            Part::Main => state.claims.allocate(&state.store, target, &mut new, Some(&old))?,
             _ => None,
         };
         definition.model.fill_zeros(&mut new);
@@ -333,7 +334,7 @@ pub(crate) async fn update(
         keep_times_of_managers(&mut new, &old);
         // Half of an object must never be stored.
         check_budget()?;
-        let charge = admission::admit(core, call, target, part, &new, Some(&old), options.dry_run).await?;
+        let charge = admission::admit(state, call, target, part, &new, Some(&old), options.dry_run).await?;
 
         let finished = is_terminating(&old)
             && finalizers(&new).is_empty()
@@ -343,7 +344,7 @@ pub(crate) async fn update(
                 .and_then(Value::as_i64)
                 .is_none_or(|grace| grace == 0);
         if !finished && let Err(error) = definition.check_storable() {
-            admission::settle(core, charge, false).await;
+            admission::settle(state, charge, false).await;
             return Err(error);
         }
         if !call.internal
@@ -366,12 +367,12 @@ pub(crate) async fn update(
         } else {
             Write::update(key.clone(), entry.mod_revision(), bytes)
         };
-        let written = core.store.write(write).await;
-        admission::settle(core, charge, written.is_ok()).await;
+        let written = state.store.write(write).await;
+        admission::settle(state, charge, written.is_ok()).await;
         match written {
             Ok(event) => {
                 if !finished && !call.internal {
-                    unenforced::report(core, target, &new, Some(&old));
+                    unenforced::report(state, target, &new, Some(&old));
                 }
                 return Ok(Outcome { written: stored(event.entry(), new), created: false });
             }
@@ -479,7 +480,7 @@ fn patched(
 
 /// An update of what isn't there: for some kinds, and for apply, that creates it.
 async fn create_by_update(
-    core: &Core,
+    state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
     part: Part,
@@ -498,7 +499,7 @@ async fn create_by_update(
             check_place(target, &mut new)?;
             // Upstream does not look at it on this way.
             metadata_mut(&mut new).remove("resourceVersion");
-            create_part(core, call, target, part, Way::Update(part), new, options).await
+            create_part(state, call, target, part, Way::Update(part), new, options).await
         }
         Change::Apply(config) => {
             let manager = definition.field_manager(part);
@@ -515,10 +516,10 @@ async fn create_by_update(
                 return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
             }
             check_place(target, &mut object)?;
-            check_namespace(core, target)?;
+            check_namespace(state, target)?;
             wipe_system_fields(&mut object);
             metadata_mut(&mut object).remove("resourceVersion");
-            create_complete(core, call, target, Way::Update(part), object, options).await
+            create_complete(state, call, target, Way::Update(part), object, options).await
         }
         _ => Err(target.not_found()),
     }
