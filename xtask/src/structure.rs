@@ -1,4 +1,5 @@
 //! Files that import each other in a circle: there shall be none, so that each file can be read after those that it builds on.
+//! Directories that are layers: none imports one above it.
 //!
 //! What counts is every path that begins with `crate::` or `super::`, in an import or elsewhere, outside tests. Re-exports of a parent
 //! (`pub use`) are no arrow: who names a re-exported item depends on the file that has it.
@@ -23,6 +24,10 @@ const KNOWN: [(&str, &[usize]); 8] = [
     ("store", &[3]),
     ("tracker", &[16, 2]),
 ];
+
+/// Directories of crates, each after those that it may import.
+const LAYERS: [(&str, &[&str]); 1] =
+    [("apiserver", &["kinds", "auth", "state", "discovery", "admission", "verbs", "http", "controllers"])];
 
 /// A path of modules below the crate's root.
 pub(crate) type Module = Vec<String>;
@@ -59,11 +64,11 @@ pub(crate) fn folders() -> Outcome<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Looks for circles in all crates; false where there are others than the known ones.
+/// Looks for circles in all crates, and for imports of layers above; false where there are others than the known ones.
 pub(crate) fn run() -> Outcome<bool> {
     let root = root();
     println!("{:<16} {:>5} {:>7}  circles, in files", "crate", "files", "imports");
-    let (mut well, mut found) = (true, Vec::new());
+    let (mut well, mut found, mut upwards) = (true, Vec::new(), Vec::new());
     for folder in folders()? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let all = Crate::read(&folder.join("src"))?;
@@ -74,11 +79,19 @@ pub(crate) fn run() -> Outcome<bool> {
         let known = KNOWN.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, sizes)| sizes);
         let texts: Vec<String> = sizes.iter().map(usize::to_string).collect();
         let count: usize = arrows.values().map(BTreeSet::len).sum();
+        let layers = LAYERS.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, layers)| layers);
+        for (module, other) in upward(&arrows, layers) {
+            well = false;
+            upwards.push(format!("{name}: {} imports {}, a layer above it", shown(module), shown(other)));
+        }
         println!("{name:<16} {:>5} {count:>7}  {}", all.files.len(), texts.join(", "));
         if sizes != known {
             well = false;
             found.push((name, known.to_vec(), all, arrows, circles));
         }
+    }
+    for upward in upwards {
+        println!("\n{upward}");
     }
     for (name, known, all, arrows, circles) in found {
         println!("\n{name}: circles of {known:?} files are known");
@@ -329,6 +342,20 @@ fn circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Module>>
     circles
 }
 
+/// Imports of files in layers above the importing file's own.
+fn upward<'a>(
+    arrows: &'a BTreeMap<Module, BTreeSet<Module>>,
+    layers: &[&str],
+) -> Vec<(&'a Module, &'a Module)> {
+    let layer =
+        |module: &Module| layers.iter().position(|layer| module.first().is_some_and(|first| first == layer));
+    let pairs = arrows.iter().flat_map(|(module, others)| others.iter().map(move |other| (module, other)));
+    let is_upward = |(module, other): &(&Module, &Module)| {
+        layer(module).zip(layer(other)).is_some_and(|(from, to)| from < to)
+    };
+    pairs.filter(is_upward).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,6 +401,24 @@ mod tests {
         assert_eq!(circles_of(&files), Vec::<Vec<String>>::new());
         let arrows = all(&files).arrows();
         assert_eq!(arrows[&vec!["a".to_owned()]], BTreeSet::from([vec!["b".to_owned()]]));
+    }
+
+    #[test]
+    fn layers_import_only_layers_below() {
+        let files = [
+            ("", "mod kinds;\nmod state;\nmod error;\n"),
+            ("error", "use crate::state::State;\n"),
+            ("kinds", "mod table;\n"),
+            ("kinds::table", "use crate::state::call::Call;\nuse crate::error::Error;\n"),
+            ("state", "use crate::kinds::table::Table;\nuse crate::state::call::Call;\n"),
+            ("state::call", "use crate::kinds::table::Table;\n"),
+        ];
+        let arrows = all(&files).arrows();
+        let found = upward(&arrows, &["kinds", "state"]);
+        let found: Vec<[String; 2]> =
+            found.iter().map(|(module, other)| [shown(module), shown(other)]).collect();
+        assert_eq!(found, [["kinds::table", "state::call"]]);
+        assert!(upward(&arrows, &[]).is_empty());
     }
 
     #[test]
