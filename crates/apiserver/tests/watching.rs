@@ -475,8 +475,10 @@ async fn slow_readers_are_closed_and_miss_nothing() {
     let mut slow = Watch::begin(&server, collection, &format!("resourceVersion={from}")).await;
     let mut quick = Watch::begin(&server, collection, &format!("resourceVersion={from}")).await;
     let (mut told, mut heard) = (vec![revision(&made)], Vec::new());
+    // More than 32 MB of objects: more than the store keeps for a watcher.
+    let ballast = "x".repeat(16 << 10);
     for n in 1..3000 {
-        let patch = json!({"data": {"n": n.to_string()}});
+        let patch = json!({"data": {"n": n.to_string(), "ballast": ballast}});
         let (status, answer) = send(&server, Method::PATCH, &format!("{collection}/a"), Some(&patch)).await;
         assert_eq!(status, 200, "{answer}");
         told.push(revision(&answer));
