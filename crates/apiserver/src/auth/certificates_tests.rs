@@ -1,3 +1,5 @@
+//! What certificates are made, read and refused.
+
 use std::time::Instant;
 
 use rustls::pki_types::ServerName;

@@ -1,3 +1,5 @@
+//! Who asks: a name, a UID, groups and extra values (`user.Info` upstream).
+
 use std::collections::BTreeMap;
 
 /// The group whose members may do everything, whatever the roles say.
