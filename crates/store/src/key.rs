@@ -4,7 +4,35 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::KeyError;
+/// A key can't be one.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Nothing was given.
+    #[error("the {part} is empty")]
+    Empty {
+        /// What is empty.
+        part: &'static str,
+    },
+    /// Too much was given.
+    #[error("the {part} has {size} bytes; at most {limit} are allowed")]
+    TooLong {
+        /// What is too long.
+        part: &'static str,
+        /// Its size in bytes.
+        size: usize,
+        /// The largest size.
+        limit: usize,
+    },
+    /// A character would break the order of the keys.
+    #[error("the {part} holds {character:?}, which is not allowed in it")]
+    Character {
+        /// What holds it.
+        part: &'static str,
+        /// The character.
+        character: char,
+    },
+}
 
 /// A version of the whole store. It only ever grows; every write has its own.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
