@@ -7,8 +7,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 
 use crate::Error;
 use crate::budget::{Budget, Limit};
+use crate::lua_error::spent;
 use crate::text::bounded;
-use crate::vm::spent;
 
 /// How many values are made before the memory and the time are looked at.
 const VALUES_AT_ONCE: usize = 64;

@@ -3,6 +3,7 @@
 mod budget;
 mod goto;
 mod json;
+mod lua_error;
 mod pattern;
 mod strings;
 mod text;

@@ -7,8 +7,8 @@ use memchr::memmem;
 use mlua::{Lua, LuaString, MultiValue, Nil, Table, Value};
 
 use crate::budget::{Budget, Limit};
+use crate::lua_error::{is_memory, kind, spent};
 use crate::pattern::{Capture, Matcher, Stop};
-use crate::vm::{is_memory, kind, spent};
 
 /// Why a function has no result.
 enum Failure {

@@ -8,6 +8,7 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Value, VmState, chunk::ChunkMode};
 
 use crate::budget::Budget;
+use crate::lua_error::{is_memory, kind, spent};
 use crate::{Error, Health, HealthStatus, Limits, Source, json, strings, text};
 
 /// How many instructions run before they are counted. One of them can copy a string as large as the memory.
@@ -178,11 +179,6 @@ impl Vm {
     }
 }
 
-/// What is raised when the budget says no. The budget knows which limit it was.
-pub(crate) fn spent() -> mlua::Error {
-    mlua::Error::runtime("limit")
-}
-
 fn health(status: &Value, message: &Value) -> Result<Health, Error> {
     let status = match status {
         Value::String(word) => {
@@ -221,23 +217,6 @@ fn runtime(why: &Value, script: &Source) -> Error {
         // Mostly, that the stack is full.
         Value::Error(why) => Error::Runtime { message: first_line(why), line: None },
         other => Error::Runtime { message: format!("error value is a {}", kind(other)), line: None },
-    }
-}
-
-/// The type as Lua names it.
-pub(crate) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Integer(_) | Value::Number(_) => "number",
-        other => other.type_name(),
-    }
-}
-
-/// Whether it says that the memory is exhausted, maybe in a function of ours.
-pub(crate) fn is_memory(why: &mlua::Error) -> bool {
-    match why {
-        mlua::Error::MemoryError(_) => true,
-        mlua::Error::CallbackError { cause, .. } => is_memory(cause),
-        _ => false,
     }
 }
 
