@@ -9,7 +9,7 @@ use memchr::memmem;
 use crate::cut::{Cut, Cutter};
 use crate::head::{Head, ItemHeader};
 use crate::item::{Item, Malformed, Object, Origin, Position};
-use crate::split::{Limits, advance};
+use crate::limits::Limits;
 use crate::yaml;
 
 /// How deeply lists may stand in one another.
@@ -262,7 +262,7 @@ impl Batch {
     /// The place of `at`, from that of a byte not after it.
     fn position_from(&self, near: (usize, Position), at: usize) -> Position {
         let at = at.clamp(near.0, self.len.max(near.0));
-        advance(near.1, &self.data()[near.0..at])
+        near.1.advance(&self.data()[near.0..at])
     }
 
     /// Brings a known place nearer to `at`, if it is far away.
@@ -273,7 +273,7 @@ impl Batch {
     }
 
     pub(crate) fn position_at(&self, at: usize) -> Position {
-        advance(self.origin, &self.data()[..at.min(self.len)])
+        self.origin.advance(&self.data()[..at.min(self.len)])
     }
 }
 

@@ -4,7 +4,6 @@ mod scalar;
 
 use crate::head::string_end;
 use crate::item::{Malformed, Position};
-use crate::split::advance;
 use crate::tokens::{JsonError, Token, Tokens};
 
 /// What nests deeper than this is written in flow style: its indentation would outgrow its content.
@@ -32,7 +31,7 @@ pub fn write_yaml(json: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let mut writer = Writer { tokens: Tokens::new(json), out, frames: Vec::new(), inline: false };
     writer.value().map_err(|error| {
         out.truncate(start);
-        let position = advance(Position { line: 1, column: 1 }, &json[..error.at.min(json.len())]);
+        let position = Position { line: 1, column: 1 }.advance(&json[..error.at.min(json.len())]);
         Malformed { message: error.message.to_owned(), position }
     })
 }

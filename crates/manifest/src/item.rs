@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use memchr::{memchr_iter, memrchr};
+
 /// One thing found in a stream, in the order of the stream.
 ///
 /// # Examples
@@ -69,6 +71,20 @@ pub struct Position {
     pub line: u64,
     /// The column, counting characters (not bytes).
     pub column: u64,
+}
+
+impl Position {
+    /// The place after `text`, which begins here.
+    pub(crate) fn advance(self, text: &[u8]) -> Self {
+        let newlines = memchr_iter(b'\n', text).count() as u64;
+        let last = memrchr(b'\n', text).map_or(text, |at| &text[at + 1..]);
+        // Every byte but the continuation bytes of UTF-8 begins a character.
+        let characters = last.iter().filter(|&&byte| byte & 0xC0 != 0x80).count() as u64;
+        Self {
+            line: self.line + newlines,
+            column: if newlines == 0 { self.column + characters } else { characters + 1 },
+        }
+    }
 }
 
 impl fmt::Display for Position {

@@ -4,43 +4,15 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read};
 use std::mem;
 
-use memchr::{memchr, memchr_iter};
+use memchr::memchr;
 
 use crate::batch::{Batch, Content, Document};
 use crate::cut::{Cut, Cutter, HOLD_BYTES};
 use crate::detect::{Next, Place, SNIFF_BYTES, Start, next_document, start_of_stream};
 use crate::head::skip_space;
 use crate::item::Position;
+use crate::limits::Limits;
 use crate::lines::{Line, Lines};
-
-/// What a reader may hold at once: a batch is never larger than two objects of the largest size and two ordinary
-/// batches.
-///
-/// # Examples
-///
-/// ```
-/// use settled_manifest::{Limits, Splitter};
-///
-/// let limits = Limits { object_bytes: 1 << 20, ..Limits::default() };
-/// let splitter = Splitter::with_limits(std::io::stdin(), limits);
-/// # drop(splitter);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// How much a batch should hold. It holds more only when a single object is larger.
-    pub batch_bytes: usize,
-    /// How large one object may be. A larger one is malformed, and the reading goes on after it.
-    pub object_bytes: usize,
-    /// How deeply arrays and objects may nest (Go's decoder refuses more than 10,000, too).
-    pub depth: usize,
-}
-
-impl Default for Limits {
-    /// Batches of 512 KiB, objects of up to 16 MiB, 10,000 levels.
-    fn default() -> Self {
-        Self { batch_bytes: 512 << 10, object_bytes: 16 << 20, depth: 10_000 }
-    }
-}
 
 /// What the bytes at the current place are.
 #[derive(Debug)]
@@ -420,17 +392,5 @@ impl<R: Read> Splitter<R> {
             self.mode = Mode::Lost;
         }
         false
-    }
-}
-
-/// The place after `text`, which begins at `from`.
-pub(crate) fn advance(from: Position, text: &[u8]) -> Position {
-    let newlines = memchr_iter(b'\n', text).count() as u64;
-    let last = memchr::memrchr(b'\n', text).map_or(text, |at| &text[at + 1..]);
-    // Every byte but the continuation bytes of UTF-8 begins a character.
-    let characters = last.iter().filter(|&&byte| byte & 0xC0 != 0x80).count() as u64;
-    Position {
-        line: from.line + newlines,
-        column: if newlines == 0 { from.column + characters } else { characters + 1 },
     }
 }

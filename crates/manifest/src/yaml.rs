@@ -16,7 +16,7 @@ mod write;
 pub(crate) use transcode::Transcoder;
 
 use crate::item::{Malformed, Position};
-use crate::split::{Limits, advance};
+use crate::limits::Limits;
 
 /// Appends the JSON of the first document of `text` to `out`: `null` if it is empty, nothing if there is none.
 ///
@@ -38,7 +38,7 @@ pub fn yaml_to_json(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let mut json = Vec::new();
     Transcoder::default().read(text, &mut json, Limits::default()).map_err(|error| Malformed {
         message: error.message,
-        position: advance(Position { line: 1, column: 1 }, &text[..error.at.min(text.len())]),
+        position: Position { line: 1, column: 1 }.advance(&text[..error.at.min(text.len())]),
     })?;
     out.extend_from_slice(&json);
     Ok(())
@@ -62,7 +62,7 @@ pub fn yaml_to_json_leniently(text: &[u8], out: &mut Vec<u8>) -> Result<Vec<(u64
     let mut json = Vec::new();
     let mut transcoder = Transcoder::default();
     transcoder.duplicates = Some(Vec::new());
-    let position = |at: usize| advance(Position { line: 1, column: 1 }, &text[..at.min(text.len())]);
+    let position = |at: usize| Position { line: 1, column: 1 }.advance(&text[..at.min(text.len())]);
     transcoder
         .read(text, &mut json, Limits::default())
         .map_err(|error| Malformed { message: error.message, position: position(error.at) })?;
@@ -98,7 +98,7 @@ pub fn yaml_to_json_with_places(
     transcoder.places = Some(Vec::new());
     transcoder.read(text, &mut json, Limits::default()).map_err(|error| Malformed {
         message: error.message,
-        position: advance(Position { line: 1, column: 1 }, &text[..error.at.min(text.len())]),
+        position: Position { line: 1, column: 1 }.advance(&text[..error.at.min(text.len())]),
     })?;
     let before = out.len();
     places.extend(transcoder.places.into_iter().flatten().map(|(written, at)| (before + written, at)));

@@ -8,7 +8,7 @@ use super::parse::{Event, Memory, Parser, Tag};
 use super::write::{write_key, write_value};
 use super::{YamlError, check_characters};
 use crate::head::{array_elements, object_members};
-use crate::split::Limits;
+use crate::limits::Limits;
 
 type Result<T> = std::result::Result<T, YamlError>;
 
