@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 use settled_go::strconv::{push_escaped, quote};
 
 use crate::MAX_DEPTH;
 use crate::error::PatchError;
-use crate::node::{Node, Scalar};
+use crate::node::Node;
+use crate::scalar::{Scalar, unquoted};
 
 /// As many strict errors as upstream remembers.
 const MAX_STRICT: usize = 100;
@@ -383,71 +384,6 @@ fn invalid(byte: u8, context: &str) -> String {
     format!("invalid character '{shown}' {context}")
 }
 
-/// A checked JSON text of a scalar as a value. Null is a number that is too large.
-pub(crate) fn scalar_value(text: &[u8]) -> Value {
-    match text.first() {
-        Some(b'"') => Value::String(unquoted(text)),
-        Some(b't') => Value::Bool(true),
-        Some(b'f') => Value::Bool(false),
-        _ => {
-            let text = String::from_utf8_lossy(text);
-            if let Ok(int) = text.parse::<i64>() {
-                return int.into();
-            }
-            text.parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
-        }
-    }
-}
-
-/// What a checked string says. Bytes that aren't UTF-8 and halves of surrogate pairs become U+FFFD, each.
-fn unquoted(text: &[u8]) -> String {
-    let inner = &text[1..text.len() - 1];
-    let mut out = String::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(place) = rest.iter().position(|byte| *byte == b'\\') {
-        push_lossy(&rest[..place], &mut out);
-        rest = &rest[place + 1..];
-        let escape = rest.first().copied().unwrap_or(b' ');
-        rest = rest.get(1..).unwrap_or_default();
-        out.push(match escape {
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => {
-                let unit = unit(rest);
-                rest = rest.get(4..).unwrap_or_default();
-                let low = rest.strip_prefix(b"\\u").map(self::unit);
-                match (unit, low) {
-                    (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) => {
-                        rest = rest.get(6..).unwrap_or_default();
-                        char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
-                    }
-                    _ => char::from_u32(unit),
-                }
-                .unwrap_or(char::REPLACEMENT_CHARACTER)
-            }
-            other => char::from(other),
-        });
-    }
-    push_lossy(rest, &mut out);
-    out
-}
-
-fn unit(text: &[u8]) -> u32 {
-    let digits = text.get(..4).and_then(|digits| std::str::from_utf8(digits).ok());
-    digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0xfffd)
-}
-
-fn push_lossy(bytes: &[u8], out: &mut String) {
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(chunk.valid());
-        // Go replaces byte by byte.
-        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
-    }
-}
-
 /// Whether a value is nested deeper than is allowed.
 pub(crate) fn too_deep(value: &Value) -> bool {
     fn deeper(value: &Value, left: usize) -> bool {
@@ -498,8 +434,4 @@ pub fn decode_strategic_patch(patch: &[u8]) -> Result<Decoded, PatchError> {
 fn decode(patch: &[u8]) -> Result<Decoded, String> {
     let Read { node, strict } = read(patch, Expected::Map)?;
     Ok(Decoded { patch: node.into_value(), strict_errors: strict })
-}
-
-pub(crate) fn into_map(map: BTreeMap<String, Node>) -> Map<String, Value> {
-    map.into_iter().map(|(name, node)| (name, node.into_value())).collect()
 }

@@ -6,6 +6,7 @@ mod json_patch;
 mod merge;
 mod node;
 mod order;
+mod scalar;
 mod schema;
 mod stable;
 mod strategic;

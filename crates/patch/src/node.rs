@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use settled_go::json;
 
-use crate::json::{into_map, scalar_value};
+use crate::scalar::Scalar;
 
 /// A value of the document or of a patch. Upstream has three kinds of null, and tells them apart.
 #[derive(Clone, Debug)]
@@ -26,71 +26,6 @@ pub(crate) enum Node {
 pub(crate) struct Tall<T> {
     pub(crate) height: usize,
     pub(crate) items: T,
-}
-
-/// A text, a number or a flag.
-#[derive(Clone, Debug)]
-pub(crate) enum Scalar {
-    /// As the patch has it, in JSON. A test compares these bytes.
-    Text(Box<[u8]>),
-    /// As the object has it.
-    Value(Value),
-}
-
-impl Scalar {
-    pub(crate) fn value(&self) -> Value {
-        match self {
-            Self::Text(text) => scalar_value(text),
-            Self::Value(value) => value.clone(),
-        }
-    }
-
-    /// The bytes that upstream has for it.
-    fn same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Text(ours), Self::Text(theirs)) => ours == theirs,
-            (Self::Value(value), Self::Text(text)) | (Self::Text(text), Self::Value(value)) => {
-                json::to_string(value).as_bytes() == &**text
-            }
-            (Self::Value(ours), Self::Value(theirs)) => json::to_string(ours) == json::to_string(theirs),
-        }
-    }
-
-    /// How many bytes upstream copies.
-    fn size(&self) -> usize {
-        match self {
-            Self::Text(text) => {
-                let escaped = text.iter().filter(|byte| matches!(byte, b'<' | b'>' | b'&')).count();
-                let lines =
-                    text.windows(3).filter(|three| matches!(three, [0xe2, 0x80, 0xa8 | 0xa9])).count();
-                text.len() + 5 * escaped + 3 * lines
-            }
-            Self::Value(value) => json::to_string(value).len(),
-        }
-    }
-
-    /// A copy. Upstream writes a few characters as escapes when it copies.
-    fn copied(&self) -> Self {
-        let Self::Text(text) = self else { return self.clone() };
-        if self.size() == text.len() {
-            return self.clone();
-        }
-        let mut escaped = Vec::with_capacity(self.size());
-        let mut rest = &text[..];
-        while let Some((&byte, after)) = rest.split_first() {
-            let (escape, left): (&[u8], _) = match rest {
-                [b'<', ..] => (b"\\u003c", after),
-                [b'>', ..] => (b"\\u003e", after),
-                [b'&', ..] => (b"\\u0026", after),
-                [0xe2, 0x80, 0xa8, left @ ..] => (b"\\u2028", left),
-                [0xe2, 0x80, 0xa9, left @ ..] => (b"\\u2029", left),
-                _ => (&[byte][..], after),
-            };
-            escaped.extend_from_slice(escape);
-            rest = left;
-        }
-        Self::Text(escaped.into())
-    }
 }
 
 impl Node {
@@ -222,4 +157,8 @@ impl Node {
         }
         Some(true)
     }
+}
+
+fn into_map(map: BTreeMap<String, Node>) -> Map<String, Value> {
+    map.into_iter().map(|(name, node)| (name, node.into_value())).collect()
 }

@@ -1,0 +1,134 @@
+//! Scalars of a JSON patch's tree: their bytes as a test compares them, and their values.
+
+use serde_json::{Number, Value};
+use settled_go::json;
+
+/// A text, a number or a flag.
+#[derive(Clone, Debug)]
+pub(crate) enum Scalar {
+    /// As the patch has it, in JSON. A test compares these bytes.
+    Text(Box<[u8]>),
+    /// As the object has it.
+    Value(Value),
+}
+
+impl Scalar {
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Self::Text(text) => scalar_value(text),
+            Self::Value(value) => value.clone(),
+        }
+    }
+
+    /// The bytes that upstream has for it.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(ours), Self::Text(theirs)) => ours == theirs,
+            (Self::Value(value), Self::Text(text)) | (Self::Text(text), Self::Value(value)) => {
+                json::to_string(value).as_bytes() == &**text
+            }
+            (Self::Value(ours), Self::Value(theirs)) => json::to_string(ours) == json::to_string(theirs),
+        }
+    }
+
+    /// How many bytes upstream copies.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Text(text) => {
+                let escaped = text.iter().filter(|byte| matches!(byte, b'<' | b'>' | b'&')).count();
+                let lines =
+                    text.windows(3).filter(|three| matches!(three, [0xe2, 0x80, 0xa8 | 0xa9])).count();
+                text.len() + 5 * escaped + 3 * lines
+            }
+            Self::Value(value) => json::to_string(value).len(),
+        }
+    }
+
+    /// A copy. Upstream writes a few characters as escapes when it copies.
+    pub(crate) fn copied(&self) -> Self {
+        let Self::Text(text) = self else { return self.clone() };
+        if self.size() == text.len() {
+            return self.clone();
+        }
+        let mut escaped = Vec::with_capacity(self.size());
+        let mut rest = &text[..];
+        while let Some((&byte, after)) = rest.split_first() {
+            let (escape, left): (&[u8], _) = match rest {
+                [b'<', ..] => (b"\\u003c", after),
+                [b'>', ..] => (b"\\u003e", after),
+                [b'&', ..] => (b"\\u0026", after),
+                [0xe2, 0x80, 0xa8, left @ ..] => (b"\\u2028", left),
+                [0xe2, 0x80, 0xa9, left @ ..] => (b"\\u2029", left),
+                _ => (&[byte][..], after),
+            };
+            escaped.extend_from_slice(escape);
+            rest = left;
+        }
+        Self::Text(escaped.into())
+    }
+}
+
+/// A checked JSON text of a scalar as a value. Null is a number that is too large.
+fn scalar_value(text: &[u8]) -> Value {
+    match text.first() {
+        Some(b'"') => Value::String(unquoted(text)),
+        Some(b't') => Value::Bool(true),
+        Some(b'f') => Value::Bool(false),
+        _ => {
+            let text = String::from_utf8_lossy(text);
+            if let Ok(int) = text.parse::<i64>() {
+                return int.into();
+            }
+            text.parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
+        }
+    }
+}
+
+/// What a checked string says. Bytes that aren't UTF-8 and halves of surrogate pairs become U+FFFD, each.
+pub(crate) fn unquoted(text: &[u8]) -> String {
+    let inner = &text[1..text.len() - 1];
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(place) = rest.iter().position(|byte| *byte == b'\\') {
+        push_lossy(&rest[..place], &mut out);
+        rest = &rest[place + 1..];
+        let escape = rest.first().copied().unwrap_or(b' ');
+        rest = rest.get(1..).unwrap_or_default();
+        out.push(match escape {
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                let unit = unit(rest);
+                rest = rest.get(4..).unwrap_or_default();
+                let low = rest.strip_prefix(b"\\u").map(self::unit);
+                match (unit, low) {
+                    (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) => {
+                        rest = rest.get(6..).unwrap_or_default();
+                        char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
+                    }
+                    _ => char::from_u32(unit),
+                }
+                .unwrap_or(char::REPLACEMENT_CHARACTER)
+            }
+            other => char::from(other),
+        });
+    }
+    push_lossy(rest, &mut out);
+    out
+}
+
+fn unit(text: &[u8]) -> u32 {
+    let digits = text.get(..4).and_then(|digits| std::str::from_utf8(digits).ok());
+    digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0xfffd)
+}
+
+fn push_lossy(bytes: &[u8], out: &mut String) {
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        // Go replaces byte by byte.
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+}
