@@ -12,6 +12,7 @@ mod load;
 mod matching;
 mod origin;
 mod rule;
+mod script;
 mod set;
 mod template;
 

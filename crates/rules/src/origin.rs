@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use kstatus::{Basis, Object, Options, Verdict};
 
-use crate::dialects::lua::Script;
 use crate::document::LoadError;
 use crate::draft::Draft;
 use crate::rule::{Compiled, Trace};
+use crate::script::Script;
 
 /// One rule of whatever origin. It is compiled when the first object is met that it fits.
 #[derive(Debug)]

@@ -13,13 +13,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::lua::Script;
 use super::{Output, moved};
 use crate::cel::source::Names;
 use crate::document::{Item, LoadError, documents};
 use crate::draft::{Check, Draft};
 use crate::matching::{Group, Match};
 use crate::origin::{Loaded, Rule};
+use crate::script::Script;
 
 const CUSTOMIZATIONS: &str = "resource.customizations";
 

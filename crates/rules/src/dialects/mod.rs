@@ -3,7 +3,7 @@
 //! | dialect | where it stands | module |
 //! |---|---|---|
 //! | Flux `healthCheckExprs` | Kustomization, HelmRelease, a list of its own | [`flux`] |
-//! | Argo CD health checks in Lua | `argocd-cm`, ArgoCD, `health.lua` | [`argo`], [`lua`] |
+//! | Argo CD health checks in Lua | `argocd-cm`, ArgoCD, `health.lua` | [`argo`] |
 //! | kapp `waitRules` | Config | [`kapp`] |
 //! | `settled.dev/rule`, Krane's rollout conditions | CustomResourceDefinition | [`crd`], [`krane`] |
 //! | `settled.dev/…`, Pulumi, Helm, kluctl, werf, Argo CD, kapp | annotations of any object | [`annotations`] |
@@ -17,7 +17,6 @@ pub(crate) mod import;
 mod jsonpath;
 mod kapp;
 mod krane;
-pub(crate) mod lua;
 mod pulumi;
 mod write;
 
