@@ -2,6 +2,14 @@
 
 use std::sync::Arc;
 
+/// No deeper tree goes on: macros unfold to several levels each.
+pub(crate) const MAX_TREE: usize = 600;
+/// No larger tree is made by macros that use a part of it twice.
+pub(crate) const MAX_NODES: usize = 400_000;
+
+/// The variable in which comprehensions collect.
+pub(crate) const ACCU: &str = "__result__";
+
 /// The number of a node.
 pub(crate) type Id = u32;
 

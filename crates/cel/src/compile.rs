@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use settled_go::json;
 
-use crate::FieldError;
 use crate::compiled::{Compiled, cardinality, field_path};
+use crate::field_error::FieldError;
 use crate::rule::Rule;
 use crate::schema::{Declared, Schema, escape};
 

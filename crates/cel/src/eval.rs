@@ -5,67 +5,13 @@ use std::sync::Arc;
 
 use crate::budget::{Budget, Fault, Place, Result};
 use crate::functions::{self, Context, Cost, Function};
-use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, SELF, Step};
+use crate::member::{index, member, missing, missing_key, test};
+use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, Step};
+use crate::scope::{Object, Scope};
 use crate::value::{Const, Data, Entries, Items, Key, List, Map, Never, Text, Typed, Val, insert, push};
 
 /// What one run of an expression may cost.
 pub(crate) const PER_CALL: u64 = 1_000_000;
-
-/// A value, or the fault of an argument.
-pub type Arg<'a, D> = Result<Val<'a, D>>;
-
-/// What an expression may read, and the functions that ask for more than their arguments.
-pub trait Scope<'a> {
-    /// Where the values of variables lie.
-    type Data: Data<'a>;
-
-    /// The value of a variable; none where it is absent.
-    fn variable(&self, variable: u32) -> Option<Result<Val<'a, Self::Data>>>;
-
-    /// Whether a function may be called with these arguments.
-    ///
-    /// # Errors
-    /// If not, or if the budget is used up.
-    fn check(&self, _function: Function, _args: &[Val<'a, Self::Data>], _budget: &Budget) -> Result<()> {
-        Ok(())
-    }
-
-    /// Calls one of the functions for which [`Function::is_scoped`] holds; none where the result is absent.
-    ///
-    /// # Errors
-    /// If it cannot be called with these arguments, or if the budget is used up.
-    fn call(
-        &self,
-        _function: Function,
-        _is_member: bool,
-        _args: &[Arg<'a, Self::Data>],
-        _budget: &Budget,
-    ) -> Result<Option<Val<'a, Self::Data>>> {
-        Err(Fault::no_overload())
-    }
-
-    /// Takes note of what a part of the expression gave.
-    fn observe(&self, _program: &Program, _place: Place, _value: &Result<Val<'a, Self::Data>>) {}
-}
-
-/// What the rule of a CRD may read.
-#[derive(Clone, Debug)]
-pub(crate) struct Object<'a> {
-    pub(crate) self_: Result<Val<'a, Typed<'a>>>,
-    pub(crate) old: Option<Result<Val<'a, Typed<'a>>>>,
-}
-
-impl<'a> Scope<'a> for Object<'a> {
-    type Data = Typed<'a>;
-
-    fn variable(&self, variable: u32) -> Option<Result<Val<'a, Typed<'a>>>> {
-        if variable == SELF {
-            return Some(self.self_.clone());
-        }
-        let missing = || Err(Fault::error("no such attribute(s): oldSelf"));
-        Some(self.old.clone().unwrap_or_else(missing))
-    }
-}
 
 /// The value, and what it cost.
 pub(crate) fn run_with_cost<'a>(
@@ -650,50 +596,4 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
 
 fn is_empty_sum<'a, D: Data<'a>>(call: &Call, args: &[Val<'a, D>]) -> bool {
     call.function == Function::Sum && matches!(args.first(), Some(Val::List(list)) if list.len() == 0)
-}
-
-fn missing_key<'a, D: Data<'a>>(key: &Val<'a, D>) -> Fault {
-    Fault::error(format!("no such key: {key}"))
-}
-
-fn missing<'a, 'k, D: Data<'a>, K: Data<'k>>(of: &Val<'a, D>, key: &Val<'k, K>) -> Fault {
-    match of {
-        Val::List(_) => Fault::error(format!("index out of bounds: {key}")),
-        _ => missing_key(key),
-    }
-}
-
-fn index<'k, K: Data<'k>>(key: &Val<'k, K>) -> Result<i64> {
-    match key {
-        Val::Int(at) => Ok(*at),
-        Val::Uint(at) => {
-            i64::try_from(*at).map_err(|_| Fault::error(format!("unsupported index value {at} in list")))
-        }
-        Val::Double(at) if at.fract() == 0.0 && at.abs() < 9e18 => Ok(*at as i64),
-        Val::Double(_) => Err(Fault::error(format!("unsupported index value {key} in list"))),
-        _ => Err(Fault::error(format!("unsupported index type '{}' in list", key.type_name()))),
-    }
-}
-
-/// A member of a map, or an element of a list.
-fn member<'a, 'k, D: Data<'a>, K: Data<'k>>(of: &Val<'a, D>, key: &Val<'k, K>) -> Result<Option<Val<'a, D>>> {
-    match of {
-        Val::Map(map) => map.find(key),
-        Val::List(list) => {
-            let at = index(key)?;
-            let Some(found) = usize::try_from(at).ok().and_then(|at| list.get(at)) else { return Ok(None) };
-            if D::IS_TYPED && matches!(list.items, Items::Data(_)) && !matches!(key, Val::Int(_)) {
-                return Err(Fault::error(format!("unsupported index: {key}")));
-            }
-            found.map(Some)
-        }
-        _ => Ok(None),
-    }
-}
-
-fn test<'a, 'k, D: Data<'a>, K: Data<'k>>(of: &Val<'a, D>, key: &Val<'k, K>) -> Result<bool> {
-    match of {
-        Val::List(_) => index(key).map(|_| false),
-        other => member(other, key).map(|found| found.is_some()),
-    }
 }

@@ -8,9 +8,12 @@ mod compiled;
 mod cost;
 mod eval;
 mod expression;
+mod field_error;
 mod functions;
 mod lexer;
 mod library;
+mod macros;
+mod member;
 mod names;
 mod net;
 mod parser;
@@ -19,153 +22,27 @@ mod plan;
 mod quantity;
 mod rule;
 mod schema;
+mod scope;
 mod semver;
 mod show;
 mod time;
 mod types;
+mod usages;
 mod validate;
+mod validator;
 pub mod value;
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
 pub use crate::budget::{Budget, Fault, Place, Result};
-pub use crate::eval::{Arg, Scope, run};
+pub use crate::eval::run;
 pub use crate::expression::CompileError;
+pub use crate::field_error::FieldError;
 pub use crate::functions::Function;
-pub use crate::library::rules::distance;
 pub use crate::plan::{Names, Program};
 pub use crate::rule::Rule;
-
-use crate::compile::Node;
-use crate::schema::Schema;
+pub use crate::scope::{Arg, Scope};
+pub use crate::usages::distance;
+pub use crate::validator::Validator;
 
 /// What a server says beside the errors of an object's schema, where those kept the rules from being run.
 pub const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the \
                                existing errors to complete validation";
-
-/// One thing that is wrong with a field: of a schema, or of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldError {
-    /// The reason as causes have it: `FieldValueInvalid`, `FieldValueForbidden` and so on.
-    pub reason: String,
-    /// Which field; `<nil>` for the object itself.
-    pub field: String,
-    /// What is wrong, with the value where that helps: `Invalid value: 3: must be even`.
-    pub message: String,
-}
-
-impl FieldError {
-    fn invalid(field: String, value: Option<&str>, detail: &str) -> Self {
-        let message = match value {
-            Some(value) => format!("Invalid value: {value}: {detail}"),
-            None => format!("Invalid value: {detail}"),
-        };
-        Self { reason: "FieldValueInvalid".to_owned(), field, message }
-    }
-
-    fn forbidden(field: String, detail: &str) -> Self {
-        Self { reason: "FieldValueForbidden".to_owned(), field, message: format!("Forbidden: {detail}") }
-    }
-
-    fn required(field: String, detail: &str) -> Self {
-        Self { reason: "FieldValueRequired".to_owned(), field, message: format!("Required value: {detail}") }
-    }
-}
-
-/// All rules of one schema, compiled: one for all writes.
-///
-/// ```
-/// use serde_json::json;
-///
-/// let schema = json!({"type": "object", "properties": {"spec": {
-///     "type": "object",
-///     "properties": {"min": {"type": "integer"}, "max": {"type": "integer"}},
-///     "x-kubernetes-validations": [{"rule": "self.min <= self.max", "message": "min must not exceed max"}],
-/// }}});
-/// let (validator, errors) = settled_cel::Validator::compile(&schema, "spec.versions[0].schema.openAPIV3Schema");
-/// assert!(errors.is_empty());
-/// let validator = validator.ok_or("the schema has a rule")?;
-///
-/// let errors = validator.validate(&json!({"spec": {"min": 2, "max": 1}}), None);
-/// assert_eq!(errors[0].field, "spec");
-/// assert_eq!(errors[0].message, "Invalid value: min must not exceed max");
-/// # Ok::<(), &str>(())
-/// ```
-#[derive(Debug)]
-pub struct Validator {
-    root: Option<Node>,
-}
-
-impl Validator {
-    /// Compiles the rules of an `openAPIV3Schema`, which must be a structural one.
-    ///
-    /// There is a validator even where rules are wrong: those are errors of every object, as they are upstream. There is
-    /// none where the schema has no rules. The errors are upstream's of the CRD; `path` is where in the CRD the schema
-    /// stands, such as `spec.versions[0].schema.openAPIV3Schema`.
-    #[must_use]
-    pub fn compile(schema: &Value, path: &str) -> (Option<Self>, Vec<FieldError>) {
-        let schema = Arc::new(Schema::parse(schema));
-        if !schema.has_rules() {
-            return (None, Vec::new());
-        }
-        let (root, errors) = compile::compile(&schema, path);
-        (Some(Self { root }), errors)
-    }
-
-    /// Whether there is nothing to check.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.root.is_none()
-    }
-
-    /// What the rules say against an object.
-    ///
-    /// `old` is the stored object on updates. Rules with `oldSelf` only run where the old value can be found: not within
-    /// lists, but those of type `map`. What fails and is as it was before is forgiven, unless the rule uses `oldSelf`.
-    ///
-    /// One expression may cost 1,000,000, all together 10,000,000; what costs more is an error, and ends the validation.
-    #[must_use]
-    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        self.validate_with_cost(object, old).0
-    }
-
-    /// The same, and what is forgiven, of which a server warns.
-    #[must_use]
-    pub fn validate_and_warn(
-        &self,
-        object: &Value,
-        old: Option<&Value>,
-    ) -> (Vec<FieldError>, Vec<FieldError>) {
-        let Some(root) = &self.root else { return (Vec::new(), Vec::new()) };
-        let outcome = validate::validate(root, object, old, validate::PER_OBJECT);
-        (outcome.errors, outcome.forgiven)
-    }
-
-    /// The same, with what the rules have cost.
-    #[must_use]
-    pub fn validate_with_cost(&self, object: &Value, old: Option<&Value>) -> (Vec<FieldError>, u64) {
-        let Some(root) = &self.root else { return (Vec::new(), 0) };
-        let outcome = validate::validate(root, object, old, validate::PER_OBJECT);
-        let spent = validate::PER_OBJECT.saturating_sub(outcome.budget.max(0));
-        (outcome.errors, spent as u64)
-    }
-
-    /// What each rule may cost at most when it runs once. Those within `allOf` are left out: upstream estimates none.
-    #[must_use]
-    pub fn estimates(&self) -> Vec<(Rule, u64)> {
-        let mut found = Vec::new();
-        if let Some(root) = &self.root {
-            collect(root, &mut found);
-        }
-        found
-    }
-}
-
-fn collect(node: &Node, found: &mut Vec<(Rule, u64)>) {
-    found.extend(node.rules.iter().map(|rule| (rule.rule.clone(), rule.max_cost)));
-    node.items.iter().for_each(|child| collect(child, found));
-    node.additional.iter().for_each(|child| collect(child, found));
-    node.properties.values().for_each(|child| collect(child, found));
-}

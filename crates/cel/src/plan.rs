@@ -11,6 +11,7 @@ use crate::functions::{Context, Cost, Function, call};
 use crate::library;
 use crate::pattern::{Limits, Pattern};
 use crate::types::Type;
+use crate::usages;
 use crate::value::{Const, Key, Map, Val, insert, push};
 
 pub(crate) type OpId = u32;
@@ -465,11 +466,11 @@ impl<'c> Planner<'c> {
         let (name, target) = match target.map(|target| self.ast.kind(target)) {
             Some(Kind::Ident(space)) if self.local(space).is_none() => {
                 let name = format!("{space}.{function}");
-                if library::rules::is_known(&name) { (name, None) } else { (function.to_owned(), target) }
+                if usages::is_known(&name) { (name, None) } else { (function.to_owned(), target) }
             }
             _ => (function.strip_prefix('.').unwrap_or(function).to_owned(), target),
         };
-        match library::rules::find(&name, target.is_some(), args) {
+        match usages::find(&name, target.is_some(), args) {
             Ok(function) => Ok((function, target)),
             // A call stands where its bracket opens; what is wrong is the name before it.
             Err(message) => {

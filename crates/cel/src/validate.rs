@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use settled_go::json;
 
-use crate::FieldError;
 use crate::budget::Fault;
 use crate::compile::Node;
 use crate::compiled::Compiled;
-use crate::eval::{self, Object};
+use crate::eval;
+use crate::field_error::FieldError;
 use crate::plan::Program;
 use crate::schema::Schema;
+use crate::scope::Object;
 use crate::value::{Val, of_object};
 
 /// What all rules may cost together for one object.
