@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+
+mod amount;
+mod decimal;
+pub mod duration;
+pub mod field;
+pub mod fields;
+pub mod group_version;
+pub mod labels;
+pub mod net;
+pub mod quantity;
+mod selector;
+pub mod unstructured;
+pub mod validation;
+
+pub use selector::InvalidSelector;

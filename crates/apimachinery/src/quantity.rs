@@ -1,0 +1,169 @@
+//! `api/resource`: quantities such as `500m`, `1.5Gi` or `1e3`.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::amount;
+pub use crate::amount::{Amount, Format, MAX_MILLI_VALUE, ParseQuantityError};
+
+/// `resource.Quantity`: an amount, and how it is written. Quantities of the same amount are equal, however they are written.
+///
+/// ```
+/// use settled_apimachinery::quantity::Quantity;
+///
+/// let half = Quantity::parse("0.5")?;
+/// assert_eq!(half.to_string(), "500m");
+/// assert!(half < Quantity::parse("1Ki")?);
+/// # Ok::<(), settled_apimachinery::quantity::ParseQuantityError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Quantity {
+    amount: Amount,
+    format: Format,
+    /// The text that was read, where upstream writes it again as it was.
+    text: Option<Box<str>>,
+}
+
+/// The suffix of a power, or nothing where there is none: upstream then writes the number as if it were none.
+fn suffix(format: Format, power: i64) -> String {
+    let names: &[&str] = match format {
+        Format::DecimalExponent if power == 0 => return String::new(),
+        Format::DecimalExponent => return format!("e{power}"),
+        Format::BinarySi => &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"],
+        Format::DecimalSi => &["n", "u", "m", "", "k", "M", "G", "T", "P", "E"],
+    };
+    let index = if format == Format::BinarySi { power / 10 } else { power / 3 + 3 };
+    usize::try_from(index).ok().and_then(|index| names.get(index)).copied().unwrap_or_default().to_owned()
+}
+
+impl Quantity {
+    /// `ParseQuantity`.
+    ///
+    /// # Errors
+    /// The text is no quantity.
+    pub fn parse(text: &str) -> Result<Self, ParseQuantityError> {
+        let parsed = amount::parse(text)?;
+        let kept = parsed.is_kept.then(|| text.into());
+        Ok(Self { amount: parsed.amount, format: parsed.format, text: kept })
+    }
+
+    /// The quantity that a field of an object is: a text or a number.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Self::parse(text.trim()).ok(),
+            Value::Number(number) => Self::parse(&number.to_string()).ok(),
+            _ => None,
+        }
+    }
+
+    /// The amount alone.
+    pub fn amount(&self) -> &Amount {
+        &self.amount
+    }
+
+    /// The family of suffixes that it is written in.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// `IsZero`.
+    pub fn is_zero(&self) -> bool {
+        self.amount.is_zero()
+    }
+
+    /// Whether it is less than nothing.
+    pub fn is_negative(&self) -> bool {
+        self.amount.is_negative()
+    }
+
+    /// `Value`: see [`Amount::value`].
+    pub fn value(&self) -> i64 {
+        self.amount.value()
+    }
+
+    /// `MilliValue`: see [`Amount::milli_value`].
+    pub fn milli_value(&self) -> i64 {
+        self.amount.milli_value()
+    }
+
+    /// `RoundUp`: see [`Amount::round_up`].
+    pub fn round_up(&mut self, scale: i32) {
+        if !self.amount.round_up(scale) {
+            self.text = None;
+        }
+    }
+
+    /// `Add`: nothing takes on the format of what is added.
+    pub fn add(&mut self, other: &Self) {
+        self.adopt(other);
+        self.amount.add(&other.amount);
+    }
+
+    /// `Sub`.
+    pub fn sub(&mut self, other: &Self) {
+        self.adopt(other);
+        self.amount.sub(&other.amount);
+    }
+
+    fn adopt(&mut self, other: &Self) {
+        self.text = None;
+        if self.is_zero() {
+            self.format = other.format;
+        }
+    }
+}
+
+impl From<i64> for Quantity {
+    /// A whole number.
+    fn from(value: i64) -> Self {
+        Self { amount: value.into(), format: Format::DecimalSi, text: None }
+    }
+}
+
+impl Ord for Quantity {
+    /// `Cmp`.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.amount.cmp(&other.amount)
+    }
+}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.amount == other.amount
+    }
+}
+
+impl Eq for Quantity {}
+
+/// `String`: the canonical text, or the one that was read where upstream takes that to be canonical.
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = &self.text {
+            return f.write_str(text);
+        }
+        if self.is_zero() {
+            return f.write_str("0");
+        }
+        let decimal = self.amount.decimal();
+        let mut format = self.format;
+        if format == Format::BinarySi {
+            let is_little = self.amount > Amount::from(-1024) && self.amount < Amount::from(1024);
+            if !is_little && let (whole, true) = decimal.clone().round_up(0) {
+                let (number, times) = whole.without_factors_of_1024();
+                return write!(f, "{number}{}", suffix(format, 10 * i64::from(times)));
+            }
+            // No digit is lost.
+            format = Format::DecimalSi;
+        }
+        let (number, exponent) = decimal.canonical();
+        write!(f, "{number}{}", suffix(format, exponent))
+    }
+}

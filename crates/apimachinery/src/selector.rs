@@ -1,0 +1,22 @@
+//! What label and field selectors share.
+
+use std::fmt;
+
+/// Why a selector is not one, with upstream's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidSelector(String);
+
+impl InvalidSelector {
+    /// An error with this text.
+    pub fn new(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl fmt::Display for InvalidSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidSelector {}
