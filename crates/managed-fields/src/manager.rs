@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use settled_apimachinery::group_version::GroupVersionKind;
 use settled_go as go;
 
 use crate::entry::{Entry, Managed, Operation, encode_managed_fields, print_manager};
@@ -189,8 +190,7 @@ fn type_of(types: &impl ObjectTypes, object: &Value) -> Result<ObjectType, Conve
 }
 
 fn print_gvk(api_version: &str, kind: &str) -> String {
-    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    format!("{group}/{version}, Kind={kind}")
+    GroupVersionKind::from_api_version_and_kind(api_version, kind).to_string()
 }
 
 /// Namespace, name and kind of an object.
