@@ -8,7 +8,6 @@ mod json;
 mod node;
 mod object;
 mod options;
-mod quantity;
 mod settled;
 mod text;
 mod upstream;

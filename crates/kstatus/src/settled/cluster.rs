@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use settled_apimachinery::quantity::Amount;
+
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
 use super::member;
 use crate::duration::human;
 use crate::node::Node;
 use crate::object::Field;
-use crate::quantity::millis;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
 
@@ -88,10 +89,10 @@ pub(super) fn resource_quota(context: &Context<'_, '_>) -> Verdict {
     }
 }
 
-fn quantity(node: Node<'_>) -> Option<i128> {
+fn quantity(node: Node<'_>) -> Option<Amount> {
     match node.as_str() {
-        Some(text) => millis(&text),
-        None => node.as_int().map(|number| i128::from(number) * 1000),
+        Some(text) => Amount::parse(&text).ok(),
+        None => node.as_int().map(Amount::from),
     }
 }
 

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use settled_apimachinery::quantity::Amount;
+
 use super::context::{Condition, Context, current, in_progress, recoverable, terminal};
 use super::member;
 use crate::node::Node;
 use crate::object::Field;
-use crate::quantity::millis;
 use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};
 
@@ -96,13 +97,13 @@ fn bound_claim(context: &Context<'_, '_>) -> Verdict {
 }
 
 /// The quantity under the key `storage`, with its text.
-fn storage(map: Option<Node<'_>>) -> Option<(i128, Cow<'_, str>)> {
+fn storage(map: Option<Node<'_>>) -> Option<(Amount, Cow<'_, str>)> {
     let node = map?.get("storage")?;
     let text = match node.as_str() {
         Some(text) => text,
         None => node.as_int()?.to_string().into(),
     };
-    Some((millis(&text)?, text))
+    Some((Amount::parse(&text).ok()?, text))
 }
 
 pub(super) fn persistent_volume(context: &Context<'_, '_>) -> Verdict {
