@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::field;
+pub use settled_apimachinery::group_version::GroupResource;
 use settled_go as go;
 use settled_store::{BackendError, WriteError};
 
@@ -36,24 +38,6 @@ pub struct Cause {
     pub message: String,
     /// Where, `spec.replicas` for instance. Empty: the whole object.
     pub field: String,
-}
-
-/// A resource of a group, for the texts of errors: `deployments.apps`.
-#[derive(Clone, Copy, Debug)]
-pub struct GroupResource<'a> {
-    /// Empty for the core group.
-    pub group: &'a str,
-    /// The plural name.
-    pub resource: &'a str,
-}
-
-impl fmt::Display for GroupResource<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.group {
-            "" => f.write_str(self.resource),
-            group => write!(f, "{}.{group}", self.resource),
-        }
-    }
 }
 
 impl ApiError {
@@ -259,6 +243,12 @@ impl Cause {
         let parts = [("reason", &self.reason), ("message", &self.message), ("field", &self.field)];
         let parts = parts.into_iter().filter(|(_, text)| !text.is_empty());
         parts.map(|(name, text)| (name.to_owned(), Value::from(text.as_str()))).collect::<Map<_, _>>().into()
+    }
+}
+
+impl From<&field::Error> for Cause {
+    fn from(error: &field::Error) -> Self {
+        Self::new(error.error_type.cause(), error.message(), error.field.as_str())
     }
 }
 

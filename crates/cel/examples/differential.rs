@@ -186,7 +186,7 @@ fn errors(mut found: Vec<FieldError>) -> Value {
     found.sort_by(|a, b| a.field.cmp(&b.field));
     found
         .into_iter()
-        .map(|error| json!({"reason": error.reason, "field": error.field, "message": error.message}))
+        .map(|error| json!({"reason": error.error_type.cause(), "field": error.field, "message": error.message()}))
         .collect()
 }
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use settled_go::json;
+use settled_apimachinery::field::{Error as FieldError, ErrorType};
 
 use crate::compiled::{Compiled, cardinality, field_path};
-use crate::field_error::FieldError;
 use crate::rule::Rule;
 use crate::schema::{Declared, Schema, escape};
 
@@ -57,7 +56,7 @@ pub(crate) fn compile(schema: &Arc<Schema>, path: &str) -> (Option<Node>, Vec<Fi
             errors.push(FieldError::forbidden(path, message));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        errors.push(FieldError::forbidden(path.to_owned(), &exceeded(what, compiler.total, PER_SCHEMA)));
+        errors.push(FieldError::forbidden(path.to_owned(), exceeded(what, compiler.total, PER_SCHEMA)));
     }
     (node, errors)
 }
@@ -199,11 +198,8 @@ impl Compiler {
             if let Some(place) = place {
                 let message = "internal error: failed to construct type information for x-kubernetes-validations \
                                rules: unable to convert structural schema to CEL declarations";
-                errors.cel.push(FieldError {
-                    reason: "InternalError".to_owned(),
-                    field: format!("{}.x-kubernetes-validations", place.path),
-                    message: format!("Internal error: {message}"),
-                });
+                let field = format!("{}.x-kubernetes-validations", place.path);
+                errors.cel.push(FieldError::new(ErrorType::Internal, field, None, message));
             }
             return;
         };
@@ -233,19 +229,23 @@ impl Compiler {
         let cost = compiled.max_cost.saturating_mul(count);
         if cost > PER_RULE {
             let message = exceeded("estimated rule cost", cost, PER_RULE);
-            errors.push(FieldError::forbidden(format!("{path}.rule"), &message));
+            errors.push(FieldError::forbidden(format!("{path}.rule"), message));
         }
         self.observe(cost, format!("{path}.rule"));
         if let Some(error) = &compiled.error {
-            errors.push(FieldError::invalid(format!("{path}.rule"), Some(&rule.shown()), error));
+            errors.push(FieldError::invalid_shown(format!("{path}.rule"), rule.shown(), error.as_str()));
         }
         if let Some(error) = &compiled.message_error {
-            errors.push(FieldError::invalid(format!("{path}.messageExpression"), Some(&rule.shown()), error));
+            errors.push(FieldError::invalid_shown(
+                format!("{path}.messageExpression"),
+                rule.shown(),
+                error.as_str(),
+            ));
         } else if compiled.message.is_some() {
             let cost = compiled.message_cost;
             if cost > PER_RULE {
                 let message = exceeded("estimated messageExpression cost", cost, PER_RULE);
-                errors.push(FieldError::forbidden(format!("{path}.messageExpression"), &message));
+                errors.push(FieldError::forbidden(format!("{path}.messageExpression"), message));
             }
             self.observe(cost, format!("{path}.messageExpression"));
         }
@@ -254,16 +254,11 @@ impl Compiler {
                 let message = format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
                 );
-                let value = format!("{:?}", rule.rule);
-                errors.push(FieldError::invalid(format!("{path}.rule"), Some(&value), &message));
+                errors.push(FieldError::invalid(format!("{path}.rule"), rule.rule.as_str(), message));
             }
         } else if let Some(value) = rule.optional_old_self {
             let message = "may not be set if oldSelf is not used in rule";
-            errors.push(FieldError::invalid(
-                format!("{path}.optionalOldSelf"),
-                Some(&value.to_string()),
-                message,
-            ));
+            errors.push(FieldError::invalid(format!("{path}.optionalOldSelf"), value, message));
         }
     }
 
@@ -278,17 +273,22 @@ impl Compiler {
 /// What can be said without a look into the expression.
 fn check(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     let has_line_end = |text: &str| text.contains(['\n', '\r']);
-    let quoted = |text: &str| format!("{text:?}");
     let message = rule.message.trim();
     let at = |field: &str| format!("{path}.{field}");
     if rule.rule.trim().is_empty() {
         errors.push(FieldError::required(at("rule"), "rule is not specified"));
     } else if !rule.message.is_empty() && message.is_empty() {
-        let value = quoted(&rule.message);
-        errors.push(FieldError::invalid(at("message"), Some(&value), "must be non-empty if specified"));
+        errors.push(FieldError::invalid(
+            at("message"),
+            rule.message.as_str(),
+            "must be non-empty if specified",
+        ));
     } else if has_line_end(message) {
-        let value = quoted(&rule.message);
-        errors.push(FieldError::invalid(at("message"), Some(&value), "must not contain line breaks"));
+        errors.push(FieldError::invalid(
+            at("message"),
+            rule.message.as_str(),
+            "must not contain line breaks",
+        ));
     } else if has_line_end(rule.rule.trim()) && message.is_empty() {
         let text = "message must be specified if rule contains line breaks";
         errors.push(FieldError::required(at("message"), text));
@@ -298,27 +298,18 @@ fn check(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>)
         errors.push(FieldError::required(at("messageExpression"), text));
     }
     if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
-        let known: Vec<String> = REASONS.iter().map(|reason| json::quote(reason)).collect();
-        errors.push(FieldError {
-            reason: "FieldValueNotSupported".to_owned(),
-            field: at("reason"),
-            message: format!(
-                "Unsupported value: {}: supported values: {}",
-                json::quote(reason),
-                known.join(", ")
-            ),
-        });
+        errors.push(FieldError::not_supported(at("reason"), reason, REASONS));
     }
     if !rule.field_path.is_empty() {
-        let value = quoted(&rule.field_path);
+        let value = rule.field_path.as_str();
         if rule.field_path.trim().is_empty() {
-            errors.push(FieldError::invalid(at("fieldPath"), Some(&value), "must be non-empty if specified"));
+            errors.push(FieldError::invalid(at("fieldPath"), value, "must be non-empty if specified"));
         }
         if has_line_end(&rule.field_path) {
-            errors.push(FieldError::invalid(at("fieldPath"), Some(&value), "must not contain line breaks"));
+            errors.push(FieldError::invalid(at("fieldPath"), value, "must not contain line breaks"));
         }
         if field_path(&rule.field_path, schema).is_err() {
-            errors.push(FieldError::invalid(at("fieldPath"), Some(&value), "must be a valid path"));
+            errors.push(FieldError::invalid(at("fieldPath"), value, "must be a valid path"));
         }
     }
 }

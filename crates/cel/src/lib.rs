@@ -8,18 +8,16 @@ mod compiled;
 mod cost;
 mod eval;
 mod expression;
-mod field_error;
 mod functions;
 mod lexer;
 mod library;
 mod macros;
 mod member;
-mod names;
+mod named_format;
 mod net;
 mod parser;
 mod pattern;
 mod plan;
-mod quantity;
 mod rule;
 mod schema;
 mod scope;
@@ -35,13 +33,13 @@ pub mod value;
 pub use crate::budget::{Budget, Fault, Place, Result};
 pub use crate::eval::run;
 pub use crate::expression::CompileError;
-pub use crate::field_error::FieldError;
 pub use crate::functions::Function;
 pub use crate::plan::{Names, Program};
 pub use crate::rule::Rule;
 pub use crate::scope::{Arg, Scope};
 pub use crate::usages::distance;
 pub use crate::validator::Validator;
+pub use settled_apimachinery::field::Error as FieldError;
 
 /// What a server says beside the errors of an object's schema, where those kept the rules from being run.
 pub const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the \

@@ -4,13 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use settled_go::json;
+use settled_apimachinery::field::{Error as FieldError, ErrorType};
 
 use crate::budget::Fault;
 use crate::compile::Node;
 use crate::compiled::Compiled;
 use crate::eval;
-use crate::field_error::FieldError;
 use crate::plan::Program;
 use crate::schema::Schema;
 use crate::scope::Object;
@@ -285,8 +284,7 @@ impl Run {
             return;
         }
         let schema = node.as_resource.as_ref().unwrap_or(&node.schema);
-        let shown = json::quote(&schema.type_);
-        let invalid = |message: &str| FieldError::invalid(path.show(), Some(&shown), message);
+        let invalid = |message: &str| FieldError::invalid(path.show(), schema.type_.as_str(), message);
         if self.budget <= 0 {
             return self.stop(invalid(OUT_OF_BUDGET));
         }
@@ -382,7 +380,7 @@ impl Run {
             match self.message(program, &rule.message_expression, scope) {
                 Ok(message) => detail = message,
                 Err(message) => {
-                    let error = FieldError::invalid(field, Some(&json::quote(&schema.type_)), &message);
+                    let error = FieldError::invalid(field, schema.type_.as_str(), message);
                     self.found(is_forgiven).push(error);
                     self.budget = -1;
                     return;
@@ -397,23 +395,16 @@ impl Run {
             }
         });
         let is_shown = !matches!(schema.type_.as_str(), "object" | "array");
-        let shown = is_shown.then(|| match value {
-            Value::String(text) => format!("{text:?}"),
-            other => other.to_string(),
-        });
-        self.found(is_forgiven).push(match rule.reason.as_deref() {
-            Some("FieldValueForbidden") => FieldError::forbidden(field, &detail),
-            Some("FieldValueRequired") => FieldError::required(field, &detail),
-            Some("FieldValueDuplicate") => FieldError {
-                reason: "FieldValueDuplicate".to_owned(),
-                field,
-                message: shown.map_or_else(
-                    || "Duplicate value".to_owned(),
-                    |shown| format!("Duplicate value: {shown}"),
-                ),
-            },
-            _ => FieldError::invalid(field, shown.as_deref(), &detail),
-        });
+        let error_type = match rule.reason.as_deref() {
+            Some("FieldValueForbidden") => ErrorType::Forbidden,
+            Some("FieldValueRequired") => ErrorType::Required,
+            Some("FieldValueDuplicate") => ErrorType::Duplicate,
+            _ => ErrorType::Invalid,
+        };
+        // Upstream leaves the detail of duplicates out.
+        let detail = if error_type == ErrorType::Duplicate { String::new() } else { detail };
+        let error = FieldError::new(error_type, field, is_shown.then(|| value.clone()), detail);
+        self.found(is_forgiven).push(error);
     }
 
     /// What a message expression says; none where it says nothing that can be shown. An error ends everything.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_apimachinery::field::Error as FieldError;
 
 use crate::compile::{self, Node};
-use crate::field_error::FieldError;
 use crate::rule::Rule;
 use crate::schema::Schema;
 use crate::validate;
@@ -26,7 +26,7 @@ use crate::validate;
 ///
 /// let errors = validator.validate(&json!({"spec": {"min": 2, "max": 1}}), None);
 /// assert_eq!(errors[0].field, "spec");
-/// assert_eq!(errors[0].message, "Invalid value: min must not exceed max");
+/// assert_eq!(errors[0].message(), "Invalid value: min must not exceed max");
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Debug)]

@@ -28,7 +28,7 @@ fn costs_are_limited() {
     for bomb in bombs {
         let errors = judge(bomb, "aaaaaaaaaa");
         assert_eq!(errors.len(), 1, "{bomb}");
-        let message = &errors[0].message;
+        let message = errors[0].message();
         assert!(message.contains("cost budget") || message.contains("cost limit"), "{bomb}: {message}");
     }
 }

@@ -9,7 +9,10 @@ const RECORDED: &str = include_str!("cases/recorded.jsonl");
 fn shown(mut found: Vec<FieldError>) -> Vec<String> {
     found.sort_by(|a, b| a.field.cmp(&b.field));
     let text = |error: FieldError| {
-        normal(&json!({"field": error.field, "message": error.message, "reason": error.reason}).to_string())
+        normal(
+            &json!({"field": error.field, "message": error.message(), "reason": error.error_type.cause()})
+                .to_string(),
+        )
     };
     let mut texts: Vec<String> = found.into_iter().map(text).collect();
     texts.sort();

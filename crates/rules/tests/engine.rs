@@ -136,7 +136,7 @@ pub(crate) fn opinion_of_crds(expression: &str) -> Option<Option<bool>> {
     let errors = validator?.validate(&json!({}), None);
     Some(match errors.as_slice() {
         [] => Some(true),
-        [error] if error.message.contains("failed rule") => Some(false),
+        [error] if error.message().contains("failed rule") => Some(false),
         _ => None,
     })
 }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::field::{Error as FieldError, Path};
+use settled_apimachinery::validation;
 use settled_go as go;
 use settled_go::url;
 
-use crate::error::FieldError;
 use crate::node::{Node, Schema};
-use crate::path::Path;
 use crate::props::{self, Dump, Props};
-use crate::{metadata, names, prune, structural, validate};
+use crate::{metadata, prune, structural, validate};
 
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -144,8 +144,7 @@ pub fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<FieldError> 
     } else {
         let full = format!("{}.{}", crd.names.plural, crd.group);
         let name_errors = |name: &str, prefix: bool| {
-            let mut why =
-                if prefix { names::subdomain(&names::masked(name)) } else { names::subdomain(name) };
+            let mut why = validation::name_is_dns_subdomain(name, prefix);
             if name != full {
                 why.push("must be spec.names.plural+\".\"+spec.group".to_owned());
             }
@@ -515,7 +514,7 @@ fn validate_spec(crd: &Crd, options: &Options, path: &Path<'_>, errors: &mut Vec
     if crd.group.is_empty() {
         errors.push(FieldError::required(group, ""));
     } else {
-        let why = names::subdomain(&crd.group);
+        let why = validation::is_dns1123_subdomain(&crd.group);
         if !why.is_empty() {
             errors.push(FieldError::invalid(group, crd.group.as_str(), why.join(",")));
         } else if !crd.group.contains('.') {
@@ -559,7 +558,7 @@ fn validate_spec(crd: &Crd, options: &Options, path: &Path<'_>, errors: &mut Vec
     for (index, one) in crd.versions.iter().enumerate() {
         unique &= seen.insert(one.name.as_str());
         let at = versions.index(index);
-        let why = names::label_1035(&one.name);
+        let why = validation::is_dns1035_label(&one.name);
         if !why.is_empty() {
             errors.push(FieldError::invalid(at.child("name"), one.name.as_str(), why.join(",")));
         }
@@ -593,7 +592,7 @@ fn validate_spec(crd: &Crd, options: &Options, path: &Path<'_>, errors: &mut Vec
         errors.push(FieldError::invalid_shown(versions, shown, why));
     }
     if let Some(first) = crd.versions.first().filter(|first| !first.name.is_empty()) {
-        let why = names::label_1035(&first.name);
+        let why = validation::is_dns1035_label(&first.name);
         if !why.is_empty() {
             errors.push(FieldError::invalid(path.child("version"), first.name.as_str(), why.join(",")));
         }
@@ -695,7 +694,11 @@ fn deprecation(version: &Version) -> Vec<String> {
 
 fn validate_names(names: &Names, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let mut check = |name: &str, value: &str, mixed: bool| {
-        let why = if mixed { names::label_1035(&value.to_lowercase()) } else { names::label_1035(value) };
+        let why = if mixed {
+            validation::is_dns1035_label(&value.to_lowercase())
+        } else {
+            validation::is_dns1035_label(value)
+        };
         if !value.is_empty() && !why.is_empty() {
             let mixed = if mixed { "may have mixed case, but should otherwise match: " } else { "" };
             errors.push(FieldError::invalid(path.child(name), value, format!("{mixed}{}", why.join(","))));
@@ -711,7 +714,7 @@ fn validate_names(names: &Names, path: &Path<'_>, errors: &mut Vec<FieldError>) 
     }
     for (name, list) in [("shortNames", &names.short), ("categories", &names.categories)] {
         for (index, one) in list.iter().enumerate() {
-            let why = names::label_1035(one);
+            let why = validation::is_dns1035_label(one);
             if !why.is_empty() {
                 let at = path.child(name);
                 errors.push(FieldError::invalid(at.index(index), one.as_str(), why.join(",")));
@@ -1449,7 +1452,7 @@ fn validate_conversion(crd: &Crd, options: &Options, path: &Path<'_>, errors: &m
             errors.push(FieldError::invalid(at, *one, "duplicate version"));
             continue;
         }
-        for why in names::label_1035(one) {
+        for why in validation::is_dns1035_label(one) {
             errors.push(FieldError::invalid(at, *one, why));
         }
         accepted |= matches!(*one, "v1" | "v1beta1");
@@ -1533,7 +1536,7 @@ fn webhook_service(service: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>)
             errors.push(FieldError::invalid(at, path, format!("segment[{index}] may not be empty")));
             continue;
         }
-        for why in names::subdomain(step) {
+        for why in validation::is_dns1123_subdomain(step) {
             errors.push(FieldError::invalid(at, path, format!("segment[{index}]: {why}")));
         }
     }

@@ -1,9 +1,10 @@
 //! The formats of texts that upstream checks, each as the function of Go that it calls.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use regex::Regex;
+use settled_apimachinery::{net, validation};
 use settled_go::{base64, duration as go_duration, mail, url};
 
 /// A format that is checked.
@@ -78,7 +79,7 @@ impl Format {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|one| one.is_ascii_hexdigit()),
             Self::Byte => base64::is_base64(text),
-            Self::Cidr => cidr(text),
+            Self::Cidr => net::parse_cidr_sloppy(text).is_some(),
             Self::CreditCard => credit_card(text),
             Self::Date => date(text),
             Self::DateTime => date_time(text),
@@ -89,16 +90,16 @@ impl Format {
                 matches!(digits.len(), 3 | 6) && digits.bytes().all(|one| one.is_ascii_hexdigit())
             }
             Self::Hostname => hostname(text),
-            Self::Ipv4 => text.contains('.') && sloppy_ip(text).is_some(),
+            Self::Ipv4 => text.contains('.') && net::parse_ip_sloppy(text).is_some(),
             Self::Ipv6 => text.contains(':') && text.parse::<IpAddr>().is_ok(),
             Self::Isbn => isbn10(text) || isbn13(text),
             Self::Isbn10 => isbn10(text),
             Self::Isbn13 => isbn13(text),
-            Self::LongName => text.len() <= 253 && text.split('.').all(label),
+            Self::LongName => validation::is_dns1123_subdomain(text).is_empty(),
             Self::Mac => mac(text),
             Self::Password => true,
             Self::RgbColor => rgb_color(text),
-            Self::ShortName => text.len() <= 63 && label(text),
+            Self::ShortName => validation::is_dns1123_label(text).is_empty(),
             Self::Ssn => text.len() == 11 && ssn(text),
             Self::Uri => url::parse_request_uri(text).is_ok(),
             Self::Uuid => uuid(text, None, false),
@@ -107,77 +108,6 @@ impl Format {
             Self::Uuid5 => uuid(text, Some(b'5'), true),
         }
     }
-}
-
-/// Lower case letters, digits and dashes, the latter not at the ends.
-pub(crate) fn label(text: &str) -> bool {
-    let inner = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(|one| inner(*one))
-        && bytes.last().is_some_and(|one| inner(*one))
-        && bytes.iter().all(|one| inner(*one) || *one == b'-')
-}
-
-/// An address whose numbers may begin with zeros, as Go read them before 1.17.
-fn sloppy_ip(text: &str) -> Option<IpAddr> {
-    let dot = text.find('.');
-    let colon = text.find(':');
-    match (dot, colon) {
-        (Some(dot), colon) if colon.is_none_or(|colon| dot < colon) => sloppy_ipv4(text).map(IpAddr::V4),
-        (_, Some(_)) => {
-            // The last part may be an IPv4 address.
-            let (head, tail) = text.rsplit_once(':')?;
-            if tail.contains('.') {
-                let strict = format!("{head}:{}", sloppy_ipv4(tail)?);
-                return sloppy_ipv6(&strict).map(IpAddr::V6);
-            }
-            sloppy_ipv6(text).map(IpAddr::V6)
-        }
-        _ => None,
-    }
-}
-
-/// Its groups may begin with more zeros than four digits have room for.
-fn sloppy_ipv6(text: &str) -> Option<Ipv6Addr> {
-    let parts: Vec<&str> = text
-        .split(':')
-        .map(|part| {
-            let bare = part.trim_start_matches('0');
-            if part.len() <= 4 || part.contains('.') {
-                part
-            } else if bare.is_empty() {
-                "0"
-            } else {
-                bare
-            }
-        })
-        .collect();
-    parts.join(":").parse().ok()
-}
-
-fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
-    let mut numbers = [0; 4];
-    let mut parts = text.split('.');
-    for number in &mut numbers {
-        let part = parts.next()?;
-        if part.is_empty() || !part.bytes().all(|one| one.is_ascii_digit()) {
-            return None;
-        }
-        let bare = part.trim_start_matches('0');
-        *number = if bare.is_empty() { 0 } else { bare.parse::<u8>().ok()? };
-    }
-    parts.next().is_none().then(|| Ipv4Addr::from(numbers))
-}
-
-fn cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let most = match sloppy_ip(address) {
-        Some(IpAddr::V4(_)) => 32,
-        Some(IpAddr::V6(_)) => 128,
-        None => return false,
-    };
-    let digits = !bits.is_empty() && bits.bytes().all(|one| one.is_ascii_digit());
-    digits && bits.trim_start_matches('0').len() <= 3 && bits.parse::<u64>().is_ok_and(|bits| bits <= most)
 }
 
 fn credit_card(text: &str) -> bool {

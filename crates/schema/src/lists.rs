@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
+use settled_apimachinery::field::{Error as FieldError, Path};
 use settled_go as go;
 
-use crate::error::FieldError;
 use crate::node::{ListType, Node};
-use crate::path::Path;
 
 /// So many duplicates of an object are told.
 const MAX_ERRORS: usize = 10_000;

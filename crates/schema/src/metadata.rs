@@ -1,14 +1,14 @@
 //! Metadata of whole resources and of those embedded in them: `ObjectMeta`, read as Go reads it.
 
 use serde_json::{Map, Number, Value};
+use settled_apimachinery::field::{Error as FieldError, Path, to_aggregate};
+use settled_apimachinery::group_version::{GroupVersion, GroupVersionKind};
+use settled_apimachinery::validation;
 use settled_go::Num;
 use settled_go::strconv::quote;
 
-use crate::error::{FieldError, aggregate};
 use crate::formats::{date, days_in};
-use crate::names;
 use crate::node::{Node, Schema};
-use crate::path::Path;
 
 impl Schema {
     /// Checks the types of `apiVersion`, `kind` and `metadata` of embedded resources, with `root` also of the object itself, and
@@ -539,13 +539,12 @@ fn validate_resource(members: &Map<String, Value>, path: &Path<'_>, errors: &mut
                 errors.push(FieldError::invalid(at, "", "must not be empty"));
             }
             Some(Value::String(text)) if name == "apiVersion" => {
-                if text.matches('/').count() > 1 {
-                    let why = format!("unexpected GroupVersion string: {text}");
-                    errors.push(FieldError::invalid(at, text.as_str(), why));
+                if let Err(error) = GroupVersion::parse(text) {
+                    errors.push(FieldError::invalid(at, text.as_str(), error.to_string()));
                 }
             }
             Some(Value::String(text)) => {
-                let wrong = names::label_1035(&text.to_lowercase());
+                let wrong = validation::is_dns1035_label(&text.to_lowercase());
                 if !wrong.is_empty() {
                     let why = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
                     errors.push(FieldError::invalid(at, text.as_str(), why));
@@ -563,7 +562,7 @@ fn validate_resource(members: &Map<String, Value>, path: &Path<'_>, errors: &mut
                 meta.insert("name".to_owned(), "fakename".into());
             }
             let namespaced = !text_of(&meta, "namespace").is_empty();
-            object_meta(&meta, namespaced, &names::path_segment, &at, errors);
+            object_meta(&meta, namespaced, &validation::validate_path_segment_name, &at, errors);
         }
     }
 }
@@ -603,7 +602,7 @@ pub(crate) fn object_meta(
     } else if namespace.is_empty() {
         errors.push(FieldError::required(at, ""));
     } else {
-        for why in names::label_1123(namespace) {
+        for why in validation::is_dns1123_label(namespace) {
             errors.push(FieldError::invalid(at, namespace, why));
         }
     }
@@ -625,18 +624,18 @@ pub(crate) fn common(
 ) {
     let labels = path.child("labels");
     for (key, value) in meta.get("labels").and_then(Value::as_object).into_iter().flatten() {
-        for why in names::qualified(key) {
+        for why in validation::is_qualified_name(key) {
             errors.push(FieldError::invalid(labels, key.as_str(), why));
         }
         let value = value.as_str().unwrap_or_default();
-        for why in names::label_value(value) {
+        for why in validation::is_valid_label_value(value) {
             errors.push(FieldError::invalid(labels, value, why));
         }
     }
     let annotations = path.child("annotations");
     let mut size = 0;
     for (key, value) in meta.get("annotations").and_then(Value::as_object).into_iter().flatten() {
-        for why in names::qualified(&key.to_lowercase()) {
+        for why in validation::is_qualified_name(&key.to_lowercase()) {
             errors.push(FieldError::invalid(annotations, key.as_str(), why));
         }
         size += key.len() + value.as_str().map_or(0, str::len);
@@ -651,17 +650,16 @@ pub(crate) fn common(
     managed(meta.get("managedFields"), &path.child("managedFields"), errors);
 }
 
+/// It may own nothing.
+const EVENT: GroupVersionKind<'_> = GroupVersionKind { group: "", version: "v1", kind: "Event" };
+
 fn owners(owners: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let mut controller: Option<String> = None;
     for owner in owners.and_then(Value::as_array).into_iter().flatten() {
         let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
-        let (group, version) = match api_version.split_once('/') {
-            None => ("", api_version),
-            Some((_, version)) if version.contains('/') => ("", ""),
-            Some(both) => both,
-        };
-        if version.is_empty() {
+        let owner_kind = GroupVersionKind::from_api_version_and_kind(api_version, kind);
+        if owner_kind.version.is_empty() {
             errors.push(FieldError::invalid(
                 at.child("apiVersion"),
                 api_version,
@@ -673,7 +671,7 @@ fn owners(owners: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::invalid(at.child(name), "", "must not be empty"));
             }
         }
-        if (group, version, kind) == ("", "v1", "Event") {
+        if owner_kind == EVENT {
             let why = "/v1, Kind=Event is disallowed from being an owner";
             errors.push(FieldError::invalid_shown(at, owner_json(owner), why));
         }
@@ -708,7 +706,7 @@ fn finalizer_names(finalizers: Option<&Value>, at: &Path<'_>, errors: &mut Vec<F
     let names: Vec<&str> =
         finalizers.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     for name in &names {
-        for why in names::qualified(name) {
+        for why in validation::is_qualified_name(name) {
             errors.push(FieldError::invalid(at, *name, why));
         }
     }
@@ -754,5 +752,5 @@ pub(crate) fn wrong_default(surrounding: &mut Value, root: &Node) -> Option<Stri
     }
     let mut errors = Vec::new();
     validate(surrounding, root, true, &Path::Nil, &mut errors);
-    (!errors.is_empty()).then(|| aggregate(&errors))
+    (!errors.is_empty()).then(|| to_aggregate(&errors))
 }

@@ -5,10 +5,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
+use settled_apimachinery::field::{Error as FieldError, ErrorType, Path};
 
-use crate::error::FieldError;
 use crate::formats::Format;
-use crate::path::Path;
 use crate::pattern::Pattern;
 use crate::props::Props;
 use crate::structural;
@@ -499,7 +498,7 @@ impl Builder<'_> {
         let read = self.resolve.and_then(|resolve| resolve(name)).map_or_else(
             || {
                 let detail = "names no schema that is known";
-                Err(vec![FieldError::new(crate::Reason::NotFound, "$ref", Some(name.into()), detail)])
+                Err(vec![FieldError::new(ErrorType::NotFound, "$ref", Some(name.into()), detail)])
             },
             |value| Props::read(&value, &nil.child(name)),
         );

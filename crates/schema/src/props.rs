@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use settled_apimachinery::field::{Error as FieldError, ErrorType, Path};
 use settled_go as go;
-
-use crate::error::{FieldError, Reason};
-use crate::path::Path;
 
 /// Schemas nested deeper are refused.
 pub(crate) const MAX_DEPTH: usize = 150;
@@ -157,7 +155,7 @@ impl Reader {
         };
         let detail = format!("must be {expected}");
         if self.errors.len() < 100 {
-            self.errors.push(FieldError::new(Reason::TypeInvalid, path, Some(kind.into()), detail));
+            self.errors.push(FieldError::new(ErrorType::TypeInvalid, path, Some(kind.into()), detail));
         }
     }
 
@@ -173,7 +171,7 @@ impl Reader {
         };
         if depth > MAX_DEPTH {
             self.errors.push(FieldError::new(
-                Reason::TooMany,
+                ErrorType::TooMany,
                 path,
                 None,
                 format!("schemas may be nested {MAX_DEPTH} levels deep"),

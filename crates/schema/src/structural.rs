@@ -1,7 +1,7 @@
 //! What makes a schema structural.
 
-use crate::error::FieldError;
-use crate::path::Path;
+use settled_apimachinery::field::{Error as FieldError, Path};
+
 use crate::pattern;
 use crate::props::Props;
 

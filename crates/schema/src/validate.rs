@@ -8,12 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use settled_apimachinery::field::{Error as FieldError, ErrorType, Path};
 use settled_go::strconv::quote;
 use settled_go::{self as go, Num};
 
-use crate::error::{FieldError, Reason};
 use crate::node::{Additional, Child, Limits, ListType, Node, Schema, Type};
-use crate::path::Path;
 use crate::{lists, metadata};
 
 /// So many bytes of errors are told of one object.
@@ -87,7 +86,7 @@ pub(crate) fn check(
         let keep: Vec<bool> = sink
             .errors
             .iter()
-            .map(|error| seen.insert((error.reason, error.field.as_str(), error.detail.as_str())))
+            .map(|error| seen.insert((error.error_type, error.field.as_str(), error.detail.as_str())))
             .collect();
         let mut keep = keep.into_iter();
         sink.errors.retain(|_| keep.next().unwrap_or(true));
@@ -208,7 +207,7 @@ impl Checker<'_> {
     fn wrong_type(&self, at: &At<'_>, expected: &str, found: &str) -> FieldError {
         let at = at.text();
         let detail = format!("{at} in body must be of type {expected}: {}", quote(found));
-        FieldError::new(Reason::TypeInvalid, self.field(&at), Some(found.into()), detail)
+        FieldError::new(ErrorType::TypeInvalid, self.field(&at), Some(found.into()), detail)
     }
 
     fn node(
@@ -226,7 +225,7 @@ impl Checker<'_> {
         }
         if depth > MAX_DEPTH {
             report(sink, &mut result, || {
-                FieldError::new(Reason::Internal, self.field(&at.text()), None, "is nested too deeply")
+                FieldError::new(ErrorType::Internal, self.field(&at.text()), None, "is nested too deeply")
             });
             return result;
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use settled_budget::{Budget, Exceeded};
-use settled_schema::{Reason, Schema};
+use settled_schema::{ErrorType, Schema};
 
 #[test]
 fn deep_schemas_are_refused() {
@@ -130,7 +130,7 @@ fn sets_and_maps_of_many_items_take_linear_time() {
         let unique = object(COUNT);
         assert!(schema.validate(&unique, Some(&unique)).is_empty());
         let errors = schema.validate(&object(COUNT / 2), None);
-        assert!(errors.iter().all(|error| error.reason == Reason::Duplicate));
+        assert!(errors.iter().all(|error| error.error_type == ErrorType::Duplicate));
         // As many as are shown of other errors.
         assert!((1000..COUNT / 2).contains(&errors.len()), "{}", errors.len());
     }

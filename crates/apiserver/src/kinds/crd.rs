@@ -10,7 +10,7 @@ use settled_store::Resource;
 
 use crate::error::{ApiError, Cause};
 use crate::kinds::conversion::Conversion;
-use crate::kinds::custom::{Custom, Lazy, OpenApi, causes, rule_cause};
+use crate::kinds::custom::{Custom, Lazy, OpenApi, causes};
 use crate::kinds::definition::Definition;
 use crate::kinds::model::Model;
 use crate::kinds::names::{Names, Subresource, api_version, stored_as, version_rank};
@@ -378,7 +378,7 @@ pub(crate) fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<Cause
                 true => "spec.validation.openAPIV3Schema".to_owned(),
                 false => format!("spec.versions[{at}].schema.openAPIV3Schema"),
             };
-            let found: Vec<Cause> = Validator::compile(schema, &path).1.into_iter().map(rule_cause).collect();
+            let found = self::causes(&Validator::compile(schema, &path).1);
             // What is wrong with the form of a rule, both say.
             causes.retain(|cause| !found.iter().any(|other| other.field == cause.field));
             causes.extend(found);

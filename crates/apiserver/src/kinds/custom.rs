@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
+use settled_apimachinery::field::{Error as FieldError, ErrorType, Path};
 use settled_cel::Validator;
 use settled_managed_fields as managed;
-use settled_schema::{FieldError, Schema};
+use settled_schema::Schema;
 use settled_store::Entry;
 
 use crate::error::Cause;
@@ -201,40 +202,40 @@ impl Custom {
         warnings: &mut Vec<String>,
     ) -> Vec<Cause> {
         let Some(schema) = self.schema() else { return Vec::new() };
-        self.validate_rules(causes(&schema.validate(new, old)), new, old, warnings)
+        self.validate_rules(schema.validate(new, old), new, old, warnings)
     }
 
     /// As [`Custom::validate`], for a write to the status.
     pub(crate) fn validate_status(&self, new: &Value, old: &Value, warnings: &mut Vec<String>) -> Vec<Cause> {
         let Some(schema) = self.schema() else { return Vec::new() };
-        self.validate_rules(causes(&schema.validate_status(new, old)), new, Some(old), warnings)
+        self.validate_rules(schema.validate_status(new, old), new, Some(old), warnings)
     }
 
     fn validate_rules(
         &self,
-        mut causes: Vec<Cause>,
+        mut errors: Vec<FieldError>,
         new: &Value,
         old: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Vec<Cause> {
         // As upstream has it: rules may rely on what these say.
-        const BLOCKING: [&str; 5] = [
-            "FieldValueNotSupported",
-            "FieldValueRequired",
-            "FieldValueTooLong",
-            "FieldValueTooMany",
-            "FieldValueTypeInvalid",
+        const BLOCKING: [ErrorType; 5] = [
+            ErrorType::NotSupported,
+            ErrorType::Required,
+            ErrorType::TooLong,
+            ErrorType::TooMany,
+            ErrorType::TypeInvalid,
         ];
-        let Some(rules) = self.rules() else { return causes };
-        if causes.iter().any(|cause| BLOCKING.contains(&cause.reason.as_str())) {
-            let message = format!("Invalid value: null: {}", settled_cel::NOT_CHECKED);
-            causes.push(Cause::new("FieldValueInvalid", message, "<nil>"));
-        } else {
-            let (wrong, forgiven) = rules.validate_and_warn(new, old);
-            causes.extend(wrong.into_iter().map(rule_cause));
-            warnings.extend(forgiven.into_iter().map(|error| format!("{}: {}", error.field, error.message)));
+        if let Some(rules) = self.rules() {
+            if errors.iter().any(|error| BLOCKING.contains(&error.error_type)) {
+                errors.push(FieldError::invalid(Path::Nil, Value::Null, settled_cel::NOT_CHECKED));
+            } else {
+                let (wrong, forgiven) = rules.validate_and_warn(new, old);
+                errors.extend(wrong);
+                warnings.extend(forgiven.iter().map(ToString::to_string));
+            }
         }
-        causes
+        causes(&errors)
     }
 
     /// The CEL rules, compiled when they are needed first.
@@ -263,13 +264,6 @@ impl fmt::Debug for Custom {
     }
 }
 
-pub(crate) fn rule_cause(error: settled_cel::FieldError) -> Cause {
-    Cause::new(error.reason, error.message, error.field)
-}
-
 pub(crate) fn causes(errors: &[FieldError]) -> Vec<Cause> {
-    errors
-        .iter()
-        .map(|error| Cause::new(error.reason.cause(), error.message(), error.field.clone()))
-        .collect()
+    errors.iter().map(Cause::from).collect()
 }

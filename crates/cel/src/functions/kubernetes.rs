@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use settled_apimachinery::quantity::Amount;
+
 use super::{Function, text, wrong};
 use crate::budget::{Fault, Result};
-use crate::names;
+use crate::named_format;
 use crate::net::{self, Url};
-use crate::quantity::Quantity;
 use crate::semver::Semver;
 use crate::time::{self, Part};
 use crate::value::{Data, Key, Map, Val};
@@ -16,22 +17,24 @@ pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
     use Function as F;
     use Val as V;
     Ok(Some(match (function, args) {
-        (F::Quantity, [V::Text(text)]) => V::Quantity(Quantity::parse(text).map_err(Fault::error)?),
-        (F::IsQuantity, [V::Text(text)]) => V::Bool(Quantity::parse(text).is_ok()),
-        (F::Sign, [V::Quantity(amount)]) => V::Int(amount.sign()),
-        (F::IsInteger, [V::Quantity(amount)]) => V::Bool(amount.integer().is_some()),
-        (F::AsInteger, [V::Quantity(amount)]) => match amount.integer() {
+        (F::Quantity, [V::Text(text)]) => {
+            V::Quantity(Amount::parse(text).map_err(|error| Fault::error(error.to_string()))?)
+        }
+        (F::IsQuantity, [V::Text(text)]) => V::Bool(Amount::parse(text).is_ok()),
+        (F::Sign, [V::Quantity(amount)]) => V::Int(amount.sign().into()),
+        (F::IsInteger, [V::Quantity(amount)]) => V::Bool(amount.as_int64().is_some()),
+        (F::AsInteger, [V::Quantity(amount)]) => match amount.as_int64() {
             Some(value) => V::Int(value),
             None => return wrong("cannot convert value to integer"),
         },
-        (F::AsApproximateFloat, [V::Quantity(amount)]) => V::Double(amount.float()),
-        (F::AddQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(a.plus(*b)),
-        (F::AddQuantity, [V::Quantity(a), V::Int(b)]) => V::Quantity(a.plus(Quantity::of(*b))),
-        (F::SubQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(a.plus(b.negated())),
-        (F::SubQuantity, [V::Quantity(a), V::Int(b)]) => V::Quantity(a.plus(Quantity::of(*b).negated())),
+        (F::AsApproximateFloat, [V::Quantity(amount)]) => V::Double(amount.as_approximate_float64()),
+        (F::AddQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(sum(a, b)),
+        (F::AddQuantity, [V::Quantity(a), V::Int(b)]) => V::Quantity(sum(a, &Amount::from(*b))),
+        (F::SubQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(difference(a, b)),
+        (F::SubQuantity, [V::Quantity(a), V::Int(b)]) => V::Quantity(difference(a, &Amount::from(*b))),
         (F::IsGreaterThan | F::IsLessThan | F::CompareTo, [a, b]) => {
             let order = match (a, b) {
-                (V::Quantity(a), V::Quantity(b)) => a.order(*b),
+                (V::Quantity(a), V::Quantity(b)) => a.cmp(b),
                 (V::Semver(a), V::Semver(b)) => a.order(b),
                 _ => return Ok(None),
             };
@@ -117,14 +120,14 @@ pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
         }
 
         (F::FormatNamed, [V::Text(name)]) => {
-            V::Optional(names::named(name).map(|found| Arc::new(V::Format(found))))
+            V::Optional(named_format::named(name).map(|found| Arc::new(V::Format(found))))
         }
         (F::Validate, [V::Format(known), V::Text(text)]) => {
             let errors = known.check(text);
             if errors.is_empty() { V::Optional(None) } else { V::some(text::texts(errors)) }
         }
         (function, []) => {
-            let name = function.name().strip_prefix("format.").and_then(names::named);
+            let name = function.name().strip_prefix("format.").and_then(named_format::named);
             match name {
                 Some(found) => V::Format(found),
                 None => return Ok(None),
@@ -171,4 +174,16 @@ fn part(function: Function) -> Option<Part> {
 
 fn version(text: &str, tolerant: bool) -> Result<Semver, String> {
     if tolerant { Semver::parse_tolerant(text) } else { Semver::parse(text) }
+}
+
+fn sum(a: &Amount, b: &Amount) -> Amount {
+    let mut sum = a.clone();
+    sum.add(b);
+    sum
+}
+
+fn difference(a: &Amount, b: &Amount) -> Amount {
+    let mut difference = a.clone();
+    difference.sub(b);
+    difference
 }

@@ -13,9 +13,8 @@ use std::sync::Arc;
 
 use crate::budget::{Budget, Fault, Result};
 
-pub use crate::names::Format;
+pub use crate::named_format::Format;
 pub use crate::net::Url;
-pub use crate::quantity::Quantity;
 pub use crate::semver::Semver;
 pub use crate::time::Timestamp;
 pub use data::{Data, Never};
@@ -23,6 +22,7 @@ pub(crate) use list::Items;
 pub use list::{Iter, List, ListKind};
 pub use map::{Entries, Map};
 pub(crate) use map::{insert, push};
+pub use settled_apimachinery::quantity::Amount;
 pub(crate) use typed::{Typed, of_object};
 
 /// A text: of the object or the expression, or made.
@@ -92,7 +92,7 @@ pub enum Val<'a, D> {
     /// `type`
     Type(Arc<str>),
     /// `kubernetes.Quantity`
-    Quantity(Quantity),
+    Quantity(Amount),
     /// `net.IP`
     Ip(IpAddr),
     /// `net.CIDR`
@@ -238,7 +238,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
                 (Some(a), Some(b)) => return a.equals_at(b, budget, depth + 1),
                 _ => false,
             },
-            (Self::Quantity(a), Self::Quantity(b)) => a.order(*b) == Ordering::Equal,
+            (Self::Quantity(a), Self::Quantity(b)) => a == b,
             (Self::Ip(a), Self::Ip(b)) => a == b,
             (Self::Cidr(a, n), Self::Cidr(b, m)) => a == b && n == m,
             (Self::Url(a), Self::Url(b)) => a.text == b.text,
@@ -367,7 +367,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
     /// The value in the words of its type, such as `1.5Gi` and `10.0.0.1`; none for what has none.
     pub fn shown(&self) -> Option<String> {
         match self {
-            Self::Quantity(amount) => Some(amount.float().to_string()),
+            Self::Quantity(amount) => Some(amount.as_approximate_float64().to_string()),
             Self::Url(url) => Some(url.text.clone()),
             value => value.plain_text().ok().flatten(),
         }

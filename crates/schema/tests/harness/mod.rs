@@ -10,7 +10,7 @@ use settled_schema::{FieldError, Schema};
 fn list(mut errors: Vec<FieldError>) -> Value {
     errors
         .drain(..)
-        .map(|error| json!([error.reason.cause(), error.field.clone(), error.message()]))
+        .map(|error| json!([error.error_type.cause(), error.field.clone(), error.message()]))
         .collect()
 }
 

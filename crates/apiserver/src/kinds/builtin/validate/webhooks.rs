@@ -90,7 +90,7 @@ fn webhook(check: &mut Check, hook: &Value, at: &str, harmless: bool) {
     } else {
         for error in settled_schema::validate_webhook_client(client) {
             let field = join(&place, &error.field);
-            check.causes.push(Cause::new(error.reason.cause(), error.message(), field));
+            check.causes.push(Cause::new(error.error_type.cause(), error.message(), field));
         }
     }
     conditions(check, hook, &join(at, "matchConditions"));
