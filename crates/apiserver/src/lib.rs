@@ -2,6 +2,7 @@
 
 mod admission;
 pub mod auth;
+mod bootstrap;
 mod budget;
 #[cfg(feature = "client")]
 mod client;

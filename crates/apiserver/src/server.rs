@@ -13,7 +13,6 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use serde_json::json;
 use settled_store::{BackendError, Disk, Durability, Options, Store};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,7 +20,8 @@ use tokio::sync::{OnceCell, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::certificates::{CertificateError, CertificateOptions, user_of, write_private};
-use crate::auth::{self, Certificates, Tokens, User};
+use crate::auth::{Certificates, Tokens, User};
+use crate::bootstrap;
 use crate::controllers::{self, Controller, Controllers, crds, notices, own_objects};
 use crate::directory::{self, DirectoryLock};
 use crate::error::ApiError;
@@ -36,13 +36,10 @@ use crate::kinds::builtin;
 use crate::kinds::definition::{Catalog, Definition};
 use crate::kinds::names::stored_as;
 use crate::notice::Listener;
-use crate::object;
-use crate::state::call::{Call, Target};
-use crate::state::identity::RBAC_GROUP;
 use crate::state::lifecycle::Lifecycle;
 use crate::state::service_range::ServiceRange;
 use crate::state::{Clock, State};
-use crate::verbs::{unenforced, write};
+use crate::verbs::unenforced;
 
 /// Whom tokens are for, as clusters usually have it.
 const AUDIENCE: &str = "https://kubernetes.default.svc";
@@ -194,22 +191,6 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long Events stay.
 const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
-/// The priorities that every cluster has.
-const PRIORITIES: [(&str, i64, &str); 2] = [
-    (
-        "system-node-critical",
-        2_000_001_000,
-        "Used for system critical pods that must not be moved from their current node.",
-    ),
-    (
-        "system-cluster-critical",
-        2_000_000_000,
-        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-    ),
-];
-/// The namespaces that every cluster has.
-const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-
 impl Server {
     /// Starts a server for a test: in memory, listening nowhere. Two of them know nothing of each other.
     ///
@@ -277,7 +258,7 @@ impl Server {
         health.begin("start-system-namespaces-controller");
         crds::load(&state)?;
         health.finish("crd-informer-synced");
-        bootstrap(&state).await?;
+        bootstrap::write(&state).await?;
         if config.controllers.has(Controller::Roles) {
             controllers::aggregate(&state).await?;
         }
@@ -427,53 +408,6 @@ impl fmt::Debug for Server {
     }
 }
 
-/// What every cluster has.
-async fn bootstrap(state: &Arc<State>) -> Result<(), ApiError> {
-    let catalog = state.catalog();
-    let namespaces =
-        NAMESPACES.map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
-    let priorities = PRIORITIES.map(|(name, value, description)| {
-        json!({
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
-            "value": value, "description": description,
-        })
-    });
-    let kinds = [
-        ("", "namespaces", namespaces.to_vec()),
-        ("scheduling.k8s.io", "priorityclasses", priorities.to_vec()),
-    ];
-    let kinds = kinds
-        .into_iter()
-        .flat_map(|(group, plural, objects)| objects.into_iter().map(move |object| (group, plural, object)));
-    let policy =
-        auth::bootstrap::policy().into_iter().map(|(kind, object)| (RBAC_GROUP, kind.resource(), object));
-    // What is in a namespace waits until that is there. The rest is written at once, which makes few commits of it.
-    let (inside, outside): (Vec<_>, Vec<_>) =
-        kinds.chain(policy).partition(|(_, _, object)| !object::meta(object, "namespace").is_empty());
-    for objects in [outside, inside] {
-        let mut writes = tokio::task::JoinSet::new();
-        for (group, plural, object) in objects {
-            let Some(definition) = catalog.find(group, "v1", plural).cloned() else { continue };
-            let state = state.clone();
-            writes.spawn(async move {
-                let namespace = object::meta(&object, "namespace").to_owned();
-                let name = object::meta(&object, "name").to_owned();
-                let target = Target { definition: &definition, namespace: &namespace, name: &name };
-                if state.get(&target).is_ok() {
-                    return Ok(());
-                }
-                let mut call = Call::new("kube-apiserver");
-                let options = crate::options::WriteOptions::internal();
-                write::create(&state, &mut call, &target, object, &options).await.map(drop)
-            });
-        }
-        while let Some(written) = writes.join_next().await {
-            written.map_err(ApiError::internal)??;
-        }
-    }
-    Ok(())
-}
-
 async fn accept(api: Arc<Api>, listener: TcpListener, tls: TlsAcceptor) {
     loop {
         match listener.accept().await {
@@ -570,9 +504,11 @@ async fn serve(
 #[cfg(test)]
 mod tests {
     use http_body_util::Full;
+    use serde_json::json;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
     use super::*;
+    use crate::state::identity::RBAC_GROUP;
 
     const SECOND: Duration = Duration::from_secs(1);
     const LIST: &[u8] = b"GET /api/v1/configmaps HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -15,7 +15,7 @@ use crate::options::WriteOptions;
 use crate::state::State;
 use crate::state::call::Target;
 use crate::verbs::change::Change;
-use crate::verbs::write;
+use crate::verbs::{create, update};
 
 /// The ServiceAccount of pods that name none.
 pub(crate) const ACCOUNT: &str = "default";
@@ -125,7 +125,7 @@ async fn ensure(state: &State, namespace: &str, ca: &str) -> Result<(), ApiError
         new["metadata"]["annotations"]["kubernetes.io/description"] = DESCRIPTION.into();
         Ok(new)
     };
-    match write::update(
+    match update::update(
         state,
         &mut call(),
         &target,
@@ -144,7 +144,7 @@ async fn create(state: &State, target: &Target<'_>, object: Value) -> Result<(),
     if state.get(target).is_ok() {
         return Ok(());
     }
-    match write::create(state, &mut call(), target, object, &WriteOptions::internal()).await {
+    match create::create(state, &mut call(), target, object, &WriteOptions::internal()).await {
         // It is there, or its namespace isn't, or not for long.
         Err(error) if matches!(error.reason, "AlreadyExists" | "NotFound") => Ok(()),
         Err(error) if error.reason == "Forbidden" && error.message.contains("being terminated") => Ok(()),

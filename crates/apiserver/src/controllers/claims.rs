@@ -18,7 +18,7 @@ use crate::options::WriteOptions;
 use crate::state::State;
 use crate::state::call::Target;
 use crate::verbs::change::Change;
-use crate::verbs::write;
+use crate::verbs::update;
 
 /// The finalizer of a kind that is protected.
 fn finalizer(definition: &Definition) -> Option<&'static str> {
@@ -134,7 +134,7 @@ async fn let_go(state: &State, key: &Key) -> Result<bool, ApiError> {
         metadata_mut(&mut new).insert("finalizers".to_owned(), rest.into());
         Ok(new)
     };
-    write::update(state, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
+    update::update(state, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
         .await?;
     Ok(false)
 }

@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::Change;
 use crate::verbs::delete::{self, Deleted};
-use crate::verbs::write;
+use crate::verbs::update;
 
 /// How long to wait before trying again what failed.
 const RETRY: Duration = Duration::from_millis(100);
@@ -173,7 +173,7 @@ async fn try_settle_crd(state: Arc<State>, name: &str) -> Result<(), ApiError> {
     };
     let mut call = Call::new("kube-apiserver");
     let options = WriteOptions::internal();
-    write::update(&state, &mut call, &target, Part::Status, Change::With(&change), &options).await?;
+    update::update(&state, &mut call, &target, Part::Status, Change::With(&change), &options).await?;
     Ok(())
 }
 
@@ -250,6 +250,6 @@ async fn try_clean_up(state: &State, name: &str) -> Result<(), ApiError> {
     };
     let mut call = Call::new("kube-apiserver");
     let options = WriteOptions::internal();
-    write::update(state, &mut call, &target, Part::Main, Change::With(&change), &options).await?;
+    update::update(state, &mut call, &target, Part::Main, Change::With(&change), &options).await?;
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::options::{DeleteOptions, Propagation, WriteOptions};
 use crate::state::State;
 use crate::state::call::Target;
 use crate::verbs::change::Change;
-use crate::verbs::{delete, write};
+use crate::verbs::{create, delete, update};
 
 /// What is to be done with an object.
 #[derive(Debug, PartialEq)]
@@ -439,7 +439,7 @@ async fn change(
         change(&mut new);
         Ok(new)
     };
-    write::update(state, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
+    update::update(state, &mut call(), &target, Part::Main, Change::With(&change), &WriteOptions::internal())
         .await?;
     Ok(())
 }
@@ -475,6 +475,6 @@ async fn warn(state: &State, definition: &Definition, key: &Key, owner: &Owner) 
         "firstTimestamp": object::time(now), "lastTimestamp": object::time(now), "count": 1,
     });
     let target = Target { definition: events, namespace, name: &name };
-    write::create(state, &mut call(), &target, event, &WriteOptions::internal()).await?;
+    create::create(state, &mut call(), &target, event, &WriteOptions::internal()).await?;
     Ok(())
 }

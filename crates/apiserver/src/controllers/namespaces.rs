@@ -19,7 +19,7 @@ use crate::state::State;
 use crate::state::call::Target;
 use crate::verbs::change::Change;
 use crate::verbs::delete::{self, Deleted};
-use crate::verbs::write;
+use crate::verbs::update;
 
 /// The finalizer in the spec of every namespace.
 const FINALIZER: &str = "kubernetes";
@@ -313,7 +313,8 @@ async fn change(
     let definition = definition(state).ok_or_else(|| ApiError::internal("namespaces are not served"))?;
     let target = Target { definition: &definition, namespace: "", name };
     debug_assert!(!name.is_empty());
-    write::update(state, &mut call(), &target, part, Change::With(change), &WriteOptions::internal()).await?;
+    update::update(state, &mut call(), &target, part, Change::With(change), &WriteOptions::internal())
+        .await?;
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::state::service_range::Family;
 use crate::verbs::change::Change;
-use crate::verbs::write;
+use crate::verbs::{create, update};
 
 const NAME: &str = "kubernetes";
 const AUTHENTICATION: &str = "extension-apiserver-authentication";
@@ -120,7 +120,7 @@ async fn keep(
     let mut call = Call::new(AGENT);
     call.now = state.now();
     let Ok(entry) = state.get(&target) else {
-        return match write::create(state, &mut call, &target, create, &options).await {
+        return match create::create(state, &mut call, &target, create, &options).await {
             Err(error) if error.reason == "AlreadyExists" => Ok(()),
             // Its namespace is on its way out, or not here yet.
             Err(error) if matches!(error.reason, "NotFound" | "Forbidden") => Ok(()),
@@ -138,7 +138,7 @@ async fn keep(
         change(&mut new);
         Ok(new)
     };
-    match write::update(state, &mut call, &target, part, Change::With(&changed), &options).await {
+    match update::update(state, &mut call, &target, part, Change::With(&changed), &options).await {
         Err(error) if error.code == 404 => Ok(()),
         written => written.map(drop),
     }

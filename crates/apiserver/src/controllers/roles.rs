@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::state::call::Target;
 use crate::state::identity::RBAC_GROUP;
 use crate::verbs::change::Change;
-use crate::verbs::write;
+use crate::verbs::update;
 
 const PLURAL: &str = "clusterroles";
 
@@ -31,7 +31,7 @@ pub(crate) async fn aggregate(state: &State) -> Result<(), ApiError> {
             Ok(new)
         };
         let options = WriteOptions::internal();
-        match write::update(state, &mut call(), &target, Part::Main, Change::With(&change), &options).await {
+        match update::update(state, &mut call(), &target, Part::Main, Change::With(&change), &options).await {
             Err(error) if error.code != 404 => return Err(error),
             _ => {}
         }

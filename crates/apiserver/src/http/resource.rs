@@ -30,8 +30,8 @@ use crate::verbs::change::Change;
 use crate::verbs::delete::{self, Deleted};
 use crate::verbs::read::{self, Filter, Listing};
 use crate::verbs::watching::{self, Form};
-use crate::verbs::write::{self, Outcome, Written};
-use crate::verbs::{components, patching, pods, scale};
+use crate::verbs::write::{Outcome, Written};
+use crate::verbs::{components, create, patching, pods, scale, update};
 
 /// What the objects of a resource are turned into for a client.
 struct Shape {
@@ -368,7 +368,7 @@ async fn answer_create(
     }
     let name = meta(&body, "name").to_owned();
     let target = Target { name: &name, ..*target };
-    let outcome = write::create_read(state, call, &target, body, &options).await?;
+    let outcome = create::create_read(state, call, &target, body, &options).await?;
     answer_written(201, &shape, definition, outcome.written)
 }
 
@@ -382,7 +382,7 @@ async fn answer_update(
     let options = WriteOptions::parse(request.query, "UpdateOptions", false)?;
     let part = Part::of_subresource(&request.info.subresource).ok_or_else(ApiError::page_not_found)?;
     let body = incoming::object(call, request, target.definition, &options)?;
-    let outcome = write::update(state, call, target, part, Change::Replace(&body), &options).await?;
+    let outcome = update::update(state, call, target, part, Change::Replace(&body), &options).await?;
     if part == Part::Scale {
         return answer_scale(&shape, target.definition, outcome);
     }
@@ -447,10 +447,10 @@ async fn answer_patch(
     let options = WriteOptions::parse(request.query, "PatchOptions", kind == patching::Kind::Apply)?;
     let outcome = if kind == patching::Kind::Apply {
         let config = patching::Configuration::parse(&request.body)?;
-        write::update(state, call, target, part, Change::Apply(&config), &options).await?
+        update::update(state, call, target, part, Change::Apply(&config), &options).await?
     } else {
         let patch = patching::Patch::new(kind, target.definition, &request.body);
-        write::update(state, call, target, part, Change::Patch(&patch), &options).await?
+        update::update(state, call, target, part, Change::Patch(&patch), &options).await?
     };
     if part == Part::Scale {
         return answer_scale(&shape, target.definition, outcome);

@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub(crate) mod components;
+pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod parts;
 pub(crate) mod patching;
@@ -12,5 +13,6 @@ pub(crate) mod signing_requests;
 pub(crate) mod strategy;
 pub(crate) mod strict;
 pub(crate) mod unenforced;
+pub(crate) mod update;
 pub(crate) mod watching;
 pub(crate) mod write;

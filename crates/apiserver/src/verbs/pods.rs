@@ -14,7 +14,7 @@ use crate::selector::LabelSelector;
 use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::Change;
-use crate::verbs::{delete, write};
+use crate::verbs::{delete, update};
 
 /// How often a write is tried again after a conflict.
 const MAX_ATTEMPTS: usize = 100;
@@ -333,7 +333,7 @@ async fn ask_budget(
     let now = call.now;
     let take = |old: &Value| take_one(old, target.name, now);
     let options = WriteOptions { dry_run, ..WriteOptions::internal() };
-    write::update(state, call, &budget, Part::Status, Change::With(&take), &options).await?;
+    update::update(state, call, &budget, Part::Status, Change::With(&take), &options).await?;
     Ok(None)
 }
 

@@ -1,0 +1,234 @@
+//! Creating objects (`Store.Create` of `pkg/registry/generic/registry` upstream).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use settled_store::{Entry, Expect, Write, WriteError};
+
+use crate::admission;
+use crate::auth::Attributes;
+use crate::budget::check_budget;
+use crate::error::{ApiError, write_failed};
+use crate::kinds::definition::Definition;
+use crate::kinds::names::Part;
+use crate::kinds::{index, validation};
+use crate::metadata;
+use crate::object::{self, meta, metadata_mut};
+use crate::options::WriteOptions;
+use crate::state::State;
+use crate::state::call::{Call, Target};
+use crate::verbs::change::check_namespace_of;
+use crate::verbs::write::{
+    Origin, Outcome, Written, as_if_stored, check_namespace, finish_reading, read_in, refuse, stored,
+    wipe_system_fields,
+};
+use crate::verbs::{strategy, unenforced};
+
+/// How many names are made up before giving up.
+const MAX_NAMES: usize = 8;
+
+/// Which request creates an object.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    /// A POST, which was authorized as `create`.
+    Post,
+    /// An update, patch or apply of a part of what did not exist. It was authorized as `update` or `patch` only.
+    Update(Part),
+}
+
+fn fill_system_fields(object: &mut Value, call: &Call<'_>) {
+    let metadata = metadata_mut(object);
+    metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".to_owned(), object::time(call.now));
+}
+
+/// Five characters that spell no words.
+fn random_suffix() -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let bytes = uuid::Uuid::new_v4().into_bytes();
+    // The bytes that hold nothing but chance.
+    let bytes = bytes.iter().take(5);
+    bytes.map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+}
+
+fn generated_name(prefix: &str) -> String {
+    let mut prefix = prefix.to_owned();
+    while prefix.len() > 58 {
+        prefix.pop();
+    }
+    prefix + &random_suffix()
+}
+
+/// Creates an object.
+pub(crate) async fn create(
+    state: &State,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    read_in(call, target.definition, &mut object, options)?;
+    create_read(state, call, target, object, options).await
+}
+
+/// As [`create`], of an object that was read as one of its kind.
+pub(crate) async fn create_read(
+    state: &State,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    create_part(state, call, target, Part::Main, Way::Post, object, options).await
+}
+
+/// As [`create_read`], by a write to a part of the object.
+pub(super) async fn create_part(
+    state: &State,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    way: Way,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let definition = target.definition;
+    finish_reading(call, definition, &mut object, Origin::Sent);
+    wipe_system_fields(&mut object);
+    check_namespace_of(target, &mut object)?;
+    check_namespace(state, target)?;
+    let object = definition.field_manager(part).update_or_forget(
+        &definition.empty(),
+        &object,
+        &options.manager(call.user_agent),
+        call.now,
+    );
+    create_complete(state, call, target, way, object, options).await
+}
+
+/// The part of a create after the managed fields.
+pub(super) async fn create_complete(
+    state: &State,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    way: Way,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let definition = target.definition;
+    let generate = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
+    admission::mutate(state, target, Part::Main, &mut object, None).await?;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        fill_system_fields(&mut object, call);
+        if generate {
+            let name = generated_name(meta(&object, "generateName"));
+            metadata_mut(&mut object).insert("name".to_owned(), name.into());
+        }
+        strategy::prepare_create(definition, &mut object, &call.user);
+        definition.model.prepare_create(&mut object);
+        // As upstream, before the object is checked.
+        let _until_stored = state.claims.allocate(&state.store, target, &mut object, None)?;
+        definition.model.fill_zeros(&mut object);
+        let mut warnings = Vec::new();
+        let causes = validation::validate_create(definition, &object, &mut warnings);
+        check_budget()?;
+        warnings.into_iter().for_each(|warning| call.warn(warning));
+        refuse(definition, &object, causes)?;
+        strategy::canonicalize(definition, &mut object);
+        metadata::normalize(&mut object);
+        let revision = meta(&object, "resourceVersion").parse().unwrap_or(0_u64);
+        if revision != 0 && !options.dry_run {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::new(500, "", message));
+        }
+        if !options.dry_run {
+            metadata_mut(&mut object).remove("resourceVersion");
+        }
+        // Half of an object must never be stored.
+        check_budget()?;
+        if let Way::Update(part) = way {
+            authorize_create(state, call, target, part)?;
+        }
+        let charge =
+            admission::admit(state, call, target, Part::Main, &object, None, options.dry_run).await?;
+        if let Err(error) = definition.check_storable() {
+            admission::settle(state, charge, false).await;
+            return Err(error);
+        }
+        if !call.internal
+            && let Some(warning) = unenforced::warning(definition, &object)
+        {
+            call.warn(warning);
+        }
+        let name = meta(&object, "name").to_owned();
+        let target = Target { name: &name, ..*target };
+        let key = target.key()?;
+        let exists = |current: Option<&Arc<Entry>>| already_exists(&target, current, generate);
+        if options.dry_run {
+            return match state.store.get(&key) {
+                Some(current) => Err(exists(Some(&current))),
+                None => {
+                    Ok(Outcome { written: Written::Object(as_if_stored(definition, object)), created: true })
+                }
+            };
+        }
+        let bytes = object::encode(&definition.model.to_stored(&object));
+        let written = state.store.write(Write::create(key, bytes)).await;
+        admission::settle(state, charge, written.is_ok()).await;
+        match written {
+            Ok(event) => {
+                // If the namespace began to go meanwhile, its controller may have looked already. If it begins later, that looks
+                // after this write.
+                if let Err(error) = check_namespace(state, &target) {
+                    let undo = Write::delete(target.key()?, Expect::Revision(event.revision()));
+                    let _gone_or_changed = state.store.write(undo).await;
+                    return Err(error);
+                }
+                if !call.internal {
+                    unenforced::report(state, &target, &object, None);
+                }
+                return Ok(Outcome { written: stored(event.entry(), object), created: true });
+            }
+            Err(WriteError::Conflict { .. }) if generate && attempts < MAX_NAMES => {}
+            Err(WriteError::Conflict { current }) => return Err(exists(current.as_ref())),
+            Err(error) => return Err(write_failed(&error)),
+        }
+    }
+}
+
+/// Requires the verb `create` for an update that creates (`withAuthorization` of `pkg/endpoints/handlers/update.go` upstream):
+/// after the object was found valid, before validating admission.
+fn authorize_create(state: &State, call: &Call<'_>, target: &Target<'_>, part: Part) -> Result<(), ApiError> {
+    let Definition { group, version, plural, .. } = target.definition;
+    // The path of a Namespace names it as the namespace too.
+    let is_namespace = (group.as_str(), plural.as_str()) == ("", "namespaces");
+    let attributes = Attributes {
+        verb: "create",
+        api_group: group,
+        api_version: version,
+        resource: plural,
+        subresource: part.subresource(),
+        namespace: if is_namespace { target.name } else { target.namespace },
+        name: target.name,
+        path: None,
+    };
+    state.identity.rbac().require(&call.user, &attributes)
+}
+
+fn already_exists(target: &Target<'_>, current: Option<&Arc<Entry>>, generated: bool) -> ApiError {
+    let resource = target.definition.group_resource();
+    if generated {
+        let message = format!(
+            "{resource} {:?} already exists, the server was not able to generate a unique name for the object",
+            target.name
+        );
+        return ApiError::new(409, "AlreadyExists", message).about(resource, target.name).retry_after(1);
+    }
+    let mut error = ApiError::already_exists(resource, target.name);
+    if current.is_some_and(index::is_terminating) {
+        error.message = format!("object is being deleted: {}", error.message);
+    }
+    error
+}

@@ -1,0 +1,353 @@
+//! Changing objects: update, patch and apply (`Store.Update` of `pkg/registry/generic/registry` upstream).
+
+use serde_json::{Map, Value, json};
+use settled_go as go;
+use settled_store::{Expect, Write, WriteError};
+
+use crate::admission;
+use crate::budget::check_budget;
+use crate::error::{ApiError, write_failed};
+use crate::kinds::definition::Definition;
+use crate::kinds::names::Part;
+use crate::kinds::validation;
+use crate::metadata;
+use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
+use crate::options::{FieldValidation, WriteOptions};
+use crate::state::State;
+use crate::state::call::{Call, Target};
+use crate::verbs::change::{Change, apply_failed, check_place};
+use crate::verbs::create::{Way, create_complete, create_part};
+use crate::verbs::patching::Patched;
+use crate::verbs::strict::check_type;
+use crate::verbs::write::{
+    Origin, Outcome, Written, as_if_stored, check_namespace, complete, finish_reading, refuse, stored,
+    wipe_system_fields,
+};
+use crate::verbs::{parts, read, scale, strategy, unenforced};
+
+/// How often a write without a revision is tried again after a conflict.
+const MAX_ATTEMPTS: usize = 100;
+
+/// Changes an object, or one of its parts.
+pub(crate) async fn update(
+    state: &State,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    change: Change<'_>,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let as_stored = read::as_stored(state, call, target);
+    let target = &as_stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
+    let definition = target.definition;
+    let behaviour = definition.model.behaviour();
+    let key = target.key()?;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let Some(entry) = state.store.get(&key) else {
+            return create_by_update(state, call, target, part, change, options).await;
+        };
+        definition.check_readable(&entry)?;
+        let old = definition.read(&entry);
+        let mut new = changed(call, target, part, &change, &old, options)?;
+        let revision = revision_of(&new)?;
+        let current = entry.mod_revision().0;
+        if revision == 0 && !behaviour.unconditional_update {
+            let why = "must be specified for an update";
+            let cause = metadata::invalid("metadata.resourceVersion", &json!(0), why);
+            let Definition { group, plural, .. } = definition;
+            return Err(ApiError::invalid(group, plural, target.name, vec![cause]));
+        }
+        if revision != 0 && revision != current {
+            return Err(target.modified());
+        }
+        object::set_resource_version(&mut new, current);
+        admission::mutate(state, target, part, &mut new, Some(&old)).await?;
+        strategy::prepare_update(definition, part, &mut new, &old, call.now);
+        let _until_stored = match part {
+            Part::Main => state.claims.allocate(&state.store, target, &mut new, Some(&old))?,
+            _ => None,
+        };
+        definition.model.fill_zeros(&mut new);
+        keep_system_fields(&mut new, &old);
+        let mut warnings = Vec::new();
+        let causes = validation::validate_update(definition, part, &new, &old, &mut warnings);
+        check_budget()?;
+        warnings.into_iter().for_each(|warning| call.warn(warning));
+        refuse(definition, &new, causes)?;
+        refuse(definition, &new, parts::validate_part(part, &new, &old))?;
+        strategy::canonicalize(definition, &mut new);
+        metadata::normalize(&mut new);
+        keep_times_of_managers(&mut new, &old);
+        // Half of an object must never be stored.
+        check_budget()?;
+        let charge = admission::admit(state, call, target, part, &new, Some(&old), options.dry_run).await?;
+
+        let finished = is_terminating(&old)
+            && finalizers(&new).is_empty()
+            && strategy::may_vanish(definition, &new)
+            && object::metadata(&old)
+                .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
+                .and_then(Value::as_i64)
+                .is_none_or(|grace| grace == 0);
+        if !finished && let Err(error) = definition.check_storable() {
+            admission::settle(state, charge, false).await;
+            return Err(error);
+        }
+        if !call.internal
+            && part == Part::Main
+            && let Some(warning) = unenforced::warning(definition, &new)
+        {
+            call.warn(warning);
+        }
+        if options.dry_run {
+            // What goes with its last finalizer would not be stored.
+            let shown = if finished { new } else { as_if_stored(definition, new) };
+            return Ok(Outcome { written: Written::Object(shown), created: false });
+        }
+        let expect = Expect::Revision(entry.mod_revision());
+        let bytes = object::encode(&definition.model.to_stored(&new));
+        let write = if finished {
+            Write::delete(key.clone(), expect)
+        } else if *bytes == **entry.value() {
+            return Ok(Outcome { written: Written::Stored(entry), created: false });
+        } else {
+            Write::update(key.clone(), entry.mod_revision(), bytes)
+        };
+        let written = state.store.write(write).await;
+        admission::settle(state, charge, written.is_ok()).await;
+        match written {
+            Ok(event) => {
+                if !finished && !call.internal {
+                    unenforced::report(state, target, &new, Some(&old));
+                }
+                return Ok(Outcome { written: stored(event.entry(), new), created: false });
+            }
+            Err(WriteError::Conflict { current: None }) if finished => {
+                return Ok(Outcome { written: Written::Object(new), created: false });
+            }
+            Err(WriteError::Conflict { .. }) if attempts >= MAX_ATTEMPTS => {
+                return Err(target.modified());
+            }
+            Err(WriteError::Conflict { .. }) => {}
+            Err(error) => return Err(write_failed(&error)),
+        }
+    }
+}
+
+/// The object that a change makes of `old`, with its managed fields.
+fn changed(
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    change: &Change<'_>,
+    old: &Value,
+    options: &WriteOptions,
+) -> Result<Value, ApiError> {
+    let definition = target.definition;
+    if part == Part::Scale {
+        return scale::rescaled(definition, call, target, change, old, options);
+    }
+    let manager = definition.field_manager(part);
+    let new = match change {
+        Change::Replace(new) => {
+            let mut new = (*new).clone();
+            finish_reading(call, definition, &mut new, Origin::Sent);
+            check_place(target, &mut new)?;
+            let (given, uid) = (meta(&new, "uid"), meta(old, "uid"));
+            if !given.is_empty() && given != uid {
+                let why = format!(
+                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                     Precondition failed: UID in precondition: {given}, UID in object meta: {uid}",
+                    storage_key(target)
+                );
+                return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
+            }
+            new
+        }
+        Change::With(change) => {
+            let mut new = change(old)?;
+            complete(call, definition, &mut new, options, Origin::Patched)?;
+            new
+        }
+        Change::Patch(patch) => patched(call, definition, patch.apply(old, part)?, options)?,
+        Change::Apply(config) => {
+            let mut new = manager
+                .apply(old, &config.object, &options.field_manager, options.force, call.now)
+                .map_err(apply_failed)?;
+            config.report(call, options)?;
+            // What changes nothing leaves the object as it is, without the defaults of this version.
+            if !same_but_managers(&new, old) {
+                complete(call, definition, &mut new, options, Origin::Applied)?;
+            }
+            check_place(target, &mut new)?;
+            return Ok(new);
+        }
+    };
+    let mut new = manager.update_or_forget(old, &new, &options.manager(call.user_agent), call.now);
+    check_place(target, &mut new)?;
+    Ok(new)
+}
+
+/// What a patch made, as an object of the kind.
+fn patched(
+    call: &mut Call<'_>,
+    definition: &Definition,
+    mut patched: Patched,
+    options: &WriteOptions,
+) -> Result<Value, ApiError> {
+    let mut new = patched.object.take();
+    let given = new.clone();
+    if !definition.model.is_custom() {
+        check_type(definition.api_version(), &definition.kind, &new)
+            .map_err(|(_, _, why)| patched.refused(&given, &why))?;
+    }
+    let incoming = match patched.is_strategic() {
+        true => definition.model.read_in_map(&mut new),
+        false => definition.model.read_in(&mut new),
+    };
+    if let Some(why) = incoming.error {
+        return Err(patched.refused(&given, &why));
+    }
+    let mut findings = std::mem::take(&mut patched.findings);
+    findings
+        .extend(incoming.unknown.iter().map(|path| format!("unknown field {}", go::strconv::quote(path))));
+    match options.field_validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => findings.into_iter().for_each(|finding| call.warn(finding)),
+        FieldValidation::Strict if findings.is_empty() => {}
+        FieldValidation::Strict => {
+            let why = format!("strict decoding error: {}", findings.join(", "));
+            return Err(patched.refused(&given, &why));
+        }
+    }
+    finish_reading(call, definition, &mut new, Origin::Patched);
+    Ok(new)
+}
+
+/// An update of what isn't there: for some kinds, and for apply, that creates it.
+async fn create_by_update(
+    state: &State,
+    call: &mut Call<'_>,
+    target: &Target<'_>,
+    part: Part,
+    change: Change<'_>,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let definition = target.definition;
+    let creates = definition.model.behaviour().create_on_update;
+    // Of such kinds upstream creates by a write to the status as well.
+    if part != Part::Main && !(part == Part::Status && creates) {
+        return Err(target.not_found());
+    }
+    match change {
+        Change::Replace(new) if creates => {
+            let mut new = new.clone();
+            check_place(target, &mut new)?;
+            // Upstream does not look at it on this way.
+            metadata_mut(&mut new).remove("resourceVersion");
+            create_part(state, call, target, part, Way::Update(part), new, options).await
+        }
+        Change::Apply(config) => {
+            let manager = definition.field_manager(part);
+            let mut object = manager
+                .apply(&manager.empty(), &config.object, &options.field_manager, options.force, call.now)
+                .map_err(apply_failed)?;
+            config.report(call, options)?;
+            complete(call, definition, &mut object, options, Origin::Applied)?;
+            let uid = meta(&object, "uid");
+            if !uid.is_empty() {
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
+                return Err(ApiError::conflict(definition.group_resource(), target.name, &why));
+            }
+            check_place(target, &mut object)?;
+            check_namespace(state, target)?;
+            wipe_system_fields(&mut object);
+            metadata_mut(&mut object).remove("resourceVersion");
+            create_complete(state, call, target, Way::Update(part), object, options).await
+        }
+        _ => Err(target.not_found()),
+    }
+}
+
+/// Where upstream keeps an object: its messages show it.
+fn storage_key(target: &Target<'_>) -> String {
+    let Definition { group, plural, model, .. } = target.definition;
+    let resource = if model.is_custom() { format!("{group}/{plural}") } else { plural.clone() };
+    let parts = [resource.as_str(), target.namespace, target.name];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("/registry/{}", parts.join("/"))
+}
+
+/// The revision that an object names; 0 for none.
+fn revision_of(object: &Value) -> Result<u64, ApiError> {
+    match meta(object, "resourceVersion") {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| {
+            ApiError::new(
+                500,
+                "",
+                format!("strconv.ParseUint: parsing {}: invalid syntax", go::strconv::quote(text)),
+            )
+        }),
+    }
+}
+
+/// What the server set, an update can't take away.
+fn keep_system_fields(new: &mut Value, old: &Value) {
+    let empty = Map::new();
+    let before = object::metadata(old).unwrap_or(&empty);
+    let metadata = metadata_mut(new);
+    let keep = |metadata: &mut Map<String, Value>, name: &str| {
+        if let Some(value) = before.get(name) {
+            metadata.insert(name.to_owned(), value.clone());
+        }
+    };
+    if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        keep(metadata, "uid");
+    }
+    keep(metadata, "creationTimestamp");
+    keep(metadata, "deletionTimestamp");
+    if metadata.get("deletionGracePeriodSeconds").is_none_or(Value::is_null) {
+        keep(metadata, "deletionGracePeriodSeconds");
+    }
+    metadata.remove("selfLink");
+}
+
+/// If nothing but the times of managers changed, nothing changed.
+fn keep_times_of_managers(new: &mut Value, old: &Value) {
+    let entries =
+        |object: &Value| object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
+    let (Some(after), Some(before)) = (entries(new), entries(old)) else { return };
+    if after == before {
+        return;
+    }
+    let without_time = |entry: &Value| {
+        let mut entry = entry.clone();
+        entry.as_object_mut().map(|entry| entry.remove("time"));
+        entry
+    };
+    if after.len() != before.len()
+        || after.iter().zip(&before).any(|(after, before)| without_time(after) != without_time(before))
+    {
+        return;
+    }
+    let mut candidate = new.clone();
+    metadata_mut(&mut candidate).insert("managedFields".to_owned(), before.into());
+    if candidate == *old {
+        *new = candidate;
+    }
+}
+
+/// Whether two objects differ in nothing but who manages them.
+fn same_but_managers(a: &Value, b: &Value) -> bool {
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        metadata_mut(&mut object).remove("managedFields");
+        object
+    };
+    without(a) == without(b)
+}
