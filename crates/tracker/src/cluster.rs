@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::exchange::{self, Exchange};
+use crate::exchange::{self, Exchange, Verb};
 use crate::resources::{Document, Resource, Resources, read_document, read_resource_list};
 
 /// How long an answer may take to begin. A watch answers at once, too.
@@ -141,37 +141,6 @@ struct Inner {
     failure: watch::Sender<Option<RequestError>>,
     /// Whether watches are asked to begin with the state: until the server says that it can't.
     watch_list: AtomicBool,
-}
-
-/// What a request asks for, as permissions name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// One object.
-    Get,
-    /// All objects.
-    List,
-    /// All changes.
-    Watch,
-    /// To change something.
-    Write,
-    /// Which kinds there are.
-    Discovery,
-}
-
-impl Verb {
-    const ALL: [Self; 5] = [Self::Get, Self::List, Self::Watch, Self::Write, Self::Discovery];
-
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Write => "write",
-            Self::Discovery => "discovery",
-        }
-    }
 }
 
 /// How many requests were made, and how many bytes came back.

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use settled_rules::RuleSet;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Cluster, Verb};
+use crate::cluster::Cluster;
+use crate::exchange::Verb;
 use crate::resources::Resource;
 
 /// How long a definition is waited for: without it, its kind is evaluated as any other.

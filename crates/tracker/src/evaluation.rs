@@ -5,27 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kstatus::{Failure, FailureClass, Status, Text, Verdict};
 
-use crate::policy::{Limits, Moment, grace};
+use crate::limits::{Limits, grace};
+use crate::observation::{Moment, ObservedFailure};
 use crate::report::Explanation;
 
 /// How long a failure may be gone before it counts as over: a container that crashes again and again runs in between.
 const RECOVERED_AFTER: Duration = Duration::from_secs(30);
-
-/// A failure of a target, or of one of its dependents.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObservedFailure {
-    /// Its class, which decides how long it is tolerated.
-    pub class: FailureClass,
-    /// The reason of the object that has it.
-    pub reason: Text,
-    /// Whether nothing but a change of the target can help.
-    pub terminal: bool,
-    /// Since when, by the object's own times.
-    pub since: Option<Timestamp>,
-}
 
 /// A failure that lasts, or did not long ago.
 #[derive(Clone, Debug)]
@@ -195,6 +183,7 @@ impl Evaluation {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use kstatus::Basis;
 
     use super::*;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use http::Method;
 use http_body_util::BodyExt as _;
-use jiff::Timestamp;
-use kstatus::{Node, Object, format_duration};
+use kstatus::{Object, format_duration};
 
-use crate::cluster::{Cluster, RequestError, Verb, encode};
-use crate::explain::witnesses;
+use crate::cluster::{Cluster, RequestError, encode};
+use crate::event_note::{self, EventNote};
+use crate::exchange::Verb;
 use crate::id::ObjectId;
-use crate::report::{EventNote, Explanation, LogTail};
+use crate::report::{Explanation, LogTail, Step};
 use crate::wire::Items;
 
 /// How long all of it may take: whoever waits for the end of a failed wait should not wait long.
@@ -40,51 +40,6 @@ impl Default for Wanted {
     }
 }
 
-/// Reads an Event, of the core group or of `events.k8s.io`.
-pub(crate) fn read(event: Node<'_>) -> Option<EventNote> {
-    let about = event.get("involvedObject").or_else(|| event.get("regarding"))?;
-    let text = |node: Node<'_>, key: &str| {
-        node.get(key).and_then(|value| value.as_str()).unwrap_or_default().into_owned()
-    };
-    let time = |node: Node<'_>, key: &str| -> Option<Timestamp> { node.get(key)?.as_str()?.parse().ok() };
-    let version = text(about, "apiVersion");
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    let object = ObjectId::new(group, text(about, "kind"), text(about, "namespace"), text(about, "name"));
-    let series = event.get("series");
-    let count =
-        |node: Node<'_>, key: &str| node.get(key).and_then(Node::as_int).and_then(|n| u64::try_from(n).ok());
-    let either = |old: &str, new: &str| match text(event, old) {
-        empty if empty.is_empty() => text(event, new),
-        found => found,
-    };
-    let source = match event.get("source").map(|source| text(source, "component")) {
-        Some(component) if !component.is_empty() => component,
-        _ => either("reportingComponent", "reportingController"),
-    };
-    let created = || time(event.get("metadata")?, "creationTimestamp");
-    let first = time(event, "firstTimestamp")
-        .or_else(|| time(event, "deprecatedFirstTimestamp"))
-        .or_else(|| time(event, "eventTime"))
-        .or_else(created);
-    let last = series
-        .and_then(|series| time(series, "lastObservedTime"))
-        .or_else(|| time(event, "lastTimestamp"))
-        .or_else(|| time(event, "deprecatedLastTimestamp"))
-        .or(first);
-    let times = series.and_then(|series| count(series, "count"));
-    let times = times.or_else(|| count(event, "count")).or_else(|| count(event, "deprecatedCount"));
-    Some(EventNote {
-        object,
-        type_: text(event, "type"),
-        reason: text(event, "reason"),
-        message: either("message", "note").trim().to_owned(),
-        count: times.unwrap_or(1).max(1),
-        first,
-        last,
-        source,
-    })
-}
-
 /// The events about an object, the oldest first.
 ///
 /// # Errors
@@ -104,7 +59,8 @@ pub async fn events_of(
     let path = format!("/api/v1/namespaces/{namespace}/events?limit=500&fieldSelector={}", encode(&selector));
     let bytes = cluster.get(Verb::List, &path).await?;
     let (mut items, mut found) = (Items::default(), Vec::new());
-    let each = |item: &[u8]| found.extend(Object::parse(item).ok().and_then(|event| read(event.root())));
+    let each =
+        |item: &[u8]| found.extend(Object::parse(item).ok().and_then(|event| event_note::read(event.root())));
     items.push(&bytes, each).map_err(|error| RequestError::Answer(error.to_string()))?;
     found.sort_by_key(|event: &EventNote| (event.last, event.first));
     Ok(found)
@@ -200,6 +156,11 @@ impl EvidencePlan {
         let events = events.into_iter().map(|e| e.ok().and_then(Result::ok).unwrap_or_default());
         FetchedEvidence { events: objects.into_iter().zip(events).collect(), logs }
     }
+}
+
+/// The objects of which events and logs tell more: those of the chain, the root cause first.
+fn witnesses(explanation: &Explanation) -> impl Iterator<Item = &Step> {
+    explanation.chain.iter().rev().filter(|step| !step.object.is("", "Event"))
 }
 
 /// Events of objects, and logs of containers.

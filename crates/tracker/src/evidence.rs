@@ -1,8 +1,9 @@
 //! Whether a kind has a status at all: what decides between "not yet" and "never" for an object that says nothing.
 
-use crate::cluster::{Cluster, Verb};
+use crate::cluster::Cluster;
+use crate::exchange::Verb;
 use crate::id::ObjectId;
-use crate::policy::Evidence;
+use crate::observation::Evidence;
 use crate::resources::Resource;
 use crate::wire::Items;
 

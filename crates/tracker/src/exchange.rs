@@ -5,7 +5,36 @@ use std::time::Duration;
 use http::header::WARNING;
 use http::{HeaderMap, StatusCode};
 
-use crate::cluster::Verb;
+/// What a request asks for, as permissions name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// One object.
+    Get,
+    /// All objects.
+    List,
+    /// All changes.
+    Watch,
+    /// To change something.
+    Write,
+    /// Which kinds there are.
+    Discovery,
+}
+
+impl Verb {
+    pub(crate) const ALL: [Self; 5] = [Self::Get, Self::List, Self::Watch, Self::Write, Self::Discovery];
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Write => "write",
+            Self::Discovery => "discovery",
+        }
+    }
+}
 
 /// A request, and the head of its answer. Neither has a body here: nothing logs the content of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -206,7 +206,7 @@ mod tests {
     use settled_rules::RuleSet;
 
     use super::*;
-    use crate::record::Judge;
+    use crate::evaluator::Judge;
 
     fn record(name: u8, uid: u8, owner: Option<u8>, revision: u64) -> Record {
         let owners = owner.map_or_else(String::new, |owner| {

@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn kinds_have_children() {
-        let judge = crate::record::Judge::new(settled_rules::RuleSet::default(), Vec::new());
+        let judge = crate::evaluator::Judge::new(settled_rules::RuleSet::default(), Vec::new());
         let found = |json: &str| {
             let record = judge.record(json.as_bytes(), jiff::Timestamp::UNIX_EPOCH, false).unwrap();
             let one = |child: &Child| {

@@ -10,8 +10,9 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, RequestError, Verb, encode};
+use crate::cluster::{Cluster, RequestError, encode};
 use crate::events::Talker;
+use crate::exchange::Verb;
 use crate::id::{ObjectId, Uid};
 use crate::report::LogLines;
 

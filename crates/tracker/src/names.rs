@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use http::Method;
 
-use crate::cluster::{Cluster, RequestError, Verb, encode};
+use crate::cluster::{Cluster, RequestError, encode};
+use crate::exchange::Verb;
 use crate::release::Keeper;
 use crate::resources::{Resource, Resources};
 use crate::wire::Items;

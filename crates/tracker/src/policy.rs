@@ -1,172 +1,17 @@
-//! When a wait is over: a state machine over what is seen and the time. It has no clock, no I/O, and no idea of streams.
+//! When a wait is over: a state machine over observations and the time. It has no clock, no I/O, and no idea of streams.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kstatus::{FailureClass, Status, format_duration};
 
 use crate::condition::{For, Met};
-use crate::evaluation::{FailureStage, FailureTimers, ObservedFailure};
+use crate::evaluation::{FailureStage, FailureTimers};
+use crate::explain::summary;
 use crate::id::Uid;
+use crate::limits::{Limits, Missing};
+use crate::observation::{Evidence, Floor, Moment, ObservedFailure, Sight};
 use crate::record::Record;
 use crate::report::{Counts, Outcome, State};
-use crate::summary::summary;
-
-/// What to do about a target that doesn't exist.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Missing {
-    /// Wait for one that was never there; one that was deleted during the wait counts as failed after a grace.
-    #[default]
-    Auto,
-    /// Wait for it.
-    Wait,
-    /// It counts as failed.
-    Fail,
-    /// It counts as done.
-    Done,
-}
-
-/// When a wait ends, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The wait ends then at the latest. Zero: once all is seen. None: never.
-    pub timeout: Option<Duration>,
-    /// A target that isn't done by then counts as failed.
-    pub target_timeout: Option<Duration>,
-    /// For how long all targets must be what is waited for, without a break.
-    pub stable: Duration,
-    /// Which classes of failure end the wait early. A failed target of any other class counts as failed, too, and the wait goes on
-    /// for the others.
-    pub fail_fast: Vec<FailureClass>,
-    /// How long a failure of a class is tolerated, where that is another time than [`grace`].
-    pub grace: BTreeMap<FailureClass, Duration>,
-    /// What to do about targets that don't exist.
-    pub missing: Missing,
-    /// How long a target that was deleted during the wait may take to come back.
-    pub deleted_grace: Duration,
-    /// How long an object may say nothing where no object of its kind says anything, before that counts as done.
-    pub silent_grace: Duration,
-    /// How long a status that tells no generation may be from before the apply, if nobody writes to the object.
-    pub untouched_grace: Duration,
-    /// Whether failures count for conditions that somebody spelled out, too.
-    pub fail_fast_always: bool,
-}
-
-impl Default for Limits {
-    /// Five minutes; fail fast for all classes, each with its [`grace`].
-    fn default() -> Self {
-        Self {
-            timeout: Some(Duration::from_secs(300)),
-            target_timeout: None,
-            stable: Duration::ZERO,
-            fail_fast: FailureClass::ALL.to_vec(),
-            grace: BTreeMap::new(),
-            missing: Missing::Auto,
-            deleted_grace: Duration::from_secs(15),
-            silent_grace: Duration::from_secs(30),
-            untouched_grace: Duration::from_secs(10),
-            fail_fast_always: false,
-        }
-    }
-}
-
-/// How long a failure of a class is tolerated, unless the limits say otherwise. None: as long as the wait.
-///
-/// | class | grace | why |
-/// |---|---|---|
-/// | image | 30 s | two more pulls; registries hiccup |
-/// | crash | 60 s | three restarts; the first may come before a database is up |
-/// | configuration | 20 s | what it refers to may be applied next |
-/// | quota | 30 s | a surge ends when old Pods are gone |
-/// | scheduling | 5 min | an autoscaler adds a node within minutes |
-/// | storage | 2 min | volumes take their time to be made |
-/// | deadline, job | 0 s | the controller itself has given up |
-/// | probe, network, deletion | the whole wait | starting, getting an address and finalizing are slow, not broken |
-/// | other | 30 s | a controller that says Failed may be about to try again |
-#[must_use]
-pub fn grace(class: FailureClass) -> Option<Duration> {
-    let seconds = match class {
-        FailureClass::Image | FailureClass::Quota | FailureClass::Other => 30,
-        FailureClass::Crash => 60,
-        FailureClass::Configuration => 20,
-        FailureClass::Scheduling => 300,
-        FailureClass::Storage => 120,
-        FailureClass::Deadline | FailureClass::Job => 0,
-        FailureClass::Probe | FailureClass::Network | FailureClass::Deletion => return None,
-    };
-    Some(Duration::from_secs(seconds))
-}
-
-/// What a target must not be older than: what is known of it from when it was applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Floor {
-    /// Which life of it.
-    pub uid: Option<Uid>,
-    /// `metadata.generation` after it was applied.
-    pub generation: Option<i64>,
-    /// `metadata.resourceVersion` after it was applied.
-    pub revision: Option<u64>,
-    /// Its specification was changed by that: a status that does not say of which generation it is may be of the one before.
-    pub changed: bool,
-}
-
-/// The present moment: for how long the wait lasts, and the time of day by the server's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// Since the wait began.
-    pub elapsed: Duration,
-    /// The time of day.
-    pub wall: Timestamp,
-}
-
-/// What is known of whether a kind has a status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Evidence {
-    /// Nobody has looked yet.
-    #[default]
-    Unknown,
-    /// Its definition declares no status.
-    NoStatusDeclared,
-    /// Other objects of the kind have one.
-    OthersReport,
-    /// It is declared, or the definition can't be seen, and no other object has one.
-    NobodyReports,
-    /// The same, but other objects can't be seen.
-    Unseen,
-}
-
-/// What is seen of a target.
-#[derive(Clone, Copy, Debug)]
-pub enum Sight<'a> {
-    /// Not all was told yet.
-    NotYet,
-    /// The server does not have its kind.
-    NoKind {
-        /// Whether absence is what is waited for, one condition after another.
-        met: &'a [Met],
-    },
-    /// It is not there; how it was when it was deleted, if that was seen.
-    Absent {
-        /// Whether absence is what is waited for, one condition after another.
-        met: &'a [Met],
-        /// How it was when it was deleted.
-        last: Option<&'a Record>,
-    },
-    /// It is there.
-    Present {
-        /// The object.
-        record: &'a Record,
-        /// Its failures, and those of its dependents: one of each class.
-        failures: &'a [ObservedFailure],
-        /// Whether all its dependents were seen once: before, there may be failures that nobody has seen yet.
-        whole: bool,
-        /// Why nothing more will happen by itself, although it isn't Current: a claim that waits for its first consumer.
-        excuse: Option<&'static str>,
-        /// What is known of its kind.
-        evidence: Evidence,
-    },
-}
 
 /// What the wait has to add to a verdict.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -880,12 +725,12 @@ fn untouched(floor: Option<&Floor>, record: &Record) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jiff::SignedDuration;
+    use jiff::{SignedDuration, Timestamp};
     use proptest::prelude::*;
     use settled_rules::RuleSet;
 
     use super::*;
-    use crate::record::Judge;
+    use crate::evaluator::Judge;
 
     const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 

@@ -1,233 +1,57 @@
 //! What is kept of an object: its identity, its owners, the verdict on it, and the few facts that explanations need.
-//!
-//! The object's bytes are read once, while they arrive, and dropped.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use kstatus::{FailureClass, Known, Node, Object, Options, Profile, Status, Verdict};
-use settled_rules::RuleSet;
+use kstatus::{FailureClass, Node, Status, Verdict};
 
-use crate::cluster::Cluster;
-use crate::condition::{For, Met};
-use crate::definitions::Definitions;
-use crate::facts::{self, Facts};
+use crate::condition::Met;
+use crate::facts::Facts;
 use crate::id::{ObjectId, Uid};
-use crate::resources::Resource;
-use crate::shared::Pool;
 
-/// Who decides about objects while they arrive.
-#[derive(Debug)]
-pub struct Judge {
-    rules: RuleSet,
-    profile: Profile,
-    assume_current: bool,
-    require_address: bool,
-    /// What is waited for, in this order; asked of targets only.
-    until: Vec<For>,
-    /// What the objects of a kind have in common.
-    common: Mutex<Common>,
-    /// Custom kinds whose definitions were asked for rules.
-    definitions: Definitions,
+/// What is kept of an object.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Which object.
+    pub id: ObjectId,
+    /// Which life of it.
+    pub uid: Uid,
+    /// `resourceVersion` where it is a number, as all servers of today have it; else 0.
+    pub revision: u64,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// When its deletion was asked for.
+    pub deleted: Option<Timestamp>,
+    /// Who owns it: the lives in `metadata.ownerReferences`.
+    pub owners: Arc<[Uid]>,
+    /// Whether its status tells which generation it is about.
+    pub observes: bool,
+    /// Whether it has any status at all.
+    pub has_status: bool,
+    /// The verdict on it.
+    pub verdict: Arc<Verdict>,
+    /// Whether it is what is waited for, one condition after another. Empty for what is no target.
+    pub met: Arc<[Met]>,
+    /// The same if the object counts as Failed; empty where no condition waits for that.
+    pub met_if_failed: Arc<[Met]>,
+    /// What explanations need besides.
+    pub facts: Option<Box<Facts>>,
 }
 
-/// What records share. Most of thousands of Pods are in the same state, and belong to a few others.
-#[derive(Debug, Default)]
-struct Common {
-    words: Pool<str>,
-    verdicts: Pool<Verdict>,
-    notes: Pool<str>,
-    met: Pool<[Met]>,
-    owners: Pool<[Uid]>,
-}
-
-impl Common {
-    fn id(&mut self, group: &str, kind: &str, namespace: &str, name: &str) -> ObjectId {
-        let words = &mut self.words;
-        ObjectId::new(words.share(group), words.share(kind), words.share(namespace), name)
-    }
-}
-
-impl Judge {
-    /// Decides by these rules, and waits for `until`.
+impl Record {
+    /// Since when it is so, by its own times.
     #[must_use]
-    pub fn new(rules: RuleSet, until: Vec<For>) -> Self {
-        Self {
-            rules,
-            profile: Profile::Settled,
-            assume_current: false,
-            require_address: true,
-            until,
-            common: Mutex::default(),
-            definitions: Definitions::default(),
-        }
-    }
-
-    /// Reads the rule that a custom kind's definition carries in its annotations, once for each kind: before the first of its
-    /// objects is read.
-    pub(crate) async fn learn(&self, cluster: &Cluster, resource: &Resource) {
-        if self.profile == Profile::Settled && self.rules.reads_annotations() {
-            self.definitions.learn(cluster, resource, &self.rules).await;
-        }
-    }
-
-    /// Decides in another profile.
-    #[must_use]
-    pub fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
-        self
-    }
-
-    /// As [`Options::assume_current`].
-    #[must_use]
-    pub fn assume_current(mut self, assume: bool) -> Self {
-        self.assume_current = assume;
-        self
-    }
-
-    /// As [`Options::require_address`].
-    #[must_use]
-    pub fn require_address(mut self, require: bool) -> Self {
-        self.require_address = require;
-        self
-    }
-
-    /// What is waited for.
-    #[must_use]
-    pub fn until(&self) -> &[For] {
-        &self.until
-    }
-
-    fn options(&self, now: Timestamp) -> Options {
-        let mut options = Options::new(now);
-        options.profile = self.profile;
-        options.assume_current = self.assume_current;
-        options.require_address = self.require_address;
-        // How long a node may be looked for is the wait's to say, not the verdict's.
-        options.schedule_grace = jiff::SignedDuration::MAX;
-        // The verdict is kept, and told much later.
-        options.ages = false;
-        options
-    }
-
-    /// What is kept of an object, if the bytes are one. Targets are asked whether they are what is waited for.
-    #[must_use]
-    pub fn record(&self, json: &[u8], now: Timestamp, target: bool) -> Option<Record> {
-        self.record_of(&Object::parse(json).ok()?, now, target)
-    }
-
-    /// The same of an object that has been read.
-    pub(crate) fn record_of(&self, object: &Object<'_>, now: Timestamp, target: bool) -> Option<Record> {
-        let field = |key: &str| object.known(Known::find("", key)?);
-        // Their places are noted: looking for them in the metadata would scan the managed fields for each.
-        let meta = |key: &str| object.known(Known::find("metadata", key)?);
-        field("metadata")?;
-        let (group, kind) = object.type_names();
-        let text = |key: &str| meta(key).and_then(|value| value.as_str());
-        let options = self.options(now);
-        let verdict = self.rules.verdict(object, &options);
-        let met = match target {
-            true => self.until.iter().map(|wanted| wanted.met(Some(object), &verdict, now)).collect(),
-            false => Vec::new(),
-        };
-        let met_if_failed = match target && self.until.iter().any(For::waits_for_failure) {
-            true => {
-                let (reason, message) = (verdict.reason.clone(), verdict.message.clone());
-                let mut failed = Verdict::new(Status::Failed, verdict.basis, reason, message);
-                failed.blocking = verdict.blocking;
-                self.until.iter().map(|wanted| wanted.met(Some(object), &failed, now)).collect()
-            }
-            false => Vec::new(),
-        };
-        let time = |key: &str| text(key).and_then(|time| time.parse().ok());
-        let (namespace, name) = (text("namespace").unwrap_or_default(), text("name").unwrap_or_default());
-        if group.is_empty() && &*kind == "Event" && !target {
-            return event(self.id(&group, &kind, &namespace, &name), object.root());
-        }
-        let facts = facts::read(&group, &kind, object, verdict.status);
-        let owners = owners(meta("ownerReferences"));
-        let observes = verdict.observed_generation.is_some();
-        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
-        let (id, owners) = (common.id(&group, &kind, &namespace, &name), common.owners.share(owners));
-        let (verdict, met) = (common.verdicts.share(verdict), common.met.share(met));
-        let met_if_failed = common.met.share(met_if_failed);
-        drop(common);
-        Some(Record {
-            uid: Uid::from(&*text("uid").unwrap_or_default()),
-            revision: text("resourceVersion").and_then(|revision| revision.parse().ok()).unwrap_or(0),
-            generation: meta("generation").and_then(Node::as_int),
-            created: time("creationTimestamp"),
-            deleted: time("deletionTimestamp"),
-            owners,
-            observes,
-            has_status: field("status").is_some_and(|s| s.members().next().is_some()),
-            id,
-            verdict,
-            met,
-            met_if_failed,
-            facts: facts.map(Box::new),
-        })
-    }
-
-    /// The id of these parts, which shares with others what they have in common.
-    pub(crate) fn id(&self, group: &str, kind: &str, namespace: &str, name: &str) -> ObjectId {
-        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
-        common.id(group, kind, namespace, name)
-    }
-
-    /// The verdict, kept once for all objects that have the same.
-    pub(crate) fn share_verdict(&self, verdict: Arc<Verdict>) -> Arc<Verdict> {
-        self.common.lock().unwrap_or_else(PoisonError::into_inner).verdicts.share(verdict)
-    }
-
-    /// The note, kept once for all targets that have the same.
-    pub(crate) fn share_note(&self, note: String) -> Arc<str> {
-        self.common.lock().unwrap_or_else(PoisonError::into_inner).notes.share(note)
-    }
-
-    /// Whether an object that is not there is what is waited for, one condition after another.
-    #[must_use]
-    pub fn absent(&self, now: Timestamp) -> Vec<Met> {
-        let verdict = not_found();
-        self.until.iter().map(|wanted| wanted.met(None, &verdict, now)).collect()
+    pub fn since(&self) -> Option<Timestamp> {
+        self.deleted.or_else(|| self.facts.as_ref()?.since).or(self.created)
     }
 }
 
-/// An event as a record: a failure of what it is about, where it tells of an object that can't be made.
-fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
-    let note = crate::events::read(event)?;
-    let about = event.get("involvedObject").or_else(|| event.get("regarding"))?;
-    let uid = about.get("uid").and_then(|uid| uid.as_str()).unwrap_or_default();
-    let metadata = event.get("metadata")?;
-    let text = |key: &str| metadata.get(key).and_then(|value| value.as_str()).unwrap_or_default();
-    let refused = note.type_ == "Warning" && note.reason.starts_with("Failed");
-    let (status, class) = match refused {
-        false => (Status::Current, None),
-        true if note.message.contains("exceeded quota") || note.message.contains("failed quota") => {
-            (Status::Failed, Some(FailureClass::Quota))
-        }
-        true => (Status::Failed, Some(FailureClass::Configuration)),
-    };
-    let mut verdict = Verdict::new(status, kstatus::Basis::KindRule, note.reason, note.message);
-    if let Some(class) = class {
-        verdict = verdict.failure(class, false);
-    }
-    let facts = Facts { since: note.last.or(note.first), times: Some(note.count), ..Facts::default() };
-    Some(Record {
-        uid: Uid::from(&*text("uid")),
-        revision: text("resourceVersion").parse().unwrap_or(0),
-        generation: None,
-        created: note.first,
-        deleted: None,
-        owners: Arc::new([Uid::from(&*uid)]),
-        observes: false,
-        has_status: false,
-        id,
-        verdict: Arc::new(verdict),
-        met: Arc::default(),
-        met_if_failed: Arc::default(),
-        facts: Some(Box::new(facts)),
-    })
+/// The UIDs in a list of owner references.
+pub(crate) fn owners(references: Option<Node<'_>>) -> Vec<Uid> {
+    let list = references.into_iter().flat_map(Node::elements);
+    list.filter_map(|owner| Some(Uid::from(&*owner.get("uid")?.as_str()?))).collect()
 }
 
 /// The verdict on an object that isn't there.
@@ -299,50 +123,5 @@ impl Unread {
             return None;
         }
         [Self::NotYetListed, Self::Forbidden, Self::Unreachable].into_iter().find(is)
-    }
-}
-
-/// What is kept of an object.
-#[derive(Clone, Debug)]
-pub struct Record {
-    /// Which object.
-    pub id: ObjectId,
-    /// Which life of it.
-    pub uid: Uid,
-    /// `resourceVersion` where it is a number, as all servers of today have it; else 0.
-    pub revision: u64,
-    /// `metadata.generation`.
-    pub generation: Option<i64>,
-    /// When it was created.
-    pub created: Option<Timestamp>,
-    /// When its deletion was asked for.
-    pub deleted: Option<Timestamp>,
-    /// Who owns it: the lives in `metadata.ownerReferences`.
-    pub owners: Arc<[Uid]>,
-    /// Whether its status tells which generation it is about.
-    pub observes: bool,
-    /// Whether it has any status at all.
-    pub has_status: bool,
-    /// The verdict on it.
-    pub verdict: Arc<Verdict>,
-    /// Whether it is what is waited for, one condition after another. Empty for what is no target.
-    pub met: Arc<[Met]>,
-    /// The same if the object counts as Failed; empty where no condition waits for that.
-    pub met_if_failed: Arc<[Met]>,
-    /// What explanations need besides.
-    pub facts: Option<Box<Facts>>,
-}
-
-/// The UIDs in a list of owner references.
-pub(crate) fn owners(references: Option<Node<'_>>) -> Vec<Uid> {
-    let list = references.into_iter().flat_map(Node::elements);
-    list.filter_map(|owner| Some(Uid::from(&*owner.get("uid")?.as_str()?))).collect()
-}
-
-impl Record {
-    /// Since when it is so, by its own times.
-    #[must_use]
-    pub fn since(&self) -> Option<Timestamp> {
-        self.deleted.or_else(|| self.facts.as_ref()?.since).or(self.created)
     }
 }

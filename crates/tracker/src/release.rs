@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use http::Method;
 
-use crate::cluster::{Cluster, RequestError, Verb, encode};
+use crate::cluster::{Cluster, RequestError, encode};
+use crate::exchange::Verb;
 use crate::id::ObjectId;
 use crate::inventory::{
     APPLY_SET_ID, Contents, HelmStorage, INVENTORY_ID, Inventory, InventoryError, KindName as Listed,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kstatus::{Failure, FailureClass, Status, Verdict};
 use serde::Serialize;
 
-use crate::apply::ForeignChange;
+use crate::event_note::EventNote;
 use crate::id::ObjectId;
 use crate::unmatched::Unmatched;
 
@@ -116,30 +116,6 @@ pub struct Step {
     /// How often: restarts of a container, repetitions of an event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-}
-
-/// An event of Kubernetes (`events.k8s.io` or core), as far as people read it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EventNote {
-    /// What it is about.
-    pub object: ObjectId,
-    /// `Normal` or `Warning`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// Why, in one word.
-    pub reason: String,
-    /// What happened.
-    pub message: String,
-    /// How often.
-    pub count: u64,
-    /// When it happened first.
-    pub first: Option<Timestamp>,
-    /// When it happened last.
-    pub last: Option<Timestamp>,
-    /// Which component says so.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub source: String,
 }
 
 /// The last lines of a container's log.
@@ -316,6 +292,36 @@ pub struct Report {
     /// What somebody else has changed of what was applied, while it was waited for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed_by_others: Vec<ForeignChange>,
+}
+
+/// A change of an applied object by somebody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignChange {
+    /// Which object.
+    pub object: ObjectId,
+    /// Who changed it, as far as the object records it.
+    pub managers: Vec<String>,
+    /// Applied fields that have another value now, a few of them: `.spec.replicas`.
+    pub fields: Vec<String>,
+    /// `metadata.generation` after the apply.
+    pub applied_generation: i64,
+    /// `metadata.generation` after the change.
+    pub generation: i64,
+}
+
+impl std::fmt::Display for ForeignChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, name) = (&self.object.kind, &self.object.name);
+        let managers: Vec<String> = self.managers.iter().map(|manager| format!("{manager:?}")).collect();
+        let by = if managers.is_empty() { "another client".to_owned() } else { managers.join(", ") };
+        write!(f, "{kind}/{name} was changed by {by} during the wait (generation ")?;
+        write!(f, "{} -> {}", self.applied_generation, self.generation)?;
+        for field in &self.fields {
+            write!(f, ", {field}")?;
+        }
+        f.write_str("): what is done may not be what was applied")
+    }
 }
 
 /// What happens during a wait.

@@ -17,9 +17,11 @@ use http_body_util::BodyExt as _;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, RequestError, Verb, encode, innermost, status_error};
+use crate::cluster::{Cluster, RequestError, encode, innermost, status_error};
+use crate::evaluator::Judge;
+use crate::exchange::Verb;
 use crate::id::ObjectId;
-use crate::record::{Judge, Record};
+use crate::record::Record;
 use crate::resources::Resource;
 use crate::wire::{self, Items, Kind, Lines};
 

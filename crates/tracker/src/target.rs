@@ -3,7 +3,7 @@
 use kstatus::{Node, Object};
 
 use crate::id::Uid;
-use crate::policy::Floor;
+use crate::observation::Floor;
 use crate::resources::{Resource, Resources};
 
 /// A kind, as somebody names it.

@@ -24,17 +24,21 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, RequestError, Verb, no_answer};
+use crate::cluster::{Cluster, RequestError, no_answer};
 use crate::condition::For;
 use crate::evaluation::Evaluation;
+use crate::evaluator::Judge;
 use crate::events::{EvidencePlan, FetchedEvidence, Talker, Wanted};
 use crate::evidence::evidence;
+use crate::exchange::Verb;
 use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::{ObjectId, Uid};
+use crate::limits::{Limits, Missing};
 use crate::logs::{LogFollower, LogMessage};
-use crate::policy::{Evidence, Floor, Limits, Missing, Moment, Policy, Sight, ended};
-use crate::record::{Judge, Record};
+use crate::observation::{Evidence, Floor, Moment, Sight};
+use crate::policy::{Policy, ended};
+use crate::record::Record;
 use crate::report::{
     Branch, Counts, Event, Explanation, Notice, Outcome, Report, Snapshot, State, TargetReport,
 };

@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use serde::Serialize;
 use serde_json::Value;
 use settled_managed_fields::{Entry, Operation};
 
-use crate::cluster::{Cluster, RequestError, Verb};
+use crate::cluster::{Cluster, RequestError};
+use crate::exchange::Verb;
 use crate::id::ObjectId;
+use crate::report::ForeignChange;
 
 /// More fields than this are not named.
 const MAX_FIELDS: usize = 5;
@@ -30,45 +31,6 @@ pub struct AppliedState {
     manager: String,
     /// Hashes of the fields that the apply owns, sorted.
     owned: Box<[u64]>,
-}
-
-/// A change of an applied object by somebody else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ForeignChange {
-    /// Which object.
-    pub object: ObjectId,
-    /// Who changed it, as far as the object records it.
-    pub managers: Vec<String>,
-    /// Applied fields that have another value now, a few of them: `.spec.replicas`.
-    pub fields: Vec<String>,
-    /// `metadata.generation` after the apply.
-    pub applied_generation: i64,
-    /// `metadata.generation` after the change.
-    pub generation: i64,
-}
-
-impl std::fmt::Display for ForeignChange {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ObjectParts { kind, name } = parts(&self.object);
-        let managers: Vec<String> = self.managers.iter().map(|manager| format!("{manager:?}")).collect();
-        let by = if managers.is_empty() { "another client".to_owned() } else { managers.join(", ") };
-        write!(f, "{kind}/{name} was changed by {by} during the wait (generation ")?;
-        write!(f, "{} -> {}", self.applied_generation, self.generation)?;
-        for field in &self.fields {
-            write!(f, ", {field}")?;
-        }
-        f.write_str("): what is done may not be what was applied")
-    }
-}
-
-struct ObjectParts<'a> {
-    kind: &'a str,
-    name: &'a str,
-}
-
-fn parts(object: &ObjectId) -> ObjectParts<'_> {
-    ObjectParts { kind: &object.kind, name: &object.name }
 }
 
 impl AppliedState {

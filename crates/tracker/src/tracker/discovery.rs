@@ -12,7 +12,8 @@ use kstatus::{Object, Status};
 use tokio::time::Instant;
 
 use super::{Answer, Tracker};
-use crate::cluster::{Cluster, RequestError, Verb};
+use crate::cluster::{Cluster, RequestError};
+use crate::exchange::Verb;
 use crate::id::{ObjectId, Uid};
 use crate::links::is_custom;
 use crate::record::owners;

@@ -7,8 +7,9 @@ use http::Method;
 use tokio::time::Instant;
 
 use super::{Answer, Tracker};
-use crate::cluster::{Cluster, Verb, encode};
+use crate::cluster::{Cluster, encode};
 use crate::condition::For;
+use crate::exchange::Verb;
 use crate::id::ObjectId;
 use crate::report::State;
 use crate::resources::Resource;
@@ -69,7 +70,7 @@ impl Tracker {
     /// Named objects that a complete answer did not have.
     pub(super) fn absentees(&self) -> Vec<Absent> {
         let expected = |wanted: &For| wanted.waits_for_absence() || matches!(wanted, For::Create);
-        if self.limits.missing == crate::policy::Missing::Done || self.judge.until().iter().any(expected) {
+        if self.limits.missing == crate::limits::Missing::Done || self.judge.until().iter().any(expected) {
             return Vec::new();
         }
         let absent = self.missing.named.iter().filter_map(|number| {
@@ -120,7 +121,7 @@ impl Tracker {
                 let names: Vec<String> = similar.iter().map(|name| format!("\"{name}\"")).collect();
                 message.push_str(&format!("; there is {}", names.join(", ")));
             }
-            let ends = waits && self.limits.missing == crate::policy::Missing::Auto;
+            let ends = waits && self.limits.missing == crate::limits::Missing::Auto;
             self.tell(message, ends.then(|| "--on-missing=fail ends at once".to_owned()));
         }
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{Denied, Down, Followed, Role, START_PAUSE, Stream, TELL_AFTER, Tracker};
 use crate::cluster::{Cluster, RequestError, no_answer};
 use crate::id::ObjectId;
-use crate::policy::Limits;
+use crate::limits::Limits;
 use crate::record::{Unread, not_found};
 use crate::report::{Connection, Notice, Outcome};
 use crate::resources::Resources;

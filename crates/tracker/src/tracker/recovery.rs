@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Answer, MOST_BY_NAME, Role, Tracker};
-use crate::cluster::{RequestError, Verb};
+use crate::cluster::RequestError;
+use crate::exchange::Verb;
 use crate::report::{Notice, Outcome};
 use crate::stream::{Spec, poll};
 use crate::target::KindName;

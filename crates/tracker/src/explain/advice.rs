@@ -2,11 +2,12 @@
 
 use kstatus::{Basis, FailureClass, Status};
 
-use crate::explain::{Way, consumers, waits_for_consumer};
+use super::chain::Way;
+use super::pvc::{consumers, waits_for_consumer};
+use super::summary::{container, summary};
 use crate::graph::Graph;
 use crate::id::ObjectId;
 use crate::record::Record;
-use crate::summary::{container, summary};
 
 /// Kinds that have a template of Pods.
 const TEMPLATES: &[&str] =
@@ -14,9 +15,9 @@ const TEMPLATES: &[&str] =
 
 /// What to do next: commands that can be pasted, and what they do not say.
 #[derive(Debug, Default)]
-pub(crate) struct Advice {
-    pub(crate) commands: Vec<String>,
-    pub(crate) remarks: Vec<String>,
+pub(super) struct Advice {
+    pub(super) commands: Vec<String>,
+    pub(super) remarks: Vec<String>,
 }
 
 impl Advice {
@@ -45,7 +46,7 @@ fn describe(id: &ObjectId) -> String {
 }
 
 /// What to look at or do next.
-pub(crate) fn advice(graph: &Graph, way: &Way<'_>) -> Advice {
+pub(super) fn advice(graph: &Graph, way: &Way<'_>) -> Advice {
     let mut advice = Advice::default();
     let Some((_, last)) = way.last() else { return advice };
     let (id, verdict) = (&last.id, &last.verdict);

@@ -58,7 +58,7 @@ fn quoted_after<'t>(text: &'t str, marker: &str) -> Option<&'t str> {
 }
 
 /// `container app` of `init container app: ErrImagePull: …`.
-pub(crate) fn container(message: &str) -> Option<&str> {
+pub(super) fn container(message: &str) -> Option<&str> {
     let (part, _) = message.split_once(':')?;
     (part.contains("container ") && part.len() < 80).then_some(part)
 }
@@ -306,7 +306,7 @@ mod tests {
     use settled_rules::RuleSet;
 
     use super::*;
-    use crate::record::Judge;
+    use crate::evaluator::Judge;
 
     /// The summary of a Pod with one container in this state.
     fn of_pod(spec: &str, status: &str) -> String {

@@ -1,0 +1,18 @@
+//! Why a target isn't done: root causes, found over owner references and references. Pure: records in, data out.
+
+mod advice;
+mod advisory;
+mod causes;
+mod chain;
+mod failures;
+mod pvc;
+mod related;
+mod summary;
+mod tree;
+
+pub(crate) use advisory::may_advise;
+pub use advisory::{advisory, excuse};
+pub use causes::causes;
+pub use failures::{failures, own_failure};
+pub use summary::summary;
+pub use tree::branch;

@@ -1,0 +1,46 @@
+//! PersistentVolumeClaims that are not bound: whether they wait for their first consumer, and whether their StorageClass exists.
+
+use crate::graph::Graph;
+use crate::id::ObjectId;
+use crate::record::Record;
+
+/// Whether it is a claim that is not bound yet, and only will be when a Pod uses it. None: its class is not known.
+fn waiting_claim(graph: &Graph, claim: &Record) -> Option<bool> {
+    if !claim.id.is("", "PersistentVolumeClaim") || claim.verdict.reason != "NotBound" {
+        return Some(false);
+    }
+    let mut refs = claim.facts.iter().flat_map(|facts| &facts.refs);
+    let Some(class) = refs.find(|r| &*r.kind == "StorageClass") else { return Some(false) };
+    let class = ObjectId::new(&*class.group, &*class.kind, "", &*class.name);
+    if graph.missing(&class).is_some() {
+        return Some(false);
+    }
+    let class = graph.get(&class)?;
+    Some(class.facts.as_ref().is_some_and(|f| f.word.as_deref() == Some("WaitForFirstConsumer")))
+}
+
+/// Whether a claim is not bound because it waits for its first consumer.
+pub(super) fn waits_for_consumer(graph: &Graph, claim: &Record) -> bool {
+    waiting_claim(graph, claim) == Some(true)
+}
+
+/// The same, or its StorageClass has not been read.
+pub(super) fn may_wait_for_consumer(graph: &Graph, claim: &Record) -> bool {
+    waiting_claim(graph, claim) != Some(false)
+}
+
+/// The Pods that use a claim.
+pub(super) fn consumers<'g>(graph: &'g Graph, claim: &'g Record) -> impl Iterator<Item = &'g Record> {
+    graph.iter().filter(|pod| pod.id.is("", "Pod") && pod.id.namespace == claim.id.namespace).filter(|pod| {
+        let refs = pod.facts.iter().flat_map(|facts| &facts.refs);
+        refs.filter(|r| r.link == "claims").any(|r| r.name == claim.id.name)
+    })
+}
+
+/// The StorageClass of a claim that is not bound, if it does not exist.
+pub(super) fn missing_storage_class<'g>(graph: &'g Graph, claim: &Record) -> Option<&'g Record> {
+    let pending = claim.id.is("", "PersistentVolumeClaim") && claim.verdict.reason == "NotBound";
+    let mut refs = claim.facts.iter().filter(|_| pending).flat_map(|facts| &facts.refs);
+    let class = refs.find(|r| &*r.kind == "StorageClass")?;
+    graph.missing(&ObjectId::new(&*class.group, &*class.kind, "", &*class.name))
+}

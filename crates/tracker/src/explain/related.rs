@@ -1,0 +1,78 @@
+//! The objects that an object's state may come from: those that it owns and those that it refers to.
+
+use kstatus::Status;
+
+use super::pvc::{consumers, waits_for_consumer};
+use crate::graph::Graph;
+use crate::id::ObjectId;
+use crate::record::Record;
+
+/// No chain of owners and references is followed further.
+pub(super) const MAX_DEPTH: usize = 8;
+
+/// What an object's state may come from: what it owns and what it refers to.
+pub(super) fn related<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static str, &'g Record)> {
+    let owned = graph.owned(&record.uid).map(|child| ("owns", child));
+    let referred = references(graph, record);
+    // What a namespace that is being deleted still holds.
+    let holder = Some(record).filter(|r| r.id.is("", "Namespace") && r.deleted.is_some());
+    let left = holder.into_iter().flat_map(|holder| {
+        graph.iter().filter(|other| *other.id.namespace == *holder.id.name && other.deleted.is_some())
+    });
+    let left = left.map(|other| ("holds", other));
+    let claim = Some(record).filter(|record| waits_for_consumer(graph, record));
+    let users = claim.into_iter().flat_map(|claim| consumers(graph, claim)).map(|pod| ("is used by", pod));
+    let mut all: Vec<_> = owned.chain(referred).chain(left).chain(users).collect();
+    all.sort_by(|(_, a), (_, b)| (&a.id.kind, &a.id.name).cmp(&(&b.id.kind, &b.id.name)));
+    all.dedup_by(|(_, a), (_, b)| a.id == b.id);
+    all
+}
+
+/// What an object refers to, as far as it is known: also that it does not exist.
+pub(super) fn references<'g>(
+    graph: &'g Graph,
+    record: &'g Record,
+) -> impl Iterator<Item = (&'static str, &'g Record)> + 'g {
+    let facts = record.facts.iter();
+    facts.flat_map(|facts| &facts.refs).filter_map(|r| {
+        let namespace = r.namespace.as_deref().unwrap_or(&record.id.namespace);
+        let at = |namespace: &str| ObjectId::new(&*r.group, &*r.kind, namespace, &*r.name);
+        // Kinds of the cluster have no namespace; which they are, the reference does not say.
+        let (inside, outside) = (at(namespace), at(""));
+        let known = graph.get(&inside).or_else(|| graph.get(&outside));
+        let other = known.or_else(|| graph.missing(&inside)).or_else(|| graph.missing(&outside))?;
+        Some((r.link, other))
+    })
+}
+
+/// Whether a child is of the present revision of what generated it, and stays.
+pub(super) fn is_current_child(graph: &Graph, parent: &Record, child: &Record) -> bool {
+    if child.deleted.is_some() && child.id.is("", "Pod") {
+        return false;
+    }
+    if child.id.is("", "Event") {
+        // Since then, it got what it wanted.
+        let at = child.facts.as_ref().and_then(|facts| facts.since);
+        let since = |sibling: &Record| !sibling.id.is("", "Event") && sibling.created > at;
+        return !graph.owned(&parent.uid).any(since) && parent.verdict.status != Status::Current;
+    }
+    let replaced = parent.id.is("apps", "Deployment") && child.id.is("apps", "ReplicaSet")
+        || parent.id.is("apps", "DaemonSet") && child.id.is("", "Pod");
+    let revision = |record: &Record| record.facts.as_ref().and_then(|facts| facts.revision.clone());
+    match (revision(parent), revision(child)) {
+        (Some(wanted), Some(is)) if replaced => wanted == is,
+        _ => true,
+    }
+}
+
+/// Whether an object is as it should be, so that it can be no cause.
+pub(super) fn explains_nothing(graph: &Graph, record: &Record) -> bool {
+    let broken = |record: &Record| {
+        record.id.is("", "Service")
+            && graph.owned(&record.uid).any(|slice| slice.verdict.status == Status::InProgress)
+    };
+    record.verdict.status == Status::Current && !broken(record)
+        || record.id.is("", "Event") && record.verdict.status != Status::Failed
+        // Kinds that say nothing explain nothing.
+        || record.verdict.reason == "NoSignal"
+}
