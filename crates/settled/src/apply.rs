@@ -11,13 +11,14 @@ use settled_tracker::{
 
 use self::report::Reporter;
 use self::watched::{Finished, Watched};
+use crate::arguments;
 use crate::cli::live::{ApplyArgs, DryRun};
 use crate::cluster;
-use crate::command;
 use crate::error::CommandError;
-use crate::output;
 use crate::patience::Patience;
 use crate::requests::Warnings;
+use crate::session;
+use crate::stderr;
 use crate::style::Palette;
 use crate::text::plural;
 use crate::wait::{self, Output};
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
         return Err(CommandError::usage("apply takes one namespace: an object without one is applied once"));
     }
     let (until, limits) = cluster::policy(&args.policy)?;
-    let rules = command::rule_set(&args.rules)?;
+    let rules = arguments::rule_set(&args.rules)?;
     let objects = cluster::objects(&args.files, args.kustomize.as_deref())?;
     let output = Output::new(args.output, &args.show, &args.policy, &args.cluster)?;
     let options = ApplyOptions {
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
     };
     let patience = Patience::with_timeout(Some(args.policy.timeout));
     let warnings = if args.show.quiet { Warnings::Ignored } else { Warnings::Printed };
-    wait::interruptible(async |signals| {
+    session::interruptible(async |signals| {
         let cluster = cluster::connect(&args.cluster, patience, warnings).await?;
         let mut reporter = Reporter::new(args);
         let applied = tokio::select! {
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
         if !report.pruned.is_empty() {
             if !args.show.quiet {
                 let objects = plural(report.pruned.len() as u64, "pruned object");
-                output::diagnose(&format!("waiting for the deletion of {objects}"));
+                stderr::print_line(&format!("waiting for the deletion of {objects}"));
             }
             let stuck = tokio::select! {
                 stuck = deleted(&cluster, &report, &limits) => stuck?,
@@ -134,7 +135,7 @@ fn refused(report: &ApplyReport, wait: bool) -> Option<ExitCode> {
         return None;
     }
     let all = plural((report.refused + report.targets.len()) as u64, "object");
-    output::diagnose(&format!(
+    stderr::print_line(&format!(
         "{} {} of {all} not applied{}",
         Palette::stderr().error("error:"),
         report.refused,
@@ -153,6 +154,6 @@ async fn deleted(
     request.until = vec![For::Delete];
     request.limits = limits.clone();
     let mut tracker = cluster::start(cluster.clone(), request).await?;
-    let report = wait::look(&mut tracker).await;
+    let report = session::seen_once(&mut tracker).await;
     Ok((report.outcome != Outcome::Settled).then(|| Finished::new(report, tracker.snapshot(0))))
 }

@@ -6,28 +6,29 @@ use std::time::Instant;
 
 use settled_manifest::{Batch, Malformed};
 
+use crate::arguments;
 use crate::cli::{AugmentArgs, AugmentOutput};
-use crate::command;
 use crate::error::CommandError;
 use crate::inputs::{self, Inputs};
 use crate::output::{self, Stdout, Stopped};
 use crate::pipeline::{self, Event, InputId, Syntax, Work};
 use crate::render::Envelope;
 use crate::row::{Identity, Reader, Verdicts};
+use crate::stderr;
 use crate::style::Palette;
 use crate::text::{self, plural};
 
 pub(crate) fn run(args: &AugmentArgs) -> Result<ExitCode, CommandError> {
     let started = Instant::now();
-    let amend = Amend::new(command::verdicts(&args.verdict)?, args.output);
+    let amend = Amend::new(arguments::verdicts(&args.verdict)?, args.output);
     let inputs = Inputs::new(&args.input, "augment")?;
     let mut writer = Writer { out: output::stdout(), envelope: None, input: None, document: 0 };
     let mut report = Report::default();
-    let stopped = pipeline::run(inputs, command::settings(&args.input), &amend, |event| match event {
+    let stopped = pipeline::run(inputs, arguments::settings(&args.input), &amend, |event| match event {
         Event::Output(input, objects) => writer.objects(input, objects, args.output, &mut report),
         Event::Unreadable(input, error) => {
             report.unreadable += 1;
-            output::unreadable(&input.source, error);
+            stderr::unreadable(&input.source, error);
             Ok(())
         }
         Event::End => {
@@ -190,7 +191,7 @@ impl Writer {
 }
 
 fn complain(message: &str) {
-    output::diagnose(&format!("{} {}", Palette::stderr().error("error:"), text::clean(message)));
+    stderr::print_line(&format!("{} {}", Palette::stderr().error("error:"), text::clean(message)));
 }
 
 #[derive(Debug, Default)]
@@ -206,7 +207,7 @@ struct Report {
 impl Report {
     fn summary(&self, started: Instant) {
         let Self { written, changed, inputs, .. } = self;
-        output::diagnose(&format!(
+        stderr::print_line(&format!(
             "{} written, {changed} of them amended ({}, {})",
             plural(*written, "object"),
             plural(*inputs, "file"),

@@ -10,25 +10,16 @@ use settled_tracker::{
     Access, Cluster, ConnectError, For, JudgeOptions, KindName, Limits, Missing, Notice, Release,
     ReleaseError, Request, RequestError, Selection, StartError, Target, TargetError, Tracker, Wanted,
 };
-use tokio::runtime::Runtime;
 
 use crate::cli::live::{ClusterArgs, JudgeArgs, OnMissing, PolicyArgs, SelectArgs, TargetArgs};
 use crate::error::CommandError;
 use crate::inputs::Inputs;
-use crate::output;
 use crate::overview;
 use crate::patience::{self, Patience};
 use crate::requests::{self, Warnings};
 use crate::row::Reader;
+use crate::stderr;
 use crate::targets::{self, BareType, Which};
-
-/// Where everything that talks to clusters runs: it waits most of the time, and one thread is enough for that.
-pub(crate) fn runtime() -> Result<Runtime, CommandError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::input_error("cannot start the runtime", error))
-}
 
 /// Which cluster is meant, and as whom.
 pub(crate) fn access(args: &ClusterArgs) -> Access {
@@ -366,29 +357,12 @@ fn refused(cluster: &str, error: &RequestError) -> CommandError {
     })
 }
 
-/// Runs something that a Ctrl-C ends, before there is anything to tell of.
-pub(crate) fn run<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<Option<T>, CommandError> {
-    let runtime = runtime()?;
-    let result = runtime.block_on(async {
-        tokio::select! {
-            result = work => result.map(Some),
-            interrupted = tokio::signal::ctrl_c() => match interrupted {
-                Ok(()) => Ok(None),
-                Err(error) => Err(CommandError::input_error("cannot receive signals", error)),
-            },
-        }
-    });
-    // Nothing that still waits keeps the process.
-    runtime.shutdown_background();
-    result
-}
-
 /// Warns of what the user should know.
 pub(crate) fn warn(notices: &[Notice]) {
     let width = crate::live::terminal::width();
     for notice in notices {
         for line in crate::render::explain::notice(notice, width, crate::style::Palette::stderr()) {
-            output::diagnose(&line);
+            stderr::print_line(&line);
         }
     }
 }

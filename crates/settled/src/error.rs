@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use crate::output;
+use crate::stderr;
 use crate::style::Palette;
 use crate::text;
 
@@ -104,12 +104,12 @@ impl CommandError {
             let _ = write!(message, ": {}", text::clean(text::os_words(&error.to_string())));
             source = error.source();
         }
-        output::diagnose(&format!("{} {message}", palette.error("error:")));
+        stderr::print_line(&format!("{} {message}", palette.error("error:")));
         for detail in &self.details {
-            output::diagnose(&format!("  {}", text::clean(detail)));
+            stderr::print_line(&format!("  {}", text::clean(detail)));
         }
         for hint in &self.hints {
-            output::diagnose(&format!("{} {}", palette.hint("hint:"), text::clean(hint)));
+            stderr::print_line(&format!("{} {}", palette.hint("hint:"), text::clean(hint)));
         }
         ExitCode::from(self.kind.exit_code())
     }

@@ -14,9 +14,9 @@ use settled_tracker::{
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::arguments;
 use crate::cli::live::{EventsArgs, JudgeArgs, TargetArgs, TextOrJson, TreeArgs, WhyArgs};
 use crate::cluster;
-use crate::command;
 use crate::error::CommandError;
 use crate::names::Names;
 use crate::output;
@@ -26,9 +26,10 @@ use crate::render::explain::{self, Explain};
 use crate::render::json_line as json;
 use crate::render::timeline::Timeline;
 use crate::render::tree::Tree;
+use crate::session::{self, INTERRUPTED, unread};
+use crate::stderr;
 use crate::style::Palette;
 use crate::targets::BareType;
-use crate::wait::{self, INTERRUPTED};
 use crate::watch::{self, Changes, View};
 
 /// Of so many objects events are asked for.
@@ -48,15 +49,15 @@ pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
     let targets = cluster::targets_or_overview(&args.targets)?;
     let namespace = args.targets.namespace.as_deref();
     let judge = judge(args.judge, &targets);
-    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, judge);
+    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, judge);
     request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
     if args.watch {
         let mut view = WhyView { output: args.output, changes: None };
         return watch::run(&args.targets, request, args.output == TextOrJson::Text, &mut view);
     }
-    let report = cluster::run(async {
+    let report = session::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
-        let report = wait::look(&mut tracker).await;
+        let report = session::seen_once(&mut tracker).await;
         let overview = overview_of(&tracker, &args.targets).await;
         Ok((report, overview))
     })?;
@@ -80,7 +81,7 @@ pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
         }
         overview.hints();
     }
-    Ok(ExitCode::from(wait::exit_code(report.outcome)))
+    Ok(ExitCode::from(session::exit_code(report.outcome)))
 }
 
 /// How verdicts are found: kinds without a status are no news in an overview.
@@ -103,14 +104,14 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
     let targets = cluster::targets_or_overview(&args.targets)?;
     let namespace = args.targets.namespace.as_deref();
     let judge = judge(args.judge, &targets);
-    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, judge);
+    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, judge);
     // Nothing ends it: the tree of what is done is of interest, too.
     watch::endless(&mut request);
     if args.watch {
         let mut view = TreeView { full: args.full, output: args.output, last: Vec::new() };
         return watch::run(&args.targets, request, args.output == TextOrJson::Text, &mut view);
     }
-    let seen = cluster::run(async {
+    let seen = session::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;
         let overview = overview_of(&tracker, &args.targets).await;
@@ -139,15 +140,6 @@ pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
         overview.hints();
     }
     Ok(ExitCode::from(unread.unwrap_or_else(|| exit_code(&branches))))
-}
-
-/// What a survey ends with that could not read all that was asked for.
-pub(crate) fn unread(tracker: &Tracker) -> Option<u8> {
-    match tracker.outcome() {
-        Some(outcome) => Some(wait::exit_code(outcome)),
-        None if tracker.is_incomplete() => Some(wait::exit_code(Outcome::Unreachable)),
-        None => None,
-    }
 }
 
 fn drawn(branches: &[Branch], width: Option<usize>) -> String {
@@ -318,9 +310,9 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
         cluster::look(targets, namespace, settled_rules::RuleSet::default(), JudgeArgs::default());
     watch::endless(&mut request);
     if args.watch {
-        return wait::interruptible(async |signals| watch_events(args, request, signals).await);
+        return session::interruptible(async |signals| watch_events(args, request, signals).await);
     }
-    let found = cluster::run(async {
+    let found = session::run(async {
         let mut tracker = cluster::follow(&args.targets, request).await?;
         tracker.survey().await;
         let mut objects = Vec::new();
@@ -338,7 +330,7 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
     cluster::warn(&notices);
     if missing > 0 {
         let label = Palette::stderr().warning("warning:");
-        output::diagnose(&format!("{label} of {missing} more objects no events were asked for"));
+        stderr::print_line(&format!("{label} of {missing} more objects no events were asked for"));
     }
     if args.warnings {
         events.retain(|event| event.type_ != "Normal");
@@ -347,7 +339,7 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
         output::print(&json(&events))?;
     } else if events.is_empty() {
         if unread.is_none() {
-            output::diagnose("no events");
+            stderr::print_line("no events");
         }
     } else {
         let names = Names::of(events.iter().map(|event| &event.object));

@@ -1,6 +1,7 @@
 //! The binary `settled`: arguments in, verdicts out. It decides nothing itself; `kstatus` does.
 
 mod apply;
+mod arguments;
 mod augment;
 mod cause;
 mod cli;
@@ -25,6 +26,7 @@ mod progress;
 mod render;
 mod requests;
 mod row;
+mod rule_files;
 mod rules;
 #[cfg(test)]
 mod scenes;
@@ -32,8 +34,10 @@ mod scenes;
 mod screens;
 #[cfg(feature = "serve")]
 mod serve;
+mod session;
 mod sort;
 mod status;
+mod stderr;
 #[cfg(feature = "serve")]
 mod store;
 mod style;

@@ -55,6 +55,13 @@ impl Names {
     }
 }
 
+/// `deployment.apps/web`
+pub(crate) fn kubectl_name(object: &ObjectId) -> String {
+    let dot = if object.group.is_empty() { "" } else { "." };
+    let name = format!("{}{dot}{}/{}", object.kind.to_lowercase(), object.group, object.name);
+    text::clean(&name)
+}
+
 /// `1 Pod`, `3 Ingresses`, `2 NetworkPolicies`.
 pub(crate) fn count_of(count: usize, kind: &str) -> String {
     let kind = text::clean(kind);

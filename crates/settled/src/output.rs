@@ -1,4 +1,4 @@
-//! The two streams. Data goes to standard output, everything else to standard error.
+//! Standard output, for data.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
@@ -6,36 +6,12 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::render::write_json_line;
-use crate::style::Palette;
-use crate::text;
 
-/// Standard output, for data.
+/// Standard output, buffered.
 pub(crate) type Stdout = BufWriter<StdoutLock<'static>>;
 
 pub(crate) fn stdout() -> Stdout {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
-}
-
-/// Writes one line to standard error. Where that fails there is nobody left to tell.
-pub(crate) fn diagnose(line: &str) {
-    io::stderr().lock().write_all(format!("{line}\n").as_bytes()).ok();
-}
-
-/// Says that an input can't be read. The rest of them go on.
-pub(crate) fn unreadable(source: &str, error: &io::Error) {
-    let label = Palette::stderr().error("error:");
-    diagnose(&format!("{label} cannot read {}: {}", text::clean(source), text::os_words(&error.to_string())));
-}
-
-/// Reports a document that is no object; the error begins with its place.
-pub(crate) fn unreadable_document(source: &str, error: &str) {
-    let source = if source == "-" { "standard input" } else { source };
-    diagnose(&format!(
-        "{} {}: {}",
-        Palette::stderr().error("error:"),
-        text::clean(source),
-        text::clean(error)
-    ));
 }
 
 /// Why writing ended early.

@@ -7,7 +7,7 @@ use settled_tracker::{KindName, Selection, Target, Tracker};
 
 use crate::cli::live::SelectArgs;
 use crate::error::CommandError;
-use crate::output;
+use crate::stderr;
 use crate::style::Palette;
 use crate::text::plural;
 
@@ -99,7 +99,7 @@ impl Overview {
 
     /// All of it is done.
     pub(crate) fn done(&self, objects: u64) {
-        output::diagnose(&format!("everything in {} is done ({})", self.place, plural(objects, "object")));
+        stderr::print_line(&format!("everything in {} is done ({})", self.place, plural(objects, "object")));
     }
 
     /// What is not in it.
@@ -112,14 +112,16 @@ impl Overview {
         {
             let more = if forbidden.len() > first.len() { ", …" } else { "" };
             let count = plural(forbidden.len() as u64, "kind");
-            output::diagnose(&format!(
+            stderr::print_line(&format!(
                 "{label} no permission to list {count}, not included: {}{more}",
                 first.join(", ")
             ));
         }
         if self.kinds.left_out > 0 {
             let count = plural(self.kinds.left_out as u64, "custom kind");
-            output::diagnose(&format!("{label} {count} not included, because there are so many; name them"));
+            stderr::print_line(&format!(
+                "{label} {count} not included, because there are so many; name them"
+            ));
         }
     }
 }

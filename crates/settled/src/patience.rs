@@ -7,7 +7,7 @@ use std::time::Duration;
 use settled_tracker::{Cluster, Limits, RequestError};
 use tokio::time::Instant;
 
-use crate::output;
+use crate::stderr;
 use crate::style::Palette;
 
 /// How long a command without a timeout waits for credentials.
@@ -99,5 +99,5 @@ impl Patience {
 }
 
 fn tell(message: &str) {
-    output::diagnose(&format!("{} {}", Palette::stderr().warning("warning:"), crate::text::clean(message)));
+    stderr::print_line(&format!("{} {}", Palette::stderr().warning("warning:"), crate::text::clean(message)));
 }

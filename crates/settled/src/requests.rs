@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use settled_tracker::{Exchange, Verb};
 
 use crate::cli::live::ClusterArgs;
-use crate::output;
+use crate::stderr;
 use crate::style::Palette;
 use crate::text;
 
@@ -36,7 +36,7 @@ pub(crate) fn observer(
     let seen = Mutex::new(HashSet::new());
     move |exchange: &Exchange| {
         if logged {
-            output::diagnose(&line(&server, exchange));
+            stderr::print_line(&line(&server, exchange));
         }
         // Lists of kinds that nobody asked for by name may be deprecated.
         if warnings == Warnings::Ignored || exchange.verb != Verb::Write {
@@ -45,7 +45,7 @@ pub(crate) fn observer(
         for warning in &exchange.warnings {
             if seen.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.clone()) {
                 let label = Palette::stderr().warning("Warning:");
-                output::diagnose(&format!("{label} {}", text::clean(warning)));
+                stderr::print_line(&format!("{label} {}", text::clean(warning)));
             }
         }
     }

@@ -1,32 +1,30 @@
 //! `settled rules`: what is known about kinds, why a verdict is what it is, and whether rules are right.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
 use kstatus::Basis;
 use serde_json::json;
-use settled_rules::{Builder, CaseReport, Explanation, RuleInfo, import, run_cases};
+use settled_rules::{CaseReport, Explanation, RuleInfo, import, run_cases};
 
+use crate::arguments;
 use crate::cli::{
     RulesArgs, RulesCommand, RulesExplainArgs, RulesImportArgs, RulesListArgs, RulesOutput, RulesShowArgs,
     RulesTestArgs,
 };
-use crate::command;
 use crate::error::CommandError;
 use crate::filter::Filter;
 use crate::inputs::{self, Inputs};
 use crate::output::{self, Stopped};
 use crate::pipeline::{self, Event, InputId, Work};
 use crate::row::{Identity, Reader, Verdicts};
+use crate::rule_files;
+use crate::stderr;
 use crate::style::Palette;
 use crate::text::{self, plural};
-
-/// No file of rules is larger.
-const MOST_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, CommandError> {
     match &args.command {
@@ -48,7 +46,7 @@ fn origin(rule: &RuleInfo) -> &'static str {
 }
 
 fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
-    let rules = command::rule_set(&args.rules)?;
+    let rules = arguments::rule_set(&args.rules)?;
     let wanted = args.text.as_deref().unwrap_or_default().to_lowercase();
     let has = |text: &str| text.to_lowercase().contains(&wanted);
     let list: Vec<RuleInfo> = rules.list();
@@ -125,7 +123,7 @@ fn show(args: &RulesShowArgs) -> Result<ExitCode, CommandError> {
             "write the API group, a slash and the kind: cert-manager.io/Certificate; for the core group /Pod",
         ));
     };
-    let rules = command::rule_set(&args.rules)?;
+    let rules = arguments::rule_set(&args.rules)?;
     let fitting: Vec<RuleInfo> = rules.list().into_iter().filter(|rule| rule.fits(group, kind)).collect();
     let mut text = String::new();
     for (index, rule) in fitting.iter().enumerate() {
@@ -145,14 +143,14 @@ fn show(args: &RulesShowArgs) -> Result<ExitCode, CommandError> {
 
 fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
     let work = Explain {
-        how: command::verdicts(&args.verdict)?,
+        how: arguments::verdicts(&args.verdict)?,
         filter: Filter::new(&args.filter),
         reader: Reader::default(),
     };
     let inputs = Inputs::new(&args.input, "rules explain")?;
     let (mut shown, mut hidden, mut passed, mut unreadable) = (0, 0, 0, 0);
     let mut out = output::stdout();
-    let stopped = pipeline::run(inputs, command::settings(&args.input), &work, |event| match event {
+    let stopped = pipeline::run(inputs, arguments::settings(&args.input), &work, |event| match event {
         Event::Output(input, explained) => {
             for explained in explained.drain(..) {
                 let text = match explained {
@@ -166,7 +164,7 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
                     }
                     Explained::Malformed(error) => {
                         unreadable += 1;
-                        output::unreadable_document(&input.source, &error);
+                        stderr::unreadable_document(&input.source, &error);
                         continue;
                     }
                     Explained::Object(text) => text,
@@ -179,7 +177,7 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
         }
         Event::Unreadable(input, error) => {
             unreadable += 1;
-            output::unreadable(&input.source, error);
+            stderr::unreadable(&input.source, error);
             Ok(())
         }
         Event::End => Ok(()),
@@ -302,15 +300,15 @@ fn explanation_text(identity: &Identity<'_>, explanation: &Explanation) -> Strin
 
 fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
     let now = args.now.unwrap_or_else(Timestamp::now);
-    let files = test_files(&args.paths)?;
+    let files = rule_files::test_files(&args.paths)?;
     let mut total = CaseReport::default();
     for file in &files {
-        let cases = read(file)?;
+        let cases = rule_files::read(file)?;
         // The rules beside the cases come before all others.
         let beside = PathBuf::from(file.to_string_lossy().replacen(".test.", ".", 1));
-        let mut builder = command::rules_builder(&args.rules)?;
+        let mut builder = arguments::rules_builder(&args.rules)?;
         if beside != *file && beside.is_file() {
-            builder = match builder.add(&beside.display().to_string(), &read(&beside)?) {
+            builder = match builder.add(&beside.display().to_string(), &rule_files::read(&beside)?) {
                 Ok(builder) => builder,
                 Err(errors) => {
                     total.errors.extend(errors.0);
@@ -337,12 +335,12 @@ fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
     output::print(text.as_bytes())?;
     let palette = Palette::stderr();
     for warning in &total.warnings {
-        output::diagnose(&format!("{} {}", palette.hint("warning:"), text::clean(warning)));
+        stderr::print_line(&format!("{} {}", palette.hint("warning:"), text::clean(warning)));
     }
     for error in &total.errors {
-        output::diagnose(&format!("{} {}", palette.error("error:"), text::clean(&error.to_string())));
+        stderr::print_line(&format!("{} {}", palette.error("error:"), text::clean(&error.to_string())));
     }
-    output::diagnose(&format!(
+    stderr::print_line(&format!(
         "{} in {}: {} failed, {}, {}",
         plural(total.cases as u64, "case"),
         plural(files.len() as u64, "file"),
@@ -360,121 +358,15 @@ fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
 
 fn import_file(args: &RulesImportArgs) -> Result<ExitCode, CommandError> {
     let name = args.file.display().to_string();
-    let imported = import(&name, &read(&args.file)?);
+    let imported = import(&name, &rule_files::read(&args.file)?);
     output::print(imported.yaml.as_bytes())?;
     let palette = Palette::stderr();
     for note in &imported.notes {
-        output::diagnose(&format!("{} {}", palette.hint("not translated:"), text::clean(&note.to_string())));
+        stderr::print_line(&format!(
+            "{} {}",
+            palette.hint("not translated:"),
+            text::clean(&note.to_string())
+        ));
     }
     Ok(ExitCode::from(if imported.notes.is_empty() { 0 } else { 1 }))
-}
-
-/// Adds a file of rules; what is wrong with it is an error with all the places.
-pub(crate) fn add(builder: Builder, file: &Path) -> Result<Builder, CommandError> {
-    builder.add(&file.display().to_string(), &read(file)?).map_err(|errors| {
-        const MOST: usize = 20;
-        let mut error = CommandError::input(format!("cannot use {} as rules", file.display()));
-        for wrong in errors.0.iter().take(MOST) {
-            error = error.detail(wrong.to_string());
-        }
-        if errors.0.len() > MOST {
-            error = error.detail(format!("and {} more", errors.0.len() - MOST));
-        }
-        error
-    })
-}
-
-fn read(path: &Path) -> Result<String, CommandError> {
-    let unreadable = |error| CommandError::input_error(format!("cannot read {}", path.display()), error);
-    let metadata = fs::metadata(path).map_err(unreadable)?;
-    if metadata.len() > MOST_BYTES {
-        return Err(CommandError::input(format!("{} is larger than 16 MiB", path.display())));
-    }
-    fs::read_to_string(path).map_err(unreadable)
-}
-
-/// The files of rules that paths name: of folders all YAML, JSON and Lua in them, cases excepted.
-pub(crate) fn files<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Result<Vec<PathBuf>, CommandError> {
-    let is_rules = |name: &str| {
-        let known = [".yaml", ".yml", ".json", ".lua"].iter().any(|extension| name.ends_with(extension));
-        known && !is_cases(name)
-    };
-    walk(paths, &is_rules)
-}
-
-fn is_cases(name: &str) -> bool {
-    [".test.yaml", ".test.yml", ".test.json"].iter().any(|ending| name.ends_with(ending))
-}
-
-/// The files of cases that paths name.
-fn test_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
-    walk(paths.iter(), &is_cases)
-}
-
-/// Files as they are named, and those of folders that are wanted, in sorted order.
-fn walk<'p>(
-    paths: impl Iterator<Item = &'p PathBuf>,
-    is_wanted: &dyn Fn(&str) -> bool,
-) -> Result<Vec<PathBuf>, CommandError> {
-    let mut found = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            let before = found.len();
-            folder(path, is_wanted, &mut found, 0)?;
-            if found.len() == before {
-                return Err(CommandError::input(format!(
-                    "there is no file in {} that could be read",
-                    path.display()
-                ))
-                .hint("rules end in .yaml, .yml, .json or .lua, cases in .test.yaml"));
-            }
-        } else {
-            found.push(path.clone());
-        }
-    }
-    Ok(found)
-}
-
-/// The health check of a kind as Argo CD publishes it.
-const ARGO_HEALTH: &str = "health.lua";
-
-/// Whether a directory is one of Argo CD's `resource_customizations/GROUP/KIND`: beside the health check it has tests, test data, and
-/// scripts for actions, none of which are rules.
-fn is_argo_kind(inside: &[PathBuf]) -> bool {
-    let has = |wanted: &str| inside.iter().find(|path| path.file_name().is_some_and(|name| name == wanted));
-    let actions =
-        |path: &PathBuf| path.join("discovery.lua").is_file() || path.join("action_test.yaml").is_file();
-    has(ARGO_HEALTH).is_some() || has("health_test.yaml").is_some() || has("actions").is_some_and(actions)
-}
-
-fn folder(
-    path: &Path,
-    is_wanted: &dyn Fn(&str) -> bool,
-    found: &mut Vec<PathBuf>,
-    depth: usize,
-) -> Result<(), CommandError> {
-    const DEEPEST: usize = 32;
-    let unreadable = |error| CommandError::input_error(format!("cannot read {}", path.display()), error);
-    let mut inside = Vec::new();
-    for entry in fs::read_dir(path).map_err(unreadable)? {
-        inside.push(entry.map_err(unreadable)?.path());
-    }
-    inside.sort();
-    if is_argo_kind(&inside) {
-        inside.retain(|path| path.file_name().is_some_and(|name| name == ARGO_HEALTH));
-    }
-    for path in inside {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') {
-            continue;
-        }
-        if path.is_dir() {
-            if depth < DEEPEST {
-                folder(&path, is_wanted, found, depth + 1)?;
-            }
-        } else if is_wanted(&name) {
-            found.push(path);
-        }
-    }
-    Ok(())
 }

@@ -7,58 +7,42 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use settled_tracker::{Causes, Event, For, ObjectId, Outcome, Report, Snapshot, State, Tracker, Wanted};
+use settled_tracker::{Causes, Event, For, Outcome, Report, Snapshot, State, Tracker, Wanted};
 
+use crate::arguments;
 use crate::cli::live::{ClusterArgs, PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};
 use crate::cluster;
-use crate::command;
 use crate::error::CommandError;
 use crate::live::terminal;
-use crate::names::Names;
+use crate::names::{Names, kubectl_name};
 use crate::output;
 use crate::progress::{self, Abandoned, Ended, JsonLines, LiveView, PlainLines, Show, Signals, Source};
 use crate::render::explain::Explain;
 use crate::render::{Ending, github, json_line, junit};
 use crate::requests;
+use crate::session;
+use crate::stderr;
 use crate::style::Palette;
 use crate::targets::BareType;
-
-/// What a process that was interrupted ends with.
-pub(crate) const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
     let (until, limits) = cluster::policy(&args.policy)?;
     let targets = cluster::targets(&args.targets, BareType::Mistake)?;
     let namespace = args.targets.namespace.as_deref();
-    let mut request = cluster::look(targets, namespace, command::rule_set(&args.rules)?, args.judge);
+    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, args.judge);
     request.until = until;
     request.limits = limits;
     request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
     request.live_logs = args.evidence.live_logs();
     let output = Output::new(args.output, &args.show, &args.policy, &args.targets.cluster)?;
     request.causes = output.causes();
-    interruptible(async |signals| {
+    session::interruptible(async |signals| {
         let tracker = tokio::select! {
             tracker = cluster::follow(&args.targets, request) => tracker?,
             () = signals.interrupted() => return Ok(ExitCode::from(signals.exit_code())),
         };
         follow(tracker, output, signals).await
     })
-}
-
-/// Runs something that takes care of signals itself.
-pub(crate) fn interruptible(
-    work: impl AsyncFnOnce(&mut Signals) -> Result<ExitCode, CommandError>,
-) -> Result<ExitCode, CommandError> {
-    let runtime = cluster::runtime()?;
-    let code = runtime.block_on(async {
-        let mut signals = Signals::of_process()
-            .map_err(|error| CommandError::input_error("cannot receive signals", error))?;
-        work(&mut signals).await
-    });
-    // Nothing that still waits keeps the process, which is about to end: there is no use in taking everything apart.
-    std::mem::forget(runtime);
-    code
 }
 
 /// Follows to the end, and says how it was.
@@ -77,25 +61,14 @@ pub(crate) async fn follow<S: Source>(
             end.write(&ended)?;
             Ok(ExitCode::from(match ended.report.outcome {
                 Outcome::Interrupted => signals.exit_code(),
-                outcome => exit_code(outcome),
+                outcome => session::exit_code(outcome),
             }))
         }
         Err(Abandoned::Impatient) => Ok(ExitCode::from(signals.exit_code())),
         Err(Abandoned::Unread(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(ExitCode::from(INTERRUPTED))
+            Ok(ExitCode::from(session::INTERRUPTED))
         }
         Err(Abandoned::Unread(error)) => Err(CommandError::output("cannot write the output", error)),
-    }
-}
-
-pub(crate) fn exit_code(outcome: Outcome) -> u8 {
-    match outcome {
-        Outcome::Settled => 0,
-        Outcome::Failed => 1,
-        Outcome::Rejected => 2,
-        Outcome::TimedOut => 3,
-        Outcome::Unreachable => 4,
-        Outcome::Interrupted => INTERRUPTED,
     }
 }
 
@@ -252,9 +225,9 @@ fn explain(ending: &Ending<'_>) {
     let explain = Explain { palette, width, names: &ending.names, now: ending.now };
     let text = explain.report(ending.report);
     if text.lines().count() > 1 {
-        output::diagnose("");
+        stderr::print_line("");
     }
-    output::diagnose(text.trim_end());
+    stderr::print_line(text.trim_end());
 }
 
 /// Adds the step summary to the file that GitHub names, if it does.
@@ -273,19 +246,4 @@ fn step_summary(ending: &Ending<'_>) -> Result<(), CommandError> {
 fn kubectl_lines(report: &Report, tail: &str) -> String {
     let done = report.targets.iter().filter(|target| target.state == State::Done);
     done.map(|target| format!("{}{tail}\n", kubectl_name(&target.object))).collect()
-}
-
-/// `deployment.apps/web`
-pub(crate) fn kubectl_name(object: &ObjectId) -> String {
-    let dot = if object.group.is_empty() { "" } else { "." };
-    let name = format!("{}{dot}{}/{}", object.kind.to_lowercase(), object.group, object.name);
-    crate::text::clean(&name)
-}
-
-/// A look at how things stand: all that happens until all was seen, and no more.
-pub(crate) async fn look(tracker: &mut Tracker) -> Report {
-    match tracker.finished().await {
-        Some(report) => report,
-        None => std::future::pending().await,
-    }
 }

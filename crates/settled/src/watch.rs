@@ -14,11 +14,10 @@ use crate::cluster;
 use crate::error::CommandError;
 use crate::live::screen::Screen;
 use crate::live::terminal;
-use crate::look;
 use crate::output;
 use crate::progress::{self, Signal, Signals};
+use crate::session;
 use crate::style::Palette;
-use crate::wait;
 
 /// The least time between two pictures.
 const PICTURE: Duration = Duration::from_millis(250);
@@ -45,7 +44,7 @@ pub(crate) fn run(
     view: &mut dyn View,
 ) -> Result<ExitCode, CommandError> {
     endless(&mut request);
-    wait::interruptible(async |signals| watch(args, request, in_place, view, signals).await)
+    session::interruptible(async |signals| watch(args, request, in_place, view, signals).await)
 }
 
 async fn watch(
@@ -66,7 +65,7 @@ async fn watch(
     };
     cluster::warn(tracker.notices());
     if tracker.outcome().is_some() {
-        return Ok(ExitCode::from(look::unread(&tracker).unwrap_or_default()));
+        return Ok(ExitCode::from(session::unread(&tracker).unwrap_or_default()));
     }
     let mut screen = terminal::size()
         .filter(|_| io::stdout().is_terminal() && in_place)

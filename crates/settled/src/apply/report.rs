@@ -5,14 +5,14 @@ use settled_tracker::{Applied, ApplyEvent, Conflict, ObjectId, Outcome, Versions
 
 use crate::cli::live::{ApplyArgs, DryRun, WaitOutput};
 use crate::error::CommandError;
-use crate::names::Names;
+use crate::names::{Names, kubectl_name};
 use crate::output;
 use crate::progress::write_timed;
 use crate::render::diff;
 use crate::render::explain::{self, Explain};
+use crate::stderr;
 use crate::style::Palette;
 use crate::text;
-use crate::wait::kubectl_name;
 
 /// So many changed fields of an object are named.
 const MAX_FIELDS: usize = 4;
@@ -80,19 +80,19 @@ impl Reporter {
                     objects.iter().take(5).map(|object| self.names.name(object)).collect();
                 let more = objects.len().saturating_sub(names.len());
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                output::diagnose(&format!("waiting for {}{more} before the rest", names.join(", ")));
+                stderr::print_line(&format!("waiting for {}{more} before the rest", names.join(", ")));
             }
             ApplyEvent::Awaiting { .. } => {}
             ApplyEvent::NotAwaited(report) => {
                 let names = Names::of(report.targets.iter().map(|target| &target.object));
                 let explain =
                     Explain { palette: Palette::stderr(), width: None, names: &names, now: Timestamp::now() };
-                output::diagnose(explain.report(report).trim_end());
+                stderr::print_line(explain.report(report).trim_end());
                 if report.outcome == Outcome::Unreachable {
                     for notice in &report.notices {
                         explain::notice(notice, None, Palette::stderr())
                             .iter()
-                            .for_each(|line| output::diagnose(line));
+                            .for_each(|line| stderr::print_line(line));
                     }
                 }
             }
@@ -109,7 +109,7 @@ impl Reporter {
         match self.format {
             WaitOutput::Text => self.print(line.as_bytes()),
             // Elsewhere standard output is for the result.
-            _ => output::diagnose(line.trim_end()),
+            _ => stderr::print_line(line.trim_end()),
         }
     }
 
@@ -119,7 +119,7 @@ impl Reporter {
             WaitOutput::Text => {
                 self.print(diff::unified(object, versions, Palette::stdout()).as_bytes());
             }
-            _ => output::diagnose(diff::unified(object, versions, Palette::stderr()).trim_end()),
+            _ => stderr::print_line(diff::unified(object, versions, Palette::stderr()).trim_end()),
         }
     }
 
@@ -145,7 +145,7 @@ impl Reporter {
 
     fn warn(&self, message: &str) {
         if !self.quiet {
-            output::diagnose(&format!("{} {message}", Palette::stderr().warning("warning:")));
+            stderr::print_line(&format!("{} {message}", Palette::stderr().warning("warning:")));
         }
     }
 

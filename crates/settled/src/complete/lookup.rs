@@ -10,13 +10,14 @@ use super::VALUES_MAX;
 use super::line::Line;
 use crate::cluster;
 use crate::patience;
+use crate::session;
 
 /// How long a completion may take, from the start of the process.
 pub(super) const WITHIN: Duration = Duration::from_millis(1500);
 
 /// Runs something until the time is over. The runtime's threads are left behind: the process ends.
 fn within<T: Default>(work: impl Future<Output = Option<T>>) -> T {
-    let Ok(runtime) = cluster::runtime() else { return T::default() };
+    let Ok(runtime) = session::runtime() else { return T::default() };
     let found = runtime.block_on(async { tokio::time::timeout_at(patience::started() + WITHIN, work).await });
     runtime.shutdown_background();
     found.ok().flatten().unwrap_or_default()

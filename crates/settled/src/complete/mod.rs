@@ -7,6 +7,7 @@ mod line;
 mod lookup;
 mod types;
 mod values;
+mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;

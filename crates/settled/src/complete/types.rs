@@ -7,7 +7,7 @@ use settled_tracker::{Resource, Resources};
 
 use super::line::Line;
 use super::lookup;
-use super::values::{is_harmless, last_item};
+use super::words::{is_harmless, last_item};
 
 /// Kinds of Kubernetes that can be listed: API group, kind, plural, short names.
 const BUILT_IN: &[(&str, &str, &str, &[&str])] = &[

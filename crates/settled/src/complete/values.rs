@@ -6,6 +6,7 @@ use settled_rules::RuleSet;
 use settled_tracker::Keeper;
 
 use super::line::Line;
+use super::words::{is_harmless, last_item};
 use super::{lookup, types};
 
 /// Finds the values of an argument that begin as the word at the cursor does.
@@ -150,19 +151,8 @@ fn listed(current: &str, all: &[&str]) -> Vec<CompletionCandidate> {
     plain(rest.map(|word| (*word).to_owned()).collect(), head, last)
 }
 
-/// What stands before the last item of a list with its comma, and the item.
-pub(super) fn last_item(list: &str) -> (&str, &str) {
-    list.split_at(list.rfind(',').map_or(0, |comma| comma + 1))
-}
-
 /// The names that begin as `current` does, after what stands before them on the command line.
 fn plain(names: Vec<String>, head: &str, current: &str) -> Vec<CompletionCandidate> {
     let names = names.into_iter().filter(|name| name.starts_with(current) && is_harmless(name));
     names.map(|name| CompletionCandidate::new(format!("{head}{name}"))).collect()
-}
-
-/// Whether a name can stand on a command line as it is. A server or a kubeconfig may say anything.
-pub(super) fn is_harmless(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(|c| c.is_alphanumeric() || "-._:/@+=,%".contains(c))
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::is_memory;
 use crate::cli::serve::ServeArgs;
 use crate::error::CommandError;
 
@@ -28,6 +27,11 @@ pub(super) struct Temporary {
     path: PathBuf,
     _directory: TempDir,
     _lock: File,
+}
+
+/// Whether objects are gone with the process. A command gets a fresh server unless there is a directory for it.
+pub(super) fn is_memory(args: &ServeArgs) -> bool {
+    args.memory || !args.command.is_empty() && args.data_dir.is_none()
 }
 
 impl Directory {

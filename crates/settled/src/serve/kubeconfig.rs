@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use settled_apiserver::auth::certificates::write_private;
 
 use crate::error::CommandError;
-use crate::output;
+use crate::stderr;
 
 /// Marks clusters as written here; others of the same name are left alone.
 const MARK: &str = "settled-serve";
@@ -85,7 +85,7 @@ impl Drop for Merged {
             && error.kind() != ErrorKind::NotFound
         {
             let path = self.path.display();
-            output::diagnose(&format!("warning: cannot remove {:?} from {path}: {error}", self.name));
+            stderr::print_line(&format!("warning: cannot remove {:?} from {path}: {error}", self.name));
         }
     }
 }

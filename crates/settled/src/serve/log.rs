@@ -4,7 +4,7 @@ use settled_apiserver::Notice;
 
 use super::signals::Stop;
 use crate::cli::serve::{LogFormat, ServeArgs};
-use crate::output;
+use crate::stderr;
 use crate::text;
 
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ impl Log {
             return;
         }
         match self.format {
-            LogFormat::Text => output::diagnose(&text::clean(&notice.to_string())),
+            LogFormat::Text => stderr::print_line(&text::clean(&notice.to_string())),
             LogFormat::Json => self.event(notice.event(), &notice.fields()),
         }
     }
@@ -32,7 +32,7 @@ impl Log {
     pub(super) fn stopping(self, stop: Stop) {
         match self.format {
             _ if self.quiet => {}
-            LogFormat::Text => output::diagnose(&format!("stopping ({})", stop.name())),
+            LogFormat::Text => stderr::print_line(&format!("stopping ({})", stop.name())),
             LogFormat::Json => self.event("stopping", &[("signal", stop.name())]),
         }
     }
@@ -40,7 +40,7 @@ impl Log {
     pub(super) fn stopped(self) {
         match self.format {
             _ if self.quiet => {}
-            LogFormat::Text => output::diagnose("stopped"),
+            LogFormat::Text => stderr::print_line("stopped"),
             LogFormat::Json => self.event("stopped", &[]),
         }
     }
@@ -51,6 +51,6 @@ impl Log {
         line.insert("time".to_owned(), jiff::Timestamp::now().to_string().into());
         line.insert("event".to_owned(), event.into());
         line.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())));
-        output::diagnose(&serde_json::Value::Object(line).to_string());
+        stderr::print_line(&serde_json::Value::Object(line).to_string());
     }
 }

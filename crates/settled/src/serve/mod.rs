@@ -16,13 +16,14 @@ use settled_apiserver::auth::Tokens;
 use settled_apiserver::auth::certificates::{CertificateOptions, write_private};
 use settled_apiserver::{BackendError, Config, FeatureGates, Server, ServiceRange, StartError};
 
-use self::directory::Directory;
+use self::directory::{Directory, is_memory};
 use self::kubeconfig::Merged;
 use self::log::Log;
 use self::signals::Signals;
 use crate::cli::serve::{LogFormat, ServeArgs};
 use crate::error::CommandError;
 use crate::output;
+use crate::stderr;
 
 /// The port if none is named.
 const PORT: u16 = 8443;
@@ -115,11 +116,6 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     code
 }
 
-/// Whether objects are gone with the process. A command gets a fresh server unless there is a directory for it.
-fn is_memory(args: &ServeArgs) -> bool {
-    args.memory || !args.command.is_empty() && args.data_dir.is_none()
-}
-
 /// The configuration of the server, without its directory.
 fn config(args: &ServeArgs, log: Log) -> Result<Config, CommandError> {
     let mut config = Config::default();
@@ -150,7 +146,7 @@ fn tokens(path: &Path) -> Result<Tokens, CommandError> {
         |error: std::io::Error| CommandError::input_error(format!("cannot read {}", path.display()), error);
     let text = std::fs::read_to_string(path).map_err(failed)?;
     if let Some(mode) = directory::mode_for_others(path) {
-        output::diagnose(&format!(
+        stderr::print_line(&format!(
             "warning: other users can read the tokens in {path} (mode {mode:04o}): chmod 600 {path}",
             path = path.display()
         ));

@@ -1,0 +1,81 @@
+//! A process that talks to a cluster: its runtime, its signals, and the exit code that it ends with.
+
+use std::process::ExitCode;
+
+use settled_tracker::{Outcome, Report, Tracker};
+use tokio::runtime::Runtime;
+
+use crate::error::CommandError;
+use crate::progress::Signals;
+
+/// What a process that was interrupted ends with.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Where everything that talks to clusters runs: it waits most of the time, and one thread is enough for that.
+pub(crate) fn runtime() -> Result<Runtime, CommandError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::input_error("cannot start the runtime", error))
+}
+
+/// Runs something that a Ctrl-C ends, before there is anything to tell of.
+pub(crate) fn run<T>(work: impl Future<Output = Result<T, CommandError>>) -> Result<Option<T>, CommandError> {
+    let runtime = runtime()?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = work => result.map(Some),
+            interrupted = tokio::signal::ctrl_c() => match interrupted {
+                Ok(()) => Ok(None),
+                Err(error) => Err(CommandError::input_error("cannot receive signals", error)),
+            },
+        }
+    });
+    // Nothing that still waits keeps the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// Runs something that takes care of signals itself.
+pub(crate) fn interruptible(
+    work: impl AsyncFnOnce(&mut Signals) -> Result<ExitCode, CommandError>,
+) -> Result<ExitCode, CommandError> {
+    let runtime = runtime()?;
+    let code = runtime.block_on(async {
+        let mut signals = Signals::of_process()
+            .map_err(|error| CommandError::input_error("cannot receive signals", error))?;
+        work(&mut signals).await
+    });
+    // Nothing that still waits keeps the process, which is about to end: there is no use in taking everything apart.
+    std::mem::forget(runtime);
+    code
+}
+
+/// What a process ends with whose wait came to this.
+pub(crate) fn exit_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Settled => 0,
+        Outcome::Failed => 1,
+        Outcome::Rejected => 2,
+        Outcome::TimedOut => 3,
+        Outcome::Unreachable => 4,
+        Outcome::Interrupted => INTERRUPTED,
+    }
+}
+
+/// What a survey ends with that could not read all that was asked for.
+pub(crate) fn unread(tracker: &Tracker) -> Option<u8> {
+    match tracker.outcome() {
+        Some(outcome) => Some(exit_code(outcome)),
+        None if tracker.is_incomplete() => Some(exit_code(Outcome::Unreachable)),
+        None => None,
+    }
+}
+
+/// Follows until everything was seen once, and no longer.
+pub(crate) async fn seen_once(tracker: &mut Tracker) -> Report {
+    match tracker.finished().await {
+        Some(report) => report,
+        None => std::future::pending().await,
+    }
+}
