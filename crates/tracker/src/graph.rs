@@ -6,6 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use hashbrown::HashTable;
 
 use crate::id::{ObjectId, Uid};
+use crate::ids::StreamId;
 use crate::record::Record;
 
 /// Records by identity, by life, and by owner. A plain index: it knows no streams and no time.
@@ -28,7 +29,7 @@ pub struct Graph {
 struct Node {
     record: Record,
     /// Which stream told it last, and in which telling of the whole state.
-    stream: u32,
+    stream: StreamId,
     epoch: u32,
 }
 
@@ -92,7 +93,7 @@ impl Graph {
     }
 
     /// Notes what a stream tells of an object.
-    pub fn put(&mut self, record: Record, stream: u32, epoch: u32) -> Put {
+    pub fn put(&mut self, record: Record, stream: StreamId, epoch: u32) -> Put {
         if !self.missing.is_empty() {
             self.missing.remove(&record.id);
         }
@@ -136,14 +137,14 @@ impl Graph {
 
     /// What a stream has told before, and not when it told the whole state again: it is gone.
     #[must_use]
-    pub fn vanished(&self, stream: u32, epoch: u32) -> Vec<ObjectId> {
+    pub fn vanished(&self, stream: StreamId, epoch: u32) -> Vec<ObjectId> {
         let gone = self.nodes.iter().flatten().filter(|node| node.stream == stream && node.epoch != epoch);
         gone.map(|node| node.record.id.clone()).collect()
     }
 
     /// Which stream told an object last.
     #[must_use]
-    pub fn teller(&self, id: &ObjectId) -> Option<u32> {
+    pub fn teller(&self, id: &ObjectId) -> Option<StreamId> {
         let number = self.number(id)?;
         self.nodes.get(number as usize)?.as_ref().map(|node| node.stream)
     }
@@ -229,7 +230,7 @@ mod tests {
                 // A uid belongs to one name.
                 let uid = name + 6 * (uid % 2);
                 if put {
-                    graph.put(record(name, uid, owner, revision as u64 + 1), 1, 1);
+                    graph.put(record(name, uid, owner, revision as u64 + 1), 1_u32.into(), 1);
                 } else {
                     graph.remove(&ObjectId::new("", "ConfigMap", "a", format!("n{name}")));
                 }
@@ -250,13 +251,13 @@ mod tests {
     #[test]
     fn old_news_is_none() {
         let mut graph = Graph::default();
-        assert!(matches!(graph.put(record(1, 1, None, 5), 1, 1), Put::New));
-        assert!(matches!(graph.put(record(1, 1, None, 4), 2, 1), Put::Stale));
-        assert!(matches!(graph.put(record(1, 1, None, 6), 2, 1), Put::Changed(_)));
+        assert!(matches!(graph.put(record(1, 1, None, 5), 1_u32.into(), 1), Put::New));
+        assert!(matches!(graph.put(record(1, 1, None, 4), 2_u32.into(), 1), Put::Stale));
+        assert!(matches!(graph.put(record(1, 1, None, 6), 2_u32.into(), 1), Put::Changed(_)));
         // Another life may begin with any revision.
-        assert!(matches!(graph.put(record(1, 2, None, 3), 2, 1), Put::Changed(_)));
+        assert!(matches!(graph.put(record(1, 2, None, 3), 2_u32.into(), 1), Put::Changed(_)));
         assert!(graph.by_uid(&"u1".into()).is_none());
-        assert_eq!(graph.vanished(2, 2).len(), 1);
-        assert_eq!(graph.vanished(1, 2).len(), 0);
+        assert_eq!(graph.vanished(2_u32.into(), 2).len(), 1);
+        assert_eq!(graph.vanished(1_u32.into(), 2).len(), 0);
     }
 }

@@ -17,6 +17,7 @@ mod explain;
 mod facts;
 mod graph;
 mod id;
+mod ids;
 mod inventory;
 mod limits;
 mod links;
@@ -53,6 +54,7 @@ pub use explain::{advisory, branch, causes, excuse, failures, own_failure, summa
 pub use facts::{Crash, Facts, Ref};
 pub use graph::{Graph, Put};
 pub use id::{IdParts, ObjectId, Uid};
+pub use ids::{StreamId, TargetId};
 pub use inventory::{
     ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName as ListedKind, Member,
     Revisions, newest_revisions,

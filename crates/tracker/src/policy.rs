@@ -8,6 +8,7 @@ use crate::condition::{For, Met};
 use crate::evaluation::{FailureStage, FailureTimers};
 use crate::explain::summary;
 use crate::id::Uid;
+use crate::ids::{IdVec, TargetId};
 use crate::limits::{Limits, Missing};
 use crate::observation::{Evidence, Floor, Moment, ObservedFailure, Sight};
 use crate::record::Record;
@@ -93,11 +94,8 @@ impl Target {
 pub struct Policy {
     limits: Limits,
     until: Vec<For>,
-    #[expect(
-        clippy::vec_box,
-        reason = "a list of thousands of large elements leaves as much behind when it grows"
-    )]
-    targets: Vec<Box<Target>>,
+    /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
+    targets: IdVec<TargetId, Box<Target>>,
     counts: Counts,
     /// How many targets have failed in a way that ends the wait.
     ending: usize,
@@ -132,24 +130,24 @@ impl Policy {
     /// A wait for nothing yet.
     #[must_use]
     pub fn new(limits: Limits, until: Vec<For>) -> Self {
-        Self { limits, until, targets: Vec::new(), counts: Counts::default(), ending: 0, open: true }
+        Self { limits, until, targets: IdVec::default(), counts: Counts::default(), ending: 0, open: true }
     }
 
-    /// Adds a target; its number.
-    pub fn add(&mut self, floor: Option<Floor>) -> usize {
-        self.targets.push(Box::new(Target {
+    /// Adds a target.
+    pub fn add(&mut self, floor: Option<Floor>) -> TargetId {
+        let id = self.targets.push(Box::new(Target {
             rare: floor.map(|floor| Box::new(Rare { floor: Some(floor), ..Rare::default() })),
             state: Some(State::Waiting),
             ..Target::default()
         }));
         self.counts.total += 1;
         self.counts.waiting += 1;
-        self.targets.len() - 1
+        id
     }
 
     /// A target is none any more: it is no longer selected.
-    pub fn drop_target(&mut self, number: usize) {
-        let Some(target) = self.targets.get_mut(number) else { return };
+    pub fn drop_target(&mut self, id: TargetId) {
+        let Some(target) = self.targets.get_mut(id) else { return };
         target.wake = None;
         let ends = std::mem::take(&mut target.ends);
         if let Some(state) = target.state.take() {
@@ -161,8 +159,8 @@ impl Policy {
 
     /// Whether a target still is one.
     #[must_use]
-    pub fn state(&self, number: usize) -> Option<State> {
-        self.targets.get(number)?.state
+    pub fn state(&self, id: TargetId) -> Option<State> {
+        self.targets.get(id)?.state
     }
 
     /// All targets are known: what selects them was told once.
@@ -184,8 +182,8 @@ impl Policy {
 
     /// What the wait has to add to the verdict on a target.
     #[must_use]
-    pub fn note(&self, number: usize, now: Moment) -> Option<String> {
-        let target = self.targets.get(number)?;
+    pub fn note(&self, id: TargetId, now: Moment) -> Option<String> {
+        let target = self.targets.get(id)?;
         match &target.note {
             Note::None => None,
             Note::Text(text) => Some(text.clone()),
@@ -214,13 +212,13 @@ impl Policy {
 
     /// The class of failure of a target that has outlasted its grace, if one has.
     #[must_use]
-    pub fn failing(&self, number: usize) -> Option<FailureClass> {
-        self.targets.get(number)?.failing
+    pub fn failing(&self, id: TargetId) -> Option<FailureClass> {
+        self.targets.get(id)?.failing
     }
 
     /// How far the failures of a target have come.
-    pub(crate) fn failure_stage(&self, number: usize) -> FailureStage {
-        match self.targets.get(number).map(|target| (target.failing, &target.note)) {
+    pub(crate) fn failure_stage(&self, id: TargetId) -> FailureStage {
+        match self.targets.get(id).map(|target| (target.failing, &target.note)) {
             Some((Some(class), _)) => FailureStage::Failed(class),
             Some((None, Note::FailsAt { .. })) => FailureStage::Tolerated,
             _ => FailureStage::None,
@@ -229,23 +227,23 @@ impl Policy {
 
     /// How long that failure has lasted.
     #[must_use]
-    pub fn failing_for(&self, number: usize, now: Moment) -> Option<Duration> {
-        let target = self.targets.get(number)?;
+    pub fn failing_for(&self, id: TargetId, now: Moment) -> Option<Duration> {
+        let target = self.targets.get(id)?;
         Some(target.timers.get(target.failing?)?.lasted(now))
     }
 
     /// The classes of a target's failures in the order in which they fail it.
     #[must_use]
-    pub fn failure_order(&self, number: usize) -> Vec<FailureClass> {
-        let Some(target) = self.targets.get(number) else { return Vec::new() };
+    pub fn failure_order(&self, id: TargetId) -> Vec<FailureClass> {
+        let Some(target) = self.targets.get(id) else { return Vec::new() };
         let timers = target.timers.by_deadline();
         target.failing.into_iter().chain(timers.into_iter().map(|timer| timer.class)).collect()
     }
 
     /// How long a target has to recover from a failure before it counts as failed.
     #[must_use]
-    pub fn fails_in(&self, number: usize, now: Moment) -> Option<Duration> {
-        match &self.targets.get(number)?.note {
+    pub fn fails_in(&self, id: TargetId, now: Moment) -> Option<Duration> {
+        match &self.targets.get(id)?.note {
             Note::FailsAt { at, .. } => Some(at.saturating_sub(now.elapsed)),
             _ => None,
         }
@@ -253,17 +251,16 @@ impl Policy {
 
     /// The note of a target, as far as it does not change with time.
     #[must_use]
-    pub fn remark(&self, number: usize) -> Option<&str> {
-        match &self.targets.get(number)?.note {
+    pub fn remark(&self, id: TargetId) -> Option<&str> {
+        match &self.targets.get(id)?.note {
             Note::Text(text) => Some(text),
             Note::None | Note::Stable { .. } | Note::FailsAt { .. } | Note::Failing { .. } => None,
         }
     }
 
     /// Looks at a target. Says whether its state is another than before.
-    pub fn observe(&mut self, number: usize, sight: Sight<'_>, now: Moment) -> bool {
-        let Some(mut target) = self.targets.get_mut(number).map(|target| std::mem::take(&mut **target))
-        else {
+    pub fn observe(&mut self, id: TargetId, sight: Sight<'_>, now: Moment) -> bool {
+        let Some(mut target) = self.targets.get_mut(id).map(|target| std::mem::take(&mut **target)) else {
             return false;
         };
         let Some(before) = target.state else { return false };
@@ -290,7 +287,7 @@ impl Policy {
         let after = target.state.unwrap_or(before);
         let ended = std::mem::replace(&mut target.ends, after == State::Failed && !patient);
         self.ending = self.ending + usize::from(target.ends) - usize::from(ended);
-        if let Some(slot) = self.targets.get_mut(number) {
+        if let Some(slot) = self.targets.get_mut(id) {
             **slot = target;
         }
         self.count(before, false);
@@ -318,10 +315,9 @@ impl Policy {
 
     /// The targets that are to be looked at again by now.
     #[must_use]
-    pub fn due(&self, now: Moment) -> Vec<usize> {
+    pub fn due(&self, now: Moment) -> Vec<TargetId> {
         let due = |target: &Target| target.wake.is_some_and(|wake| wake <= now.elapsed);
-        let targets = self.targets.iter().enumerate();
-        targets.filter(|(_, target)| due(target)).map(|(number, _)| number).collect()
+        self.targets.entries().filter(|(_, target)| due(target)).map(|(id, _)| id).collect()
     }
 
     /// Whether the wait is over, and how. `synced`: all that is there was seen once.
@@ -355,9 +351,9 @@ impl Policy {
 
     /// Which target waits for somebody to find out whether its kind has a status.
     #[must_use]
-    pub fn is_silent(&self, number: usize) -> bool {
+    pub fn is_silent(&self, id: TargetId) -> bool {
         self.targets
-            .get(number)
+            .get(id)
             .and_then(|target| target.rare.as_ref())
             .is_some_and(|rare| rare.silent_since.is_some())
     }
@@ -516,9 +512,8 @@ impl Policy {
 
     /// Notes how a target was for a moment, where several changes come at once: conditions that are waited for one after the other
     /// may hold only briefly, and what must be stable must not break off in between.
-    pub fn glance(&mut self, number: usize, record: &Record, now: Moment) {
-        let Some(mut target) = self.targets.get_mut(number).map(|target| std::mem::take(&mut **target))
-        else {
+    pub fn glance(&mut self, id: TargetId, record: &Record, now: Moment) {
+        let Some(mut target) = self.targets.get_mut(id).map(|target| std::mem::take(&mut **target)) else {
             return;
         };
         if target.state.is_some()
@@ -526,7 +521,7 @@ impl Policy {
         {
             target.met_since = None;
         }
-        if let Some(slot) = self.targets.get_mut(number) {
+        if let Some(slot) = self.targets.get_mut(id) {
             **slot = target;
         }
     }
@@ -834,16 +829,20 @@ mod tests {
         last: Vec<(Seen, Option<Record>, Option<Record>)>,
     }
 
+    fn index(id: TargetId) -> usize {
+        u32::from(id) as usize
+    }
+
     impl Play {
         fn now(&self) -> Moment {
             let wall = WALL.saturating_add(SignedDuration::try_from(self.elapsed).unwrap()).unwrap();
             Moment { elapsed: self.elapsed, wall }
         }
 
-        fn look(&mut self, number: usize) {
+        fn look(&mut self, id: TargetId) {
             let now = self.now();
             let absent = self.judge.absent(now.wall);
-            let (seen, record, deleted) = &self.last[number];
+            let (seen, record, deleted) = &self.last[index(id)];
             let mut failures = Vec::new();
             let mut evidence = Evidence::OthersReport;
             match seen {
@@ -866,14 +865,14 @@ mod tests {
                 }
                 (_, None) => Sight::Absent { met: &absent, last: deleted.as_ref() },
             };
-            self.policy.observe(number, sight, now);
+            self.policy.observe(id, sight, now);
         }
 
         /// Whether a target may count as done as it was seen last.
-        fn may_be_done(&self, number: usize) -> bool {
+        fn may_be_done(&self, id: TargetId) -> bool {
             let missing = self.policy.limits.missing == Missing::Done;
             let absence = self.policy.until.iter().any(For::waits_for_absence);
-            let (seen, record, deleted) = &self.last[number];
+            let (seen, record, deleted) = &self.last[index(id)];
             let ready = self.policy.until.iter().any(|wanted| *wanted.to_string() == *"ready");
             match (seen, record) {
                 (Seen::NotYet, _) => false,
@@ -885,7 +884,7 @@ mod tests {
                 // Another life is as good as none for a deletion.
                 (Seen::Job(Some(_), true), _) => true,
                 (_, Some(record)) => {
-                    let failing = self.policy.failing(number).is_some();
+                    let failing = self.policy.failing(id).is_some();
                     let met = if failing { &record.met_if_failed } else { &record.met };
                     absence || met.last().is_some_and(Met::is_met)
                 }
@@ -903,11 +902,11 @@ mod tests {
             until in until(),
             limits in limits(),
             floors in prop::collection::vec(prop::option::of((0..3_u8, 0..40_u64)), 1..4),
-            steps in prop::collection::vec((0..4_usize, seen(), 0..40_000_u64), 1..40),
+            steps in prop::collection::vec((0..4_u32, seen(), 0..40_000_u64), 1..40),
         ) {
             let judge = Judge::new(RuleSet::default(), until.clone());
             let mut play = Play { judge, policy: Policy::new(limits.clone(), until), elapsed: Duration::ZERO, last: Vec::new() };
-            let targets = floors.len();
+            let targets = u32::try_from(floors.len()).unwrap();
             for floor in &floors {
                 play.policy.add(floor.map(|(life, revision)| Floor {
                     uid: Some(Uid::from(&*life.to_string())),
@@ -923,32 +922,34 @@ mod tests {
                 while let Some(wake) = play.policy.wake().filter(|wake| *wake <= until && play.policy.outcome(true, play.now()).is_none()) {
                     prop_assert!(wake > play.elapsed, "it wakes for {wake:?} at {:?}", play.elapsed);
                     play.elapsed = wake;
-                    for number in play.policy.due(play.now()) {
-                        play.look(number);
+                    for id in play.policy.due(play.now()) {
+                        play.look(id);
                     }
                 }
                 play.elapsed = play.elapsed.max(until);
-                let number = target % targets;
+                let id = TargetId::from(target % targets);
+                let number = index(id);
                 let record = object(&play.judge, seen, revision as u64 + 1);
                 let now = play.now();
                 if let Some(record) = &record {
-                    play.policy.glance(number, record, now);
+                    play.policy.glance(id, record, now);
                 }
                 let before = play.last[number].1.take();
                 let deleted = before.or_else(|| play.last[number].2.take());
                 play.last[number] = (seen, record, deleted);
-                play.look(number);
-                for number in play.policy.due(now) {
-                    play.look(number);
+                play.look(id);
+                for id in play.policy.due(now) {
+                    play.look(id);
                 }
                 let counts = play.policy.counts();
                 prop_assert_eq!(counts.total, counts.done + counts.waiting + counts.failed + counts.skipped);
-                let failed = (0..targets).filter(|n| play.policy.state(*n) == Some(State::Failed)).count();
+                let failed = (0..targets).filter(|n| play.policy.state((*n).into()) == Some(State::Failed)).count();
                 prop_assert_eq!(counts.failed, failed);
                 match play.policy.outcome(true, play.now()) {
                     Some(Outcome::Settled) => {
-                        for (number, floor) in floors.iter().enumerate() {
-                            prop_assert!(play.may_be_done(number), "{:?}", play.last[number].0);
+                        for (id, floor) in (0_u32..).map(TargetId::from).zip(&floors) {
+                            let number = index(id);
+                            prop_assert!(play.may_be_done(id), "{:?}", play.last[number].0);
                             // Nothing from before the apply counts, whichever life it is of.
                             let seen = play.last[number].1.as_ref().map(|record| record.revision);
                             let floor = floor.map(|(_, revision)| revision);
@@ -970,7 +971,7 @@ mod tests {
             let judge = Judge::new(RuleSet::default(), vec![For::Ready]);
             let limits = Limits { stable: Duration::from_secs(stable), timeout: None, ..Limits::default() };
             let mut play = Play { judge, policy: Policy::new(limits, vec![For::Ready]), elapsed: Duration::ZERO, last: Vec::new() };
-            play.policy.add(None);
+            let id = play.policy.add(None);
             play.policy.close();
             play.last.push((Seen::NotYet, None, None));
             let mut since = None;
@@ -979,14 +980,14 @@ mod tests {
                 // What comes together with the next change is only glanced at.
                 let record = object(&play.judge, Seen::Pod(1, ready, None), revision as u64 + 1);
                 let now = play.now();
-                play.policy.glance(0, record.as_ref().unwrap(), now);
+                play.policy.glance(id, record.as_ref().unwrap(), now);
                 since = if ready { since.or(Some(now.elapsed)) } else { None };
                 if glimpsed {
                     continue;
                 }
                 play.last[0] = (Seen::Pod(1, ready, None), record, None);
-                play.look(0);
-                let done = play.policy.state(0) == Some(State::Done);
+                play.look(id);
+                let done = play.policy.state(id) == Some(State::Done);
                 let lasted = since.map(|since| now.elapsed - since);
                 if done {
                     prop_assert!(lasted.is_some_and(|lasted| lasted.as_secs() >= stable));

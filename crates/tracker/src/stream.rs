@@ -21,6 +21,7 @@ use crate::cluster::{Cluster, RequestError, encode, innermost, status_error};
 use crate::evaluator::Judge;
 use crate::exchange::Verb;
 use crate::id::ObjectId;
+use crate::ids::StreamId;
 use crate::record::Record;
 use crate::resources::Resource;
 use crate::wire::{self, Items, Kind, Lines};
@@ -111,7 +112,7 @@ pub(crate) enum Update {
 /// What happened on which stream, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
-    pub(crate) stream: u32,
+    pub(crate) stream: StreamId,
     pub(crate) updates: Vec<Update>,
 }
 
@@ -132,7 +133,7 @@ pub(crate) async fn follow(
     cluster: Cluster,
     spec: Spec,
     judge: Arc<Judge>,
-    stream: u32,
+    stream: StreamId,
     out: Sender<Message>,
 ) {
     let follower = Follower {
@@ -156,7 +157,7 @@ struct Follower {
     cluster: Cluster,
     spec: Spec,
     judge: Arc<Judge>,
-    stream: u32,
+    stream: StreamId,
     out: Sender<Message>,
     updates: Vec<Update>,
     buffer: Vec<u8>,
@@ -270,7 +271,7 @@ impl Follower {
     fn pause(&self, asked: Option<Duration>) -> Duration {
         let exponential =
             Duration::from_millis(200 << self.failures.saturating_sub(1).min(6)).min(LONGEST_PAUSE);
-        let spread = Duration::from_millis(u64::from(self.stream.wrapping_mul(37) % 100));
+        let spread = Duration::from_millis(u64::from(u32::from(self.stream).wrapping_mul(37) % 100));
         asked.unwrap_or_default().max(exponential) + spread
     }
 
@@ -387,7 +388,7 @@ impl Follower {
     /// Tells all changes since the revision; or, `from_state`, the whole state and then all changes.
     async fn watch(&mut self, from_state: bool) -> Result<End, RequestError> {
         // So that not all watches of a cluster end at once.
-        let seconds = 300 + self.stream.wrapping_mul(53) % 240;
+        let seconds = 300 + u32::from(self.stream).wrapping_mul(53) % 240;
         let mut query = format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}");
         match &self.revision {
             Some(revision) => {
@@ -534,7 +535,7 @@ pub(crate) async fn poll(
     spec: Spec,
     names: Vec<Box<str>>,
     judge: Arc<Judge>,
-    stream: u32,
+    stream: StreamId,
     out: Sender<Message>,
 ) {
     judge.learn(&cluster, &spec.resource).await;

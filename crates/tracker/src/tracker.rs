@@ -34,6 +34,7 @@ use crate::exchange::Verb;
 use crate::explain;
 use crate::graph::{Graph, Put};
 use crate::id::{ObjectId, Uid};
+use crate::ids::{IdVec, StreamId, TargetId};
 use crate::limits::{Limits, Missing};
 use crate::logs::{LogFollower, LogMessage};
 use crate::observation::{Evidence, Floor, Moment, Sight};
@@ -46,7 +47,7 @@ use crate::resources::{Resource, Resources};
 use crate::stream::{Message, Spec, Update, follow};
 use crate::target::{KindName, Selection, Target};
 use crate::unmatched::Unmatched;
-use index::TargetIndex;
+use index::{TargetIndex, Targets};
 pub use overview::Overview;
 use reading::Patience;
 
@@ -194,17 +195,14 @@ pub struct Tracker {
     /// Which causes the final report has.
     keep_causes: Causes,
     started: Instant,
-    #[expect(
-        clippy::vec_box,
-        reason = "a list of thousands of large elements leaves as much behind when it grows"
-    )]
-    targets: Vec<Box<Followed>>,
+    /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
+    targets: Targets,
     index: TargetIndex,
     /// Targets whose state depends on who uses them.
-    claims: Vec<usize>,
-    streams: Vec<Stream>,
+    claims: Vec<TargetId>,
+    streams: IdVec<StreamId, Stream>,
     /// Targets whose kinds the server does not have yet, as they were named.
-    unknown: Vec<(usize, KindName)>,
+    unknown: Vec<(TargetId, KindName)>,
     rediscover: Option<(Instant, Duration)>,
     messages: Receiver<Message>,
     sender: Sender<Message>,
@@ -214,13 +212,13 @@ pub struct Tracker {
     follower: Option<LogFollower>,
     logs: Receiver<LogMessage>,
     batch: Vec<Message>,
-    dirty: BTreeSet<usize>,
+    dirty: BTreeSet<TargetId>,
     /// For what was told of targets.
     fingerprints: RandomState,
     /// What is watched for explanations.
     covered: HashMap<(String, String), Covered>,
     /// What targets refer to, and which targets do.
-    referred: HashMap<ObjectId, BTreeSet<usize>>,
+    referred: HashMap<ObjectId, BTreeSet<TargetId>>,
     /// Lives of what targets refer to, of which all is watched that belongs to them.
     looked: HashSet<Uid>,
     /// Searches for dependents in other groups.
@@ -272,9 +270,9 @@ struct Followed {
     id: ObjectId,
     kind: Option<Arc<Resource>>,
     /// The stream that tells it, and in which telling of the whole state it last did.
-    stream: Option<(u32, u32)>,
+    stream: Option<(StreamId, u32)>,
     /// Other selections that tell it, too.
-    also: Vec<(u32, u32)>,
+    also: Vec<(StreamId, u32)>,
     /// It is a target only while it is selected.
     selected: bool,
     /// How it was when it was deleted.
@@ -290,7 +288,7 @@ struct Followed {
 enum Queued {
     Event(Box<Event>),
     /// How a target stands. Its report is made when it is asked for: those of thousands would take more than all that is known of them.
-    Target(usize),
+    Target(TargetId),
 }
 
 #[derive(Debug)]
@@ -375,7 +373,7 @@ enum Answer {
 
 impl Drop for Tracker {
     fn drop(&mut self) {
-        for stream in &self.streams {
+        for stream in self.streams.iter() {
             stream.task.abort();
         }
     }
@@ -419,10 +417,10 @@ impl Tracker {
             wanted,
             keep_causes: causes,
             started,
-            targets: Vec::new(),
+            targets: Targets::default(),
             index: TargetIndex::default(),
             claims: Vec::new(),
-            streams: Vec::new(),
+            streams: IdVec::default(),
             unknown: Vec::new(),
             rediscover: None,
             messages,
@@ -478,19 +476,19 @@ impl Tracker {
         Ok(tracker)
     }
 
-    /// The number of a target.
-    fn number(&self, id: &ObjectId) -> Option<usize> {
-        self.index.find(id, &self.targets)
+    /// The target that is an object.
+    fn target_id(&self, object: &ObjectId) -> Option<TargetId> {
+        self.index.find(object, &self.targets)
     }
 
-    /// Adds a named target; its number where it is new.
+    /// Adds a named target; nothing if there is one already.
     fn add_object(
         &mut self,
         kind: KindName,
         namespace: &str,
         name: &str,
         floor: Option<Floor>,
-    ) -> Result<Option<usize>, StartError> {
+    ) -> Result<Option<TargetId>, StartError> {
         let resource = kind.find(&self.resources).cloned();
         let id = match (&resource, &kind) {
             (Some(resource), _) => {
@@ -506,7 +504,7 @@ impl Tracker {
                 return Err(StartError::NoKind { name: kind.to_string(), similar: Vec::new() });
             }
         };
-        if self.number(&id).is_some() {
+        if self.target_id(&id).is_some() {
             return Ok(None);
         }
         let unknown = resource.is_none();
@@ -527,9 +525,9 @@ impl Tracker {
         kind: Option<Arc<Resource>>,
         floor: Option<Floor>,
         selected: bool,
-    ) -> usize {
+    ) -> TargetId {
         let number = self.policy.add(floor);
-        debug_assert_eq!(number, self.targets.len(), "numbers of targets are those of the policy");
+        debug_assert_eq!(number, self.targets.next_id(), "targets have the ids of the policy");
         if id.is("", "PersistentVolumeClaim") {
             self.claims.push(number);
         }
@@ -585,8 +583,8 @@ impl Tracker {
     }
 
     /// Opens streams for named targets: one by one where that is cheaper, else one for a kind and namespace.
-    async fn watch_objects(&mut self, numbers: &[usize]) {
-        let mut groups: BTreeMap<(String, Arc<str>), Vec<usize>> = BTreeMap::new();
+    async fn watch_objects(&mut self, numbers: &[TargetId]) {
+        let mut groups: BTreeMap<(String, Arc<str>), Vec<TargetId>> = BTreeMap::new();
         let mut namespaces: HashMap<String, BTreeSet<Arc<str>>> = HashMap::new();
         for number in numbers {
             let Some(target) = self.targets.get(*number) else { continue };
@@ -595,7 +593,7 @@ impl Tracker {
             namespaces.entry(key.clone()).or_default().insert(target.id.namespace.clone());
             groups.entry((key, target.id.namespace.clone())).or_default().push(*number);
         }
-        let mut wide: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut wide: BTreeMap<String, Vec<TargetId>> = BTreeMap::new();
         groups.retain(|(key, _), numbers| {
             let many = namespaces.get(key).is_some_and(|namespaces| namespaces.len() > MOST_NAMESPACES);
             if many {
@@ -620,7 +618,7 @@ impl Tracker {
             if by_name && (numbers.len() <= FEW || self.streams.len() + numbers.len() <= MOST_NAMED) {
                 self.open_each(&spec, &numbers);
             } else {
-                let of = |number: &usize| Some(self.targets.get(*number)?.id.name.clone());
+                let of = |number: &TargetId| Some(self.targets.get(*number)?.id.name.clone());
                 let mut spec = spec;
                 spec.only = Some(Arc::new(numbers.iter().filter_map(of).collect()));
                 let stream = self.open(spec, Role::Targets);
@@ -631,7 +629,7 @@ impl Tracker {
         }
     }
 
-    fn open_each(&mut self, spec: &Spec, numbers: &[usize]) {
+    fn open_each(&mut self, spec: &Spec, numbers: &[TargetId]) {
         for number in numbers {
             let Some(target) = self.targets.get(*number) else { continue };
             let name = target.id.name.clone();
@@ -646,23 +644,26 @@ impl Tracker {
     }
 
     /// A stream tells a target from now on. It has to tell it once before what it does not tell is gone.
-    fn assign(&mut self, number: usize, stream: usize) {
+    fn assign(&mut self, number: TargetId, stream: StreamId) {
         if let Some(target) = self.targets.get_mut(number) {
-            target.stream = Some((stream_id(stream), 0));
+            target.stream = Some((stream, 0));
         }
     }
 
-    fn open(&mut self, spec: Spec, role: Role) -> usize {
-        let number = self.streams.len();
-        let id = stream_id(number);
+    fn open(&mut self, spec: Spec, role: Role) -> StreamId {
+        let id = self.streams.next_id();
         let task =
             follow(self.cluster.clone(), spec.clone(), Arc::clone(&self.judge), id, self.sender.clone());
-        self.start_stream(spec, role, task);
-        number
+        self.start_stream(spec, role, task)
     }
 
     /// The next stream, told by this task.
-    fn start_stream(&mut self, spec: Spec, role: Role, task: impl Future<Output = ()> + Send + 'static) {
+    fn start_stream(
+        &mut self,
+        spec: Spec,
+        role: Role,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> StreamId {
         self.streams.push(Stream {
             spec,
             role,
@@ -677,7 +678,7 @@ impl Tracker {
             no_kind: false,
             ended: false,
             task: tokio::spawn(task).abort_handle(),
-        });
+        })
     }
 
     fn now(&self) -> Moment {
@@ -776,9 +777,8 @@ impl Tracker {
                 () = sleep => {}
             }
             for message in batch.drain(..) {
-                let stream = message.stream as usize;
                 for update in message.updates {
-                    self.update(stream, update);
+                    self.update(message.stream, update);
                 }
             }
             self.batch = batch;
@@ -835,7 +835,7 @@ impl Tracker {
             self.told_synced = true;
             self.count_missing_from(Instant::now());
             // What is still unseen by now is not there.
-            self.dirty.extend(0..self.targets.len());
+            self.dirty.extend(self.targets.ids());
             self.tell_what_matches_nothing();
         }
         let mut looked = std::mem::take(&mut self.dirty);
@@ -866,19 +866,18 @@ impl Tracker {
 
     /// The selections that no object matches.
     fn unmatched(&self) -> Vec<Unmatched> {
-        let matched: HashSet<usize> = self
+        let matched: HashSet<StreamId> = self
             .targets
-            .iter()
-            .enumerate()
+            .entries()
             .filter(|(number, _)| self.policy.state(*number).is_some())
             .flat_map(|(_, target)| target.stream.iter().chain(&target.also))
-            .map(|(stream, _)| *stream as usize)
+            .map(|(stream, _)| *stream)
             .collect();
-        let is_empty = |(number, stream): &(usize, &Stream)| {
+        let is_empty = |(number, stream): &(StreamId, &Stream)| {
             let is_selection = stream.role == Role::Selection && !stream.of_category;
             is_selection && stream.seen && !stream.ended && !matched.contains(number)
         };
-        let describe = |(_, stream): (usize, &Stream)| {
+        let describe = |(_, stream): (StreamId, &Stream)| {
             let Spec { resource, namespace, labels, fields, .. } = &stream.spec;
             let selectors: Vec<&str> = labels.iter().chain(fields).map(|text| &**text).collect();
             Unmatched {
@@ -889,17 +888,16 @@ impl Tracker {
                 selector: selectors.join(" and "),
             }
         };
-        self.streams.iter().enumerate().filter(is_empty).map(describe).collect()
+        self.streams.entries().filter(is_empty).map(describe).collect()
     }
 
     /// Takes in what a stream says.
-    fn update(&mut self, number: usize, update: Update) {
+    fn update(&mut self, number: StreamId, update: Update) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         if stream.ended {
             // Another one took its place.
             return;
         }
-        let id = stream_id(number);
         match update {
             Update::Restart => {
                 stream.epoch += 1;
@@ -912,7 +910,7 @@ impl Tracker {
                     self.rediscover = self.rediscover.map(|(_, pause)| (Instant::now(), pause));
                     return;
                 }
-                let mut known = self.number(&record.id);
+                let mut known = self.target_id(&record.id);
                 if role == Role::Targets && known.is_none() {
                     // Of the same name in another namespace.
                     return;
@@ -935,7 +933,7 @@ impl Tracker {
                     self.policy.glance(known, &record, now);
                 }
                 let (owners, kind) = (record.owners.clone(), record.id.clone());
-                match self.graph.put(*record, id, epoch) {
+                match self.graph.put(*record, number, epoch) {
                     Put::Stale => {}
                     Put::New => self.touch(&kind, &owners),
                     Put::Changed(old) => {
@@ -996,9 +994,8 @@ impl Tracker {
     }
 
     /// A stream tells a target.
-    fn tells(&mut self, target: usize, stream: usize, epoch: u32) {
+    fn tells(&mut self, target: TargetId, stream: StreamId, epoch: u32) {
         let Some(target) = self.targets.get_mut(target) else { return };
-        let stream = stream_id(stream);
         match &mut target.stream {
             Some((own, told)) if *own == stream => *told = epoch,
             None => target.stream = Some((stream, epoch)),
@@ -1010,12 +1007,11 @@ impl Tracker {
     }
 
     /// A stream has told the whole state: what was not in it is gone.
-    fn told_whole(&mut self, number: usize) {
+    fn told_whole(&mut self, number: StreamId) {
         let Some(stream) = self.streams.get(number) else { return };
         let (epoch, role) = (stream.epoch, stream.role);
-        let id = stream_id(number);
         if role == Role::Children {
-            for gone in self.graph.vanished(id, epoch) {
+            for gone in self.graph.vanished(number, epoch) {
                 self.lost(number, &gone, None);
             }
             self.note_missing(number);
@@ -1025,12 +1021,12 @@ impl Tracker {
             return;
         }
         let mut vanished = Vec::new();
-        for (index, target) in self.targets.iter().enumerate() {
-            let own = target.stream.filter(|(own, _)| *own == id);
+        for (index, target) in self.targets.entries() {
+            let own = target.stream.filter(|(own, _)| *own == number);
             if own.is_some() {
                 self.dirty.insert(index);
             }
-            let told = own.or_else(|| target.also.iter().copied().find(|(other, _)| *other == id));
+            let told = own.or_else(|| target.also.iter().copied().find(|(other, _)| *other == number));
             if told.is_some_and(|(_, told)| told != epoch) {
                 vanished.push(target.id.clone());
             }
@@ -1043,16 +1039,15 @@ impl Tracker {
     }
 
     /// A stream does not tell an object any more: it is gone, unless another stream knows better.
-    fn lost(&mut self, stream: usize, gone: &ObjectId, last: Option<Box<Record>>) {
-        if let Some(number) = self.number(gone) {
+    fn lost(&mut self, stream: StreamId, gone: &ObjectId, last: Option<Box<Record>>) {
+        if let Some(number) = self.target_id(gone) {
             if let Some(last) = &last {
                 let now = self.now();
                 self.policy.glance(number, last, now);
             }
             let Some(target) = self.targets.get_mut(number) else { return };
-            let id = stream_id(stream);
-            target.also.retain(|(other, _)| *other != id);
-            if target.stream.is_none_or(|(own, _)| own != id) {
+            target.also.retain(|(other, _)| *other != stream);
+            if target.stream.is_none_or(|(own, _)| own != stream) {
                 return;
             }
             if let Some(other) = target.also.pop() {
@@ -1060,7 +1055,7 @@ impl Tracker {
                 return;
             }
         } else if let (Some(known), Some(last)) = (self.graph.get(gone), &last) {
-            let others = self.graph.teller(gone).is_some_and(|teller| teller as usize != stream);
+            let others = self.graph.teller(gone).is_some_and(|teller| teller != stream);
             if known.uid != last.uid || others && known.revision >= last.revision {
                 return;
             }
@@ -1074,7 +1069,7 @@ impl Tracker {
         let owners =
             known.as_ref().or(last.as_deref()).map(|record| record.owners.clone()).unwrap_or_default();
         self.touch(gone, &owners);
-        let Some(number) = self.number(gone) else { return };
+        let Some(number) = self.target_id(gone) else { return };
         let Some(target) = self.targets.get_mut(number) else { return };
         let last = last.or_else(|| known.map(Box::new));
         let has_ended = last.as_deref().and_then(ended).is_some();
@@ -1089,12 +1084,12 @@ impl Tracker {
 
     /// Something happened to an object: the targets above it are to be looked at again.
     fn touch(&mut self, id: &ObjectId, owners: &[Uid]) {
-        self.dirty.extend(self.number(id));
+        self.dirty.extend(self.target_id(id));
         self.dirty.extend(self.referred.get(id).into_iter().flatten());
         let mut todo: Vec<(Uid, usize)> = owners.iter().map(|owner| (owner.clone(), 0)).collect();
         while let Some((uid, depth)) = todo.pop() {
             let Some(owner) = self.graph.by_uid(&uid) else { continue };
-            self.dirty.extend(self.number(&owner.id));
+            self.dirty.extend(self.target_id(&owner.id));
             self.dirty.extend(self.referred.get(&owner.id).into_iter().flatten());
             if depth < 8 {
                 todo.extend(owner.owners.iter().map(|owner| (owner.clone(), depth + 1)));
@@ -1106,13 +1101,12 @@ impl Tracker {
     }
 
     /// Tells the policy how a target looks now. Says whether there is something to say about it that is another than before.
-    fn look(&mut self, number: usize, now: Moment) -> bool {
+    fn look(&mut self, number: TargetId, now: Moment) -> bool {
         let Some(target) = self.targets.get(number).filter(|_| self.policy.state(number).is_some()) else {
             return false;
         };
         let record = self.graph.get(&target.id);
-        let synced =
-            target.stream.and_then(|(stream, _)| self.streams.get(stream as usize)).is_some_and(|s| s.synced);
+        let synced = target.stream.and_then(|(stream, _)| self.streams.get(stream)).is_some_and(|s| s.synced);
         let whole = record.is_some_and(|r| target.looked.as_ref() == Some(&r.uid)) && self.all_synced();
         let failures = record.map(|record| explain::failures(&self.graph, record)).unwrap_or_default();
         let absent;
@@ -1165,14 +1159,14 @@ impl Tracker {
     }
 
     /// The causes for which a target isn't done, those of the class that fails it first.
-    fn causes(&self, number: usize) -> Vec<Explanation> {
+    fn causes(&self, number: TargetId) -> Vec<Explanation> {
         let record = self.targets.get(number).and_then(|target| self.graph.get(&target.id));
         let order = self.policy.failure_order(number);
         record.map(|record| explain::causes(&self.graph, record, &order)).unwrap_or_default()
     }
 
     /// How a target stands, with these causes.
-    fn report_on(&self, number: usize, now: Moment, causes: Vec<Explanation>) -> Option<TargetReport> {
+    fn report_on(&self, number: TargetId, now: Moment, causes: Vec<Explanation>) -> Option<TargetReport> {
         if self.is_folded(number) {
             return None;
         }
@@ -1217,7 +1211,7 @@ impl Tracker {
     }
 
     /// Whether a target is done although it has no status, because its kind has none. A look at one moment does not find that out.
-    fn counts_without_status(&self, number: usize, own: &Verdict) -> bool {
+    fn counts_without_status(&self, number: TargetId, own: &Verdict) -> bool {
         let waits = !self.surveying && self.limits.timeout != Some(Duration::ZERO);
         waits
             && own.reason == "NoSignal"
@@ -1226,7 +1220,7 @@ impl Tracker {
     }
 
     /// Whether a target that is done may have something to say when its dependents are known.
-    fn may_advise(&self, number: usize) -> bool {
+    fn may_advise(&self, number: TargetId) -> bool {
         let done = self.policy.state(number) == Some(State::Done) && self.targets.len() <= MOST_ADVISED;
         let record = self.targets.get(number).filter(|_| done).and_then(|target| self.graph.get(&target.id));
         record.is_some_and(explain::may_advise)
@@ -1264,7 +1258,7 @@ impl Tracker {
     }
 
     /// Finds out whether a kind has a status, once for each kind.
-    fn ask_for_evidence(&mut self, number: usize) {
+    fn ask_for_evidence(&mut self, number: TargetId) {
         let Some(target) = self.targets.get(number) else { return };
         let Some(resource) = target.kind.clone() else { return };
         let key = (target.id.group.clone(), target.id.kind.clone());
@@ -1282,8 +1276,7 @@ impl Tracker {
     fn answer(&mut self, answer: Answer) {
         match answer {
             Answer::Evidence(group, kind, evidence) => {
-                let of_kind =
-                    self.targets.iter().enumerate().filter(|(_, target)| target.id.is(&group, &kind));
+                let of_kind = self.targets.entries().filter(|(_, target)| target.id.is(&group, &kind));
                 self.dirty.extend(of_kind.map(|(number, _)| number));
                 self.evidence.insert((group, kind), Some(evidence));
             }
@@ -1319,7 +1312,9 @@ impl Tracker {
     /// The causes of everything that isn't done, with events and logs.
     pub async fn explain(&mut self) -> Vec<TargetReport> {
         let now = self.now();
-        let mut reports: Vec<TargetReport> = (0..self.targets.len())
+        let mut reports: Vec<TargetReport> = self
+            .targets
+            .ids()
             .filter_map(|number| self.report_on(number, now, self.causes(number)))
             .collect();
         let mut plan = EvidencePlan::default();
@@ -1357,7 +1352,7 @@ impl Tracker {
         let now = self.now();
         let mut targets = Vec::with_capacity(self.policy.counts().total);
         let mut groups = groups::Groups::default();
-        for number in 0..self.targets.len() {
+        for number in self.targets.ids() {
             let mut causes = if self.is_open(number) { self.causes(number) } else { Vec::new() };
             for cause in &mut causes {
                 let talkers = self.talkers(cause);
@@ -1386,10 +1381,9 @@ impl Tracker {
     #[must_use]
     pub fn snapshot(&self, limit: usize) -> Snapshot {
         let now = self.now();
-        let mut order: Vec<(State, Urgency, &ObjectId, usize)> = self
+        let mut order: Vec<(State, Urgency, &ObjectId, TargetId)> = self
             .targets
-            .iter()
-            .enumerate()
+            .entries()
             // Before the first answer there is nothing to show of it.
             .filter(|(_, target)| self.told_synced || self.graph.get(&target.id).is_some())
             .filter(|(number, _)| !self.is_folded(*number))
@@ -1425,7 +1419,7 @@ impl Tracker {
     }
 
     /// Who needs attention first among targets in the same state.
-    fn urgency(&self, number: usize, target: &Followed, now: Moment) -> Urgency {
+    fn urgency(&self, number: TargetId, target: &Followed, now: Moment) -> Urgency {
         let record = self.graph.get(&target.id);
         match record.map(|record| &record.verdict) {
             _ if self.policy.fails_in(number, now).is_some() => Urgency::Failing,
@@ -1442,14 +1436,13 @@ impl Tracker {
     pub fn branches(&self, all: bool) -> Vec<Branch> {
         let followed = self
             .targets
-            .iter()
-            .enumerate()
+            .entries()
             .filter(|(number, _)| self.policy.state(*number).is_some() && !self.is_folded(*number));
         followed.filter_map(|(number, _)| self.branch(number, all)).collect()
     }
 
     /// A target as it is evaluated, and its dependents.
-    fn branch(&self, number: usize, all: bool) -> Option<Branch> {
+    fn branch(&self, number: TargetId, all: bool) -> Option<Branch> {
         let target = self.targets.get(number)?;
         let Some(record) = self.graph.get(&target.id) else {
             return Some(Branch {
@@ -1529,11 +1522,6 @@ pub async fn wait(
     }
     // The last event is always that one.
     Ok(tracker.report(Outcome::Interrupted, &FetchedEvidence::default()))
-}
-
-/// The number of a stream as targets and records have it, of which there are thousands.
-fn stream_id(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Whether so many objects among all of their kind are cheaper to watch one by one.

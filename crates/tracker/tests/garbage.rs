@@ -176,7 +176,7 @@ proptest! {
         let (judge, mut graph) = (judge(), Graph::default());
         for object in &objects {
             if let Some(record) = judge.record(object.to_string().as_bytes(), Timestamp::UNIX_EPOCH, true) {
-                graph.put(record, 0, 1);
+                graph.put(record, 0_u32.into(), 1);
             }
         }
         for record in graph.iter() {

@@ -156,7 +156,7 @@ mod tests {
         let judge = Judge::new(RuleSet::default(), Vec::new());
         let mut graph = Graph::default();
         for json in objects {
-            graph.put(judge.record(json.as_bytes(), Timestamp::UNIX_EPOCH, false).unwrap(), 1, 1);
+            graph.put(judge.record(json.as_bytes(), Timestamp::UNIX_EPOCH, false).unwrap(), 1_u32.into(), 1);
         }
         let times = |kind: &str, name: &str| {
             let target = graph.get(&ObjectId::new("apps", kind, "a", name)).unwrap();

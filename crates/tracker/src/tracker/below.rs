@@ -7,6 +7,7 @@ use kstatus::Status;
 
 use super::{Role, Tracker};
 use crate::id::ObjectId;
+use crate::ids::{StreamId, TargetId};
 use crate::links::{By, children, is_custom, remaining, selector};
 use crate::record::{Record, missing};
 use crate::report::State;
@@ -20,7 +21,7 @@ const MOST_REFERENCES: usize = 64;
 
 impl Tracker {
     /// Watches what belongs to a target that isn't done.
-    pub(super) fn look_below(&mut self, number: usize) {
+    pub(super) fn look_below(&mut self, number: TargetId) {
         let Some(target) = self.targets.get_mut(number) else { return };
         let Some(record) = self.graph.get(&target.id) else { return };
         // Whose children are to be watched.
@@ -87,7 +88,7 @@ impl Tracker {
     }
 
     /// Notes that an object does not exist which a stream was opened for, because a target refers to it.
-    pub(super) fn note_missing(&mut self, stream: usize) {
+    pub(super) fn note_missing(&mut self, stream: StreamId) {
         let Some(stream) =
             self.streams.get(stream).filter(|s| s.role == Role::Children && s.synced && !s.ended)
         else {
@@ -128,10 +129,10 @@ impl Tracker {
     }
 
     /// Watches an object that a target refers to, directly or not.
-    fn look_at(&mut self, id: ObjectId, number: usize) {
+    fn look_at(&mut self, id: ObjectId, number: TargetId) {
         self.referred.insert(id.clone(), BTreeSet::from([number]));
         let resource = self.resources.of_kind(&id.group, None, &id.kind).filter(|r| r.watch).cloned();
-        let Some(resource) = resource.filter(|_| self.number(&id).is_none()) else { return };
+        let Some(resource) = resource.filter(|_| self.target_id(&id).is_none()) else { return };
         let namespace = resource.namespaced.then_some(&*id.namespace);
         let spec = Spec::new(&resource, namespace).name(&id.name);
         self.open(spec, Role::Children);
@@ -141,7 +142,7 @@ impl Tracker {
     fn look_at_children(&mut self, parent: &ObjectId) {
         let Some(record) = self.graph.get(parent) else { return };
         // Of a Service that is done, only the endpoints are of interest.
-        let target = self.number(parent).and_then(|number| self.policy.state(number));
+        let target = self.target_id(parent).and_then(|number| self.policy.state(number));
         let done = target == Some(State::Done);
         let kinds: Vec<_> = children(record).iter().filter(|child| !done || child.kind != "Pod").collect();
         let labels: Vec<Option<String>> = kinds.iter().map(|child| selector(record, child.by)).collect();

@@ -15,6 +15,7 @@ use super::{Answer, Tracker};
 use crate::cluster::{Cluster, RequestError};
 use crate::exchange::Verb;
 use crate::id::{ObjectId, Uid};
+use crate::ids::TargetId;
 use crate::links::is_custom;
 use crate::record::owners;
 use crate::report::State;
@@ -200,9 +201,9 @@ impl Tracker {
             searched.again = now;
         }
         let is_open =
-            |number: usize| matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
+            |number: TargetId| matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
         let is_searched = |id: &ObjectId| self.searches.namespaces.contains_key(&*id.namespace);
-        let targets = self.targets.iter().enumerate();
+        let targets = self.targets.entries();
         let open: Vec<ObjectId> = targets
             .filter(|(number, target)| is_open(*number) && is_custom(&target.id) && is_searched(&target.id))
             .map(|(_, target)| target.id.clone())

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::{Answer, Phase, Queued, Tracker};
 use crate::events::{EvidencePlan, FetchedEvidence, Wanted};
+use crate::ids::TargetId;
 use crate::report::{Event, Outcome, State};
 
 /// How long, at the end, is waited for what explains it.
@@ -74,7 +75,7 @@ impl Tracker {
         let now = Instant::now();
         let deadline = self.deadline();
         match outcome {
-            Outcome::Settled if (0..self.targets.len()).any(|number| self.may_advise(number)) => {
+            Outcome::Settled if self.targets.ids().any(|number| self.may_advise(number)) => {
                 let until = now + ADVISORY_LOOK;
                 self.phase = Phase::Looking(outcome, deadline.map_or(until, |deadline| deadline.min(until)));
             }
@@ -137,7 +138,7 @@ impl Tracker {
         if self.wanted == nothing {
             return plan;
         }
-        for number in (0..self.targets.len()).filter(|number| self.is_open(*number)) {
+        for number in self.targets.ids().filter(|number| self.is_open(*number)) {
             for cause in self.causes(number) {
                 let talkers = self.talkers(&cause);
                 plan.add(&cause, talkers);
@@ -147,7 +148,7 @@ impl Tracker {
     }
 
     /// Whether a target isn't done, and is shown by itself.
-    pub(super) fn is_open(&self, number: usize) -> bool {
+    pub(super) fn is_open(&self, number: TargetId) -> bool {
         let open = matches!(self.policy.state(number), Some(State::Waiting | State::Failed));
         open && !self.is_folded(number)
     }

@@ -1,4 +1,4 @@
-//! Numbers of targets by their ids.
+//! Targets by the objects that they are.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -6,33 +6,36 @@ use hashbrown::HashTable;
 
 use super::Followed;
 use crate::id::ObjectId;
+use crate::ids::{IdVec, TargetId};
 
-/// Numbers of targets. Their ids are in the targets already.
+/// The targets of a tracker.
+pub(super) type Targets = IdVec<TargetId, Box<Followed>>;
+
+/// Ids of targets. The objects are in the targets already.
 #[derive(Debug, Default)]
 pub(super) struct TargetIndex {
-    numbers: HashTable<u32>,
+    ids: HashTable<TargetId>,
     hasher: RandomState,
 }
 
 impl TargetIndex {
-    /// The number of the target with an id.
-    pub(super) fn find(&self, id: &ObjectId, targets: &[Box<Followed>]) -> Option<usize> {
-        let same = |number: &u32| targets.get(*number as usize).is_some_and(|target| target.id == *id);
-        self.numbers.find(self.hasher.hash_one(id), same).map(|number| *number as usize)
+    /// The target that is an object.
+    pub(super) fn find(&self, object: &ObjectId, targets: &Targets) -> Option<TargetId> {
+        let same = |id: &TargetId| targets.get(*id).is_some_and(|target| target.id == *object);
+        self.ids.find(self.hasher.hash_one(object), same).copied()
     }
 
-    /// Adds a target that has no number yet.
-    pub(super) fn insert(&mut self, number: usize, targets: &[Box<Followed>]) {
-        let hash = |number: usize| targets.get(number).map_or(0, |target| self.hasher.hash_one(&target.id));
-        let (hashed, number) = (hash(number), u32::try_from(number).unwrap_or(u32::MAX));
-        self.numbers.insert_unique(hashed, number, |number| hash(*number as usize));
+    /// Adds a target that is not in it yet.
+    pub(super) fn insert(&mut self, id: TargetId, targets: &Targets) {
+        let hash = |id: TargetId| targets.get(id).map_or(0, |target| self.hasher.hash_one(&target.id));
+        self.ids.insert_unique(hash(id), id, |id| hash(*id));
     }
 
-    /// Forgets a target, whose id must be the one that it was added with.
-    pub(super) fn remove(&mut self, number: usize, targets: &[Box<Followed>]) {
-        let Some(target) = targets.get(number) else { return };
+    /// Forgets a target, whose object must be the one that it was added with.
+    pub(super) fn remove(&mut self, id: TargetId, targets: &Targets) {
+        let Some(target) = targets.get(id) else { return };
         let hash = self.hasher.hash_one(&target.id);
-        if let Ok(entry) = self.numbers.find_entry(hash, |known| *known as usize == number) {
+        if let Ok(entry) = self.ids.find_entry(hash, |known| *known == id) {
             entry.remove();
         }
     }
@@ -57,20 +60,23 @@ mod tests {
 
     #[test]
     fn targets_are_found_by_their_ids() {
-        let targets: Vec<_> = (0..500).map(|number| target(&(number % 400).to_string())).collect();
+        let mut targets = Targets::default();
+        for number in 0..500 {
+            targets.push(target(&(number % 400).to_string()));
+        }
         let mut index = TargetIndex::default();
-        (0..400).for_each(|number| index.insert(number, &targets));
-        // Those that are selected again have new numbers.
-        for number in 0..100 {
-            index.remove(number, &targets);
+        (0..400_u32).for_each(|number| index.insert(number.into(), &targets));
+        // Those that are selected again have new ids.
+        for number in 0..100_u32 {
+            index.remove(number.into(), &targets);
             let id = ObjectId::new("", "Pod", "shop", number.to_string());
             assert_eq!(index.find(&id, &targets), None);
-            index.insert(400 + number, &targets);
+            index.insert((400 + number).into(), &targets);
         }
-        for number in 0..400 {
+        for number in 0..400_u32 {
             let id = ObjectId::new("", "Pod", "shop", number.to_string());
             let wanted = if number < 100 { 400 + number } else { number };
-            assert_eq!(index.find(&id, &targets), Some(wanted));
+            assert_eq!(index.find(&id, &targets), Some(TargetId::from(wanted)));
         }
         assert_eq!(index.find(&ObjectId::new("", "Pod", "shop", "400"), &targets), None);
     }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{Phase, Queued, Tracker};
+use crate::ids::TargetId;
 use crate::logs::LogMessage;
 use crate::report::{Event, State};
 
 impl Tracker {
     /// Follows the logs of containers that crash, of targets that something happened to.
-    pub(super) fn follow_logs(&mut self, touched: &BTreeSet<usize>) {
+    pub(super) fn follow_logs(&mut self, touched: &BTreeSet<TargetId>) {
         if self.phase != Phase::Following {
             return;
         }

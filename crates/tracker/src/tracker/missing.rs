@@ -11,6 +11,7 @@ use crate::cluster::{Cluster, encode};
 use crate::condition::For;
 use crate::exchange::Verb;
 use crate::id::ObjectId;
+use crate::ids::TargetId;
 use crate::report::State;
 use crate::resources::Resource;
 use crate::wire::Items;
@@ -30,7 +31,7 @@ const FIND_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Missing {
     /// Targets that somebody named by type and name, and may have mistyped.
-    pub(super) named: Vec<usize>,
+    pub(super) named: Vec<TargetId>,
     asked: bool,
     synced: Option<Instant>,
 }
@@ -76,7 +77,7 @@ impl Tracker {
         let absent = self.missing.named.iter().filter_map(|number| {
             let target = self.targets.get(*number)?;
             let open = matches!(self.policy.state(*number), Some(State::Waiting | State::Failed));
-            let read = self.streams.get(target.stream?.0 as usize)?.seen;
+            let read = self.streams.get(target.stream?.0)?.seen;
             let absent = open && read && target.last.is_none() && self.graph.get(&target.id).is_none();
             absent.then_some((target.id.clone(), target.kind.clone()?))
         });

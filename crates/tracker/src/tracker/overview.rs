@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Tracker;
+use crate::ids::{StreamId, TargetId};
 use crate::record::Record;
 use crate::report::{Counts, Outcome, State};
 use crate::resources::{Resource, Resources};
@@ -104,7 +105,7 @@ impl Tracker {
     }
 
     /// A kind of an overview that may not be listed is left out. False: the stream is not one of an overview.
-    pub(super) fn leave_out(&mut self, number: usize) -> bool {
+    pub(super) fn leave_out(&mut self, number: StreamId) -> bool {
         let (Some(overview), Some(stream)) = (&mut self.overview, self.streams.get_mut(number)) else {
             return false;
         };
@@ -118,9 +119,9 @@ impl Tracker {
     }
 
     /// Whether the overview shows the owner of this object instead.
-    pub(super) fn is_folded(&self, number: usize) -> bool {
+    pub(super) fn is_folded(&self, number: TargetId) -> bool {
         let record = || self.graph.get(&self.targets.get(number)?.id);
-        let is_target = |owner: &Record| self.number(&owner.id).is_some();
+        let is_target = |owner: &Record| self.target_id(&owner.id).is_some();
         self.overview.is_some()
             && record().is_some_and(|record| {
                 record.owners.iter().any(|owner| self.graph.by_uid(owner).is_some_and(is_target))
@@ -133,7 +134,7 @@ impl Tracker {
             return self.policy.counts();
         }
         let mut counts = Counts::default();
-        let states = (0..self.targets.len()).filter(|number| !self.is_folded(*number));
+        let states = self.targets.ids().filter(|number| !self.is_folded(*number));
         for state in states.filter_map(|number| self.policy.state(number)) {
             counts.total += 1;
             match state {

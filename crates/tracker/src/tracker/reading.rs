@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{Denied, Down, Followed, Role, START_PAUSE, Stream, TELL_AFTER, Tracker};
 use crate::cluster::{Cluster, RequestError, no_answer};
 use crate::id::ObjectId;
+use crate::ids::StreamId;
 use crate::limits::Limits;
 use crate::record::{Unread, not_found};
 use crate::report::{Connection, Notice, Outcome};
@@ -119,7 +120,7 @@ impl Tracker {
     fn unread(&self, target: &Followed) -> Option<Verdict> {
         // Discovery says that there is no such kind, so there is no such object.
         target.kind.as_ref()?;
-        let Some(stream) = target.stream.and_then(|(stream, _)| self.streams.get(stream as usize)) else {
+        let Some(stream) = target.stream.and_then(|(stream, _)| self.streams.get(stream)) else {
             return Some(Unread::NotYetListed.verdict("not read yet"));
         };
         if let Some(denied) = &stream.denied {
@@ -261,7 +262,7 @@ impl Tracker {
     }
 
     /// A target may not be read, whatever is tried.
-    pub(super) fn deny(&mut self, number: usize, message: String, remedy: String) {
+    pub(super) fn deny(&mut self, number: StreamId, message: String, remedy: String) {
         if let Some(stream) = self.streams.get_mut(number) {
             stream.denied = Some(Denied { since: Instant::now(), message: message.clone() });
         }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Answer, MOST_BY_NAME, Role, Tracker};
+use super::{Answer, Followed, MOST_BY_NAME, Role, Tracker};
 use crate::cluster::RequestError;
 use crate::exchange::Verb;
+use crate::ids::{StreamId, TargetId};
 use crate::report::{Notice, Outcome};
 use crate::stream::{Spec, poll};
 use crate::target::KindName;
@@ -47,7 +48,7 @@ impl Tracker {
 
     /// Kinds that are not served any more as they are watched: watches them at another version, or takes all of them for gone.
     pub(super) fn follow_versions(&mut self) {
-        for number in 0..self.streams.len() {
+        for number in self.streams.ids() {
             let Some(stream) = self.streams.get_mut(number) else { return };
             if !stream.no_kind || stream.ended {
                 continue;
@@ -75,7 +76,7 @@ impl Tracker {
     }
 
     /// Looks whether the server has the kind of a target now, and watches the target if so.
-    pub(super) fn kind_appeared(&mut self, number: usize, name: KindName) {
+    pub(super) fn kind_appeared(&mut self, number: TargetId, name: KindName) {
         let Some(resource) = name.find(&self.resources).cloned() else {
             self.unknown.push((number, name));
             return;
@@ -100,7 +101,7 @@ impl Tracker {
     }
 
     /// The user may not do something: finds another way, or gives up.
-    pub(super) fn forbidden(&mut self, number: usize, verb: Verb, error: &RequestError) {
+    pub(super) fn forbidden(&mut self, number: StreamId, verb: Verb, error: &RequestError) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         let (spec, role) = (stream.spec.clone(), stream.role);
         let synced = stream.synced;
@@ -137,7 +138,7 @@ impl Tracker {
                 self.moved(number, new, synced);
             }
             Role::Targets if verb == Verb::List => {
-                let numbers: Vec<usize> = self.of_stream(number);
+                let numbers: Vec<TargetId> = self.of_stream(number);
                 if spec.fields.is_none() && numbers.len() <= MOST_BY_NAME {
                     // Roles may name the objects: then each may be watched by its name.
                     self.open_each(&spec, &numbers);
@@ -148,8 +149,6 @@ impl Tracker {
                     verb.as_str()
                 );
                 let substitute = Some(Notice { message, remedy: Some(remedy("get, list and watch")) });
-                let new = self.streams.len();
-                let id = u32::try_from(new).unwrap_or(u32::MAX);
                 let names =
                     numbers.iter().filter_map(|n| Some(self.targets.get(*n)?.id.name.clone())).collect();
                 let task = poll(
@@ -157,10 +156,10 @@ impl Tracker {
                     spec.clone(),
                     names,
                     Arc::clone(&self.judge),
-                    id,
+                    self.streams.next_id(),
                     self.sender.clone(),
                 );
-                self.start_stream(spec, role, task);
+                let new = self.start_stream(spec, role, task);
                 if let Some(stream) = self.streams.get_mut(new) {
                     stream.substitute = substitute;
                 }
@@ -183,7 +182,7 @@ impl Tracker {
     }
 
     /// The server calls a request malformed: what is a target by it, nobody will ever know.
-    pub(super) fn rejected(&mut self, number: usize, error: &RequestError) {
+    pub(super) fn rejected(&mut self, number: StreamId, error: &RequestError) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         let what = stream.spec.describe();
         stream.ended = true;
@@ -196,17 +195,13 @@ impl Tracker {
         self.give_up(format!("cannot list {what}: {error}"), "", Outcome::Rejected);
     }
 
-    fn of_stream(&self, number: usize) -> Vec<usize> {
-        let of_stream = self
-            .targets
-            .iter()
-            .enumerate()
-            .filter(|(_, target)| target.stream.is_some_and(|(own, _)| own as usize == number));
-        of_stream.map(|(number, _)| number).collect()
+    fn of_stream(&self, stream: StreamId) -> Vec<TargetId> {
+        let is_of = |target: &Followed| target.stream.is_some_and(|(own, _)| own == stream);
+        self.targets.entries().filter(|(_, target)| is_of(target)).map(|(id, _)| id).collect()
     }
 
     /// Another stream tells what one told before.
-    fn moved(&mut self, from: usize, to: usize, synced: bool) {
+    fn moved(&mut self, from: StreamId, to: StreamId, synced: bool) {
         for number in self.of_stream(from) {
             self.assign(number, to);
         }
