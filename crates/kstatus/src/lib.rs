@@ -8,6 +8,7 @@ mod json;
 mod node;
 mod object;
 mod options;
+pub mod reason;
 mod settled;
 mod text;
 mod upstream;

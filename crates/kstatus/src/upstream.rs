@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use crate::go_text::{GoValue, kind_name, type_name};
 use crate::node::{Kind, Node, Shown};
 use crate::object::{ConditionFields, Field, Found, Member, Object};
+use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, RECONCILING, STALLED, Status, Text, Verdict};
 
@@ -145,7 +146,7 @@ fn service(object: &Object<'_>) -> Verdict {
 fn persistent_volume_claim(object: &Object<'_>) -> Verdict {
     let phase = string(object, Field::Phase, "unknown");
     if phase != "Bound" {
-        return in_progress("NotBound", text!("PVC is not Bound. phase: {phase}"));
+        return in_progress(reason::NOT_BOUND, text!("PVC is not Bound. phase: {phase}"));
     }
     rule_current("PVC is Bound")
 }

@@ -5,6 +5,7 @@ use super::words::WordTable;
 use super::{Standard, member};
 use crate::node::{Kind, Shown};
 use crate::object::Field;
+use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
@@ -147,9 +148,9 @@ pub(super) fn verdict(context: &Context<'_, '_>, kind: &[u8]) -> Verdict {
     }
     if context.options.assume_current {
         let message = "the object has no status; assumed to be Current, as requested";
-        return Verdict::new(Status::Current, Basis::Nothing, "AssumedCurrent", message);
+        return Verdict::new(Status::Current, Basis::Nothing, reason::ASSUMED_CURRENT, message);
     }
-    Verdict::new(Status::Unknown, Basis::Nothing, "NoSignal", no_signal(context))
+    Verdict::new(Status::Unknown, Basis::Nothing, reason::NO_SIGNAL, no_signal(context))
 }
 
 /// The strongest thing each class of conditions says.

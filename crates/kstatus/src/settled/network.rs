@@ -4,6 +4,7 @@ use super::context::{Condition, Context, current, in_progress, recoverable};
 use super::member;
 use crate::node::{Kind, Node};
 use crate::object::Field;
+use crate::reason;
 use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};
 
@@ -25,7 +26,7 @@ pub(super) fn service(context: &Context<'_, '_>) -> Verdict {
     match &*kind {
         "LoadBalancer" => match load_balancer_address(context) {
             Some(address) => current("AddressAssigned", text!("load balancer address {address}")),
-            None => in_progress("NoAddress", "waiting for the load balancer to get an address")
+            None => in_progress(reason::NO_ADDRESS, "waiting for the load balancer to get an address")
                 .failure(FailureClass::Network, false),
         },
         "ExternalName" => current("ExternalName", "Service is an external name: nothing to wait for"),
@@ -39,7 +40,7 @@ pub(super) fn ingress(context: &Context<'_, '_>) -> Verdict {
         None if !context.options.require_address => {
             current("AddressNotRequired", "Ingress has no address, and none is required")
         }
-        None => in_progress("NoAddress", "waiting for the ingress controller to set an address")
+        None => in_progress(reason::NO_ADDRESS, "waiting for the ingress controller to set an address")
             .failure(FailureClass::Network, false),
     }
 }
@@ -77,7 +78,7 @@ pub(super) fn gateway(context: &Context<'_, '_>) -> Verdict {
         None if !context.options.require_address => {
             current("Programmed", "Gateway is programmed; it has no address, and none is required")
         }
-        None => in_progress("NoAddress", "Gateway is programmed; waiting for an address")
+        None => in_progress(reason::NO_ADDRESS, "Gateway is programmed; waiting for an address")
             .failure(FailureClass::Network, false),
     };
     context.decided_by(&programmed, verdict)

@@ -11,6 +11,7 @@ use super::context::{
 use super::member;
 use crate::node::{Kind, Node, Shown};
 use crate::object::Field;
+use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
@@ -377,7 +378,7 @@ fn pending(context: &Context<'_, '_>, seen: Seen<'_>) -> Verdict {
                 let many = if gates.contains(',') { "s" } else { "" };
                 text!("held back by scheduling gate{many} {gates}").into()
             };
-            return in_progress("SchedulingGated", message).failure(FailureClass::Scheduling, false);
+            return in_progress(reason::SCHEDULING_GATED, message).failure(FailureClass::Scheduling, false);
         }
         if condition.is_reason("Unschedulable") {
             return unschedulable(context, &condition);

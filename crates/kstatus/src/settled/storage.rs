@@ -9,6 +9,7 @@ use super::context::{Condition, Context, current, in_progress, recoverable, term
 use super::member;
 use crate::node::Node;
 use crate::object::Field;
+use crate::reason;
 use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};
 
@@ -23,7 +24,7 @@ pub(super) fn persistent_volume_claim(context: &Context<'_, '_>) -> Verdict {
         ),
         _ => {
             let phase = if phase.is_empty() { "not bound" } else { &phase };
-            in_progress("NotBound", text!("PVC is {phase}")).failure(FailureClass::Storage, false)
+            in_progress(reason::NOT_BOUND, text!("PVC is {phase}")).failure(FailureClass::Storage, false)
         }
     }
 }

@@ -7,6 +7,7 @@ use super::context::{Condition, Context, Truth, current, in_progress, recoverabl
 use super::member;
 use crate::node::Node;
 use crate::object::Field;
+use crate::reason;
 use crate::text::text;
 use crate::verdict::{FailureClass, Text, Verdict};
 
@@ -63,7 +64,7 @@ pub(super) fn deployment(context: &Context<'_, '_>) -> Verdict {
     }
     if paused && updated < spec {
         let message = text!("paused with changes that are not rolled out; updated: {updated}/{spec}");
-        return in_progress("Paused", message);
+        return in_progress(reason::PAUSED, message);
     }
     if let Some(verdict) =
         short_of(spec, &[(replicas, "LessReplicas", "Replicas"), (updated, "LessUpdated", "Updated")])
@@ -249,7 +250,7 @@ pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
                 text!("the Job is being suspended; its Pods are ending. {counts}"),
             );
         }
-        return current("Suspended", text!("Job is suspended. {counts}"));
+        return current(reason::SUSPENDED, text!("Job is suspended. {counts}"));
     }
     if context.text(Field::StartTime).unwrap_or_default().is_empty() {
         return in_progress("JobNotStarted", "Job has not started");
@@ -286,7 +287,7 @@ impl fmt::Display for JobCounts<'_, '_, '_> {
 
 pub(super) fn cron_job(context: &Context<'_, '_>) -> Verdict {
     if context.boolean(Field::Suspend) == Some(true) {
-        return current("Suspended", "CronJob is suspended: it starts no Jobs");
+        return current(reason::SUSPENDED, "CronJob is suspended: it starts no Jobs");
     }
     let running = context.list(Field::Active).filter_map(|job: Node<'_>| member(job, "name")).count();
     match running {
