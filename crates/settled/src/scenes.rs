@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kstatus::{Basis, FailureClass, Status, Verdict};
 use settled_tracker::{
-    Branch, Connection, Counts, Event, EventNote, Explanation, LogTail, Notice, ObjectId, Outcome, Report,
-    Snapshot, State, Step, TargetReport,
+    Branch, Connection, Counts, Event, EventNote, Explanation, Link, LogTail, Notice, ObjectId, Outcome,
+    Report, Snapshot, State, Step, TargetReport,
 };
 
 /// The present of all scenes.
@@ -66,7 +66,7 @@ pub(crate) fn waiting(name: &str, ready: u32) -> TargetReport {
 pub(crate) fn step(kind: &str, name: &str, status: Status, reason: &str, message: &str) -> Step {
     Step {
         object: id(kind, name),
-        link: "owns",
+        link: Some(Link::Owns),
         status,
         reason: reason.to_owned(),
         message: message.to_owned(),
@@ -217,7 +217,7 @@ pub(crate) fn many(number: usize) -> Report {
 pub(crate) fn branch(kind: &str, name: &str, status: Status, reason: &str, message: &str) -> Branch {
     Branch {
         object: id(kind, name),
-        link: "owns",
+        link: Some(Link::Owns),
         verdict: Verdict::new(status, Basis::KindRule, reason.to_owned(), message.to_owned()).into(),
         summary: message.to_owned(),
         created: ago(130),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kstatus::{Failure, FailureClass, Status, Text, Verdict};
+use kstatus::{Failure, FailureClass, Status, Text, Verdict, reason};
 
 use crate::limits::{Limits, grace};
 use crate::observation::{Moment, ObservedFailure};
@@ -175,7 +175,7 @@ impl Evaluation {
     pub(crate) fn assumed_current(own: Arc<Verdict>) -> Self {
         let mut verdict = (*own).clone();
         verdict.status = Status::Current;
-        verdict.reason = "AssumedCurrent".into();
+        verdict.reason = reason::ASSUMED_CURRENT.into();
         verdict.message = "the object has no status".into();
         Self { verdict: Arc::new(verdict), own: Some(own) }
     }

@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 use crate::condition::{For, Met};
 use crate::definitions::Definitions;
 use crate::event_note;
-use crate::facts::{self, Facts};
+use crate::facts::{self, Facts, KindFacts};
 use crate::id::{ObjectId, Uid};
 use crate::record::{Record, not_found, owners};
 use crate::resources::Resource;
@@ -214,7 +214,8 @@ fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
     if let Some(class) = class {
         verdict = verdict.failure(class, false);
     }
-    let facts = Facts { since: note.last.or(note.first), times: Some(note.count), ..Facts::default() };
+    let of_kind = KindFacts::Event { count: note.count };
+    let facts = Facts { since: note.last.or(note.first), of_kind, ..Facts::default() };
     Some(Record {
         uid: Uid::from(&*text("uid")),
         revision: text("resourceVersion").parse().unwrap_or(0),

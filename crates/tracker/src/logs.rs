@@ -44,7 +44,7 @@ pub(crate) enum LogMessage {
 struct Run {
     uid: Uid,
     container: Box<str>,
-    restarts: u64,
+    restarts: u32,
 }
 
 /// The logs that are followed.
@@ -71,7 +71,7 @@ impl LogFollower {
     }
 
     /// Follows the log of a container that has crashed, once for each of its runs.
-    pub(crate) fn follow(&mut self, talker: &Talker, uid: &Uid, restarts: u64) {
+    pub(crate) fn follow(&mut self, talker: &Talker, uid: &Uid, restarts: u32) {
         let open = self.streams.iter().flatten().count();
         if open >= STREAMS_MAX || self.forbidden.contains(&talker.pod.namespace) {
             return;

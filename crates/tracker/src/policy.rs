@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use kstatus::{FailureClass, Status, format_duration};
+use kstatus::{FailureClass, Status, format_duration, reason};
 
 use crate::condition::{For, Met};
 use crate::evaluation::{FailureStage, FailureTimers};
 use crate::explain::summary;
+use crate::facts::{Completion, KindFacts};
 use crate::id::Uid;
 use crate::ids::{IdVec, TargetId};
 use crate::limits::{Limits, Missing};
@@ -414,9 +415,9 @@ impl Policy {
                 let at = since.saturating_add(self.limits.deleted_grace);
                 let when = if target.seen.is_some() { "during the wait" } else { "after it was applied" };
                 if now.elapsed >= at {
-                    let unseen = match last.and_then(ttl) {
-                        Some(_) => ", before its end was seen: it has ttlSecondsAfterFinished",
-                        None => "",
+                    let unseen = match last.is_some_and(has_ttl) {
+                        true => ", before its end was seen: it has ttlSecondsAfterFinished",
+                        false => "",
                     };
                     return Standing::failed(format!("it was deleted {when}{unseen}"));
                 }
@@ -430,7 +431,7 @@ impl Policy {
 
     /// What has an end and reached it before it was deleted: it was done, or had failed, whoever cleans up after it.
     fn over(&self, target: &mut Target, last: &Record, now: Moment) -> Option<Standing> {
-        let well = ended(last)?;
+        let well = ended(last)? == Completion::Succeeded;
         let met = match self.until.get(target.condition()) {
             Some(For::Ready | For::Current) => well,
             Some(For::Failed) => !well,
@@ -559,7 +560,7 @@ impl Policy {
         if ready && let Some(excuse) = excuse {
             return self.met(target, now, Note::Text(excuse.to_owned()));
         }
-        if ready && record.verdict.status == Status::Unknown && record.verdict.reason == "NoSignal" {
+        if ready && record.verdict.status == Status::Unknown && record.verdict.reason == reason::NO_SIGNAL {
             return self.silent(target, evidence, now);
         }
         target.is_not_silent();
@@ -676,15 +677,15 @@ fn final_failure(record: &Record) -> String {
 }
 
 /// Whether something that has an end has reached it: well, or not.
-pub(crate) fn ended(record: &Record) -> Option<bool> {
+pub(crate) fn ended(record: &Record) -> Option<Completion> {
     // A Pod that has failed may be made anew under its name, a Job never is.
-    record.facts.as_ref()?.end.filter(|well| *well || record.id.is("batch", "Job"))
+    let completion = record.facts.as_ref()?.completion();
+    completion.filter(|completion| *completion == Completion::Succeeded || record.id.is("batch", "Job"))
 }
 
-/// After how many seconds a Job is deleted when it has ended, if at all.
-fn ttl(record: &Record) -> Option<&str> {
-    let facts = record.facts.as_ref().filter(|_| record.id.is("batch", "Job"))?;
-    facts.word.as_deref()
+/// Whether a Job is deleted some time after it has ended.
+fn has_ttl(record: &Record) -> bool {
+    matches!(record.facts.as_ref().map(|facts| &facts.of_kind), Some(KindFacts::Job { ttl: Some(_), .. }))
 }
 
 /// Why an object as it is seen is older than what was applied.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::event_note::EventNote;
 use crate::id::ObjectId;
+use crate::link::Link;
 use crate::unmatched::Unmatched;
 
 /// How a wait stands with one target.
@@ -93,9 +94,9 @@ pub struct Explanation {
 pub struct Step {
     /// Which object.
     pub object: ObjectId,
-    /// What the object before has to do with it: `owns`, `selects`, `claims`. Empty for the first.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub link: &'static str,
+    /// How the object before leads to it. None for the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// The status of the object.
     pub status: Status,
     /// Why, in one word.
@@ -161,9 +162,9 @@ fn is_none_left_out(number: &u64) -> bool {
 pub struct Branch {
     /// Which object.
     pub object: ObjectId,
-    /// What the object above has to do with it: `owns`, `selects`. Empty for a target.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub link: &'static str,
+    /// How the object above leads to it. None for a target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// The verdict on it.
     #[serde(flatten)]
     pub verdict: Arc<Verdict>,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kstatus::{Basis, FailureClass, Status, Verdict};
+use kstatus::{Basis, FailureClass, Status, Verdict, reason};
 use settled_rules::RuleSet;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::AbortHandle;
@@ -1214,7 +1214,7 @@ impl Tracker {
     fn counts_without_status(&self, number: TargetId, own: &Verdict) -> bool {
         let waits = !self.surveying && self.limits.timeout != Some(Duration::ZERO);
         waits
-            && own.reason == "NoSignal"
+            && own.reason == reason::NO_SIGNAL
             && self.policy.is_silent(number)
             && self.policy.state(number) == Some(State::Done)
     }
@@ -1342,7 +1342,7 @@ impl Tracker {
                 step.class,
                 Some(FailureClass::Crash | FailureClass::Job | FailureClass::Probe | FailureClass::Other)
             );
-            let crash = pod.facts.as_ref()?.crashed.first().filter(|_| told)?;
+            let crash = pod.facts.as_ref()?.crashed().first().filter(|_| told)?;
             Some(Talker { pod: pod.id.clone(), container: crash.container.clone(), previous: crash.previous })
         };
         cause.chain.iter().filter_map(crashed).collect()
@@ -1447,7 +1447,7 @@ impl Tracker {
         let Some(record) = self.graph.get(&target.id) else {
             return Some(Branch {
                 object: target.id.clone(),
-                link: "",
+                link: None,
                 verdict: self.verdict(&target.id, Some(target)),
                 summary: String::new(),
                 created: None,

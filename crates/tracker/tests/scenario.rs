@@ -575,8 +575,7 @@ fn tell(told: &mut String, at: Duration, event: &Event) {
                 }
                 for cause in &target.causes {
                     for (depth, step) in cause.chain.iter().enumerate() {
-                        let link =
-                            if step.link.is_empty() { String::new() } else { format!("{} ", step.link) };
+                        let link = step.link.map_or_else(String::new, |link| format!("{link} "));
                         let times = step.times.map_or_else(String::new, |times| format!(" x{times}"));
                         let pad = " ".repeat(2 * depth + 2);
                         writeln!(

@@ -8,7 +8,7 @@ use kstatus::Status;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::widgets::Widget;
-use settled_tracker::{Branch, Connection, Snapshot, State, TargetReport};
+use settled_tracker::{Branch, Connection, Link, Snapshot, State, TargetReport};
 
 use crate::cause::{Cause, Urgency};
 use crate::duration;
@@ -356,8 +356,8 @@ fn branch_rows(branch: &Branch, indent: &str, told: &Cause, names: &Names, rows:
     for (place, (child, count)) in alike.into_iter().enumerate() {
         let (here, below) = if place == last { ("└ ", "  ") } else { ("├ ", "│ ") };
         let link = match child.link {
-            "" | "owns" => String::new(),
-            link => format!("{link} "),
+            None | Some(Link::Owns) => String::new(),
+            Some(link) => format!("{link} "),
         };
         let verdict = &child.verdict;
         let reason = text::clean(&verdict.reason);

@@ -6,8 +6,8 @@ use anstyle::Style;
 use jiff::Timestamp;
 use kstatus::{FailureClass, Status};
 use settled_tracker::{
-    Counts, EventNote, Explanation, LogTail, Notice, ObjectId, Outcome, Report, State, Step, TargetReport,
-    Unmatched,
+    Counts, EventNote, Explanation, Link, LogTail, Notice, ObjectId, Outcome, Report, State, Step,
+    TargetReport, Unmatched,
 };
 
 use super::chains::Chains;
@@ -295,8 +295,8 @@ impl Explain<'_> {
     fn step(&self, out: &mut String, indent: usize, step: &Step, told: &str) {
         let mut line = Spans::new();
         line.plain("→ ");
-        if !step.link.is_empty() && step.link != "owns" {
-            line.push(style::DIM, &format!("{} ", step.link));
+        if let Some(link) = step.link.filter(|link| *link != Link::Owns) {
+            line.push(style::DIM, &format!("{link} "));
         }
         line.plain(&self.names.name(&step.object)).plain("  ");
         verdict_spans(&mut line, step.status, &text::clean(&step.reason));

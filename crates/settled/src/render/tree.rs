@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kstatus::Status;
-use settled_tracker::Branch;
+use settled_tracker::{Branch, Link};
 
 use crate::duration;
 use crate::names::{self, Names};
@@ -95,8 +95,8 @@ impl Tree<'_> {
         for (place, child) in branch.children.iter().enumerate() {
             let (here, below) = lead(place);
             let link = match child.link {
-                "" | "owns" => String::new(),
-                link => format!("{link} "),
+                None | Some(Link::Owns) => String::new(),
+                Some(link) => format!("{link} "),
             };
             let indent_below = format!("{indent}{below}");
             let parent = if child.children.is_empty() && child.hidden == 0 { "" } else { "│" };
@@ -217,7 +217,7 @@ mod tests {
     fn branches() -> Vec<Branch> {
         let mut branches = scenes::rollout(1).branches;
         let mut slice = scenes::branch("EndpointSlice", "web-abc", Status::Current, "", "");
-        slice.link = "selects";
+        slice.link = Some(Link::RoutesTo);
         let mut service = scenes::branch("Service", "web", Status::Current, "", "");
         service.children = vec![slice];
         branches.push(service);
@@ -233,32 +233,32 @@ mod tests {
     #[test]
     fn what_belongs_to_an_object_is_below_it() {
         assert_snapshot!(tree(None, Palette::NONE), @r#"
-        OBJECT                            STATUS      AGE    REASON
-        Deployment/web                    InProgress  2m10s  LessReady     Ready: 1/3
-        └─ ReplicaSet/web-7c9f6d5b8d      InProgress  2m10s  LessReady     Ready: 0/2
-           ├─ Pod/web-7c9f6d5b8d-tz6lm    InProgress  2m10s  ErrImagePull  cannot pull "web:1.9.0": manifest unknown
+        OBJECT                              STATUS      AGE    REASON
+        Deployment/web                      InProgress  2m10s  LessReady     Ready: 1/3
+        └─ ReplicaSet/web-7c9f6d5b8d        InProgress  2m10s  LessReady     Ready: 0/2
+           ├─ Pod/web-7c9f6d5b8d-tz6lm      InProgress  2m10s  ErrImagePull  cannot pull "web:1.9.0": manifest unknown
            └─ 1 more not shown (--full)
-        Deployment/search                 InProgress  2m10s  LessReady     Ready: 2/3
-        Service/web                       Current     2m10s
-        └─ selects EndpointSlice/web-abc  Current     2m10s
+        Deployment/search                   InProgress  2m10s  LessReady     Ready: 2/3
+        Service/web                         Current     2m10s
+        └─ routes to EndpointSlice/web-abc  Current     2m10s
         "#);
     }
 
     #[test]
     fn in_a_narrow_window_messages_are_cut() {
         assert_snapshot!(tree(Some(72), Palette::NONE), @r#"
-        OBJECT                            STATUS      AGE    REASON
-        Deployment/web                    InProgress  2m10s  LessReady
+        OBJECT                              STATUS      AGE    REASON
+        Deployment/web                      InProgress  2m10s  LessReady
         │    Ready: 1/3
-        └─ ReplicaSet/web-7c9f6d5b8d      InProgress  2m10s  LessReady
+        └─ ReplicaSet/web-7c9f6d5b8d        InProgress  2m10s  LessReady
            │    Ready: 0/2
-           ├─ Pod/web-7c9f6d5b8d-tz6lm    InProgress  2m10s  ErrImagePull
+           ├─ Pod/web-7c9f6d5b8d-tz6lm      InProgress  2m10s  ErrImagePull
            │       cannot pull "web:1.9.0": manifest unknown
            └─ 1 more not shown (--full)
-        Deployment/search                 InProgress  2m10s  LessReady
+        Deployment/search                   InProgress  2m10s  LessReady
              Ready: 2/3
-        Service/web                       Current     2m10s
-        └─ selects EndpointSlice/web-abc  Current     2m10s
+        Service/web                         Current     2m10s
+        └─ routes to EndpointSlice/web-abc  Current     2m10s
         "#);
         assert_snapshot!(tree(Some(30), Palette::NONE), @r#"
         OBJECT             STATUS
@@ -275,7 +275,7 @@ mod tests {
         Deployment/search  InProgress
              LessReady  Ready: 2/3
         Service/web        Current
-        └─ selects Endpoin…  Current
+        └─ routes to Endpoin…  Current
         "#);
     }
 

@@ -1,6 +1,6 @@
 //! Objects of a batch as rows, each with the key that it is sorted by.
 
-use kstatus::{Status, Verdict};
+use kstatus::{Status, Verdict, reason};
 use settled_manifest::Batch;
 
 use crate::cli::Sort;
@@ -45,7 +45,7 @@ impl Evaluator {
         let key_end = bytes.len();
         self.form.push_body(identity, &verdict, self.how.options.now, measure, bytes);
         // For a hint only.
-        let silent = verdict.reason == "NoSignal";
+        let silent = verdict.reason == reason::NO_SIGNAL;
         let (status, blocking) = (verdict.status, verdict.blocking);
         marks.push(Mark::Shown { status, silent, blocking, key_end, end: bytes.len() });
     }

@@ -1,6 +1,6 @@
 //! What to look at or do next about a root cause: commands to run, and remarks that are none.
 
-use kstatus::{Basis, FailureClass, Status};
+use kstatus::{Basis, FailureClass, Status, reason};
 
 use super::chain::Way;
 use super::pvc::{consumers, waits_for_consumer};
@@ -60,7 +60,7 @@ pub(super) fn advice(graph: &Graph, way: &Way<'_>) -> Advice {
     }
     match verdict.failure.map(|failure| failure.class) {
         Some(class) => of_class(&mut advice, class, way, last),
-        None if verdict.reason == "Paused" && id.is("apps", "Deployment") => {
+        None if verdict.reason == reason::PAUSED && id.is("apps", "Deployment") => {
             advice.run(format!("kubectl rollout resume deployment/{}{}", id.name, in_namespace(id)));
         }
         None => {}
@@ -98,7 +98,7 @@ fn of_class(advice: &mut Advice, class: FailureClass, way: &Way<'_>, last: &Reco
             advice.run(describe(id));
         }
         FailureClass::Crash => {
-            let crash = last.facts.as_ref().and_then(|facts| facts.crashed.first());
+            let crash = last.facts.as_ref().and_then(|facts| facts.crashed().first());
             let container = crash.map_or_else(String::new, |crash| format!(" -c {}", crash.container));
             let previous = if crash.is_none_or(|crash| crash.previous) { " --previous" } else { "" };
             advice.run(format!("kubectl logs {}{namespace}{container}{previous}", id.name));
@@ -119,11 +119,12 @@ fn of_class(advice: &mut Advice, class: FailureClass, way: &Way<'_>, last: &Reco
             advice.run(describe(id));
         }
         FailureClass::Quota => advice.run(format!("kubectl describe quota{namespace}")),
-        FailureClass::Scheduling if verdict.reason == "SchedulingGated" => {
+        FailureClass::Scheduling if verdict.reason == reason::SCHEDULING_GATED => {
             advice.remark("the controller that set the scheduling gate has to remove it: check that it runs")
         }
         FailureClass::Scheduling => {
-            let labels = last.facts.iter().flat_map(|facts| &facts.selector);
+            let pod = last.facts.as_ref().and_then(|facts| facts.pod());
+            let labels = pod.into_iter().flat_map(|pod| &pod.node_selector);
             let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
             let affinity = verdict.message.contains("didn't match Pod's node affinity/selector");
             if affinity && !labels.is_empty() {
@@ -143,7 +144,7 @@ fn of_class(advice: &mut Advice, class: FailureClass, way: &Way<'_>, last: &Reco
         FailureClass::Deletion => advice.remarks.extend(deletion(last)),
         FailureClass::Job => advice.run(format!("kubectl logs job/{}{namespace}", id.name)),
         FailureClass::Network if id.is("", "Service") => {
-            if verdict.reason == "NoAddress" {
+            if verdict.reason == reason::NO_ADDRESS {
                 advice.remark("does the cluster have a load balancer controller?");
             }
             advice.run(describe(id));

@@ -1,10 +1,11 @@
 //! What a reader should know of a target that is done, or that will not change by itself.
 
-use kstatus::Status;
+use kstatus::{Status, reason};
 
 use super::pvc::{consumers, waits_for_consumer};
 use super::related::references;
 use crate::graph::Graph;
+use crate::link::Link;
 use crate::record::Record;
 
 /// Why nothing more will happen to a target by itself, although it is not Current.
@@ -20,7 +21,7 @@ pub fn advisory(graph: &Graph, target: &Record) -> Option<String> {
     if target.verdict.status != Status::Current {
         return None;
     }
-    if target.verdict.reason == "Suspended" {
+    if target.verdict.reason == reason::SUSPENDED {
         return Some("suspended".to_owned());
     }
     if target.id.is("batch", "CronJob") {
@@ -33,19 +34,19 @@ pub fn advisory(graph: &Graph, target: &Record) -> Option<String> {
         return without_endpoints(graph, target);
     }
     let missing = references(graph, target)
-        .find(|(link, other)| *link == "routes to" && other.verdict.status == Status::NotFound);
+        .find(|(link, other)| *link == Link::RoutesTo && other.verdict.status == Status::NotFound);
     missing.map(|(_, other)| other.verdict.message.to_string())
 }
 
 /// Whether a Service has nothing to send traffic to, as far as its EndpointSlices say.
 fn without_endpoints(graph: &Graph, service: &Record) -> Option<String> {
-    let selector = &service.facts.as_ref()?.selector;
+    let selector = service.facts.as_ref()?.selector();
     let mut slices =
         graph.owned(&service.uid).filter(|c| c.id.is("discovery.k8s.io", "EndpointSlice")).peekable();
-    slices.peek().filter(|_| !selector.is_empty())?;
+    let selector = selector.filter(|_| slices.peek().is_some())?;
     let (mut ready, mut unready) = (0, None);
     for slice in slices {
-        ready += slice.facts.as_ref().and_then(|facts| facts.times).unwrap_or(0);
+        ready += slice.facts.as_ref().and_then(|facts| facts.ready_endpoints()).unwrap_or(0);
         if slice.verdict.status != Status::Current {
             unready = Some(&slice.verdict.message);
         }
@@ -66,6 +67,6 @@ pub(crate) fn may_advise(target: &Record) -> bool {
         || target.id.is("networking.k8s.io", "Ingress")
         || target.id.is("gateway.networking.k8s.io", "HTTPRoute")
         || target.id.is("", "Service")
-            && target.facts.as_ref().is_some_and(|facts| !facts.selector.is_empty());
+            && target.facts.as_ref().is_some_and(|facts| facts.selector().is_some());
     kind && target.verdict.status == Status::Current
 }

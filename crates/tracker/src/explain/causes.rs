@@ -12,6 +12,7 @@ use super::pvc::waits_for_consumer;
 use super::related::{MAX_DEPTH, explains_nothing, is_current_child, related};
 use crate::graph::Graph;
 use crate::id::ObjectId;
+use crate::link::Link;
 use crate::record::Record;
 use crate::report::Explanation;
 
@@ -24,7 +25,7 @@ const MAX_OTHERS: usize = 4;
 #[must_use]
 pub fn causes(graph: &Graph, target: &Record, order: &[FailureClass]) -> Vec<Explanation> {
     let mut ways = Vec::new();
-    let start = vec![("", target)];
+    let start = vec![(None, target)];
     let mut seen = BTreeSet::from([&target.id]);
     walk(graph, start, &mut seen, &mut ways);
     group(graph, ways, order)
@@ -37,19 +38,19 @@ fn walk<'g>(graph: &'g Graph, way: Way<'g>, seen: &mut BTreeSet<&'g ObjectId>, w
     if way.len() < MAX_DEPTH && record.verdict.basis != Basis::Generation {
         for (link, child) in related(graph, record) {
             let matters = match link {
-                "owns" => is_current_child(graph, record, child),
+                Link::Owns => is_current_child(graph, record, child),
                 // The claim waits for the Pod, not the Pod for the claim.
-                "claims" => !waits_for_consumer(graph, child),
+                Link::Claims => !waits_for_consumer(graph, child),
                 _ => true,
             };
             if !matters || explains_nothing(graph, child) || !seen.insert(&child.id) {
                 continue;
             }
             // Where traffic would go may be broken, and the way to it, too.
-            let dangling = link == "refers to" && child.verdict.status == Status::NotFound;
-            explained |= !matches!(link, "routes to" | "scales") && !dangling;
+            let dangling = link == Link::RefersTo && child.verdict.status == Status::NotFound;
+            explained |= !matches!(link, Link::RoutesTo | Link::Scales) && !dangling;
             let mut longer = way.clone();
-            longer.push((link, child));
+            longer.push((Some(link), child));
             walk(graph, longer, seen, ways);
         }
     }
@@ -98,7 +99,10 @@ fn group(graph: &Graph, ways: Vec<Way<'_>>, order: &[FailureClass]) -> Vec<Expla
     let mut causes: Vec<((usize, usize, usize), Explanation)> = Vec::new();
     for ((order, grave, _), mut ways) in groups {
         ways.sort_by(|a, b| {
-            let times = |way: &Way<'_>| way.last().and_then(|(_, r)| r.facts.as_ref()?.times);
+            let times = |way: &Way<'_>| {
+                let facts = way.last()?.1.facts.as_ref()?;
+                facts.times().or_else(|| facts.ready_endpoints())
+            };
             times(b).cmp(&times(a))
         });
         let count = ways.len();

@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 
 use super::summary::summary;
+use crate::facts::Facts;
+use crate::link::Link;
 use crate::record::Record;
 use crate::report::Step;
 
 /// Objects from a target (first) to a root cause (last), each with how the one before it leads to it.
-pub(super) type Way<'g> = Vec<(&'static str, &'g Record)>;
+pub(super) type Way<'g> = Vec<(Option<Link>, &'g Record)>;
 
 /// The steps of a way. Each is dated by the problem, not by an older condition.
 pub(super) fn chain(way: &Way<'_>) -> Vec<Step> {
@@ -15,7 +17,7 @@ pub(super) fn chain(way: &Way<'_>) -> Vec<Step> {
     let mut below: Option<(&Record, Option<Timestamp>)> = None;
     for (link, record) in way.iter().rev() {
         let since = since(record, below);
-        steps.push(step(link, record, since));
+        steps.push(step(*link, record, since));
         below = Some((record, since));
     }
     steps.reverse();
@@ -36,7 +38,7 @@ fn since(record: &Record, below: Option<(&Record, Option<Timestamp>)>) -> Option
     }
 }
 
-fn step(link: &'static str, record: &Record, since: Option<Timestamp>) -> Step {
+fn step(link: Option<Link>, record: &Record, since: Option<Timestamp>) -> Step {
     let facts = record.facts.as_deref();
     Step {
         object: record.id.clone(),
@@ -48,8 +50,6 @@ fn step(link: &'static str, record: &Record, since: Option<Timestamp>) -> Step {
         class: record.verdict.failure.map(|failure| failure.class),
         terminal: record.verdict.failure.is_some_and(|failure| failure.terminal),
         since,
-        times: facts
-            .and_then(|facts| facts.times)
-            .filter(|_| !record.id.is("discovery.k8s.io", "EndpointSlice")),
+        times: facts.and_then(Facts::times),
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use kstatus::{Basis, FailureClass, Status};
+use kstatus::{Basis, FailureClass, Status, reason};
 
 use super::pvc::{may_wait_for_consumer, missing_storage_class};
 use super::related::{MAX_DEPTH, is_current_child, references};
+use crate::facts::Completion;
 use crate::graph::Graph;
+use crate::link::Link;
 use crate::observation::ObservedFailure;
 use crate::record::Record;
 
@@ -62,7 +64,7 @@ pub fn own_failure(record: &Record) -> Option<ObservedFailure> {
     let class = match (verdict.status, verdict.failure) {
         (Status::Failed, failure) => failure.map_or(FailureClass::Other, |failure| failure.class),
         // Whoever has set the gate knows why.
-        (Status::InProgress, Some(failure)) if verdict.reason != "SchedulingGated" => failure.class,
+        (Status::InProgress, Some(failure)) if verdict.reason != reason::SCHEDULING_GATED => failure.class,
         _ => return None,
     };
     let terminal = verdict.failure.is_some_and(|failure| failure.terminal);
@@ -76,7 +78,7 @@ fn missing_storage_classes<'g>(
 ) -> impl Iterator<Item = ObservedFailure> + 'g {
     let pod = Some(pod).filter(|pod| pod.id.is("", "Pod") && pod.verdict.status == Status::InProgress);
     pod.into_iter().flat_map(|pod| references(graph, pod)).filter_map(|(link, claim)| {
-        let class = missing_storage_class(graph, claim).filter(|_| link == "claims")?;
+        let class = missing_storage_class(graph, claim).filter(|_| link == Link::Claims)?;
         Some(ObservedFailure { reason: class.verdict.reason.clone(), ..own_failure(claim)? })
     })
 }
@@ -102,5 +104,6 @@ fn rank(class: FailureClass) -> usize {
 
 /// A Pod that has ended is made anew by whatever generated it, which counts how often.
 fn will_be_replaced(child: &Record) -> bool {
-    child.id.is("", "Pod") && child.facts.as_ref().is_some_and(|facts| facts.end == Some(false))
+    child.id.is("", "Pod")
+        && child.facts.as_ref().is_some_and(|facts| facts.completion() == Some(Completion::Failed))
 }

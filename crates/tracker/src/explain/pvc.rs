@@ -1,12 +1,16 @@
 //! PersistentVolumeClaims that are not bound: whether they wait for their first consumer, and whether their StorageClass exists.
 
+use kstatus::reason;
+
+use crate::facts::KindFacts;
 use crate::graph::Graph;
 use crate::id::ObjectId;
+use crate::link::Link;
 use crate::record::Record;
 
 /// Whether it is a claim that is not bound yet, and only will be when a Pod uses it. None: its class is not known.
 fn waiting_claim(graph: &Graph, claim: &Record) -> Option<bool> {
-    if !claim.id.is("", "PersistentVolumeClaim") || claim.verdict.reason != "NotBound" {
+    if !claim.id.is("", "PersistentVolumeClaim") || claim.verdict.reason != reason::NOT_BOUND {
         return Some(false);
     }
     let mut refs = claim.facts.iter().flat_map(|facts| &facts.refs);
@@ -16,7 +20,11 @@ fn waiting_claim(graph: &Graph, claim: &Record) -> Option<bool> {
         return Some(false);
     }
     let class = graph.get(&class)?;
-    Some(class.facts.as_ref().is_some_and(|f| f.word.as_deref() == Some("WaitForFirstConsumer")))
+    let binding_mode = match class.facts.as_ref().map(|facts| &facts.of_kind) {
+        Some(KindFacts::StorageClass { binding_mode }) => binding_mode.as_deref(),
+        _ => None,
+    };
+    Some(binding_mode == Some("WaitForFirstConsumer"))
 }
 
 /// Whether a claim is not bound because it waits for its first consumer.
@@ -33,13 +41,13 @@ pub(super) fn may_wait_for_consumer(graph: &Graph, claim: &Record) -> bool {
 pub(super) fn consumers<'g>(graph: &'g Graph, claim: &'g Record) -> impl Iterator<Item = &'g Record> {
     graph.iter().filter(|pod| pod.id.is("", "Pod") && pod.id.namespace == claim.id.namespace).filter(|pod| {
         let refs = pod.facts.iter().flat_map(|facts| &facts.refs);
-        refs.filter(|r| r.link == "claims").any(|r| r.name == claim.id.name)
+        refs.filter(|r| r.link == Link::Claims).any(|r| r.name == claim.id.name)
     })
 }
 
 /// The StorageClass of a claim that is not bound, if it does not exist.
 pub(super) fn missing_storage_class<'g>(graph: &'g Graph, claim: &Record) -> Option<&'g Record> {
-    let pending = claim.id.is("", "PersistentVolumeClaim") && claim.verdict.reason == "NotBound";
+    let pending = claim.id.is("", "PersistentVolumeClaim") && claim.verdict.reason == reason::NOT_BOUND;
     let mut refs = claim.facts.iter().filter(|_| pending).flat_map(|facts| &facts.refs);
     let class = refs.find(|r| &*r.kind == "StorageClass")?;
     graph.missing(&ObjectId::new(&*class.group, &*class.kind, "", &*class.name))

@@ -1,27 +1,29 @@
 //! The objects that an object's state may come from: those that it owns and those that it refers to.
 
-use kstatus::Status;
+use kstatus::{Status, reason};
 
 use super::pvc::{consumers, waits_for_consumer};
+use crate::facts::Facts;
 use crate::graph::Graph;
 use crate::id::ObjectId;
+use crate::link::Link;
 use crate::record::Record;
 
 /// No chain of owners and references is followed further.
 pub(super) const MAX_DEPTH: usize = 8;
 
 /// What an object's state may come from: what it owns and what it refers to.
-pub(super) fn related<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static str, &'g Record)> {
-    let owned = graph.owned(&record.uid).map(|child| ("owns", child));
+pub(super) fn related<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(Link, &'g Record)> {
+    let owned = graph.owned(&record.uid).map(|child| (Link::Owns, child));
     let referred = references(graph, record);
     // What a namespace that is being deleted still holds.
     let holder = Some(record).filter(|r| r.id.is("", "Namespace") && r.deleted.is_some());
     let left = holder.into_iter().flat_map(|holder| {
         graph.iter().filter(|other| *other.id.namespace == *holder.id.name && other.deleted.is_some())
     });
-    let left = left.map(|other| ("holds", other));
+    let left = left.map(|other| (Link::Holds, other));
     let claim = Some(record).filter(|record| waits_for_consumer(graph, record));
-    let users = claim.into_iter().flat_map(|claim| consumers(graph, claim)).map(|pod| ("is used by", pod));
+    let users = claim.into_iter().flat_map(|claim| consumers(graph, claim)).map(|pod| (Link::UsedBy, pod));
     let mut all: Vec<_> = owned.chain(referred).chain(left).chain(users).collect();
     all.sort_by(|(_, a), (_, b)| (&a.id.kind, &a.id.name).cmp(&(&b.id.kind, &b.id.name)));
     all.dedup_by(|(_, a), (_, b)| a.id == b.id);
@@ -32,7 +34,7 @@ pub(super) fn related<'g>(graph: &'g Graph, record: &'g Record) -> Vec<(&'static
 pub(super) fn references<'g>(
     graph: &'g Graph,
     record: &'g Record,
-) -> impl Iterator<Item = (&'static str, &'g Record)> + 'g {
+) -> impl Iterator<Item = (Link, &'g Record)> + 'g {
     let facts = record.facts.iter();
     facts.flat_map(|facts| &facts.refs).filter_map(|r| {
         let namespace = r.namespace.as_deref().unwrap_or(&record.id.namespace);
@@ -58,8 +60,8 @@ pub(super) fn is_current_child(graph: &Graph, parent: &Record, child: &Record) -
     }
     let replaced = parent.id.is("apps", "Deployment") && child.id.is("apps", "ReplicaSet")
         || parent.id.is("apps", "DaemonSet") && child.id.is("", "Pod");
-    let revision = |record: &Record| record.facts.as_ref().and_then(|facts| facts.revision.clone());
-    match (revision(parent), revision(child)) {
+    let (wanted, is) = (parent.facts.as_deref(), child.facts.as_deref());
+    match (wanted.and_then(Facts::revision), is.and_then(Facts::revision)) {
         (Some(wanted), Some(is)) if replaced => wanted == is,
         _ => true,
     }
@@ -74,5 +76,5 @@ pub(super) fn explains_nothing(graph: &Graph, record: &Record) -> bool {
     record.verdict.status == Status::Current && !broken(record)
         || record.id.is("", "Event") && record.verdict.status != Status::Failed
         // Kinds that say nothing explain nothing.
-        || record.verdict.reason == "NoSignal"
+        || record.verdict.reason == reason::NO_SIGNAL
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use kstatus::{FailureClass, Status};
 
+use crate::facts::KindFacts;
 use crate::record::Record;
 
 /// Summarizes why an object is as it is: `cannot pull "nginx:1.29-typo": manifest unknown`. The verdict's message is the full text.
@@ -21,7 +22,8 @@ pub fn summary(record: &Record) -> String {
         Some(FailureClass::Job | FailureClass::Deadline) => ended(record, &verdict.reason),
         _ => None,
     };
-    let several = record.facts.as_ref().is_some_and(|facts| facts.several_containers);
+    let several =
+        record.facts.as_ref().and_then(|facts| facts.pod()).is_some_and(|pod| pod.several_containers);
     match (specific, container(message)) {
         (Some(specific), Some(part)) if several && !specific.contains("container ") => {
             format!("{part}: {specific}")
@@ -218,9 +220,9 @@ fn scheduling(record: &Record, message: &str) -> Option<String> {
     }
     let reasons: Vec<&str> = split_reasons(rest);
     let selector = || {
-        let facts = record.facts.as_ref().filter(|_| record.id.is("", "Pod"))?;
+        let pod = record.facts.as_ref()?.pod()?;
         let labels: Vec<String> =
-            facts.selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            pod.node_selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
         (!labels.is_empty()).then(|| labels.join(","))
     };
     let affinity = |reason: &str| reason.contains("didn't match Pod's node affinity/selector");
@@ -286,7 +288,10 @@ fn probe(message: &str) -> Option<String> {
 
 /// Why a workload is given up by its controller.
 fn ended(record: &Record, reason: &str) -> Option<String> {
-    let limit = record.facts.as_ref().and_then(|facts| facts.limit);
+    let limit = match record.facts.as_ref().map(|facts| &facts.of_kind) {
+        Some(KindFacts::Job { backoff_limit, .. }) => *backoff_limit,
+        _ => None,
+    };
     match reason {
         "BackoffLimitExceeded" => Some(match limit {
             Some(limit) => format!("the Job has used up its retries (backoffLimit {limit})"),

@@ -7,6 +7,7 @@ use super::related::{MAX_DEPTH, explains_nothing, is_current_child, related};
 use super::summary::summary;
 use crate::graph::Graph;
 use crate::id::ObjectId;
+use crate::link::Link;
 use crate::record::Record;
 use crate::report::Branch;
 
@@ -17,12 +18,12 @@ const MAX_CHILDREN: usize = 200;
 #[must_use]
 pub fn branch(graph: &Graph, record: &Record, all: bool) -> Branch {
     let mut seen = BTreeSet::from([&record.id]);
-    grow(graph, "", record, all, 0, &mut seen)
+    grow(graph, None, record, all, 0, &mut seen)
 }
 
 fn grow<'g>(
     graph: &'g Graph,
-    link: &'static str,
+    link: Option<Link>,
     record: &'g Record,
     all: bool,
     depth: usize,
@@ -43,7 +44,7 @@ fn grow<'g>(
     }
     for (link, child) in related(graph, record) {
         let event = child.id.is("", "Event");
-        let old = link == "owns" && !is_current_child(graph, record, child);
+        let old = link == Link::Owns && !is_current_child(graph, record, child);
         if event && (all || old || explains_nothing(graph, child)) || seen.contains(&child.id) {
             continue;
         }
@@ -55,7 +56,7 @@ fn grow<'g>(
             continue;
         }
         seen.insert(&child.id);
-        branch.children.push(grow(graph, link, child, all, depth + 1, seen));
+        branch.children.push(grow(graph, Some(link), child, all, depth + 1, seen));
     }
     branch
 }

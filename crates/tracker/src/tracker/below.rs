@@ -6,9 +6,10 @@ use std::sync::Arc;
 use kstatus::Status;
 
 use super::{Role, Tracker};
+use crate::dependents::{By, children, is_custom, remaining, selector};
 use crate::id::ObjectId;
 use crate::ids::{StreamId, TargetId};
-use crate::links::{By, children, is_custom, remaining, selector};
+use crate::link::Link;
 use crate::record::{Record, missing};
 use crate::report::State;
 use crate::resources::Resource;
@@ -221,7 +222,7 @@ impl Tracker {
 fn referred(record: &Record) -> Vec<ObjectId> {
     let refs = record.facts.iter().flat_map(|facts| &facts.refs);
     // The Pods of a Service are found by its selector.
-    refs.filter(|r| r.link != "lists")
+    refs.filter(|r| r.link != Link::Lists)
         .map(|r| {
             let cluster =
                 matches!(&*r.kind, "PersistentVolume" | "StorageClass" | "IngressClass" | "GatewayClass");

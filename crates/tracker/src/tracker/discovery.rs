@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::{Answer, Tracker};
 use crate::cluster::{Cluster, RequestError};
+use crate::dependents::is_custom;
 use crate::exchange::Verb;
 use crate::id::{ObjectId, Uid};
 use crate::ids::TargetId;
-use crate::links::is_custom;
 use crate::record::owners;
 use crate::report::State;
 use crate::resources::Resource;

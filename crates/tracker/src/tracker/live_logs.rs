@@ -23,7 +23,7 @@ impl Tracker {
         let Some(follower) = &mut self.follower else { return };
         for talker in talkers {
             let Some(pod) = self.graph.get(&talker.pod) else { continue };
-            let crashed = pod.facts.iter().flat_map(|facts| &facts.crashed);
+            let crashed = pod.facts.iter().flat_map(|facts| facts.crashed());
             let crash = { crashed }.find(|crash| crash.container == talker.container);
             follower.follow(&talker, &pod.uid, crash.map_or(0, |crash| crash.restarts));
         }

@@ -78,9 +78,9 @@ pub(crate) fn is_custom(id: &ObjectId) -> bool {
 pub(crate) fn selector(record: &Record, by: By) -> Option<String> {
     match by {
         By::Selector => {
-            let labels = &record.facts.as_ref()?.selector;
+            let labels = record.facts.as_ref()?.selector()?;
             let terms: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            (!terms.is_empty()).then(|| terms.join(","))
+            Some(terms.join(","))
         }
         // A label's value has 63 characters at most; a longer name is not found so.
         By::Label(label) => (record.id.name.len() <= 63).then(|| format!("{label}={}", record.id.name)),
