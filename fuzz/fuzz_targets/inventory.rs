@@ -5,7 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use settled_tracker::{Contents, Revisions, newest_revisions, waves};
+use settled_tracker::apply::waves;
+use settled_tracker::release::{Contents, Revisions, newest_revisions};
 
 fn check(object: &[u8]) {
     match Contents::of(object) {

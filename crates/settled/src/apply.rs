@@ -5,9 +5,9 @@ mod watched;
 
 use std::process::ExitCode;
 
-use settled_tracker::{
-    ApplyError, ApplyOptions, ApplyReport, ApplySetError, Cluster, For, Limits, Outcome, Wanted, apply,
-};
+use settled_tracker::apply::{ApplyError, ApplyOptions, ApplyReport, ApplySetError};
+use settled_tracker::request::Wanted;
+use settled_tracker::{Cluster, For, Limits, Outcome, apply};
 
 use self::report::Reporter;
 use self::watched::{Finished, Watched};

@@ -6,10 +6,11 @@ use std::time::Duration;
 use kstatus::FailureClass;
 use settled_manifest::{Batch, Splitter};
 use settled_rules::RuleSet;
-use settled_tracker::{
-    Access, Cluster, ConnectError, For, JudgeOptions, KindName, Limits, Missing, Notice, Release,
-    ReleaseError, Request, RequestError, Selection, StartError, Target, TargetError, Tracker, Wanted,
-};
+use settled_tracker::connection::ConnectError;
+use settled_tracker::release::{Release, ReleaseError};
+use settled_tracker::report::Notice;
+use settled_tracker::request::{JudgeOptions, KindName, Missing, Selection, TargetError, Wanted};
+use settled_tracker::{Access, Cluster, For, Limits, Request, RequestError, StartError, Target, Tracker};
 
 use crate::cli::live::{ClusterArgs, JudgeArgs, OnMissing, PolicyArgs, SelectArgs, TargetArgs};
 use crate::error::CommandError;

@@ -179,7 +179,7 @@ fn is_url(text: &str) -> bool {
 /// Nobody else runs on this thread meanwhile: files are read before anything is asked of a cluster.
 fn download(url: &str) -> io::Result<Vec<u8>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let bytes = runtime.block_on(settled_tracker::download(url)).map_err(io::Error::other)?;
+    let bytes = runtime.block_on(settled_tracker::connection::download(url)).map_err(io::Error::other)?;
     runtime.shutdown_background();
     Ok(bytes.into())
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kstatus::Status;
-use settled_tracker::{
-    Branch, Cluster, EventNote, KindName, ObjectId, Outcome, Request, RequestError, Selection, Target,
-    TargetReport, Tracker, Wanted, events_of,
-};
+use settled_tracker::connection::events_of;
+use settled_tracker::report::{Branch, EventNote};
+use settled_tracker::request::{KindName, Selection, Wanted};
+use settled_tracker::{Cluster, ObjectId, Outcome, Request, RequestError, Target, TargetReport, Tracker};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{self, IsTerminal as _};
 
-use settled_tracker::{KindName, Selection, Target, Tracker};
+use settled_tracker::request::{KindName, Selection};
+use settled_tracker::{Target, Tracker};
 
 use crate::cli::live::SelectArgs;
 use crate::error::CommandError;
@@ -19,7 +20,7 @@ const NAMED_MAX: usize = 3;
 pub(crate) struct Overview {
     /// `namespace shop`, `namespaces a, b` or `all namespaces`.
     place: String,
-    kinds: settled_tracker::Overview,
+    kinds: settled_tracker::request::Overview,
     /// Namespaces that do not exist; one alone is only asked for where nothing was found.
     absent: Vec<String>,
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use settled_tracker::{Exchange, Verb};
+use settled_tracker::connection::{Exchange, Verb};
 
 use crate::cli::live::ClusterArgs;
 use crate::stderr;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kstatus::{Basis, FailureClass, Status, Verdict};
-use settled_tracker::{
-    Branch, Connection, Counts, Event, EventNote, Explanation, Link, LogTail, Notice, ObjectId, Outcome,
-    Report, Snapshot, State, Step, TargetReport,
+use settled_tracker::report::{
+    Branch, Connection, Counts, EventNote, Explanation, Link, LogTail, Notice, Snapshot, Step,
 };
+use settled_tracker::{Event, ObjectId, Outcome, Report, State, TargetReport};
 
 /// The present of all scenes.
 pub(crate) fn now() -> Timestamp {

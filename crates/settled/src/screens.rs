@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 use kstatus::{FailureClass, Status};
-use settled_tracker::{
-    Branch, Connection, Counts, Event, Explanation, LogLines, LogTail, Outcome, Report, Snapshot, State,
-    Step, TargetReport,
-};
+use settled_tracker::report::{Branch, Connection, Counts, Explanation, LogLines, LogTail, Snapshot, Step};
+use settled_tracker::{Event, Outcome, Report, State, TargetReport};
 
 use crate::live::screen::Size;
 use crate::names::Names;

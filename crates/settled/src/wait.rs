@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use settled_tracker::{Causes, Event, For, Outcome, Report, Snapshot, State, Tracker, Wanted};
+use settled_tracker::report::Snapshot;
+use settled_tracker::request::{Causes, Wanted};
+use settled_tracker::{Event, For, Outcome, Report, State, Tracker};
 
 use crate::arguments;
 use crate::cli::live::{ClusterArgs, PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};

@@ -37,7 +37,8 @@ const MAX_SEEN: usize = 4;
 ///
 /// ```
 /// use kstatus::{compute, Object, Options};
-/// use settled_tracker::{For, Met};
+/// use settled_tracker::request::Met;
+/// use settled_tracker::For;
 ///
 /// let wanted: For = "any(condition=Ready, jsonpath={.status.phase}=Running)".parse()?;
 /// let json = br#"{"kind":"Pod","metadata":{"name":"web"},"status":{"phase":"Pending"}}"#;
@@ -45,7 +46,7 @@ const MAX_SEEN: usize = 4;
 /// let options = Options::new("2026-11-21T12:00:00Z".parse().unwrap());
 /// let met = wanted.met(Some(&object), &object.verdict(&options), options.now);
 /// assert_eq!(met, Met::No("condition Ready is not there; .status.phase is Pending, wanted Running".to_owned()));
-/// # Ok::<(), settled_tracker::ForError>(())
+/// # Ok::<(), settled_tracker::request::ForError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub enum For {
@@ -170,7 +171,7 @@ impl For {
     /// let order = For::parse_all(["condition=Complete", "delete", "create"])?;
     /// let order: Vec<_> = order.iter().map(For::to_string).collect();
     /// assert_eq!(order, ["create", "condition=Complete", "delete"]);
-    /// # Ok::<(), settled_tracker::ForError>(())
+    /// # Ok::<(), settled_tracker::request::ForError>(())
     /// ```
     pub fn parse_all<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Vec<Self>, ForError> {
         let mut list: Vec<Self> =

@@ -98,7 +98,7 @@ impl fmt::Debug for ObjectId {
 /// Which life of an object: its `metadata.uid`.
 ///
 /// ```
-/// use settled_tracker::Uid;
+/// use settled_tracker::request::Uid;
 /// let uid = Uid::from("6f0d2ab1-1f0e-4b3c-9a77-0d9f3f4c2e11");
 /// assert_eq!(uid.to_string(), "6f0d2ab1-1f0e-4b3c-9a77-0d9f3f4c2e11");
 /// assert_ne!(uid, Uid::from("another"));

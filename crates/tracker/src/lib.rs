@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-mod apply;
+pub mod apply;
 mod cluster;
 mod condition;
 mod connect;
@@ -29,8 +29,8 @@ mod order;
 mod policy;
 mod proxy;
 mod record;
-mod release;
-mod report;
+mod releases;
+pub mod report;
 mod resources;
 mod shared;
 mod stream;
@@ -39,39 +39,55 @@ mod tracker;
 mod unmatched;
 mod wire;
 
-pub use apply::{
-    Applied, AppliedState, ApplyError, ApplyEvent, ApplyOptions, ApplyReport, ApplySetError, Conflict,
-    Versions, apply, apply_set_id,
-};
-pub use cluster::{Cluster, RequestError, Traffic};
-pub use condition::{For, ForError, Met};
-pub use connect::{Access, ConnectError, KubeconfigNames, Token, client};
-pub use download::{DownloadError, download};
-pub use evaluator::Judge;
-pub use event_note::EventNote;
-pub use events::{Wanted, events_of, log_tail};
-pub use exchange::{Exchange, Verb};
-pub use explain::{advisory, branch, causes, excuse, failures, own_failure, summary};
-pub use facts::{Completion, Crash, Facts, KindFacts, Labels, PodFacts, Ref};
-pub use graph::{Graph, Put};
-pub use id::{IdParts, ObjectId, Uid};
-pub use ids::{StreamId, TargetId};
-pub use inventory::{
-    ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName as ListedKind, Member,
-    Revisions, newest_revisions,
-};
-pub use limits::{Limits, Missing, grace};
-pub use link::Link;
-pub use observation::{Evidence, Floor, Moment, ObservedFailure, Sight};
-pub use order::{Wave, apply_rank, waves};
-pub use policy::Policy;
-pub use record::{Record, Unread, not_found};
-pub use release::{Keeper, Release, ReleaseError, ReleaseTargets};
-pub use report::{
-    Branch, Connection, Counts, Event, Explanation, ForeignChange, LogLines, LogTail, Notice, Outcome,
-    Report, Snapshot, State, Step, TargetReport,
-};
-pub use resources::{Document, Resource, Resources, read_document, read_resource_list};
-pub use target::{KindName, Selection, Target, TargetError};
-pub use tracker::{Causes, JudgeOptions, Overview, Request, StartError, Tracker, wait};
-pub use unmatched::Unmatched;
+pub use apply::apply;
+pub use cluster::{Cluster, RequestError};
+pub use condition::For;
+pub use connect::Access;
+pub use id::ObjectId;
+pub use limits::Limits;
+pub use report::{Event, Outcome, Report, State, TargetReport};
+pub use target::Target;
+pub use tracker::{Request, StartError, Tracker, wait};
+
+/// What a [`Request`] is made of: targets, conditions, limits, evidence.
+pub mod request {
+    pub use crate::condition::{ForError, Met};
+    pub use crate::events::Wanted;
+    pub use crate::id::Uid;
+    pub use crate::limits::{Missing, grace};
+    pub use crate::observation::Floor;
+    pub use crate::target::{KindName, Selection, TargetError};
+    pub use crate::tracker::{Causes, JudgeOptions, Overview};
+}
+
+/// Connections to clusters, and single questions to them.
+pub mod connection {
+    pub use crate::cluster::Traffic;
+    pub use crate::connect::{ConnectError, KubeconfigNames, Token, client};
+    pub use crate::download::{DownloadError, download};
+    pub use crate::events::{events_of, log_tail};
+    pub use crate::exchange::{Exchange, Verb};
+    pub use crate::resources::{Document, Resource, Resources, read_document, read_resource_list};
+}
+
+/// Releases of Helm, Flux and Argo CD, ApplySets and the like: the objects that they consist of.
+pub mod release {
+    pub use crate::inventory::{
+        ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName as ListedKind, Member,
+        Revisions, newest_revisions,
+    };
+    pub use crate::releases::{Keeper, Release, ReleaseError, ReleaseTargets};
+}
+
+/// The parts of a [`Tracker`], for programs that need one of them alone. They do no I/O.
+pub mod parts {
+    pub use crate::evaluator::Judge;
+    pub use crate::explain::{advisory, branch, causes, excuse, failures, own_failure, summary};
+    pub use crate::facts::{Completion, Crash, Facts, KindFacts, Labels, PodFacts, Ref};
+    pub use crate::graph::{Graph, Put};
+    pub use crate::id::IdParts;
+    pub use crate::ids::{StreamId, TargetId};
+    pub use crate::observation::{Evidence, Moment, ObservedFailure, Sight};
+    pub use crate::policy::Policy;
+    pub use crate::record::{Record, Unread, not_found};
+}

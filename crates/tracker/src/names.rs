@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::cluster::{Cluster, RequestError, encode};
 use crate::exchange::Verb;
-use crate::release::Keeper;
+use crate::releases::Keeper;
 use crate::resources::{Resource, Resources};
 use crate::wire::Items;
 

@@ -63,7 +63,7 @@ const ADMISSION: &[&str] = &["admissionregistration.k8s.io"];
 /// The place of a kind in the order of applying; kinds that have none share the last.
 ///
 /// ```
-/// use settled_tracker::apply_rank;
+/// use settled_tracker::apply::apply_rank;
 /// assert!(apply_rank("", "ConfigMap") < apply_rank("apps", "Deployment"));
 /// assert!(apply_rank("apps", "Deployment") < apply_rank("example.com", "Widget"));
 /// ```
@@ -87,7 +87,8 @@ pub struct Wave {
 /// group. Where nothing needs them, there is one wave.
 ///
 /// ```
-/// use settled_tracker::{ObjectId, waves};
+/// use settled_tracker::apply::waves;
+/// use settled_tracker::ObjectId;
 ///
 /// let ids = [
 ///     ObjectId::new("example.com", "Widget", "shop", "a"),

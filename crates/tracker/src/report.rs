@@ -1,4 +1,4 @@
-//! What comes out: changes, snapshots, explanations. Data only; somebody else prints it.
+//! Reports: changes, snapshots, explanations, the end of a wait. Data only, which others print.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use kstatus::{Failure, FailureClass, Status, Verdict};
 use serde::Serialize;
 
-use crate::event_note::EventNote;
+pub use crate::event_note::EventNote;
 use crate::id::ObjectId;
-use crate::link::Link;
-use crate::unmatched::Unmatched;
+pub use crate::link::Link;
+pub use crate::unmatched::Unmatched;
 
 /// How a wait stands with one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -36,7 +36,7 @@ pub struct TargetReport {
     pub state: State,
     /// The evaluation of the object at this moment. Once a failure of it or of a dependent has outlasted its grace, the status is
     /// Failed, with the reason and the message of the root cause. An object that isn't there has the status NotFound; one that could
-    /// not be read has the status Unknown with a reason of [`Unread`](crate::Unread).
+    /// not be read has the status Unknown with a reason of [`Unread`](crate::parts::Unread).
     #[serde(flatten)]
     pub verdict: Arc<Verdict>,
     /// The verdict on the object by itself, where it is another.
@@ -57,7 +57,7 @@ pub struct TargetReport {
     /// Why it isn't done, the gravest cause first. Empty for a target that is done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Explanation>,
-    /// Where causes are [grouped](crate::Causes::Grouped): the target before this one that isn't done for the same reason, and has
+    /// Where causes are [grouped](crate::request::Causes::Grouped): the target before this one that isn't done for the same reason, and has
     /// the causes.
     #[serde(skip)]
     pub same_as: Option<ObjectId>,

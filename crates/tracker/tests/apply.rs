@@ -6,10 +6,11 @@ use kube_client::Client;
 use serde_json::{Value, json};
 use settled_apiserver::Server;
 use settled_apiserver::auth::User;
-use settled_tracker::{
-    Applied, ApplyError, ApplyEvent, ApplyOptions, ApplyReport, ApplySetError, Cluster, ObjectId, Release,
-    Target, apply, apply_set_id,
+use settled_tracker::apply::{
+    Applied, ApplyError, ApplyEvent, ApplyOptions, ApplyReport, ApplySetError, apply_set_id,
 };
+use settled_tracker::release::Release;
+use settled_tracker::{Cluster, ObjectId, Target, apply};
 
 use crate::faulty::Faults;
 

@@ -14,7 +14,8 @@ use kstatus::{Basis, Object, Options, Status, Verdict, compute_value};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use settled_apiserver::Server;
-use settled_tracker::{For, Met};
+use settled_tracker::For;
+use settled_tracker::request::Met;
 
 fn now() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use settled_rules::RuleSet;
-use settled_tracker::{For, Graph, Judge, branch, causes, excuse, failures};
+use settled_tracker::For;
+use settled_tracker::parts::{Graph, Judge, branch, causes, excuse, failures};
 
 /// Words that are read somewhere, and some that are not.
 const WORDS: &[&str] = &[

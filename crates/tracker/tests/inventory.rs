@@ -16,9 +16,10 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use settled_apiserver::Server;
-use settled_tracker::{
-    Cluster, Contents, Inventory, ListedKind as KindName, Release, Revisions, Target, newest_revisions,
+use settled_tracker::release::{
+    Contents, Inventory, ListedKind as KindName, Release, Revisions, newest_revisions,
 };
+use settled_tracker::{Cluster, Target};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/helm")
@@ -54,7 +55,7 @@ fn of(object: &Value) -> String {
 
 fn shown(inventory: &Inventory) -> String {
     let mut lines = vec![inventory.title.clone()];
-    let member = |member: &settled_tracker::Member| {
+    let member = |member: &settled_tracker::release::Member| {
         let version = member.version.as_deref().unwrap_or("-");
         format!("{} {version}{}", member.id.full(), if member.default_namespace { " by default" } else { "" })
     };

@@ -6,9 +6,8 @@ use std::time::Duration;
 use kstatus::{FailureClass, Status};
 use serde_json::{Value, json};
 use settled_apiserver::Server;
-use settled_tracker::{
-    Causes, Cluster, For, KindName, Outcome, Report, Request, Selection, State, Target, Tracker,
-};
+use settled_tracker::request::{Causes, KindName, Selection};
+use settled_tracker::{Cluster, For, Outcome, Report, Request, State, Target, Tracker};
 
 fn request(causes: Causes) -> Request {
     let pods = Selection {

@@ -1,7 +1,8 @@
 //! The order of applying.
 
 use proptest::prelude::*;
-use settled_tracker::{ObjectId, apply_rank, waves};
+use settled_tracker::ObjectId;
+use settled_tracker::apply::{apply_rank, waves};
 
 fn ids(list: &[&str]) -> Vec<ObjectId> {
     let id = |text: &&str| {
@@ -16,7 +17,7 @@ fn ids(list: &[&str]) -> Vec<ObjectId> {
 fn shown(list: &[&str]) -> String {
     let ids = ids(list);
     let names = |indexes: &[usize]| indexes.iter().map(|index| list[*index]).collect::<Vec<_>>().join(" ");
-    let wave = |wave: settled_tracker::Wave| {
+    let wave = |wave: settled_tracker::apply::Wave| {
         format!("{}; awaited: {}\n", names(&wave.objects), names(&wave.awaited))
     };
     waves(&ids).into_iter().map(wave).collect()

@@ -32,10 +32,9 @@ use kube_client::Client;
 use serde_json::{Value, json};
 use settled_apiserver::Server;
 use settled_apiserver::auth::User;
-use settled_tracker::{
-    ApplyOptions, Cluster, Event, For, Limits, Missing, Request, StartError, State, Target, Tracker, Wanted,
-    apply,
-};
+use settled_tracker::apply::ApplyOptions;
+use settled_tracker::request::{Missing, Wanted};
+use settled_tracker::{Cluster, Event, For, Limits, Request, StartError, State, Target, Tracker, apply};
 
 use crate::faulty::{Fault, Faults, Log};
 

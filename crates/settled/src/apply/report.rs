@@ -1,7 +1,8 @@
 //! What is printed of an apply while it happens.
 
 use jiff::Timestamp;
-use settled_tracker::{Applied, ApplyEvent, Conflict, ObjectId, Outcome, Versions};
+use settled_tracker::apply::{Applied, ApplyEvent, Conflict, Versions};
+use settled_tracker::{ObjectId, Outcome};
 
 use crate::cli::live::{ApplyArgs, DryRun, WaitOutput};
 use crate::error::CommandError;

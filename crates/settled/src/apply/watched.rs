@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use settled_tracker::{
-    AppliedState, Cluster, Event, ForeignChange, Notice, ObjectId, Report, Snapshot, TargetReport, Tracker,
-};
+use settled_tracker::apply::AppliedState;
+use settled_tracker::report::{ForeignChange, Notice, Snapshot};
+use settled_tracker::{Cluster, Event, ObjectId, Report, TargetReport, Tracker};
 
 use crate::progress::Source;
 

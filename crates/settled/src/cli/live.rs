@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use kstatus::FailureClass;
-use settled_tracker::{Release, Token};
+use settled_tracker::connection::Token;
+use settled_tracker::release::Release;
 
 use super::RuleArgs;
 use crate::duration;

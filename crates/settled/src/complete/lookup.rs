@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-use settled_tracker::{Access, Cluster, Keeper, KubeconfigNames, Resources};
+use settled_tracker::connection::{KubeconfigNames, Resources};
+use settled_tracker::release::Keeper;
+use settled_tracker::{Access, Cluster};
 
 use super::VALUES_MAX;
 use super::line::Line;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap_complete::CompletionCandidate;
-use settled_tracker::{Resource, Resources};
+use settled_tracker::connection::{Resource, Resources};
 
 use super::line::Line;
 use super::lookup;

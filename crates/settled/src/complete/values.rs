@@ -3,7 +3,7 @@
 use clap_complete::CompletionCandidate;
 use kstatus::FailureClass;
 use settled_rules::RuleSet;
-use settled_tracker::Keeper;
+use settled_tracker::release::Keeper;
 
 use super::line::Line;
 use super::words::{is_harmless, last_item};

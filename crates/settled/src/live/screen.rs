@@ -174,7 +174,7 @@ mod tests {
     use crate::live::view::{View, rows_max};
     use crate::names::Names;
     use crate::scenes;
-    use settled_tracker::Snapshot;
+    use settled_tracker::report::Snapshot;
 
     /// A terminal that can be looked at, with a shell's prompt in it.
     struct Seen {

@@ -8,7 +8,8 @@ use kstatus::Status;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::widgets::Widget;
-use settled_tracker::{Branch, Connection, Link, Snapshot, State, TargetReport};
+use settled_tracker::report::{Branch, Connection, Link, Snapshot};
+use settled_tracker::{State, TargetReport};
 
 use crate::cause::{Cause, Urgency};
 use crate::duration;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kstatus::{FailureClass, Status};
 use serde::Serialize;
-use settled_tracker::{Counts, Event, ObjectId, Snapshot, State, TargetReport};
+use settled_tracker::report::{Counts, Snapshot};
+use settled_tracker::{Event, ObjectId, State, TargetReport};
 
 use super::{Show, logs};
 use crate::cause::{self, Cause};

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use settled_tracker::{Connection, Event, ObjectId, Snapshot, State, TargetReport};
+use settled_tracker::report::{Connection, Snapshot};
+use settled_tracker::{Event, ObjectId, State, TargetReport};
 
 use super::lines::Already;
 use super::{Show, logs};

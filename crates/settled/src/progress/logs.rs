@@ -1,6 +1,6 @@
 //! Lines that containers write during a wait.
 
-use settled_tracker::LogLines;
+use settled_tracker::report::LogLines;
 
 use crate::style::Palette;
 use crate::text::{self, plural};

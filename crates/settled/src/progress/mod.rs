@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-use settled_tracker::{Event, ObjectId, Report, Snapshot, State};
+use settled_tracker::report::Snapshot;
+use settled_tracker::{Event, ObjectId, Report, State};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) use lines::{JsonLines, PlainLines, write_timed};

@@ -80,7 +80,8 @@ mod tests {
     use std::cell::Cell;
 
     use kstatus::Status;
-    use settled_tracker::{Explanation, State};
+    use settled_tracker::State;
+    use settled_tracker::report::Explanation;
 
     use super::*;
     use crate::scenes;

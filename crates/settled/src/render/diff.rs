@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use settled_tracker::{ObjectId, Versions};
+use settled_tracker::ObjectId;
+use settled_tracker::apply::Versions;
 use similar::TextDiff;
 
 use crate::style::Palette;

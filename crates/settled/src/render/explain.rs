@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use anstyle::Style;
 use jiff::Timestamp;
 use kstatus::{FailureClass, Status};
-use settled_tracker::{
-    Counts, EventNote, Explanation, Link, LogTail, Notice, ObjectId, Outcome, Report, State, Step,
-    TargetReport, Unmatched,
-};
+use settled_tracker::report::{Counts, EventNote, Explanation, Link, LogTail, Notice, Step, Unmatched};
+use settled_tracker::{ObjectId, Outcome, Report, State, TargetReport};
 
 use super::chains::Chains;
 use super::spans::Spans;

@@ -1,7 +1,7 @@
 //! Events in the order of time.
 
 use jiff::Timestamp;
-use settled_tracker::EventNote;
+use settled_tracker::report::EventNote;
 
 use crate::duration;
 use crate::names::{self, Names};

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kstatus::Status;
-use settled_tracker::{Branch, Link};
+use settled_tracker::report::{Branch, Link};
 
 use crate::duration;
 use crate::names::{self, Names};

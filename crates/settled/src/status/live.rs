@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kstatus::{Profile, Status, Verdict};
-use settled_tracker::{
-    Causes, KindName, Outcome, Resources, Selection, State, Target, TargetReport, Tracker, Unmatched,
-};
+use settled_tracker::connection::Resources;
+use settled_tracker::report::Unmatched;
+use settled_tracker::request::{Causes, KindName, Selection};
+use settled_tracker::{Outcome, State, Target, TargetReport, Tracker};
 
 use super::report::Report;
 use super::rows::{Evaluator, Mark, Rows};

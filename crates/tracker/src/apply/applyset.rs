@@ -82,7 +82,8 @@ pub(super) struct Orphan {
 /// The label value of a parent: `applyset-<base64(sha256(<name>.<namespace>.<kind>.<group>))>-v1`.
 ///
 /// ```
-/// use settled_tracker::{ObjectId, apply_set_id};
+/// use settled_tracker::apply::apply_set_id;
+/// use settled_tracker::ObjectId;
 /// let parent = ObjectId::new("", "Secret", "test", "my-set");
 /// assert_eq!(apply_set_id(&parent), "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1");
 /// ```

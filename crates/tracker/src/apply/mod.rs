@@ -19,6 +19,8 @@ pub use applyset::{ApplySetError, apply_set_id};
 pub use events::{Applied, ApplyError, ApplyEvent, ApplyOptions, ApplyReport, Conflict, Versions};
 pub use foreign::AppliedState;
 
+pub use crate::order::{Wave, apply_rank, waves};
+
 use self::applyset::ApplySet;
 use self::manifest::Manifest;
 use self::patch::{Sent, send};
@@ -27,7 +29,6 @@ use self::retry::retry;
 use crate::cluster::{Cluster, RequestError};
 use crate::id::ObjectId;
 use crate::limits::Limits;
-use crate::order::{apply_rank, waves};
 use crate::report::{Event, Outcome, Report};
 use crate::resources::Resources;
 use crate::target::{KindName, Target};
@@ -48,7 +49,8 @@ const AWAIT: Duration = Duration::from_secs(60);
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use settled_tracker::{ApplyEvent, ApplyOptions, Applied, Cluster, apply};
+/// use settled_tracker::apply::{ApplyEvent, ApplyOptions, Applied};
+/// use settled_tracker::{Cluster, apply};
 /// let server = settled_apiserver::Server::in_memory().await?;
 /// let cluster = Cluster::new(server.client());
 /// let config = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"},"data":{"a":"b"}}"#;

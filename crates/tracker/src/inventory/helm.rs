@@ -60,7 +60,7 @@ pub struct Revisions {
 /// There is none: the release is not there, or was uninstalled.
 ///
 /// ```
-/// use settled_tracker::{Revisions, newest_revisions};
+/// use settled_tracker::release::{Revisions, newest_revisions};
 ///
 /// let stored = |revision: u32, status: &str| format!(
 ///     r#"{{"kind": "Secret", "type": "helm.sh/release.v1", "metadata": {{"name": "sh.helm.release.v1.shop.v{revision}",
@@ -68,7 +68,7 @@ pub struct Revisions {
 /// let list = [stored(1, "superseded"), stored(10, "failed"), stored(9, "deployed")];
 /// let list: Vec<&[u8]> = list.iter().map(|json| json.as_bytes()).collect();
 /// assert_eq!(newest_revisions("shop", &list)?, Revisions { current: 2, failed: Some(1) });
-/// # Ok::<(), settled_tracker::InventoryError>(())
+/// # Ok::<(), settled_tracker::release::InventoryError>(())
 /// ```
 pub fn newest_revisions(release: &str, stored: &[&[u8]]) -> Result<Revisions, InventoryError> {
     let title = || format!("release {release}");

@@ -94,7 +94,7 @@ impl Contents {
     /// It stands for one and does not say what is in it: it was not applied yet, is applied to another cluster, or is broken.
     ///
     /// ```
-    /// use settled_tracker::Contents;
+    /// use settled_tracker::release::Contents;
     ///
     /// let contents = Contents::of(br#"{"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
     ///     "metadata": {"name": "apps", "namespace": "flux-system"},
@@ -102,7 +102,7 @@ impl Contents {
     /// let Some(Contents::Objects(inventory)) = contents else { panic!() };
     /// assert_eq!(inventory.title, "Kustomization apps");
     /// assert_eq!(inventory.members[0].id.full(), "Deployment.apps/web in shop");
-    /// # Ok::<(), settled_tracker::InventoryError>(())
+    /// # Ok::<(), settled_tracker::release::InventoryError>(())
     /// ```
     pub fn of(json: &[u8]) -> Result<Option<Self>, InventoryError> {
         let head: Head = read(json, "")?;

@@ -37,7 +37,7 @@ const BUILT_IN_K8S_GROUPS: [&str; 19] = [
     "storage",
 ];
 
-/// Which kinds an overview is made of; see [`crate::KindName::Overview`].
+/// Which kinds an overview is made of; see [`KindName::Overview`](crate::request::KindName::Overview).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overview {
     /// How many kinds are listed, or were tried.

@@ -82,7 +82,7 @@ impl Keeper {
 /// A release, an application, an inventory: a set of objects that has a name.
 ///
 /// ```
-/// use settled_tracker::Release;
+/// use settled_tracker::release::Release;
 /// let release: Release = "helm/shop".parse().unwrap();
 /// assert_eq!(release.to_string(), "helm/shop");
 /// assert!("shop".parse::<Release>().unwrap_err().contains("helm/NAME"));
