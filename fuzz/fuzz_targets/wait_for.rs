@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kstatus::{Object, Options, Verdict, compute};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use settled_tracker::For;
+use settled_tracker::WaitCondition;
 
 static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options::new(Timestamp::UNIX_EPOCH));
 
@@ -19,14 +19,14 @@ const OBJECT: &str = r#"{"kind": "Widget", "metadata": {"name": "a", "generation
 
 fuzz_target!(|input: &str| {
     let (text, json) = input.split_once('\n').unwrap_or((input, OBJECT));
-    let wanted: For = match text.parse() {
+    let wanted: WaitCondition = match text.parse() {
         Ok(wanted) => wanted,
         Err(error) => {
             assert!(error.column <= text.chars().count() + 1 && !error.message.is_empty());
             return;
         }
     };
-    let met = |object: Option<&Object<'_>>, verdict: &Verdict| wanted.met(object, verdict, OPTIONS.now);
+    let met = |object: Option<&Object<'_>>, verdict: &Verdict| wanted.evaluate(object, verdict, OPTIONS.now);
     let verdict = compute(json.as_bytes(), &OPTIONS);
     let _absent = met(None, &verdict);
     let Ok(object) = Object::parse(json.as_bytes()) else { return };

@@ -6,8 +6,8 @@ mod watched;
 use std::process::ExitCode;
 
 use settled_tracker::apply::{ApplyError, ApplyOptions, ApplyReport, ApplySetError};
-use settled_tracker::request::Wanted;
-use settled_tracker::{Cluster, For, Limits, Outcome, apply};
+use settled_tracker::request::EvidenceOptions;
+use settled_tracker::{Cluster, Limits, Outcome, WaitCondition, apply};
 
 use self::report::Reporter;
 use self::watched::{Finished, Watched};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
     if let [_, _, ..] = &*cluster::namespaces(args.namespace.as_deref())? {
         return Err(CommandError::usage("apply takes one namespace: an object without one is applied once"));
     }
-    let (until, limits) = cluster::policy(&args.policy)?;
+    let (conditions, limits) = cluster::policy(&args.policy)?;
     let rules = arguments::rule_set(&args.rules)?;
     let objects = cluster::objects(&args.files, args.kustomize.as_deref())?;
     let output = Output::new(args.output, &args.show, &args.policy, &args.cluster)?;
@@ -76,10 +76,10 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
             }
         }
         let ApplyReport { targets, states, .. } = report;
-        let mut request = cluster::look(targets, args.namespace.as_deref(), rules, args.judge);
-        request.until = until;
+        let mut request = cluster::look(targets, args.namespace.as_deref(), rules, args.evaluation);
+        request.conditions = conditions;
         request.limits = limits;
-        request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
+        request.evidence = EvidenceOptions { events: true, log_lines: args.evidence.log_lines() };
         request.live_logs = args.evidence.live_logs();
         request.causes = output.causes();
         let tracker = tokio::select! {
@@ -151,7 +151,7 @@ async fn deleted(
     limits: &Limits,
 ) -> Result<Option<Finished>, CommandError> {
     let mut request = settled_tracker::Request::new(report.pruned.clone());
-    request.until = vec![For::Delete];
+    request.conditions = vec![WaitCondition::Delete];
     request.limits = limits.clone();
     let mut tracker = cluster::start(cluster.clone(), request).await?;
     let report = session::seen_once(&mut tracker).await;

@@ -9,10 +9,14 @@ use settled_rules::RuleSet;
 use settled_tracker::connection::ConnectError;
 use settled_tracker::release::{Release, ReleaseError};
 use settled_tracker::report::Notice;
-use settled_tracker::request::{JudgeOptions, KindName, Missing, Selection, TargetError, Wanted};
-use settled_tracker::{Access, Cluster, For, Limits, Request, RequestError, StartError, Target, Tracker};
+use settled_tracker::request::{
+    EvaluationOptions, EvidenceOptions, KindName, Missing, Selection, TargetError,
+};
+use settled_tracker::{
+    Cluster, KubeconfigOptions, Limits, Request, RequestError, StartError, Target, Tracker, WaitCondition,
+};
 
-use crate::cli::live::{ClusterArgs, JudgeArgs, OnMissing, PolicyArgs, SelectArgs, TargetArgs};
+use crate::cli::live::{ClusterArgs, EvaluationArgs, OnMissing, PolicyArgs, SelectArgs, TargetArgs};
 use crate::error::CommandError;
 use crate::inputs::Inputs;
 use crate::overview;
@@ -23,8 +27,8 @@ use crate::stderr;
 use crate::targets::{self, BareType, Which};
 
 /// Which cluster is meant, and as whom.
-pub(crate) fn access(args: &ClusterArgs) -> Access {
-    Access {
+pub(crate) fn access(args: &ClusterArgs) -> KubeconfigOptions {
+    KubeconfigOptions {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
         cluster: args.cluster.clone(),
@@ -247,26 +251,26 @@ pub(crate) fn look(
     targets: Vec<Target>,
     namespace: Option<&str>,
     rules: RuleSet,
-    judge: JudgeArgs,
+    evaluation: EvaluationArgs,
 ) -> Request {
     let mut request = Request::new(targets);
     request.rules = rules;
     // In several, each target has its own.
     request.namespace = namespace.filter(|list| !list.contains(',')).map(str::to_owned);
-    request.judge = JudgeOptions {
-        assume_current: judge.assume_current,
-        require_address: !judge.address_optional,
-        ..JudgeOptions::default()
+    request.evaluation = EvaluationOptions {
+        assume_current: evaluation.assume_current,
+        require_address: !evaluation.address_optional,
+        ..EvaluationOptions::default()
     };
     request.limits.timeout = Some(Duration::ZERO);
     request.limits.fail_fast = Vec::new();
-    request.wanted = Wanted { events: false, log_lines: 0 };
+    request.evidence = EvidenceOptions { events: false, log_lines: 0 };
     request
 }
 
 /// What is waited for, and when that is over.
-pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<For>, Limits), CommandError> {
-    let until = For::parse_all(&args.conditions).map_err(|error| {
+pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<WaitCondition>, Limits), CommandError> {
+    let conditions = WaitCondition::parse_all(&args.conditions).map_err(|error| {
         CommandError::usage(format!("--for: {error}")).hint("settled wait --help lists what there is")
     })?;
     let limits = Limits {
@@ -289,7 +293,7 @@ pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<For>, Limits), CommandErr
         fail_fast_always: args.fail_fast.is_some(),
         ..Limits::default()
     };
-    Ok((until, limits))
+    Ok((conditions, limits))
 }
 
 /// Starts to follow what the arguments name, releases included.

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use kstatus::Status;
 use settled_tracker::connection::events_of;
 use settled_tracker::report::{Branch, EventNote};
-use settled_tracker::request::{KindName, Selection, Wanted};
+use settled_tracker::request::{EvidenceOptions, KindName, Selection};
 use settled_tracker::{Cluster, ObjectId, Outcome, Request, RequestError, Target, TargetReport, Tracker};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::arguments;
-use crate::cli::live::{EventsArgs, JudgeArgs, TargetArgs, TextOrJson, TreeArgs, WhyArgs};
+use crate::cli::live::{EvaluationArgs, EventsArgs, TargetArgs, TextOrJson, TreeArgs, WhyArgs};
 use crate::cluster;
 use crate::error::CommandError;
 use crate::names::Names;
@@ -33,9 +33,9 @@ use crate::targets::BareType;
 use crate::watch::{self, Changes, View};
 
 /// Of so many objects events are asked for.
-const MOST_OBJECTS: usize = 200;
+const MAX_OBJECTS: usize = 200;
 /// So many questions at a time.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 /// How often events are asked for while they are watched; less often, the more objects there are.
 const EVENTS_EVERY: Duration = Duration::from_secs(2);
 
@@ -48,9 +48,9 @@ fn width() -> Option<usize> {
 pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
     let targets = cluster::targets_or_overview(&args.targets)?;
     let namespace = args.targets.namespace.as_deref();
-    let judge = judge(args.judge, &targets);
-    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, judge);
-    request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
+    let evaluation = evaluation(args.evaluation, &targets);
+    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, evaluation);
+    request.evidence = EvidenceOptions { events: true, log_lines: args.evidence.log_lines() };
     if args.watch {
         let mut view = WhyView { output: args.output, changes: None };
         return watch::run(&args.targets, request, args.output == TextOrJson::Text, &mut view);
@@ -85,10 +85,10 @@ pub(crate) fn why(args: &WhyArgs) -> Result<ExitCode, CommandError> {
 }
 
 /// How verdicts are found: kinds without a status are no news in an overview.
-fn judge(args: JudgeArgs, targets: &[Target]) -> JudgeArgs {
+fn evaluation(args: EvaluationArgs, targets: &[Target]) -> EvaluationArgs {
     let of_overview =
         |target: &Target| matches!(target, Target::Select(Selection { kind: KindName::Overview, .. }));
-    JudgeArgs { assume_current: args.assume_current || targets.iter().any(of_overview), ..args }
+    EvaluationArgs { assume_current: args.assume_current || targets.iter().any(of_overview), ..args }
 }
 
 async fn overview_of(tracker: &Tracker, args: &TargetArgs) -> Option<Overview> {
@@ -103,8 +103,8 @@ fn is_open(branch: &Branch) -> bool {
 pub(crate) fn tree(args: &TreeArgs) -> Result<ExitCode, CommandError> {
     let targets = cluster::targets_or_overview(&args.targets)?;
     let namespace = args.targets.namespace.as_deref();
-    let judge = judge(args.judge, &targets);
-    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, judge);
+    let evaluation = evaluation(args.evaluation, &targets);
+    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, evaluation);
     // Nothing ends it: the tree of what is done is of interest, too.
     watch::endless(&mut request);
     if args.watch {
@@ -267,7 +267,7 @@ async fn watch_events(
     loop {
         let mut objects = Vec::new();
         tracker.branches(true).iter().for_each(|branch| collect(branch, &mut objects));
-        objects.truncate(MOST_OBJECTS);
+        objects.truncate(MAX_OBJECTS);
         let pause =
             EVENTS_EVERY + Duration::from_millis(100) * u32::try_from(objects.len()).unwrap_or_default();
         let found = tokio::select! {
@@ -307,7 +307,7 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
     let targets = cluster::targets(&args.targets, BareType::All)?;
     let namespace = args.targets.namespace.as_deref();
     let mut request =
-        cluster::look(targets, namespace, settled_rules::RuleSet::default(), JudgeArgs::default());
+        cluster::look(targets, namespace, settled_rules::RuleSet::default(), EvaluationArgs::default());
     watch::endless(&mut request);
     if args.watch {
         return session::interruptible(async |signals| watch_events(args, request, signals).await);
@@ -317,8 +317,8 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
         tracker.survey().await;
         let mut objects = Vec::new();
         tracker.branches(true).iter().for_each(|branch| collect(branch, &mut objects));
-        let missing = objects.len().saturating_sub(MOST_OBJECTS);
-        objects.truncate(MOST_OBJECTS);
+        let missing = objects.len().saturating_sub(MAX_OBJECTS);
+        objects.truncate(MAX_OBJECTS);
         // Of a cluster that did not answer, no more is asked.
         let objects = if tracker.outcome().is_some() { Vec::new() } else { objects };
         let events = gather(tracker.cluster(), objects)
@@ -361,7 +361,7 @@ async fn gather(cluster: &Cluster, objects: Vec<ObjectId>) -> Result<Vec<EventNo
     let mut objects = objects.into_iter();
     let mut asked = JoinSet::new();
     loop {
-        while asked.len() < AT_ONCE {
+        while asked.len() < MAX_CONCURRENT {
             let Some(object) = objects.next() else { break };
             let cluster = cluster.clone();
             asked.spawn(async move { events_of(&cluster, &object, None).await });

@@ -13,7 +13,7 @@ use crate::style::Palette;
 /// How long a command without a timeout waits for credentials.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 /// After so long without an answer, the user is told what is waited for.
-const TELL_AFTER: Duration = Duration::from_secs(2);
+const NOTIFY_AFTER: Duration = Duration::from_secs(2);
 
 /// When the process started: from then on timeouts count.
 pub(crate) fn started() -> Instant {
@@ -65,7 +65,7 @@ impl Patience {
     pub(crate) async fn within<T>(self, waiting: &str, work: impl Future<Output = T>) -> Option<T> {
         let by = self.deadline().unwrap_or_else(|| Instant::now() + CONNECT_MAX);
         let told = async {
-            tokio::time::sleep(TELL_AFTER).await;
+            tokio::time::sleep(NOTIFY_AFTER).await;
             tell(waiting);
             std::future::pending::<T>().await
         };
@@ -92,7 +92,7 @@ impl Patience {
             biased;
             done = &mut work => return done,
             error = failed => tell(&format!("cannot reach the cluster at {server}: {error}; retrying")),
-            () = tokio::time::sleep(TELL_AFTER) => tell(&format!("no answer from {server} yet")),
+            () = tokio::time::sleep(NOTIFY_AFTER) => tell(&format!("no answer from {server} yet")),
         }
         work.await
     }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use settled_tracker::report::Snapshot;
-use settled_tracker::request::{Causes, Wanted};
-use settled_tracker::{Event, For, Outcome, Report, State, Tracker};
+use settled_tracker::request::{Causes, EvidenceOptions};
+use settled_tracker::{Event, Outcome, Report, State, Tracker, WaitCondition};
 
 use crate::arguments;
 use crate::cli::live::{ClusterArgs, PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};
@@ -28,13 +28,13 @@ use crate::style::Palette;
 use crate::targets::BareType;
 
 pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CommandError> {
-    let (until, limits) = cluster::policy(&args.policy)?;
+    let (conditions, limits) = cluster::policy(&args.policy)?;
     let targets = cluster::targets(&args.targets, BareType::Mistake)?;
     let namespace = args.targets.namespace.as_deref();
-    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, args.judge);
-    request.until = until;
+    let mut request = cluster::look(targets, namespace, arguments::rule_set(&args.rules)?, args.evaluation);
+    request.conditions = conditions;
     request.limits = limits;
-    request.wanted = Wanted { events: true, log_lines: args.evidence.log_lines() };
+    request.evidence = EvidenceOptions { events: true, log_lines: args.evidence.log_lines() };
     request.live_logs = args.evidence.live_logs();
     let output = Output::new(args.output, &args.show, &args.policy, &args.targets.cluster)?;
     request.causes = output.causes();
@@ -121,8 +121,14 @@ impl Output {
             Ok((report.format, path.display().to_string(), file))
         };
         let known = |condition: &String| {
-            let wanted = condition.parse::<For>();
-            matches!(wanted, Ok(For::Create | For::Delete | For::Condition { .. } | For::JsonPath { .. }))
+            let wanted = condition.parse::<WaitCondition>();
+            matches!(
+                wanted,
+                Ok(WaitCondition::Create
+                    | WaitCondition::Delete
+                    | WaitCondition::Condition { .. }
+                    | WaitCondition::JsonPath { .. })
+            )
         };
         Ok(Self {
             format,

@@ -27,7 +27,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// For so long after a login nobody logs in again.
 const RENEWED_FOR: Duration = Duration::from_millis(200);
 /// How much of an answer that is no list is read.
-const LONGEST_ANSWER: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Aggregated discovery where the server has it.
 const DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
@@ -134,7 +134,7 @@ struct Inner {
     ahead: Mutex<SignedDuration>,
     requests: [AtomicU64; Verb::ALL.len()],
     bytes: AtomicU64,
-    /// How often something was heard of the server, and when last.
+    /// How many answers the server has given, and when the last one.
     answers: AtomicU64,
     answered: Mutex<Option<Instant>>,
     /// Why the last request was not answered.
@@ -251,12 +251,12 @@ impl Cluster {
         *self.inner.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// When something was last heard of the server.
+    /// When the server last answered.
     pub(crate) fn answered(&self) -> Option<Instant> {
         *self.inner.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often something was heard of the server.
+    /// How many answers the server has given.
     pub(crate) fn answers(&self) -> u64 {
         self.inner.answers.load(Ordering::Relaxed)
     }
@@ -420,7 +420,7 @@ impl Cluster {
 
     /// All of an answer that is small enough to be held.
     pub(crate) async fn whole(&self, answer: Response<Body>) -> Result<Bytes, RequestError> {
-        let limited = http_body_util::Limited::new(answer.into_body(), LONGEST_ANSWER);
+        let limited = http_body_util::Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
         let whole = tokio::time::timeout_at(self.until(), limited.collect());
         match whole.await {
             Ok(Ok(body)) => {
@@ -576,7 +576,7 @@ async fn refusal(answer: Response<Body>) -> RequestError {
     status_error(code, header, &body)
 }
 
-/// The error that a `Status` object tells, in an answer or in a watch.
+/// The error of a `Status` object, in an answer or in a watch.
 pub(crate) fn status_error(code: u16, retry_after: Option<u64>, body: &[u8]) -> RequestError {
     let status: RawStatus = serde_json::from_slice(body).unwrap_or_default();
     let message = if status.message.is_empty() {

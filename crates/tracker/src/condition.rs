@@ -37,19 +37,19 @@ const MAX_SEEN: usize = 4;
 ///
 /// ```
 /// use kstatus::{compute, Object, Options};
-/// use settled_tracker::request::Met;
-/// use settled_tracker::For;
+/// use settled_tracker::request::ConditionResult;
+/// use settled_tracker::WaitCondition;
 ///
-/// let wanted: For = "any(condition=Ready, jsonpath={.status.phase}=Running)".parse()?;
+/// let wanted: WaitCondition = "any(condition=Ready, jsonpath={.status.phase}=Running)".parse()?;
 /// let json = br#"{"kind":"Pod","metadata":{"name":"web"},"status":{"phase":"Pending"}}"#;
 /// let object = Object::parse(json).unwrap();
 /// let options = Options::new("2026-11-21T12:00:00Z".parse().unwrap());
-/// let met = wanted.met(Some(&object), &object.verdict(&options), options.now);
-/// assert_eq!(met, Met::No("condition Ready is not there; .status.phase is Pending, wanted Running".to_owned()));
-/// # Ok::<(), settled_tracker::request::ForError>(())
+/// let met = wanted.evaluate(Some(&object), &object.verdict(&options), options.now);
+/// assert_eq!(met, ConditionResult::No("condition Ready is not there; .status.phase is Pending, wanted Running".to_owned()));
+/// # Ok::<(), settled_tracker::request::ConditionError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub enum For {
+pub enum WaitCondition {
     /// Current, or not to be waited for.
     #[default]
     Ready,
@@ -87,16 +87,16 @@ pub enum For {
 
 /// Whether an object meets what is waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Met {
+pub enum ConditionResult {
     /// It does.
     Yes,
     /// It does not, because of this: `condition Ready is False (ContainersNotReady)`.
     No(String),
-    /// It can't be told: the object is not what the condition speaks of. `kubectl wait` gives up here.
+    /// It cannot be evaluated: the object is not what the condition speaks of. `kubectl wait` gives up here.
     Error(String),
 }
 
-impl Met {
+impl ConditionResult {
     /// Whether it is met.
     #[must_use]
     pub fn is_met(&self) -> bool {
@@ -106,7 +106,7 @@ impl Met {
 
 /// A text that names nothing to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForError {
+pub struct ConditionError {
     /// What is wrong, and what to write instead.
     pub message: String,
     /// At which character of the text it begins, counted from 1.
@@ -115,7 +115,7 @@ pub struct ForError {
     pub cel_column: Option<usize>,
 }
 
-impl fmt::Display for ForError {
+impl fmt::Display for ConditionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(column) = self.cel_column {
             return write!(f, "CEL: {} (column {column})", self.message);
@@ -128,7 +128,7 @@ impl fmt::Display for ForError {
     }
 }
 
-impl std::error::Error for ForError {}
+impl std::error::Error for ConditionError {}
 
 /// The same, with the byte of the whole text at which it begins.
 struct Wrong {
@@ -142,38 +142,42 @@ fn wrong<T>(at: usize, message: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong { message: message.into(), at, expression: None })
 }
 
-impl FromStr for For {
-    type Err = ForError;
+impl FromStr for WaitCondition {
+    type Err = ConditionError;
 
     /// Reads one `--for`.
-    fn from_str(text: &str) -> Result<Self, ForError> {
+    fn from_str(text: &str) -> Result<Self, ConditionError> {
         if text.len() > MAX_LENGTH {
             let message = format!("the condition is longer than {MAX_LENGTH} bytes");
-            return Err(ForError { message, column: 1, cel_column: None });
+            return Err(ConditionError { message, column: 1, cel_column: None });
         }
         parse(text, 0, 0).map_err(|Wrong { message, at, expression }| {
             let chars_before = |at: usize| text.char_indices().take_while(|(index, _)| *index < at).count();
             let column = chars_before(at) + 1;
-            ForError { message, column, cel_column: expression.map(|begins| column - chars_before(begins)) }
+            ConditionError {
+                message,
+                column,
+                cel_column: expression.map(|begins| column - chars_before(begins)),
+            }
         })
     }
 }
 
-impl For {
+impl WaitCondition {
     /// Reads the texts of several `--for`, in the order in which they are waited for: as written, but `create` first.
-    /// None at all is [`For::Ready`]. See [`met_in_order`](Self::met_in_order).
+    /// None at all is [`WaitCondition::Ready`]. See [`met_in_order`](Self::met_in_order).
     ///
     /// # Errors
     /// The first text that names nothing to wait for.
     ///
     /// ```
-    /// use settled_tracker::For;
-    /// let order = For::parse_all(["condition=Complete", "delete", "create"])?;
-    /// let order: Vec<_> = order.iter().map(For::to_string).collect();
+    /// use settled_tracker::WaitCondition;
+    /// let order = WaitCondition::parse_all(["condition=Complete", "delete", "create"])?;
+    /// let order: Vec<_> = order.iter().map(WaitCondition::to_string).collect();
     /// assert_eq!(order, ["create", "condition=Complete", "delete"]);
-    /// # Ok::<(), settled_tracker::request::ForError>(())
+    /// # Ok::<(), settled_tracker::request::ConditionError>(())
     /// ```
-    pub fn parse_all<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Vec<Self>, ForError> {
+    pub fn parse_all<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Vec<Self>, ConditionError> {
         let mut list: Vec<Self> =
             texts.into_iter().map(|text| text.as_ref().parse()).collect::<Result<_, _>>()?;
         list.sort_by_key(|wanted| !matches!(wanted, Self::Create));
@@ -184,26 +188,31 @@ impl For {
     }
 
     /// Whether an object meets a list of conditions, each once and in their order, as kubectl has it: `condition=Complete` and then
-    /// `delete`. `passed` says how many it has met before; it begins with 0 and belongs to the one who waits.
+    /// `delete`. `passed` says how many it has met before; it begins with 0 and belongs to the caller.
     pub fn met_in_order(
         list: &[Self],
         passed: &mut usize,
         object: Option<&Object<'_>>,
         verdict: &Verdict,
         now: Timestamp,
-    ) -> Met {
+    ) -> ConditionResult {
         while let Some(wanted) = list.get(*passed) {
-            match wanted.met(object, verdict, now) {
-                Met::Yes => *passed += 1,
+            match wanted.evaluate(object, verdict, now) {
+                ConditionResult::Yes => *passed += 1,
                 not_yet => return not_yet,
             }
         }
-        Met::Yes
+        ConditionResult::Yes
     }
 
     /// Whether an object (none: it is not there) with this verdict meets it at a time.
     #[must_use]
-    pub fn met(&self, object: Option<&Object<'_>>, verdict: &Verdict, now: Timestamp) -> Met {
+    pub fn evaluate(
+        &self,
+        object: Option<&Object<'_>>,
+        verdict: &Verdict,
+        now: Timestamp,
+    ) -> ConditionResult {
         self.meets(&Seen { object, verdict, now, value: OnceCell::new() })
     }
 
@@ -227,26 +236,26 @@ impl For {
         }
     }
 
-    fn meets(&self, seen: &Seen<'_, '_>) -> Met {
+    fn meets(&self, seen: &Seen<'_, '_>) -> ConditionResult {
         match self {
             Self::Any(list) => return any(list, seen),
             Self::All(list) => return all(list, seen),
             Self::Delete => {
                 return match seen.object {
-                    None => Met::Yes,
+                    None => ConditionResult::Yes,
                     Some(_) if seen.verdict.status == Status::Terminating => {
-                        Met::No(seen.verdict.message.to_string())
+                        ConditionResult::No(seen.verdict.message.to_string())
                     }
-                    Some(_) => Met::No("it is still there".to_owned()),
+                    Some(_) => ConditionResult::No("it is still there".to_owned()),
                 };
             }
             _ => {}
         }
-        let Some(object) = seen.object else { return Met::No("it does not exist".to_owned()) };
+        let Some(object) = seen.object else { return ConditionResult::No("it does not exist".to_owned()) };
         let status = seen.verdict.status;
         let has_status = |wanted: bool| match wanted {
-            true => Met::Yes,
-            false => Met::No(format!("it is {status} ({})", seen.verdict.reason)),
+            true => ConditionResult::Yes,
+            false => ConditionResult::No(format!("it is {status} ({})", seen.verdict.reason)),
         };
         match self {
             Self::Ready => has_status(status == Status::Current || !seen.verdict.blocking),
@@ -255,13 +264,13 @@ impl For {
             Self::Condition { name, value } => condition(object, name, value),
             Self::JsonPath { path, text, value } => json_path(seen, path, text, value.as_deref()),
             Self::Cel(expression) => cel(object, expression, seen.now),
-            Self::Create | Self::Delete | Self::Any(_) | Self::All(_) => Met::Yes,
+            Self::Create | Self::Delete | Self::Any(_) | Self::All(_) => ConditionResult::Yes,
         }
     }
 }
 
 /// As it may be written.
-impl fmt::Display for For {
+impl fmt::Display for WaitCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, list) = match self {
             Self::Ready => return f.write_str("ready"),
@@ -292,13 +301,13 @@ impl fmt::Display for For {
 // Reading.
 
 /// `at` is the byte of the whole text at which this one begins.
-fn parse(text: &str, at: usize, depth: usize) -> Result<For, Wrong> {
-    const WORDS: [(&str, For); 5] = [
-        ("ready", For::Ready),
-        ("current", For::Current),
-        ("failed", For::Failed),
-        ("create", For::Create),
-        ("delete", For::Delete),
+fn parse(text: &str, at: usize, depth: usize) -> Result<WaitCondition, Wrong> {
+    const WORDS: [(&str, WaitCondition); 5] = [
+        ("ready", WaitCondition::Ready),
+        ("current", WaitCondition::Current),
+        ("failed", WaitCondition::Failed),
+        ("create", WaitCondition::Create),
+        ("delete", WaitCondition::Delete),
     ];
     if let Some((_, wanted)) = WORDS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)) {
         return Ok(wanted.clone());
@@ -308,7 +317,7 @@ fn parse(text: &str, at: usize, depth: usize) -> Result<For, Wrong> {
         if name.is_empty() {
             return wrong(at, "a condition has a name: write condition=Ready or condition=Ready=False");
         }
-        return Ok(For::Condition { name: name.into(), value: value.into() });
+        return Ok(WaitCondition::Condition { name: name.into(), value: value.into() });
     }
     if let Some(rest) = text.strip_prefix("jsonpath=") {
         return parse_json_path(rest, at + "jsonpath=".len());
@@ -316,7 +325,7 @@ fn parse(text: &str, at: usize, depth: usize) -> Result<For, Wrong> {
     if let Some(rest) = text.strip_prefix("cel=") {
         let begins = at + "cel=".len();
         return match Expression::compile(rest) {
-            Ok(expression) => Ok(For::Cel(Arc::new(expression))),
+            Ok(expression) => Ok(WaitCondition::Cel(Arc::new(expression))),
             Err(error) => Err(Wrong {
                 message: error.message,
                 at: begins + error.at.unwrap_or(0),
@@ -324,7 +333,10 @@ fn parse(text: &str, at: usize, depth: usize) -> Result<For, Wrong> {
             }),
         };
     }
-    for (word, make) in [("any(", For::Any as fn(Arc<[For]>) -> For), ("all(", For::All)] {
+    for (word, make) in [
+        ("any(", WaitCondition::Any as fn(Arc<[WaitCondition]>) -> WaitCondition),
+        ("all(", WaitCondition::All),
+    ] {
         if let Some(rest) = text.strip_prefix(word) {
             if depth >= MAX_DEPTH {
                 return wrong(at, format!("any(…) and all(…) are nested deeper than {MAX_DEPTH} levels"));
@@ -347,7 +359,7 @@ fn parse(text: &str, at: usize, depth: usize) -> Result<For, Wrong> {
 }
 
 /// The conditions of a list up to its closing parenthesis, which must be the last character.
-fn parse_list(text: &str, at: usize, depth: usize) -> Result<Vec<For>, Wrong> {
+fn parse_list(text: &str, at: usize, depth: usize) -> Result<Vec<WaitCondition>, Wrong> {
     let mut list = Vec::new();
     // Brackets and quotes belong to the inner text.
     let mut open: Vec<(char, usize)> = Vec::new();
@@ -401,7 +413,7 @@ fn parse_element(
     end: usize,
     at: usize,
     depth: usize,
-    list: &mut Vec<For>,
+    list: &mut Vec<WaitCondition>,
 ) -> Result<(), Wrong> {
     let whole = text.get(start..end).unwrap_or_default();
     let element = whole.trim_start();
@@ -415,7 +427,7 @@ fn parse_element(
 }
 
 /// `PATH` or `PATH=VALUE`, as upstream splits, relaxes and unquotes them, with its texts for what is wrong.
-fn parse_json_path(text: &str, at: usize) -> Result<For, Wrong> {
+fn parse_json_path(text: &str, at: usize) -> Result<WaitCondition, Wrong> {
     let parts = split(text);
     let (path, value) = match parts.as_slice() {
         [path] => (path, None),
@@ -455,7 +467,7 @@ fn parse_json_path(text: &str, at: usize) -> Result<For, Wrong> {
     }
     let parsed = JsonPath::relaxed(path).or_else(|error| wrong(at, error.to_string()))?;
     let text = if inner.starts_with('.') { inner.to_owned() } else { format!(".{inner}") };
-    Ok(For::JsonPath { path: Arc::new(parsed), text: text.into(), value })
+    Ok(WaitCondition::JsonPath { path: Arc::new(parsed), text: text.into(), value })
 }
 
 /// Splits on each `=` that is not one of two.
@@ -491,32 +503,36 @@ struct Seen<'s, 'o> {
     value: OnceCell<Result<Value, String>>,
 }
 
-fn any(list: &[For], seen: &Seen<'_, '_>) -> Met {
+fn any(list: &[WaitCondition], seen: &Seen<'_, '_>) -> ConditionResult {
     let (mut reasons, mut errors) = (Vec::new(), Vec::new());
     for wanted in list {
         match wanted.meets(seen) {
-            Met::Yes => return Met::Yes,
-            Met::No(reason) => push_new(&mut reasons, reason),
-            Met::Error(error) => push_new(&mut errors, error),
+            ConditionResult::Yes => return ConditionResult::Yes,
+            ConditionResult::No(reason) => push_new(&mut reasons, reason),
+            ConditionResult::Error(error) => push_new(&mut errors, error),
         }
     }
     // Another one may be met yet.
-    if reasons.is_empty() { Met::Error(errors.join("; ")) } else { Met::No(reasons.join("; ")) }
+    if reasons.is_empty() {
+        ConditionResult::Error(errors.join("; "))
+    } else {
+        ConditionResult::No(reasons.join("; "))
+    }
 }
 
-fn all(list: &[For], seen: &Seen<'_, '_>) -> Met {
+fn all(list: &[WaitCondition], seen: &Seen<'_, '_>) -> ConditionResult {
     let (mut reasons, mut errors) = (Vec::new(), Vec::new());
     for wanted in list {
         match wanted.meets(seen) {
-            Met::Yes => {}
-            Met::No(reason) => push_new(&mut reasons, reason),
-            Met::Error(error) => push_new(&mut errors, error),
+            ConditionResult::Yes => {}
+            ConditionResult::No(reason) => push_new(&mut reasons, reason),
+            ConditionResult::Error(error) => push_new(&mut errors, error),
         }
     }
     match (errors.is_empty(), reasons.is_empty()) {
-        (false, _) => Met::Error(errors.join("; ")),
-        (true, false) => Met::No(reasons.join("; ")),
-        (true, true) => Met::Yes,
+        (false, _) => ConditionResult::Error(errors.join("; ")),
+        (true, false) => ConditionResult::No(reasons.join("; ")),
+        (true, true) => ConditionResult::Yes,
     }
 }
 
@@ -528,9 +544,9 @@ fn push_new(list: &mut Vec<String>, text: String) {
 
 /// kubectl's rule: the first condition of this type that has a status decides; what it said about an older generation does
 /// not count.
-fn condition(object: &Object<'_>, name: &str, value: &str) -> Met {
+fn condition(object: &Object<'_>, name: &str, value: &str) -> ConditionResult {
     let known = |parent, key| Known::find(parent, key).and_then(|known| object.known(known));
-    let not_there = || Met::No(format!("condition {name} is not there"));
+    let not_there = || ConditionResult::No(format!("condition {name} is not there"));
     for (path, node, is_right) in [
         (".status", known("", "status"), NodeKind::Map),
         (".status.conditions", known("status", "conditions"), NodeKind::List),
@@ -538,7 +554,9 @@ fn condition(object: &Object<'_>, name: &str, value: &str) -> Met {
         match node.map(Node::kind) {
             Some(kind) if kind == is_right => {}
             None | Some(NodeKind::Null) => return not_there(),
-            Some(kind) => return Met::Error(format!("{path} is {}, not {}", kind.name(), is_right.name())),
+            Some(kind) => {
+                return ConditionResult::Error(format!("{path} is {}, not {}", kind.name(), is_right.name()));
+            }
         }
     }
     for condition in object.conditions() {
@@ -555,24 +573,24 @@ fn condition(object: &Object<'_>, name: &str, value: &str) -> Met {
             (known("metadata", "generation").and_then(Node::as_int), observed)
             && observed < generation
         {
-            return Met::No(format!(
+            return ConditionResult::No(format!(
                 "condition {type_} is {status} at generation {observed}, the latest is {generation}"
             ));
         }
         if fold_equal(&status, value) {
-            return Met::Yes;
+            return ConditionResult::Yes;
         }
         let reason = text(Member::Reason).filter(|reason| !reason.is_empty());
         let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-        return Met::No(format!("condition {type_} is {status}{reason}"));
+        return ConditionResult::No(format!("condition {type_} is {status}{reason}"));
     }
     not_there()
 }
 
 /// kubectl's rule: no result is not met, one is compared as it is printed, more are an error, as is a list or a map that
 /// is to be compared.
-fn json_path(seen: &Seen<'_, '_>, path: &JsonPath, text: &str, wanted: Option<&str>) -> Met {
-    let Some(object) = seen.object else { return Met::No("it does not exist".to_owned()) };
+fn json_path(seen: &Seen<'_, '_>, path: &JsonPath, text: &str, wanted: Option<&str>) -> ConditionResult {
+    let Some(object) = seen.object else { return ConditionResult::No("it does not exist".to_owned()) };
     let tree = match object.root() {
         Node::Value(value) => Ok(value),
         Node::Text(json) => {
@@ -583,49 +601,53 @@ fn json_path(seen: &Seen<'_, '_>, path: &JsonPath, text: &str, wanted: Option<&s
     };
     let tree = match tree {
         Ok(tree) => tree,
-        Err(error) => return Met::Error(format!("cannot read the object: {error}")),
+        Err(error) => return ConditionResult::Error(format!("cannot read the object: {error}")),
     };
     let found = match path.find(tree) {
         Ok(found) => found,
-        Err(error) => return Met::Error(format!("{text}: {error}")),
+        Err(error) => return ConditionResult::Error(format!("{text}: {error}")),
     };
     let value = match found.as_slice() {
-        [] => return Met::No(format!("{text} is not there")),
+        [] => return ConditionResult::No(format!("{text} is not there")),
         [value] => value,
         _ => {
             let many = found.len();
-            return Met::Error(format!(
+            return ConditionResult::Error(format!(
                 "given jsonpath expression matches more than one value: {text} finds {many}, narrow it with an index or a filter"
             ));
         }
     };
-    let Some(wanted) = wanted else { return Met::Yes };
+    let Some(wanted) = wanted else { return ConditionResult::Yes };
     if value.is_array() || value.is_object() {
-        return Met::Error(format!(
+        return ConditionResult::Error(format!(
             "jsonpath leads to a nested object or list which is not supported: {text} is not one text or number"
         ));
     }
     let is = settled_go::fmt::plain(value);
     if is.trim() == wanted.trim() {
-        return Met::Yes;
+        return ConditionResult::Yes;
     }
     let mut shown: String = is.chars().take(100).collect();
     if shown.len() < is.len() {
         shown.push('…');
     }
-    Met::No(format!("{text} is {shown}, wanted {wanted}"))
+    ConditionResult::No(format!("{text} is {shown}, wanted {wanted}"))
 }
 
-fn cel(object: &Object<'_>, expression: &Expression, now: Timestamp) -> Met {
+fn cel(object: &Object<'_>, expression: &Expression, now: Timestamp) -> ConditionResult {
     let evaluation = expression.evaluate(object, now);
     match evaluation.outcome {
-        Outcome::True => Met::Yes,
-        Outcome::Absent(field) => Met::No(format!("{field} is not there")),
-        Outcome::Error(error) => Met::Error(format!("{expression}: {error}")),
+        Outcome::True => ConditionResult::Yes,
+        Outcome::Absent(field) => ConditionResult::No(format!("{field} is not there")),
+        Outcome::Error(error) => ConditionResult::Error(format!("{expression}: {error}")),
         Outcome::False => {
             let seen = evaluation.seen.iter().take(MAX_SEEN);
             let seen: Vec<String> = seen.map(|(what, value)| format!("{what} is {value}")).collect();
-            Met::No(if seen.is_empty() { format!("{expression} is false") } else { seen.join(", ") })
+            ConditionResult::No(if seen.is_empty() {
+                format!("{expression} is false")
+            } else {
+                seen.join(", ")
+            })
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::proxy;
 
 /// Which cluster, and as whom.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub struct KubeconfigOptions {
     /// The kubeconfig, instead of `$KUBECONFIG` or the one in the user's home, or that of the Pod.
     pub kubeconfig: Option<PathBuf>,
     /// The context in it, instead of its current one.
@@ -104,7 +104,7 @@ pub enum ConnectError {
     Exec(String),
 }
 
-impl Access {
+impl KubeconfigOptions {
     /// The configuration that this comes to.
     ///
     /// # Errors

@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn kinds_have_children() {
-        let judge = crate::evaluator::Judge::new(settled_rules::RuleSet::default(), Vec::new());
+        let evaluator = crate::evaluator::Evaluator::new(settled_rules::RuleSet::default(), Vec::new());
         let found = |json: &str| {
-            let record = judge.record(json.as_bytes(), jiff::Timestamp::UNIX_EPOCH, false).unwrap();
+            let record = evaluator.record(json.as_bytes(), jiff::Timestamp::UNIX_EPOCH, false).unwrap();
             let one = |child: &Child| {
                 let selector = selector(&record, child.by);
                 format!("{}{}", child.kind, selector.map_or_else(String::new, |s| format!(" {s}")))

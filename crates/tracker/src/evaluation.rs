@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use kstatus::{Failure, FailureClass, Status, Text, Verdict, reason};
 
 use crate::limits::{Limits, grace};
-use crate::observation::{Moment, ObservedFailure};
+use crate::observation::{Now, ObservedFailure};
 use crate::report::Explanation;
 
 /// How long a failure may be gone before it counts as over: a container that crashes again and again runs in between.
@@ -36,7 +36,7 @@ impl FailureTimer {
     }
 
     /// How long it has lasted.
-    pub(crate) fn lasted(&self, now: Moment) -> Duration {
+    pub(crate) fn lasted(&self, now: Now) -> Duration {
         now.elapsed.saturating_sub(self.since) + self.before
     }
 }
@@ -51,13 +51,7 @@ pub(crate) struct FailureTimers {
 
 impl FailureTimers {
     /// Takes in the failures of this moment. `whole`: all dependents are known, so that no failure means that all is well.
-    pub(crate) fn observe(
-        &mut self,
-        failures: &[ObservedFailure],
-        whole: bool,
-        limits: &Limits,
-        now: Moment,
-    ) {
+    pub(crate) fn observe(&mut self, failures: &[ObservedFailure], whole: bool, limits: &Limits, now: Now) {
         self.forget(failures, now);
         for failure in failures {
             let grace = match failure.terminal {
@@ -89,13 +83,13 @@ impl FailureTimers {
     }
 
     /// The target is as it should be.
-    pub(crate) fn recover(&mut self, now: Moment) {
+    pub(crate) fn recover(&mut self, now: Now) {
         self.was_well = true;
         self.forget(&[], now);
     }
 
     /// Marks what is gone, and drops what has been gone for long enough.
-    fn forget(&mut self, present: &[ObservedFailure], now: Moment) {
+    fn forget(&mut self, present: &[ObservedFailure], now: Now) {
         self.timers.retain_mut(|timer| {
             let over = timer.gone.is_some_and(|gone| now.elapsed.saturating_sub(gone) >= RECOVERED_AFTER);
             match present.iter().any(|failure| failure.class == timer.class) {
@@ -207,7 +201,7 @@ mod tests {
     fn a_failure_takes_no_more_room_than_its_own() {
         let failure = |class| ObservedFailure { class, reason: "x".into(), terminal: false, since: None };
         let (image, crash) = (failure(FailureClass::Image), failure(FailureClass::Crash));
-        let now = Moment { elapsed: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
+        let now = Now { elapsed: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
         let mut timers = FailureTimers::default();
         for (failures, count) in [(vec![image.clone()], 1), (vec![image.clone()], 1), (vec![crash, image], 2)]
         {

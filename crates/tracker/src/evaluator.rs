@@ -9,7 +9,7 @@ use kstatus::{FailureClass, Known, Node, Object, Options, Profile, Status, Verdi
 use settled_rules::RuleSet;
 
 use crate::cluster::Cluster;
-use crate::condition::{For, Met};
+use crate::condition::{ConditionResult, WaitCondition};
 use crate::definitions::Definitions;
 use crate::event_note;
 use crate::facts::{self, Facts, KindFacts};
@@ -18,15 +18,15 @@ use crate::record::{Record, not_found, owners};
 use crate::resources::Resource;
 use crate::shared::Pool;
 
-/// Who decides about objects while they arrive.
+/// Evaluates objects while they arrive.
 #[derive(Debug)]
-pub struct Judge {
+pub struct Evaluator {
     rules: RuleSet,
     profile: Profile,
     assume_current: bool,
     require_address: bool,
     /// What is waited for, in this order; asked of targets only.
-    until: Vec<For>,
+    conditions: Vec<WaitCondition>,
     /// What the objects of a kind have in common.
     common: Mutex<Common>,
     /// Custom kinds whose definitions were asked for rules.
@@ -39,7 +39,7 @@ struct Common {
     words: Pool<str>,
     verdicts: Pool<Verdict>,
     notes: Pool<str>,
-    met: Pool<[Met]>,
+    results: Pool<[ConditionResult]>,
     owners: Pool<[Uid]>,
 }
 
@@ -50,16 +50,16 @@ impl Common {
     }
 }
 
-impl Judge {
-    /// Decides by these rules, and waits for `until`.
+impl Evaluator {
+    /// Evaluates by these rules, and checks targets for these conditions.
     #[must_use]
-    pub fn new(rules: RuleSet, until: Vec<For>) -> Self {
+    pub fn new(rules: RuleSet, conditions: Vec<WaitCondition>) -> Self {
         Self {
             rules,
             profile: Profile::Settled,
             assume_current: false,
             require_address: true,
-            until,
+            conditions,
             common: Mutex::default(),
             definitions: Definitions::default(),
         }
@@ -94,10 +94,10 @@ impl Judge {
         self
     }
 
-    /// What is waited for.
+    /// The conditions that are waited for.
     #[must_use]
-    pub fn until(&self) -> &[For] {
-        &self.until
+    pub fn conditions(&self) -> &[WaitCondition] {
+        &self.conditions
     }
 
     fn options(&self, now: Timestamp) -> Options {
@@ -107,7 +107,7 @@ impl Judge {
         options.require_address = self.require_address;
         // How long a node may be looked for is the wait's to say, not the verdict's.
         options.schedule_grace = jiff::SignedDuration::MAX;
-        // The verdict is kept, and told much later.
+        // The verdict is kept, and reported much later.
         options.ages = false;
         options
     }
@@ -128,16 +128,23 @@ impl Judge {
         let text = |key: &str| meta(key).and_then(|value| value.as_str());
         let options = self.options(now);
         let verdict = self.rules.verdict(object, &options);
-        let met = match target {
-            true => self.until.iter().map(|wanted| wanted.met(Some(object), &verdict, now)).collect(),
+        let results = match target {
+            true => self
+                .conditions
+                .iter()
+                .map(|condition| condition.evaluate(Some(object), &verdict, now))
+                .collect(),
             false => Vec::new(),
         };
-        let met_if_failed = match target && self.until.iter().any(For::waits_for_failure) {
+        let results_if_failed = match target && self.conditions.iter().any(WaitCondition::waits_for_failure) {
             true => {
                 let (reason, message) = (verdict.reason.clone(), verdict.message.clone());
                 let mut failed = Verdict::new(Status::Failed, verdict.basis, reason, message);
                 failed.blocking = verdict.blocking;
-                self.until.iter().map(|wanted| wanted.met(Some(object), &failed, now)).collect()
+                self.conditions
+                    .iter()
+                    .map(|condition| condition.evaluate(Some(object), &failed, now))
+                    .collect()
             }
             false => Vec::new(),
         };
@@ -151,12 +158,14 @@ impl Judge {
         let observes = verdict.observed_generation.is_some();
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         let (id, owners) = (common.id(&group, &kind, &namespace, &name), common.owners.share(owners));
-        let (verdict, met) = (common.verdicts.share(verdict), common.met.share(met));
-        let met_if_failed = common.met.share(met_if_failed);
+        let (verdict, results) = (common.verdicts.share(verdict), common.results.share(results));
+        let results_if_failed = common.results.share(results_if_failed);
         drop(common);
         Some(Record {
             uid: Uid::from(&*text("uid").unwrap_or_default()),
-            revision: text("resourceVersion").and_then(|revision| revision.parse().ok()).unwrap_or(0),
+            resource_version: text("resourceVersion")
+                .and_then(|resource_version| resource_version.parse().ok())
+                .unwrap_or(0),
             generation: meta("generation").and_then(Node::as_int),
             created: time("creationTimestamp"),
             deleted: time("deletionTimestamp"),
@@ -165,8 +174,8 @@ impl Judge {
             has_status: field("status").is_some_and(|s| s.members().next().is_some()),
             id,
             verdict,
-            met,
-            met_if_failed,
+            results,
+            results_if_failed,
             facts: facts.map(Box::new),
         })
     }
@@ -189,13 +198,13 @@ impl Judge {
 
     /// Whether an object that is not there is what is waited for, one condition after another.
     #[must_use]
-    pub fn absent(&self, now: Timestamp) -> Vec<Met> {
+    pub fn absent(&self, now: Timestamp) -> Vec<ConditionResult> {
         let verdict = not_found();
-        self.until.iter().map(|wanted| wanted.met(None, &verdict, now)).collect()
+        self.conditions.iter().map(|condition| condition.evaluate(None, &verdict, now)).collect()
     }
 }
 
-/// An event as a record: a failure of what it is about, where it tells of an object that can't be made.
+/// An Event as a record: a failure of its involved object, where it reports that something cannot be created.
 fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
     let note = event_note::read(event)?;
     let about = event.get("involvedObject").or_else(|| event.get("regarding"))?;
@@ -218,7 +227,7 @@ fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
     let facts = Facts { since: note.last.or(note.first), of_kind, ..Facts::default() };
     Some(Record {
         uid: Uid::from(&*text("uid")),
-        revision: text("resourceVersion").parse().unwrap_or(0),
+        resource_version: text("resourceVersion").parse().unwrap_or(0),
         generation: None,
         created: note.first,
         deleted: None,
@@ -227,8 +236,8 @@ fn event(id: ObjectId, event: Node<'_>) -> Option<Record> {
         has_status: false,
         id,
         verdict: Arc::new(verdict),
-        met: Arc::default(),
-        met_if_failed: Arc::default(),
+        results: Arc::default(),
+        results_if_failed: Arc::default(),
         facts: Some(Box::new(facts)),
     })
 }

@@ -1,4 +1,4 @@
-//! What Kubernetes tells of objects in Events and logs, fetched when somebody wants to know why.
+//! Evidence: Events about objects and the logs of containers, fetched when something is explained.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,24 +17,24 @@ use crate::wire::Items;
 /// How long all of it may take: whoever waits for the end of a failed wait should not wait long.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Of how many objects at most events are asked for, and of how many containers logs.
-const MOST_OBJECTS: usize = 12;
-const MOST_LOGS: usize = 4;
-/// How many events of a cause are told.
-const MOST_EVENTS: usize = 6;
+const MAX_OBJECTS: usize = 12;
+const MAX_LOGS: usize = 4;
+/// How many Events of a cause are reported.
+const MAX_EVENTS: usize = 6;
 /// How much of a log is read at most, and for how long.
 const LOG_BYTES: usize = 16 << 10;
 const LOG_READ: Duration = Duration::from_secs(2);
 
 /// How much evidence is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct EvidenceOptions {
     /// Whether events are.
     pub events: bool,
     /// How many lines of logs; 0 for none.
     pub log_lines: u32,
 }
 
-impl Default for Wanted {
+impl Default for EvidenceOptions {
     fn default() -> Self {
         Self { events: true, log_lines: 10 }
     }
@@ -109,9 +109,9 @@ pub async fn log_tail(
     })
 }
 
-/// A container whose log tells more.
+/// A container whose log is evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Talker {
+pub(crate) struct LogSource {
     pub(crate) pod: ObjectId,
     pub(crate) container: Box<str>,
     pub(crate) previous: bool,
@@ -121,36 +121,35 @@ pub(crate) struct Talker {
 #[derive(Debug, Default)]
 pub(crate) struct EvidencePlan {
     objects: BTreeSet<ObjectId>,
-    talkers: Vec<Talker>,
+    log_sources: Vec<LogSource>,
 }
 
 impl EvidencePlan {
-    /// Adds what tells more about a cause.
-    pub(crate) fn add(&mut self, cause: &Explanation, talkers: Vec<Talker>) {
+    /// Adds the objects and containers of a cause.
+    pub(crate) fn add(&mut self, cause: &Explanation, log_sources: Vec<LogSource>) {
         for step in witnesses(cause).take(3) {
             // The first ones in their order, whichever came first.
-            if self.objects.len() < MOST_OBJECTS
-                || self.objects.last().is_some_and(|last| step.object < *last)
+            if self.objects.len() < MAX_OBJECTS || self.objects.last().is_some_and(|last| step.object < *last)
             {
                 self.objects.insert(step.object.clone());
             }
-            if self.objects.len() > MOST_OBJECTS {
+            if self.objects.len() > MAX_OBJECTS {
                 self.objects.pop_last();
             }
         }
-        for talker in talkers {
-            if self.talkers.len() < MOST_LOGS && !self.talkers.contains(&talker) {
-                self.talkers.push(talker);
+        for log_source in log_sources {
+            if self.log_sources.len() < MAX_LOGS && !self.log_sources.contains(&log_source) {
+                self.log_sources.push(log_source);
             }
         }
     }
 
     /// Fetches it. Events that cannot be read in time, or at all, are left out; of logs that is said.
-    pub(crate) async fn fetch(self, cluster: &Cluster, wanted: Wanted) -> FetchedEvidence {
+    pub(crate) async fn fetch(self, cluster: &Cluster, wanted: EvidenceOptions) -> FetchedEvidence {
         let objects = if wanted.events { self.objects } else { BTreeSet::new() };
-        let talkers = if wanted.log_lines > 0 { self.talkers } else { Vec::new() };
+        let log_sources = if wanted.log_lines > 0 { self.log_sources } else { Vec::new() };
         let about = objects.iter().map(|id| tokio::time::timeout(PATIENCE, events_of(cluster, id, None)));
-        let logs = talkers.iter().map(|talker| readable_log(cluster, talker, wanted.log_lines));
+        let logs = log_sources.iter().map(|log_source| readable_log(cluster, log_source, wanted.log_lines));
         let both = futures::future::join(futures::future::join_all(about), futures::future::join_all(logs));
         let (events, logs) = both.await;
         let events = events.into_iter().map(|e| e.ok().and_then(Result::ok).unwrap_or_default());
@@ -158,7 +157,7 @@ impl EvidencePlan {
     }
 }
 
-/// The objects of which events and logs tell more: those of the chain, the root cause first.
+/// The objects whose Events are evidence: those of the chain, the root cause first.
 fn witnesses(explanation: &Explanation) -> impl Iterator<Item = &Step> {
     explanation.chain.iter().rev().filter(|step| !step.object.is("", "Event"))
 }
@@ -172,7 +171,7 @@ pub(crate) struct FetchedEvidence {
 
 impl FetchedEvidence {
     /// Adds to a cause what there is about it.
-    pub(crate) fn attach(&self, cause: &mut Explanation, talkers: &[Talker]) {
+    pub(crate) fn attach(&self, cause: &mut Explanation, log_sources: &[LogSource]) {
         for (id, events) in &self.events {
             if cause.chain.iter().any(|step| step.object == *id) {
                 cause.events.extend(events.iter().cloned());
@@ -182,17 +181,18 @@ impl FetchedEvidence {
         if let Some(last) = cause.chain.last().filter(|step| step.object.is("", "Event")) {
             cause.events.retain(|event| event.message != last.message);
         }
-        // Warnings tell why; what went well is told only where nothing else is known.
+        // Warnings say why; normal Events are reported only where nothing else is known.
         let known = cause.chain.last().is_some_and(|step| step.class.is_some());
         if known || cause.events.iter().any(|event| event.type_ == "Warning") {
             cause.events.retain(|event| event.type_ == "Warning");
         }
         cause.events.sort_by_key(|event| event.last);
-        let surplus = cause.events.len().saturating_sub(MOST_EVENTS);
+        let surplus = cause.events.len().saturating_sub(MAX_EVENTS);
         cause.events.drain(..surplus);
         for log in &self.logs {
-            let mine = |talker: &Talker| talker.pod == log.pod && *talker.container == *log.container;
-            if talkers.iter().any(mine) && (!log.lines.is_empty() || log.error.is_some()) {
+            let mine =
+                |log_source: &LogSource| log_source.pod == log.pod && *log_source.container == *log.container;
+            if log_sources.iter().any(mine) && (!log.lines.is_empty() || log.error.is_some()) {
                 cause.logs.push(log.clone());
             }
         }
@@ -200,8 +200,8 @@ impl FetchedEvidence {
 }
 
 /// The log of a container, or why it cannot be read.
-async fn readable_log(cluster: &Cluster, talker: &Talker, lines: u32) -> LogTail {
-    let Talker { pod, container, previous } = talker;
+async fn readable_log(cluster: &Cluster, log_source: &LogSource, lines: u32) -> LogTail {
+    let LogSource { pod, container, previous } = log_source;
     let read = tokio::time::timeout(PATIENCE, log_tail(cluster, pod, container, *previous, lines)).await;
     let error = match read {
         Ok(Ok(log)) => return log,
@@ -237,13 +237,14 @@ mod tests {
             let mut record = missing(pod(number));
             record.verdict = Arc::new(Verdict::new(Status::Failed, Basis::KindRule, "Crash", "it crashes"));
             for cause in explain::causes(&Graph::default(), &record, &[]) {
-                let talker = Talker { pod: pod(number), container: "app".into(), previous: true };
-                plan.add(&cause, vec![talker.clone(), talker]);
+                let log_source = LogSource { pod: pod(number), container: "app".into(), previous: true };
+                plan.add(&cause, vec![log_source.clone(), log_source]);
             }
         }
         let objects: Vec<ObjectId> = plan.objects.into_iter().collect();
-        assert_eq!(objects, (0..MOST_OBJECTS).map(pod).collect::<Vec<_>>());
-        let talkers: Vec<ObjectId> = plan.talkers.into_iter().map(|talker| talker.pod).collect();
-        assert_eq!(talkers, [0, 7, 14, 21].map(pod));
+        assert_eq!(objects, (0..MAX_OBJECTS).map(pod).collect::<Vec<_>>());
+        let log_sources: Vec<ObjectId> =
+            plan.log_sources.into_iter().map(|log_source| log_source.pod).collect();
+        assert_eq!(log_sources, [0, 7, 14, 21].map(pod));
     }
 }

@@ -7,7 +7,7 @@ use crate::observation::Evidence;
 use crate::resources::Resource;
 use crate::wire::Items;
 
-/// Whether a kind has a status, as its definition and other objects of it than the one in question tell.
+/// Whether a kind has a status, by its CRD and by other objects of it.
 pub(crate) async fn evidence(cluster: &Cluster, resource: &Resource, asking: &ObjectId) -> Evidence {
     let path = format!(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",

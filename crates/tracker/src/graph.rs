@@ -1,4 +1,4 @@
-//! What is known of the cluster: records, and who owns whom.
+//! The observed objects of the cluster: records, indexed by identity, UID and owner.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -9,7 +9,7 @@ use crate::id::{ObjectId, Uid};
 use crate::ids::StreamId;
 use crate::record::Record;
 
-/// Records by identity, by life, and by owner. A plain index: it knows no streams and no time.
+/// Records by identity, by UID, and by owner. A plain index: it knows no streams and no time.
 #[derive(Debug, Default)]
 pub struct Graph {
     /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
@@ -18,7 +18,7 @@ pub struct Graph {
     /// Ids are in the records already; these hold numbers of nodes.
     by_id: HashTable<u32>,
     by_uid: HashTable<u32>,
-    /// Whose life: the numbers of what it owns.
+    /// By UID of the owner: the numbers of its dependents.
     owned: HashMap<Uid, Vec<u32>>,
     /// What objects refer to and does not exist.
     missing: HashMap<ObjectId, Record>,
@@ -28,7 +28,7 @@ pub struct Graph {
 #[derive(Debug)]
 struct Node {
     record: Record,
-    /// Which stream told it last, and in which telling of the whole state.
+    /// The stream that reported it last, and in which relist.
     stream: StreamId,
     epoch: u32,
 }
@@ -74,7 +74,7 @@ impl Graph {
         self.missing.insert(record.id.clone(), record);
     }
 
-    /// The record of a life.
+    /// The record with a UID.
     #[must_use]
     pub fn by_uid(&self, uid: &Uid) -> Option<&Record> {
         let same = |number: &u32| self.record(*number).is_some_and(|record| record.uid == *uid);
@@ -92,7 +92,7 @@ impl Graph {
         self.nodes.iter().flatten().map(|node| &node.record)
     }
 
-    /// Notes what a stream tells of an object.
+    /// Takes in a record that a stream reports.
     pub fn put(&mut self, record: Record, stream: StreamId, epoch: u32) -> Put {
         if !self.missing.is_empty() {
             self.missing.remove(&record.id);
@@ -104,18 +104,21 @@ impl Graph {
         let Some(known) = self.nodes.get_mut(number as usize).and_then(Option::as_mut) else {
             return Put::Stale;
         };
-        // Two streams may tell the same object; the slower one tells old news.
+        // Two streams may report the same object, one of them late.
         let same_life = known.record.uid == record.uid;
-        if same_life && record.revision > 0 && record.revision <= known.record.revision {
+        if same_life
+            && record.resource_version > 0
+            && record.resource_version <= known.record.resource_version
+        {
             if known.stream == stream {
                 known.epoch = epoch;
             }
-            // What a stream of children told has no word yet on what is waited for.
-            if record.revision == known.record.revision
-                && known.record.met.is_empty()
-                && !record.met.is_empty()
+            // A stream of dependents does not evaluate the conditions of the wait.
+            if record.resource_version == known.record.resource_version
+                && known.record.results.is_empty()
+                && !record.results.is_empty()
             {
-                known.record.met = record.met;
+                known.record.results = record.results;
                 return Put::New;
             }
             return Put::Stale;
@@ -135,16 +138,16 @@ impl Graph {
         self.take(number).map(|node| node.record)
     }
 
-    /// What a stream has told before, and not when it told the whole state again: it is gone.
+    /// The objects that a stream has reported before and not in its relist: they are gone.
     #[must_use]
     pub fn vanished(&self, stream: StreamId, epoch: u32) -> Vec<ObjectId> {
         let gone = self.nodes.iter().flatten().filter(|node| node.stream == stream && node.epoch != epoch);
         gone.map(|node| node.record.id.clone()).collect()
     }
 
-    /// Which stream told an object last.
+    /// The stream that reported an object last.
     #[must_use]
-    pub fn teller(&self, id: &ObjectId) -> Option<StreamId> {
+    pub fn reporter(&self, id: &ObjectId) -> Option<StreamId> {
         let number = self.number(id)?;
         self.nodes.get(number as usize)?.as_ref().map(|node| node.stream)
     }
@@ -207,16 +210,16 @@ mod tests {
     use settled_rules::RuleSet;
 
     use super::*;
-    use crate::evaluator::Judge;
+    use crate::evaluator::Evaluator;
 
-    fn record(name: u8, uid: u8, owner: Option<u8>, revision: u64) -> Record {
+    fn record(name: u8, uid: u8, owner: Option<u8>, resource_version: u64) -> Record {
         let owners = owner.map_or_else(String::new, |owner| {
             format!(r#","ownerReferences":[{{"apiVersion":"v1","kind":"X","name":"x","uid":"u{owner}"}}]"#)
         });
         let json = format!(
-            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"n{name}","namespace":"a","uid":"u{uid}","resourceVersion":"{revision}"{owners}}}}}"#
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"n{name}","namespace":"a","uid":"u{uid}","resourceVersion":"{resource_version}"{owners}}}}}"#
         );
-        Judge::new(RuleSet::default(), Vec::new())
+        Evaluator::new(RuleSet::default(), Vec::new())
             .record(json.as_bytes(), Timestamp::UNIX_EPOCH, false)
             .unwrap()
     }
@@ -226,11 +229,11 @@ mod tests {
         #[test]
         fn indexes_agree_with_records(steps in prop::collection::vec((0..6_u8, 0..12_u8, prop::option::of(0..12_u8), any::<bool>()), 1..60)) {
             let mut graph = Graph::default();
-            for (revision, (name, uid, owner, put)) in steps.into_iter().enumerate() {
+            for (resource_version, (name, uid, owner, put)) in steps.into_iter().enumerate() {
                 // A uid belongs to one name.
                 let uid = name + 6 * (uid % 2);
                 if put {
-                    graph.put(record(name, uid, owner, revision as u64 + 1), 1_u32.into(), 1);
+                    graph.put(record(name, uid, owner, resource_version as u64 + 1), 1_u32.into(), 1);
                 } else {
                     graph.remove(&ObjectId::new("", "ConfigMap", "a", format!("n{name}")));
                 }
@@ -254,7 +257,7 @@ mod tests {
         assert!(matches!(graph.put(record(1, 1, None, 5), 1_u32.into(), 1), Put::New));
         assert!(matches!(graph.put(record(1, 1, None, 4), 2_u32.into(), 1), Put::Stale));
         assert!(matches!(graph.put(record(1, 1, None, 6), 2_u32.into(), 1), Put::Changed(_)));
-        // Another life may begin with any revision.
+        // Another incarnation may begin with any resourceVersion.
         assert!(matches!(graph.put(record(1, 2, None, 3), 2_u32.into(), 1), Put::Changed(_)));
         assert!(graph.by_uid(&"u1".into()).is_none());
         assert_eq!(graph.vanished(2_u32.into(), 2).len(), 1);

@@ -1,4 +1,4 @@
-//! Which object, and which life of it.
+//! Object ids and UIDs.
 
 use std::fmt;
 use std::ops::Deref;
@@ -95,7 +95,7 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// Which life of an object: its `metadata.uid`.
+/// An object's `metadata.uid`: which incarnation of its name it is.
 ///
 /// ```
 /// use settled_tracker::request::Uid;
@@ -104,11 +104,11 @@ impl fmt::Debug for ObjectId {
 /// assert_ne!(uid, Uid::from("another"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uid(Life);
+pub struct Uid(UidForm);
 
 /// A UUID, which all servers of today give, takes no memory of its own.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Life {
+enum UidForm {
     Uuid([u8; 16]),
     Text(Box<str>),
 }
@@ -118,7 +118,7 @@ const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 impl From<&str> for Uid {
     fn from(text: &str) -> Self {
-        Self(uuid(text).map_or_else(|| Life::Text(text.into()), Life::Uuid))
+        Self(uuid(text).map_or_else(|| UidForm::Text(text.into()), UidForm::Uuid))
     }
 }
 
@@ -145,8 +145,8 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = match &self.0 {
-            Life::Uuid(bytes) => bytes,
-            Life::Text(text) => return f.write_str(text),
+            UidForm::Uuid(bytes) => bytes,
+            UidForm::Text(text) => return f.write_str(text),
         };
         for (number, byte) in bytes.iter().enumerate() {
             if [4, 6, 8, 10].contains(&number) {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever a server calls a life, it is told by that name.
+        /// A UID is printed as the server wrote it, whatever that is.
         #[test]
         fn uids_are_as_they_were(text in prop_oneof![
             "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",

@@ -41,8 +41,8 @@ mod wire;
 
 pub use apply::apply;
 pub use cluster::{Cluster, RequestError};
-pub use condition::For;
-pub use connect::Access;
+pub use condition::WaitCondition;
+pub use connect::KubeconfigOptions;
 pub use id::ObjectId;
 pub use limits::Limits;
 pub use report::{Event, Outcome, Report, State, TargetReport};
@@ -51,13 +51,13 @@ pub use tracker::{Request, StartError, Tracker, wait};
 
 /// What a [`Request`] is made of: targets, conditions, limits, evidence.
 pub mod request {
-    pub use crate::condition::{ForError, Met};
-    pub use crate::events::Wanted;
+    pub use crate::condition::{ConditionError, ConditionResult};
+    pub use crate::events::EvidenceOptions;
     pub use crate::id::Uid;
     pub use crate::limits::{Missing, grace};
-    pub use crate::observation::Floor;
+    pub use crate::observation::MinVersion;
     pub use crate::target::{KindName, Selection, TargetError};
-    pub use crate::tracker::{Causes, JudgeOptions, Overview};
+    pub use crate::tracker::{Causes, EvaluationOptions, Overview};
 }
 
 /// Connections to clusters, and single questions to them.
@@ -76,18 +76,18 @@ pub mod release {
         ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName as ListedKind, Member,
         Revisions, newest_revisions,
     };
-    pub use crate::releases::{Keeper, Release, ReleaseError, ReleaseTargets};
+    pub use crate::releases::{Release, ReleaseError, ReleaseKind, ReleaseTargets};
 }
 
 /// The parts of a [`Tracker`], for programs that need one of them alone. They do no I/O.
 pub mod parts {
-    pub use crate::evaluator::Judge;
+    pub use crate::evaluator::Evaluator;
     pub use crate::explain::{advisory, branch, causes, excuse, failures, own_failure, summary};
     pub use crate::facts::{Completion, Crash, Facts, KindFacts, Labels, PodFacts, Ref};
     pub use crate::graph::{Graph, Put};
     pub use crate::id::IdParts;
     pub use crate::ids::{StreamId, TargetId};
-    pub use crate::observation::{Evidence, Moment, ObservedFailure, Sight};
+    pub use crate::observation::{Evidence, Now, Observation, ObservedFailure};
     pub use crate::policy::Policy;
     pub use crate::record::{Record, Unread, not_found};
 }

@@ -37,11 +37,11 @@ pub struct Limits {
     pub missing: Missing,
     /// How long a target that was deleted during the wait may take to come back.
     pub deleted_grace: Duration,
-    /// How long an object may say nothing where no object of its kind says anything, before that counts as done.
+    /// How long an object may have no status where no object of its kind has one, before that counts as done.
     pub silent_grace: Duration,
-    /// How long a status that tells no generation may be from before the apply, if nobody writes to the object.
+    /// How long a status without observedGeneration may be from before the apply, if the object is not written to.
     pub untouched_grace: Duration,
-    /// Whether failures count for conditions that somebody spelled out, too.
+    /// Whether failures count for conditions that were named explicitly, too.
     pub fail_fast_always: bool,
 }
 

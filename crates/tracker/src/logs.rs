@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, RequestError, encode};
-use crate::events::Talker;
+use crate::events::LogSource;
 use crate::exchange::Verb;
 use crate::id::{ObjectId, Uid};
 use crate::report::LogLines;
@@ -71,18 +71,18 @@ impl LogFollower {
     }
 
     /// Follows the log of a container that has crashed, once for each of its runs.
-    pub(crate) fn follow(&mut self, talker: &Talker, uid: &Uid, restarts: u32) {
+    pub(crate) fn follow(&mut self, log_source: &LogSource, uid: &Uid, restarts: u32) {
         let open = self.streams.iter().flatten().count();
-        if open >= STREAMS_MAX || self.forbidden.contains(&talker.pod.namespace) {
+        if open >= STREAMS_MAX || self.forbidden.contains(&log_source.pod.namespace) {
             return;
         }
-        let run = Run { uid: uid.clone(), container: talker.container.clone(), restarts };
+        let run = Run { uid: uid.clone(), container: log_source.container.clone(), restarts };
         if !self.known.insert(run) {
             return;
         }
         let number = self.streams.len();
         let (cluster, to) = (self.cluster.clone(), self.to.clone());
-        let (pod, container) = (talker.pod.clone(), talker.container.clone());
+        let (pod, container) = (log_source.pod.clone(), log_source.container.clone());
         let task = tokio::spawn(async move {
             let followed = follow(&cluster, &pod, &container, &to).await;
             if let Err(error) = followed

@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::cluster::{Cluster, RequestError, encode};
 use crate::exchange::Verb;
-use crate::releases::Keeper;
+use crate::releases::ReleaseKind;
 use crate::resources::{Resource, Resources};
 use crate::wire::Items;
 
@@ -49,12 +49,12 @@ impl Cluster {
     pub async fn release_names(
         &self,
         resources: &Resources,
-        keeper: Keeper,
+        release_kind: ReleaseKind,
         namespace: &str,
         limit: usize,
     ) -> Vec<String> {
-        let labels = keeper.label();
-        let listed = keeper.kinds().iter().filter_map(|(group, kind)| {
+        let labels = release_kind.label();
+        let listed = release_kind.kinds().iter().filter_map(|(group, kind)| {
             let resource = resources.of_kind(group, None, kind)?;
             // A ResourceGroup is always an inventory.
             let labels = labels.filter(|_| group.is_empty());
@@ -62,8 +62,8 @@ impl Cluster {
         });
         let lists = futures::future::join_all(listed).await;
         let names = lists.into_iter().flatten().flatten();
-        let names: BTreeSet<String> = match keeper {
-            Keeper::Helm => names.filter_map(|name| helm_release(&name).map(str::to_owned)).collect(),
+        let names: BTreeSet<String> = match release_kind {
+            ReleaseKind::Helm => names.filter_map(|name| helm_release(&name).map(str::to_owned)).collect(),
             _ => names.collect(),
         };
         names.into_iter().take(limit).collect()

@@ -5,26 +5,26 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kstatus::{FailureClass, Text};
 
-use crate::condition::Met;
+use crate::condition::ConditionResult;
 use crate::id::Uid;
 use crate::record::Record;
 
-/// What a target must not be older than: what is known of it from when it was applied.
+/// The least version of a target that counts: the one that was applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Floor {
-    /// Which life of it.
+pub struct MinVersion {
+    /// `metadata.uid` after it was applied.
     pub uid: Option<Uid>,
     /// `metadata.generation` after it was applied.
     pub generation: Option<i64>,
     /// `metadata.resourceVersion` after it was applied.
-    pub revision: Option<u64>,
+    pub resource_version: Option<u64>,
     /// Its specification was changed by that: a status that does not say of which generation it is may be of the one before.
     pub changed: bool,
 }
 
 /// The present moment: for how long the wait lasts, and the time of day by the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct Now {
     /// Since the wait began.
     pub elapsed: Duration,
     /// The time of day.
@@ -47,7 +47,7 @@ pub struct ObservedFailure {
 /// What is known of whether a kind has a status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Evidence {
-    /// Nobody has looked yet.
+    /// Not known yet.
     #[default]
     Unknown,
     /// Its definition declares no status.
@@ -60,20 +60,20 @@ pub enum Evidence {
     Unseen,
 }
 
-/// What is seen of a target.
+/// The observed state of a target.
 #[derive(Clone, Copy, Debug)]
-pub enum Sight<'a> {
-    /// Not all was told yet.
+pub enum Observation<'a> {
+    /// Its initial list is not complete.
     NotYet,
     /// The server does not have its kind.
     NoKind {
         /// Whether absence is what is waited for, one condition after another.
-        met: &'a [Met],
+        results: &'a [ConditionResult],
     },
     /// It is not there; how it was when it was deleted, if that was seen.
     Absent {
         /// Whether absence is what is waited for, one condition after another.
-        met: &'a [Met],
+        results: &'a [ConditionResult],
         /// How it was when it was deleted.
         last: Option<&'a Record>,
     },
@@ -83,7 +83,7 @@ pub enum Sight<'a> {
         record: &'a Record,
         /// Its failures, and those of its dependents: one of each class.
         failures: &'a [ObservedFailure],
-        /// Whether all its dependents were seen once: before, there may be failures that nobody has seen yet.
+        /// Whether all its dependents were seen once: before, there may be failures that were not observed yet.
         whole: bool,
         /// Why nothing more will happen by itself, although it isn't Current: a claim that waits for its first consumer.
         excuse: Option<&'static str>,

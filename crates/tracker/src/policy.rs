@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use kstatus::{FailureClass, Status, format_duration, reason};
 
-use crate::condition::{For, Met};
+use crate::condition::{ConditionResult, WaitCondition};
 use crate::evaluation::{FailureStage, FailureTimers};
 use crate::explain::summary;
 use crate::facts::{Completion, KindFacts};
 use crate::id::Uid;
 use crate::ids::{IdVec, TargetId};
 use crate::limits::{Limits, Missing};
-use crate::observation::{Evidence, Floor, Moment, ObservedFailure, Sight};
+use crate::observation::{Evidence, MinVersion, Now, Observation, ObservedFailure};
 use crate::record::Record;
 use crate::report::{Counts, Outcome, State};
 
@@ -36,9 +36,9 @@ enum Note {
 struct Target {
     rare: Option<Box<Rare>>,
     /// How many of the conditions were met, in their order.
-    passed: u32,
+    fulfilled: u32,
     /// Since when the last one is.
-    met_since: Option<Duration>,
+    fulfilled_since: Option<Duration>,
     /// Failures that it has, or had not long ago.
     timers: FailureTimers,
     /// The class of failure that has outlasted its grace.
@@ -55,15 +55,15 @@ struct Target {
 /// What few of thousands of targets have.
 #[derive(Debug, Default)]
 struct Rare {
-    floor: Option<Floor>,
+    min_version: Option<MinVersion>,
     absent_since: Option<Duration>,
     silent_since: Option<Duration>,
-    untouched_since: Option<Duration>,
+    unchanged_since: Option<Duration>,
 }
 
 impl Target {
-    fn floor(&self) -> Option<&Floor> {
-        self.rare.as_ref()?.floor.as_ref()
+    fn min_version(&self) -> Option<&MinVersion> {
+        self.rare.as_ref()?.min_version.as_ref()
     }
 
     fn rare(&mut self) -> &mut Rare {
@@ -86,7 +86,7 @@ impl Target {
 
     /// The condition that is waited for at present.
     fn condition(&self) -> usize {
-        self.passed as usize
+        self.fulfilled as usize
     }
 }
 
@@ -94,28 +94,28 @@ impl Target {
 #[derive(Debug)]
 pub struct Policy {
     limits: Limits,
-    until: Vec<For>,
+    conditions: Vec<WaitCondition>,
     /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
     targets: IdVec<TargetId, Box<Target>>,
     counts: Counts,
     /// How many targets have failed in a way that ends the wait.
     ending: usize,
-    /// Targets are still to come: what selects them was not told yet.
+    /// More targets may come: not all selections were listed yet.
     open: bool,
 }
 
-/// How a target stands after it was looked at.
-struct Standing {
+/// The status of a target after an observation.
+struct TargetStatus {
     state: State,
     note: Note,
     wake: Option<Duration>,
     /// If it has failed: the wait goes on for the others.
-    patient: bool,
+    keeps_going: bool,
 }
 
-impl Standing {
+impl TargetStatus {
     fn new(state: State, note: Note, wake: Option<Duration>) -> Self {
-        Self { state, note, wake, patient: false }
+        Self { state, note, wake, keeps_going: false }
     }
 
     fn waiting(note: impl Into<String>) -> Self {
@@ -130,14 +130,22 @@ impl Standing {
 impl Policy {
     /// A wait for nothing yet.
     #[must_use]
-    pub fn new(limits: Limits, until: Vec<For>) -> Self {
-        Self { limits, until, targets: IdVec::default(), counts: Counts::default(), ending: 0, open: true }
+    pub fn new(limits: Limits, conditions: Vec<WaitCondition>) -> Self {
+        Self {
+            limits,
+            conditions,
+            targets: IdVec::default(),
+            counts: Counts::default(),
+            ending: 0,
+            open: true,
+        }
     }
 
     /// Adds a target.
-    pub fn add(&mut self, floor: Option<Floor>) -> TargetId {
+    pub fn add(&mut self, min_version: Option<MinVersion>) -> TargetId {
         let id = self.targets.push(Box::new(Target {
-            rare: floor.map(|floor| Box::new(Rare { floor: Some(floor), ..Rare::default() })),
+            rare: min_version
+                .map(|min_version| Box::new(Rare { min_version: Some(min_version), ..Rare::default() })),
             state: Some(State::Waiting),
             ..Target::default()
         }));
@@ -164,7 +172,7 @@ impl Policy {
         self.targets.get(id)?.state
     }
 
-    /// All targets are known: what selects them was told once.
+    /// All targets are known: all selections were listed once.
     pub fn close(&mut self) {
         self.open = false;
     }
@@ -183,7 +191,7 @@ impl Policy {
 
     /// What the wait has to add to the verdict on a target.
     #[must_use]
-    pub fn note(&self, id: TargetId, now: Moment) -> Option<String> {
+    pub fn note(&self, id: TargetId, now: Now) -> Option<String> {
         let target = self.targets.get(id)?;
         match &target.note {
             Note::None => None,
@@ -228,7 +236,7 @@ impl Policy {
 
     /// How long that failure has lasted.
     #[must_use]
-    pub fn failing_for(&self, id: TargetId, now: Moment) -> Option<Duration> {
+    pub fn failing_for(&self, id: TargetId, now: Now) -> Option<Duration> {
         let target = self.targets.get(id)?;
         Some(target.timers.get(target.failing?)?.lasted(now))
     }
@@ -243,7 +251,7 @@ impl Policy {
 
     /// How long a target has to recover from a failure before it counts as failed.
     #[must_use]
-    pub fn fails_in(&self, id: TargetId, now: Moment) -> Option<Duration> {
+    pub fn fails_in(&self, id: TargetId, now: Now) -> Option<Duration> {
         match &self.targets.get(id)?.note {
             Note::FailsAt { at, .. } => Some(at.saturating_sub(now.elapsed)),
             _ => None,
@@ -259,34 +267,34 @@ impl Policy {
         }
     }
 
-    /// Looks at a target. Says whether its state is another than before.
-    pub fn observe(&mut self, id: TargetId, sight: Sight<'_>, now: Moment) -> bool {
+    /// Takes in an observation of a target. Says whether its state is another than before.
+    pub fn observe(&mut self, id: TargetId, observation: Observation<'_>, now: Now) -> bool {
         let Some(mut target) = self.targets.get_mut(id).map(|target| std::mem::take(&mut **target)) else {
             return false;
         };
         let Some(before) = target.state else { return false };
         target.failing = None;
-        let standing = self.stands(&mut target, sight, now);
-        target.note = standing.note;
-        target.wake = standing.wake;
-        let mut patient = standing.patient || self.limits.fail_fast.is_empty();
-        if standing.state == State::Waiting
+        let status = self.target_status(&mut target, observation, now);
+        target.note = status.note;
+        target.wake = status.wake;
+        let mut keeps_going = status.keeps_going || self.limits.fail_fast.is_empty();
+        if status.state == State::Waiting
             && let Some(limit) = self.limits.target_timeout
         {
             if now.elapsed >= limit {
                 target.state = Some(State::Failed);
                 target.note = Note::Text(format!("it is not done after {}", format_duration(limit)));
                 target.wake = None;
-                patient = self.limits.fail_fast.is_empty();
+                keeps_going = self.limits.fail_fast.is_empty();
             } else {
                 target.wake = Some(target.wake.map_or(limit, |wake| wake.min(limit)));
                 target.state = Some(State::Waiting);
             }
         } else {
-            target.state = Some(standing.state);
+            target.state = Some(status.state);
         }
         let after = target.state.unwrap_or(before);
-        let ended = std::mem::replace(&mut target.ends, after == State::Failed && !patient);
+        let ended = std::mem::replace(&mut target.ends, after == State::Failed && !keeps_going);
         self.ending = self.ending + usize::from(target.ends) - usize::from(ended);
         if let Some(slot) = self.targets.get_mut(id) {
             **slot = target;
@@ -316,21 +324,21 @@ impl Policy {
 
     /// The targets that are to be looked at again by now.
     #[must_use]
-    pub fn due(&self, now: Moment) -> Vec<TargetId> {
+    pub fn due(&self, now: Now) -> Vec<TargetId> {
         let due = |target: &Target| target.wake.is_some_and(|wake| wake <= now.elapsed);
         self.targets.entries().filter(|(_, target)| due(target)).map(|(id, _)| id).collect()
     }
 
     /// Whether the wait is over, and how. `synced`: all that is there was seen once.
     #[must_use]
-    pub fn outcome(&self, synced: bool, now: Moment) -> Option<Outcome> {
+    pub fn outcome(&self, synced: bool, now: Now) -> Option<Outcome> {
         let Counts { total, done, waiting, failed, skipped } = self.counts;
         let ends = |limit: Duration| if limit.is_zero() { synced } else { now.elapsed >= limit };
         let late = self.limits.timeout.is_some_and(ends);
         if self.ending > 0 || failed > 0 && (waiting == 0 && synced || late) {
             return Some(Outcome::Failed);
         }
-        let absence = self.until.iter().any(For::waits_for_absence);
+        let absence = self.conditions.iter().any(WaitCondition::waits_for_absence);
         if synced
             && !self.open
             && waiting == 0
@@ -350,7 +358,7 @@ impl Policy {
         late.then_some(Outcome::TimedOut)
     }
 
-    /// Which target waits for somebody to find out whether its kind has a status.
+    /// Whether it is to be found out if the kind of a target has a status.
     #[must_use]
     pub fn is_silent(&self, id: TargetId) -> bool {
         self.targets
@@ -359,58 +367,69 @@ impl Policy {
             .is_some_and(|rare| rare.silent_since.is_some())
     }
 
-    fn stands(&self, target: &mut Target, sight: Sight<'_>, now: Moment) -> Standing {
-        match sight {
-            Sight::NotYet => Standing::new(State::Waiting, Note::None, None),
-            Sight::NoKind { met } => {
+    fn target_status(&self, target: &mut Target, observation: Observation<'_>, now: Now) -> TargetStatus {
+        match observation {
+            Observation::NotYet => TargetStatus::new(State::Waiting, Note::None, None),
+            Observation::NoKind { results } => {
                 let done = Note::Text("the cluster does not have this kind".to_owned());
-                let gone = self.pass(target, met).is_none() && !met.is_empty();
+                let gone = self.advance(target, results).is_none() && !results.is_empty();
                 if gone || self.limits.missing == Missing::Done {
-                    return self.met(target, now, done);
+                    return self.fulfilled_status(target, now, done);
                 }
-                target.met_since = None;
+                target.fulfilled_since = None;
                 if self.limits.missing == Missing::Fail {
-                    return Standing::failed("the cluster does not have this kind");
+                    return TargetStatus::failed("the cluster does not have this kind");
                 }
-                Standing::waiting("the cluster does not have this kind yet")
+                TargetStatus::waiting("the cluster does not have this kind yet")
             }
-            Sight::Absent { met, last } => self.absent(target, met, last, now),
-            Sight::Present { record, failures, whole, excuse, evidence } => {
-                self.present(target, record, (failures, whole), excuse, evidence, now)
+            Observation::Absent { results, last } => self.absent_status(target, results, last, now),
+            Observation::Present { record, failures, whole, excuse, evidence } => {
+                self.present_status(target, record, (failures, whole), excuse, evidence, now)
             }
         }
     }
 
-    /// Goes on through the conditions, each once and in their order. Says what the first unmet one lacks.
-    fn pass<'m>(&self, target: &mut Target, met: &'m [Met]) -> Option<&'m Met> {
+    /// Advances through the conditions, each once and in their order. Returns the result of the first unmet one.
+    fn advance<'m>(
+        &self,
+        target: &mut Target,
+        results: &'m [ConditionResult],
+    ) -> Option<&'m ConditionResult> {
         // The last one must still hold when the wait ends; those before it only once.
-        let last = self.until.len().saturating_sub(1);
+        let last = self.conditions.len().saturating_sub(1);
         let last = u32::try_from(last).unwrap_or(u32::MAX);
-        target.passed = target.passed.min(last);
+        target.fulfilled = target.fulfilled.min(last);
         loop {
-            match met.get(target.condition()) {
-                Some(Met::Yes) if target.passed < last => target.passed += 1,
-                Some(Met::Yes) => return None,
+            match results.get(target.condition()) {
+                Some(ConditionResult::Yes) if target.fulfilled < last => target.fulfilled += 1,
+                Some(ConditionResult::Yes) => return None,
                 unmet => return unmet,
             }
         }
     }
 
-    fn absent(&self, target: &mut Target, met: &[Met], last: Option<&Record>, now: Moment) -> Standing {
+    fn absent_status(
+        &self,
+        target: &mut Target,
+        results: &[ConditionResult],
+        last: Option<&Record>,
+        now: Now,
+    ) -> TargetStatus {
         target.is_not_silent();
-        let unmet = self.pass(target, met);
-        if unmet.is_none() && !met.is_empty() {
-            return self.met(target, now, Note::None);
+        let unmet = self.advance(target, results);
+        if unmet.is_none() && !results.is_empty() {
+            return self.fulfilled_status(target, now, Note::None);
         }
-        if let Some(standing) = last.and_then(|last| self.over(target, last, now)) {
-            return standing;
+        if let Some(status) = last.and_then(|last| self.terminal_outcome(target, last, now)) {
+            return status;
         }
-        target.met_since = None;
+        target.fulfilled_since = None;
         let since = *target.rare().absent_since.get_or_insert(now.elapsed);
-        let was_there = target.seen.is_some() || target.floor().is_some_and(|floor| floor.uid.is_some());
+        let was_there = target.seen.is_some()
+            || target.min_version().is_some_and(|min_version| min_version.uid.is_some());
         match self.limits.missing {
-            Missing::Done => self.met(target, now, Note::Text("it does not exist".to_owned())),
-            Missing::Fail => Standing::failed("it does not exist"),
+            Missing::Done => self.fulfilled_status(target, now, Note::Text("it does not exist".to_owned())),
+            Missing::Fail => TargetStatus::failed("it does not exist"),
             Missing::Auto if was_there => {
                 let at = since.saturating_add(self.limits.deleted_grace);
                 let when = if target.seen.is_some() { "during the wait" } else { "after it was applied" };
@@ -419,65 +438,71 @@ impl Policy {
                         true => ", before its end was seen: it has ttlSecondsAfterFinished",
                         false => "",
                     };
-                    return Standing::failed(format!("it was deleted {when}{unseen}"));
+                    return TargetStatus::failed(format!("it was deleted {when}{unseen}"));
                 }
                 let note = format!("it was deleted {when}; waiting for it to come back");
-                Standing::new(State::Waiting, Note::Text(note), Some(at))
+                TargetStatus::new(State::Waiting, Note::Text(note), Some(at))
             }
-            Missing::Wait if was_there => Standing::waiting("it was deleted; waiting for it to come back"),
-            Missing::Auto | Missing::Wait => Standing::new(State::Waiting, Note::None, None),
+            Missing::Wait if was_there => {
+                TargetStatus::waiting("it was deleted; waiting for it to come back")
+            }
+            Missing::Auto | Missing::Wait => TargetStatus::new(State::Waiting, Note::None, None),
         }
     }
 
-    /// What has an end and reached it before it was deleted: it was done, or had failed, whoever cleans up after it.
-    fn over(&self, target: &mut Target, last: &Record, now: Moment) -> Option<Standing> {
+    /// The status of a Job or a Pod that completed before it was deleted.
+    fn terminal_outcome(&self, target: &mut Target, last: &Record, now: Now) -> Option<TargetStatus> {
         let well = ended(last)? == Completion::Succeeded;
-        let met = match self.until.get(target.condition()) {
-            Some(For::Ready | For::Current) => well,
-            Some(For::Failed) => !well,
-            _ => last.met.get(target.condition()).is_some_and(Met::is_met),
+        let is_met = match self.conditions.get(target.condition()) {
+            Some(WaitCondition::Ready | WaitCondition::Current) => well,
+            Some(WaitCondition::Failed) => !well,
+            _ => last.results.get(target.condition()).is_some_and(ConditionResult::is_met),
         };
-        if met {
-            return Some(self.met(target, now, Note::Text("it was done when it was deleted".to_owned())));
+        if is_met {
+            return Some(self.fulfilled_status(
+                target,
+                now,
+                Note::Text("it was done when it was deleted".to_owned()),
+            ));
         }
-        let patient = !self.limits.fail_fast.contains(&FailureClass::Job);
+        let keeps_going = !self.limits.fail_fast.contains(&FailureClass::Job);
         let note = if well {
             "it had ended well when it was deleted, which is not what is waited for"
         } else {
             "it had failed when it was deleted"
         };
-        Some(Standing { patient, ..Standing::failed(note) })
+        Some(TargetStatus { keeps_going, ..TargetStatus::failed(note) })
     }
 
-    fn met(&self, target: &mut Target, now: Moment, note: Note) -> Standing {
-        let since = *target.met_since.get_or_insert(now.elapsed);
+    fn fulfilled_status(&self, target: &mut Target, now: Now, note: Note) -> TargetStatus {
+        let since = *target.fulfilled_since.get_or_insert(now.elapsed);
         let stable = since.saturating_add(self.limits.stable);
         if now.elapsed >= stable {
-            return Standing::new(State::Done, note, None);
+            return TargetStatus::new(State::Done, note, None);
         }
-        Standing::new(State::Waiting, Note::Stable { since }, Some(stable))
+        TargetStatus::new(State::Waiting, Note::Stable { since }, Some(stable))
     }
 
-    /// What of its life counts, and what it lacks of what is waited for; or how it stands, if nothing of it counts yet.
-    fn lacks<'r>(
+    /// The first condition that is not met; or the status of the target, if the observed version does not count yet.
+    fn unmet_condition<'r>(
         &self,
         target: &mut Target,
         record: &'r Record,
-        now: Moment,
-    ) -> Result<Option<&'r Met>, Standing> {
+        now: Now,
+    ) -> Result<Option<&'r ConditionResult>, TargetStatus> {
         target.is_present();
-        let deleting = self.until.get(target.condition()).is_some_and(For::waits_for_absence);
-        if let Some(note) = below(target.floor(), record) {
-            target.met_since = None;
-            return Err(Standing::waiting(note));
+        let deleting = self.conditions.get(target.condition()).is_some_and(WaitCondition::waits_for_absence);
+        if let Some(note) = staleness(target.min_version(), record) {
+            target.fulfilled_since = None;
+            return Err(TargetStatus::waiting(note));
         }
-        // For a deletion, another life of the same name is another object; else it starts anew.
-        let first_life = target.floor().and_then(|floor| floor.uid.clone());
+        // For a deletion, another incarnation of the name is another object; else the wait starts anew with it.
+        let first_life = target.min_version().and_then(|min_version| min_version.uid.clone());
         let known = target.seen.get_or_insert_with(|| first_life.unwrap_or_else(|| record.uid.clone()));
         if *known != record.uid {
             if deleting {
                 let note = Note::Text("another object has its name now".to_owned());
-                return Err(self.met(target, now, note));
+                return Err(self.fulfilled_status(target, now, note));
             }
             // What was applied, seen and waited for is gone with it.
             *target = Target {
@@ -487,113 +512,113 @@ impl Policy {
                 ..Target::default()
             };
         }
-        if untouched(target.floor(), record) {
-            let since = *target.rare().untouched_since.get_or_insert(now.elapsed);
+        if may_predate_apply(target.min_version(), record) {
+            let since = *target.rare().unchanged_since.get_or_insert(now.elapsed);
             let at = since.saturating_add(self.limits.untouched_grace);
             if now.elapsed < at {
-                target.met_since = None;
+                target.fulfilled_since = None;
                 let note = format!(
                     "its status may be from before the apply: it has no observedGeneration; it counts after {} without a change",
                     format_duration(self.limits.untouched_grace)
                 );
-                return Err(Standing::new(State::Waiting, Note::Text(note), Some(at)));
+                return Err(TargetStatus::new(State::Waiting, Note::Text(note), Some(at)));
             }
         }
-        if record.met.is_empty() {
-            // Only what belongs to others has told it so far.
-            return Err(Standing::new(State::Waiting, Note::None, None));
+        if record.results.is_empty() {
+            // So far it was reported by a stream of dependents only.
+            return Err(TargetStatus::new(State::Waiting, Note::None, None));
         }
-        let met = if target.failing.is_some() && !record.met_if_failed.is_empty() {
-            &record.met_if_failed
+        let results = if target.failing.is_some() && !record.results_if_failed.is_empty() {
+            &record.results_if_failed
         } else {
-            &record.met
+            &record.results
         };
-        Ok(self.pass(target, met))
+        Ok(self.advance(target, results))
     }
 
-    /// Notes how a target was for a moment, where several changes come at once: conditions that are waited for one after the other
+    /// Takes in a transient state of a target, where several changes come at once: conditions that are waited for one after the other
     /// may hold only briefly, and what must be stable must not break off in between.
-    pub fn glance(&mut self, id: TargetId, record: &Record, now: Moment) {
+    pub fn record_transient(&mut self, id: TargetId, record: &Record, now: Now) {
         let Some(mut target) = self.targets.get_mut(id).map(|target| std::mem::take(&mut **target)) else {
             return;
         };
         if target.state.is_some()
-            && let Ok(Some(_)) = self.lacks(&mut target, record, now)
+            && let Ok(Some(_)) = self.unmet_condition(&mut target, record, now)
         {
-            target.met_since = None;
+            target.fulfilled_since = None;
         }
         if let Some(slot) = self.targets.get_mut(id) {
             **slot = target;
         }
     }
 
-    fn present(
+    fn present_status(
         &self,
         target: &mut Target,
         record: &Record,
         failures: (&[ObservedFailure], bool),
         excuse: Option<&'static str>,
         evidence: Evidence,
-        now: Moment,
-    ) -> Standing {
-        let unmet = match self.lacks(target, record, now) {
+        now: Now,
+    ) -> TargetStatus {
+        let unmet = match self.unmet_condition(target, record, now) {
             Ok(unmet) => unmet,
-            Err(standing) => return standing,
+            Err(status) => return status,
         };
-        let deleting = self.until.get(target.condition()).is_some_and(For::waits_for_absence);
-        let ready = matches!(self.until.get(target.condition()), Some(For::Ready));
+        let deleting = self.conditions.get(target.condition()).is_some_and(WaitCondition::waits_for_absence);
+        let ready = matches!(self.conditions.get(target.condition()), Some(WaitCondition::Ready));
         if !record.verdict.blocking && ready {
             let note = "an annotation asks not to wait for it".to_owned();
-            return Standing::new(State::Skipped, Note::Text(note), None);
+            return TargetStatus::new(State::Skipped, Note::Text(note), None);
         }
         let Some(unmet) = unmet else {
             target.is_not_silent();
             target.timers.recover(now);
-            return self.met(target, now, Note::None);
+            return self.fulfilled_status(target, now, Note::None);
         };
         if record.deleted.is_some()
             && !deleting
-            && let Some(standing) = self.over(target, record, now)
+            && let Some(status) = self.terminal_outcome(target, record, now)
         {
-            return standing;
+            return status;
         }
         if ready && let Some(excuse) = excuse {
-            return self.met(target, now, Note::Text(excuse.to_owned()));
+            return self.fulfilled_status(target, now, Note::Text(excuse.to_owned()));
         }
         if ready && record.verdict.status == Status::Unknown && record.verdict.reason == reason::NO_SIGNAL {
-            return self.silent(target, evidence, now);
+            return self.silent_status(target, evidence, now);
         }
         target.is_not_silent();
         let evaluated = if deleting { None } else { self.evaluate(target, record, failures, now) };
         if target.failing.is_some()
-            && !record.met_if_failed.is_empty()
-            && self.pass(target, &record.met_if_failed).is_none()
+            && !record.results_if_failed.is_empty()
+            && self.advance(target, &record.results_if_failed).is_none()
         {
-            return self.met(target, now, evaluated.map_or(Note::None, |standing| standing.note));
+            return self.fulfilled_status(target, now, evaluated.map_or(Note::None, |status| status.note));
         }
-        target.met_since = None;
-        let note = match (unmet, self.until.as_slice()) {
+        target.fulfilled_since = None;
+        let note = match (unmet, self.conditions.as_slice()) {
             // The verdict says it already.
-            (_, [For::Ready | For::Current]) => Note::None,
-            (Met::No(why) | Met::Error(why), _) => Note::Text(why.clone()),
-            (Met::Yes, _) => Note::None,
+            (_, [WaitCondition::Ready | WaitCondition::Current]) => Note::None,
+            (ConditionResult::No(why) | ConditionResult::Error(why), _) => Note::Text(why.clone()),
+            (ConditionResult::Yes, _) => Note::None,
         };
         match evaluated {
-            Some(standing) if self.may_fail(target.condition()) => standing,
-            evaluated => Standing::new(State::Waiting, note, evaluated.and_then(|standing| standing.wake)),
+            Some(status) if self.may_fail(target.condition()) => status,
+            evaluated => TargetStatus::new(State::Waiting, note, evaluated.and_then(|status| status.wake)),
         }
     }
 
     /// An object that says nothing: "not yet", or never?
-    fn silent(&self, target: &mut Target, evidence: Evidence, now: Moment) -> Standing {
+    fn silent_status(&self, target: &mut Target, evidence: Evidence, now: Now) -> TargetStatus {
         let since = *target.rare().silent_since.get_or_insert(now.elapsed);
         match evidence {
             Evidence::NoStatusDeclared => {
-                self.met(target, now, Note::Text("its kind declares no status".to_owned()))
+                self.fulfilled_status(target, now, Note::Text("its kind declares no status".to_owned()))
             }
             Evidence::OthersReport => {
-                target.met_since = None;
-                Standing::waiting("it has no status yet; other objects of its kind have one")
+                target.fulfilled_since = None;
+                TargetStatus::waiting("it has no status yet; other objects of its kind have one")
             }
             Evidence::Unknown | Evidence::NobodyReports | Evidence::Unseen => {
                 let at = since.saturating_add(self.limits.silent_grace);
@@ -605,9 +630,9 @@ impl Policy {
                         }
                         _ => format!("no object of its kind has a status, and it had none within {grace}"),
                     };
-                    return self.met(target, now, Note::Text(note));
+                    return self.fulfilled_status(target, now, Note::Text(note));
                 }
-                target.met_since = None;
+                target.fulfilled_since = None;
                 let note = match evidence {
                     Evidence::Unseen => format!("it has no status yet; that counts as done after {grace}"),
                     _ => format!(
@@ -615,7 +640,7 @@ impl Policy {
                     ),
                 };
                 // Past that, only an answer about the kind helps.
-                Standing::new(State::Waiting, Note::Text(note), Some(at).filter(|at| *at > now.elapsed))
+                TargetStatus::new(State::Waiting, Note::Text(note), Some(at).filter(|at| *at > now.elapsed))
             }
         }
     }
@@ -626,8 +651,8 @@ impl Policy {
         target: &mut Target,
         record: &Record,
         (failures, whole): (&[ObservedFailure], bool),
-        now: Moment,
-    ) -> Option<Standing> {
+        now: Now,
+    ) -> Option<TargetStatus> {
         if !self.may_fail(target.condition()) && record.verdict.status == Status::Current {
             return None;
         }
@@ -640,7 +665,7 @@ impl Policy {
         // One that ends the wait says more than one that does not.
         let Some(failed) = due.find(|timer| ends(timer.class)).or(first) else {
             let at = timers.first()?.deadline()?;
-            return Some(Standing::new(State::Waiting, Note::FailsAt { at }, Some(at)));
+            return Some(TargetStatus::new(State::Waiting, Note::FailsAt { at }, Some(at)));
         };
         let class = failed.class;
         let terminal = failures.iter().any(|failure| failure.class == class && failure.terminal);
@@ -648,23 +673,31 @@ impl Policy {
             true => Note::Text(final_failure(record)),
             false => Note::Failing { class },
         };
-        let patient = !ends(class);
+        let keeps_going = !ends(class);
         // Another one may end the wait later.
         let later = timers.iter().filter_map(|timer| timer.deadline()).find(|at| *at > now.elapsed);
         target.failing = Some(class);
-        Some(Standing { patient, ..Standing::new(State::Failed, note, later.filter(|_| patient)) })
+        Some(TargetStatus {
+            keeps_going,
+            ..TargetStatus::new(State::Failed, note, later.filter(|_| keeps_going))
+        })
     }
 
     /// Whether a failure means that what is waited for won't come: not if the failure is what is waited for.
-    fn may_fail(&self, passed: usize) -> bool {
-        match self.until.get(passed) {
-            Some(For::Ready | For::Current) => true,
-            Some(For::Condition { value, .. }) => {
+    fn may_fail(&self, fulfilled: usize) -> bool {
+        match self.conditions.get(fulfilled) {
+            Some(WaitCondition::Ready | WaitCondition::Current) => true,
+            Some(WaitCondition::Condition { value, .. }) => {
                 value.eq_ignore_ascii_case("true") || self.limits.fail_fast_always
             }
-            Some(For::JsonPath { .. } | For::Cel(_)) => self.limits.fail_fast_always,
-            Some(For::All(list)) => list.iter().all(|wanted| matches!(wanted, For::Ready | For::Current)),
-            Some(For::Any(_) | For::Failed | For::Delete | For::Create) | None => false,
+            Some(WaitCondition::JsonPath { .. } | WaitCondition::Cel(_)) => self.limits.fail_fast_always,
+            Some(WaitCondition::All(list)) => {
+                list.iter().all(|wanted| matches!(wanted, WaitCondition::Ready | WaitCondition::Current))
+            }
+            Some(
+                WaitCondition::Any(_) | WaitCondition::Failed | WaitCondition::Delete | WaitCondition::Create,
+            )
+            | None => false,
         }
     }
 }
@@ -688,33 +721,38 @@ fn has_ttl(record: &Record) -> bool {
     matches!(record.facts.as_ref().map(|facts| &facts.of_kind), Some(KindFacts::Job { ttl: Some(_), .. }))
 }
 
-/// Why an object as it is seen is older than what was applied.
-fn below(floor: Option<&Floor>, record: &Record) -> Option<String> {
-    let floor = floor?;
+/// Why an observed object is older than what was applied.
+fn staleness(min_version: Option<&MinVersion>, record: &Record) -> Option<String> {
+    let min_version = min_version?;
     let old = |what: &str| Some(format!("what is seen of it is older than the apply ({what})"));
-    if floor.uid.as_ref().is_some_and(|uid| *uid != record.uid) {
-        // A later life is another object; an earlier one is not there any more, whatever is seen of it.
-        let earlier = floor.revision.is_some_and(|revision| (1..revision).contains(&record.revision));
+    if min_version.uid.as_ref().is_some_and(|uid| *uid != record.uid) {
+        // A later incarnation is another object; an earlier one is gone, whatever is observed of it.
+        let earlier = min_version
+            .resource_version
+            .is_some_and(|resource_version| (1..resource_version).contains(&record.resource_version));
         return earlier.then(|| "what is seen of it is older than the apply (another uid)".to_owned());
     }
-    if let (Some(floor), Some(generation)) = (floor.generation, record.generation)
-        && generation < floor
+    if let (Some(min_version), Some(generation)) = (min_version.generation, record.generation)
+        && generation < min_version
     {
-        return old(&format!("generation {generation}, applied {floor}"));
+        return old(&format!("generation {generation}, applied {min_version}"));
     }
-    if let Some(revision) = floor.revision
-        && (1..revision).contains(&record.revision)
+    if let Some(resource_version) = min_version.resource_version
+        && (1..resource_version).contains(&record.resource_version)
     {
-        return old(&format!("revision {}, applied {revision}", record.revision));
+        return old(&format!("revision {}, applied {resource_version}", record.resource_version));
     }
     None
 }
 
-/// Whether the status may be from before the apply: it does not tell its generation, and nobody has written to the object since.
-fn untouched(floor: Option<&Floor>, record: &Record) -> bool {
-    let Some(Floor { changed: true, revision: Some(revision), uid, .. }) = floor else { return false };
+/// Whether the status may be from before the apply: it has no observedGeneration, and the object was not written to since.
+fn may_predate_apply(min_version: Option<&MinVersion>, record: &Record) -> bool {
+    let Some(MinVersion { changed: true, resource_version: Some(resource_version), uid, .. }) = min_version
+    else {
+        return false;
+    };
     uid.as_ref().is_none_or(|uid| *uid == record.uid)
-        && (1..=*revision).contains(&record.revision)
+        && (1..=*resource_version).contains(&record.resource_version)
         && !record.observes
         && record.has_status
 }
@@ -726,7 +764,7 @@ mod tests {
     use settled_rules::RuleSet;
 
     use super::*;
-    use crate::evaluator::Judge;
+    use crate::evaluator::Evaluator;
 
     const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -742,7 +780,7 @@ mod tests {
         NotYet,
         NoKind,
         Absent,
-        /// A Pod: which life, whether it is ready, and its failure.
+        /// A Pod: its UID, whether it is ready, and its failure.
         Pod(u8, bool, Option<(FailureClass, bool)>),
         /// A Job: whether it has ended, and well; whether it is being deleted.
         Job(Option<bool>, bool),
@@ -769,11 +807,11 @@ mod tests {
         ]
     }
 
-    fn until() -> impl Strategy<Value = Vec<For>> {
+    fn until() -> impl Strategy<Value = Vec<WaitCondition>> {
         let some =
             ["ready", "current", "failed", "delete", "create", "condition=Ready", "any(delete, ready)"];
         prop::collection::vec(prop::sample::select(some.to_vec()), 1..3)
-            .prop_map(|texts| For::parse_all(texts).unwrap())
+            .prop_map(|texts| WaitCondition::parse_all(texts).unwrap())
     }
 
     fn limits() -> impl Strategy<Value = Limits> {
@@ -793,10 +831,10 @@ mod tests {
     }
 
     /// The object that is seen, if there is one.
-    fn object(judge: &Judge, seen: Seen, revision: u64) -> Option<Record> {
+    fn object(evaluator: &Evaluator, seen: Seen, resource_version: u64) -> Option<Record> {
         let meta = |life: u8, more: &str| {
             format!(
-                r#""metadata":{{"name":"x","namespace":"a","uid":"{life}","resourceVersion":"{revision}"{more}}}"#
+                r#""metadata":{{"name":"x","namespace":"a","uid":"{life}","resourceVersion":"{resource_version}"{more}}}"#
             )
         };
         let json = match seen {
@@ -819,11 +857,11 @@ mod tests {
                 format!(r#"{{"apiVersion":"example.com/v1","kind":"Widget",{}}}"#, meta(7, ""))
             }
         };
-        judge.record(json.as_bytes(), WALL, true)
+        evaluator.record(json.as_bytes(), WALL, true)
     }
 
     struct Play {
-        judge: Judge,
+        evaluator: Evaluator,
         policy: Policy,
         elapsed: Duration,
         /// What was seen last of each target, and how it was when it was deleted.
@@ -835,14 +873,14 @@ mod tests {
     }
 
     impl Play {
-        fn now(&self) -> Moment {
+        fn now(&self) -> Now {
             let wall = WALL.saturating_add(SignedDuration::try_from(self.elapsed).unwrap()).unwrap();
-            Moment { elapsed: self.elapsed, wall }
+            Now { elapsed: self.elapsed, wall }
         }
 
         fn look(&mut self, id: TargetId) {
             let now = self.now();
-            let absent = self.judge.absent(now.wall);
+            let absent = self.evaluator.absent(now.wall);
             let (seen, record, deleted) = &self.last[index(id)];
             let mut failures = Vec::new();
             let mut evidence = Evidence::OthersReport;
@@ -858,23 +896,23 @@ mod tests {
                 Seen::Silent(of_kind) => evidence = *of_kind,
                 _ => {}
             }
-            let sight = match (seen, record) {
-                (Seen::NotYet, _) => Sight::NotYet,
-                (Seen::NoKind, _) => Sight::NoKind { met: &absent },
+            let observation = match (seen, record) {
+                (Seen::NotYet, _) => Observation::NotYet,
+                (Seen::NoKind, _) => Observation::NoKind { results: &absent },
                 (_, Some(record)) => {
-                    Sight::Present { record, failures: &failures, whole: true, excuse: None, evidence }
+                    Observation::Present { record, failures: &failures, whole: true, excuse: None, evidence }
                 }
-                (_, None) => Sight::Absent { met: &absent, last: deleted.as_ref() },
+                (_, None) => Observation::Absent { results: &absent, last: deleted.as_ref() },
             };
-            self.policy.observe(id, sight, now);
+            self.policy.observe(id, observation, now);
         }
 
         /// Whether a target may count as done as it was seen last.
         fn may_be_done(&self, id: TargetId) -> bool {
             let missing = self.policy.limits.missing == Missing::Done;
-            let absence = self.policy.until.iter().any(For::waits_for_absence);
+            let absence = self.policy.conditions.iter().any(WaitCondition::waits_for_absence);
             let (seen, record, deleted) = &self.last[index(id)];
-            let ready = self.policy.until.iter().any(|wanted| *wanted.to_string() == *"ready");
+            let ready = self.policy.conditions.iter().any(|wanted| *wanted.to_string() == *"ready");
             match (seen, record) {
                 (Seen::NotYet, _) => false,
                 (Seen::NoKind | Seen::Absent, _) => {
@@ -882,12 +920,12 @@ mod tests {
                 }
                 (_, None) => missing || absence,
                 (Seen::Silent(evidence), _) if ready => *evidence != Evidence::OthersReport || absence,
-                // Another life is as good as none for a deletion.
+                // Another incarnation is as good as none for a deletion.
                 (Seen::Job(Some(_), true), _) => true,
                 (_, Some(record)) => {
                     let failing = self.policy.failing(id).is_some();
-                    let met = if failing { &record.met_if_failed } else { &record.met };
-                    absence || met.last().is_some_and(Met::is_met)
+                    let results = if failing { &record.results_if_failed } else { &record.results };
+                    absence || results.last().is_some_and(ConditionResult::is_met)
                 }
             }
         }
@@ -905,19 +943,19 @@ mod tests {
             floors in prop::collection::vec(prop::option::of((0..3_u8, 0..40_u64)), 1..4),
             steps in prop::collection::vec((0..4_u32, seen(), 0..40_000_u64), 1..40),
         ) {
-            let judge = Judge::new(RuleSet::default(), until.clone());
-            let mut play = Play { judge, policy: Policy::new(limits.clone(), until), elapsed: Duration::ZERO, last: Vec::new() };
+            let evaluator = Evaluator::new(RuleSet::default(), until.clone());
+            let mut play = Play { evaluator, policy: Policy::new(limits.clone(), until), elapsed: Duration::ZERO, last: Vec::new() };
             let targets = u32::try_from(floors.len()).unwrap();
-            for floor in &floors {
-                play.policy.add(floor.map(|(life, revision)| Floor {
+            for min_version in &floors {
+                play.policy.add(min_version.map(|(life, resource_version)| MinVersion {
                     uid: Some(Uid::from(&*life.to_string())),
-                    revision: Some(revision),
-                    ..Floor::default()
+                    resource_version: Some(resource_version),
+                    ..MinVersion::default()
                 }));
                 play.last.push((Seen::NotYet, None, None));
             }
             play.policy.close();
-            for (revision, (target, seen, pause)) in steps.into_iter().enumerate() {
+            for (resource_version, (target, seen, pause)) in steps.into_iter().enumerate() {
                 let until = play.elapsed + Duration::from_millis(pause);
                 // As the tracker does: whatever wakes is looked at, at its time.
                 while let Some(wake) = play.policy.wake().filter(|wake| *wake <= until && play.policy.outcome(true, play.now()).is_none()) {
@@ -930,10 +968,10 @@ mod tests {
                 play.elapsed = play.elapsed.max(until);
                 let id = TargetId::from(target % targets);
                 let number = index(id);
-                let record = object(&play.judge, seen, revision as u64 + 1);
+                let record = object(&play.evaluator, seen, resource_version as u64 + 1);
                 let now = play.now();
                 if let Some(record) = &record {
-                    play.policy.glance(id, record, now);
+                    play.policy.record_transient(id, record, now);
                 }
                 let before = play.last[number].1.take();
                 let deleted = before.or_else(|| play.last[number].2.take());
@@ -948,13 +986,13 @@ mod tests {
                 prop_assert_eq!(counts.failed, failed);
                 match play.policy.outcome(true, play.now()) {
                     Some(Outcome::Settled) => {
-                        for (id, floor) in (0_u32..).map(TargetId::from).zip(&floors) {
+                        for (id, min_version) in (0_u32..).map(TargetId::from).zip(&floors) {
                             let number = index(id);
                             prop_assert!(play.may_be_done(id), "{:?}", play.last[number].0);
-                            // Nothing from before the apply counts, whichever life it is of.
-                            let seen = play.last[number].1.as_ref().map(|record| record.revision);
-                            let floor = floor.map(|(_, revision)| revision);
-                            prop_assert!(seen.is_none() || seen >= floor, "{seen:?} is older than {floor:?}");
+                            // Nothing from before the apply counts, whichever incarnation it is of.
+                            let seen = play.last[number].1.as_ref().map(|record| record.resource_version);
+                            let min_version = min_version.map(|(_, resource_version)| resource_version);
+                            prop_assert!(seen.is_none() || seen >= min_version, "{seen:?} is older than {min_version:?}");
                         }
                     }
                     None => prop_assert!(play.elapsed < limits.timeout.unwrap()),
@@ -969,19 +1007,19 @@ mod tests {
             stable in 1..30_u64,
             steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..12_u64), 1..60),
         ) {
-            let judge = Judge::new(RuleSet::default(), vec![For::Ready]);
+            let evaluator = Evaluator::new(RuleSet::default(), vec![WaitCondition::Ready]);
             let limits = Limits { stable: Duration::from_secs(stable), timeout: None, ..Limits::default() };
-            let mut play = Play { judge, policy: Policy::new(limits, vec![For::Ready]), elapsed: Duration::ZERO, last: Vec::new() };
+            let mut play = Play { evaluator, policy: Policy::new(limits, vec![WaitCondition::Ready]), elapsed: Duration::ZERO, last: Vec::new() };
             let id = play.policy.add(None);
             play.policy.close();
             play.last.push((Seen::NotYet, None, None));
             let mut since = None;
-            for (revision, (ready, glimpsed, pause)) in steps.into_iter().enumerate() {
+            for (resource_version, (ready, glimpsed, pause)) in steps.into_iter().enumerate() {
                 play.elapsed += Duration::from_secs(pause);
                 // What comes together with the next change is only glanced at.
-                let record = object(&play.judge, Seen::Pod(1, ready, None), revision as u64 + 1);
+                let record = object(&play.evaluator, Seen::Pod(1, ready, None), resource_version as u64 + 1);
                 let now = play.now();
-                play.policy.glance(id, record.as_ref().unwrap(), now);
+                play.policy.record_transient(id, record.as_ref().unwrap(), now);
                 since = if ready { since.or(Some(now.elapsed)) } else { None };
                 if glimpsed {
                     continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kstatus::{FailureClass, Node, Status, Verdict};
 
-use crate::condition::Met;
+use crate::condition::ConditionResult;
 use crate::facts::Facts;
 use crate::id::{ObjectId, Uid};
 
@@ -14,28 +14,28 @@ use crate::id::{ObjectId, Uid};
 pub struct Record {
     /// Which object.
     pub id: ObjectId,
-    /// Which life of it.
+    /// Its `metadata.uid`.
     pub uid: Uid,
     /// `resourceVersion` where it is a number, as all servers of today have it; else 0.
-    pub revision: u64,
+    pub resource_version: u64,
     /// `metadata.generation`.
     pub generation: Option<i64>,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// When its deletion was asked for.
     pub deleted: Option<Timestamp>,
-    /// Who owns it: the lives in `metadata.ownerReferences`.
+    /// The UIDs in `metadata.ownerReferences`.
     pub owners: Arc<[Uid]>,
-    /// Whether its status tells which generation it is about.
+    /// Whether its status has an observedGeneration.
     pub observes: bool,
     /// Whether it has any status at all.
     pub has_status: bool,
     /// The verdict on it.
     pub verdict: Arc<Verdict>,
     /// Whether it is what is waited for, one condition after another. Empty for what is no target.
-    pub met: Arc<[Met]>,
+    pub results: Arc<[ConditionResult]>,
     /// The same if the object counts as Failed; empty where no condition waits for that.
-    pub met_if_failed: Arc<[Met]>,
+    pub results_if_failed: Arc<[ConditionResult]>,
     /// What explanations need besides.
     pub facts: Option<Box<Facts>>,
 }
@@ -72,7 +72,7 @@ pub(crate) fn missing(id: ObjectId) -> Record {
     let verdict = Verdict::new(Status::NotFound, kstatus::Basis::Nothing, reason, message);
     Record {
         uid: Uid::from(""),
-        revision: 0,
+        resource_version: 0,
         generation: None,
         created: None,
         deleted: None,
@@ -81,8 +81,8 @@ pub(crate) fn missing(id: ObjectId) -> Record {
         has_status: false,
         id,
         verdict: Arc::new(verdict.failure(class, false)),
-        met: Arc::default(),
-        met_if_failed: Arc::default(),
+        results: Arc::default(),
+        results_if_failed: Arc::default(),
         facts: None,
     }
 }
@@ -109,7 +109,7 @@ impl Unread {
         }
     }
 
-    /// The verdict on an object that could not be read. That it does not exist, nobody said.
+    /// The verdict on an object that could not be read. It may exist.
     #[must_use]
     pub fn verdict(self, message: impl Into<String>) -> Verdict {
         Verdict::new(Status::Unknown, kstatus::Basis::Nothing, self.as_str(), message.into())

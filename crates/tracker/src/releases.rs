@@ -27,7 +27,7 @@ const NAMED: usize = 5;
 
 /// Who keeps the list of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeper {
+pub enum ReleaseKind {
     /// Helm, in a Secret or a ConfigMap.
     Helm,
     /// Flux, in the status of a Kustomization.
@@ -42,7 +42,7 @@ pub enum Keeper {
     ApplySet,
 }
 
-impl Keeper {
+impl ReleaseKind {
     const ALL: &[(&str, Self)] = &[
         ("helm", Self::Helm),
         ("kustomization", Self::Kustomization),
@@ -90,7 +90,7 @@ impl Keeper {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// Who keeps the list of its objects.
-    pub keeper: Keeper,
+    pub release_kind: ReleaseKind,
     /// Its name.
     pub name: String,
 }
@@ -100,19 +100,23 @@ impl FromStr for Release {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || {
-            let names: Vec<String> = Keeper::ALL.iter().map(|(word, _)| format!("{word}/NAME")).collect();
+            let names: Vec<String> =
+                ReleaseKind::ALL.iter().map(|(word, _)| format!("{word}/NAME")).collect();
             format!("{text:?} names no release; write one of {}", names.join(", "))
         };
         let (word, name) = text.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(known)?;
-        let keeper =
-            Keeper::ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).ok_or_else(known)?.1;
-        Ok(Self { keeper, name: name.to_owned() })
+        let release_kind =
+            ReleaseKind::ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).ok_or_else(known)?.1;
+        Ok(Self { release_kind, name: name.to_owned() })
     }
 }
 
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Keeper::ALL.iter().find(|(_, keeper)| *keeper == self.keeper).map_or("", |(word, _)| word);
+        let word = ReleaseKind::ALL
+            .iter()
+            .find(|(_, release_kind)| *release_kind == self.release_kind)
+            .map_or("", |(word, _)| word);
         write!(f, "{word}/{}", self.name)
     }
 }
@@ -158,7 +162,7 @@ impl Release {
         resources: &Resources,
         namespace: &str,
     ) -> Result<ReleaseTargets, ReleaseError> {
-        if self.keeper == Keeper::Helm {
+        if self.release_kind == ReleaseKind::Helm {
             let storage =
                 HelmStorage { namespace: namespace.to_owned(), release: self.name.clone(), revision: None };
             return self.helm(cluster, &storage).await;
@@ -207,17 +211,17 @@ impl Release {
 
     /// The object that keeps the list, where its own status says whether the list is of its latest generation.
     fn keeper_itself(&self, namespace: &str) -> Option<Target> {
-        let (group, kind) = match self.keeper {
-            Keeper::Kustomization => ("kustomize.toolkit.fluxcd.io", "Kustomization"),
-            Keeper::HelmRelease => ("helm.toolkit.fluxcd.io", "HelmRelease"),
-            Keeper::Application => ("argoproj.io", "Application"),
-            Keeper::Helm | Keeper::Inventory | Keeper::ApplySet => return None,
+        let (group, kind) = match self.release_kind {
+            ReleaseKind::Kustomization => ("kustomize.toolkit.fluxcd.io", "Kustomization"),
+            ReleaseKind::HelmRelease => ("helm.toolkit.fluxcd.io", "HelmRelease"),
+            ReleaseKind::Application => ("argoproj.io", "Application"),
+            ReleaseKind::Helm | ReleaseKind::Inventory | ReleaseKind::ApplySet => return None,
         };
         Some(Target::Object {
             kind: KindName::Exact { group: group.to_owned(), version: None, kind: kind.to_owned() },
             namespace: Some(namespace.to_owned()),
             name: self.name.clone(),
-            floor: None,
+            min_version: None,
         })
     }
 
@@ -232,13 +236,13 @@ impl Release {
         resources: &Resources,
         namespace: &str,
     ) -> Result<Contents, ReleaseError> {
-        let kinds = self.keeper.kinds();
+        let kinds = self.release_kind.kinds();
         let mut resources_of: Vec<(&Arc<Resource>, &str)> = kinds
             .iter()
             .filter_map(|(group, kind)| Some((resources.of_kind(group, None, kind)?, &*self.name)))
             .collect();
         // applyset/KIND/NAME, as `apply --applyset KIND/NAME` has it.
-        if self.keeper == Keeper::ApplySet
+        if self.release_kind == ReleaseKind::ApplySet
             && let Some((kind, name)) = self.name.split_once('/')
         {
             let Some(resource) = resources.named(kind) else {
@@ -363,7 +367,7 @@ fn objects(inventory: Inventory) -> ReleaseTargets {
         },
         namespace: Some(member.id.namespace.to_string()),
         name: member.id.name.to_string(),
-        floor: None,
+        min_version: None,
     });
     ReleaseTargets { title: inventory.title, targets: targets.collect(), notes: inventory.left_out }
 }

@@ -83,7 +83,7 @@ pub struct Resources {
 /// What a discovery document turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// It tells all.
+    /// It has all kinds.
     Whole(Vec<Resource>),
     /// The server does not know aggregated discovery; these group versions are to be asked for.
     Groups(Vec<String>),

@@ -5,7 +5,7 @@
 //!            v                                                     │
 //! start ─> sync ─ watch with the state first, or list in pages ─> watch ─ closed, silent, 429, 5xx ─> watch again
 //!            │                                                     │
-//!            └─ 403: Forbidden, whoever listens falls back to get  └─ 401: new credentials, then again
+//!            └─ 403: Forbidden, the receiver falls back to get    └─ 401: new credentials, then again
 //! ```
 
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, RequestError, encode, innermost, status_error};
-use crate::evaluator::Judge;
+use crate::evaluator::Evaluator;
 use crate::exchange::Verb;
 use crate::id::ObjectId;
 use crate::ids::StreamId;
@@ -31,7 +31,7 @@ const SILENCE: Duration = Duration::from_secs(90);
 /// How many objects a page of a list has.
 const PAGE: usize = 500;
 /// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const PARTIAL_LIST: &str =
@@ -95,11 +95,11 @@ pub(crate) enum Update {
     Put(Box<Record>),
     /// An object is gone, or no longer selected; how it was at last, if that is known.
     Gone(ObjectId, Option<Box<Record>>),
-    /// The whole state was told.
+    /// The initial list, or a relist, is complete.
     Synced,
     /// The last request succeeded, after some that did not.
     Up,
-    /// The last request failed; it is retried. How often something was heard of the server until then.
+    /// The last request failed; it is retried. With the number of answers of the server by then.
     Down(RequestError, u64),
     /// The user may not list, or not watch. The stream has ended.
     Forbidden(Verb, RequestError),
@@ -124,29 +124,29 @@ enum End {
     Expired,
     /// The server can't begin a watch with the state.
     NoWatchList,
-    /// Whoever listened is gone.
-    Unheard,
+    /// The receiver was dropped.
+    ReceiverDropped,
 }
 
-/// Follows the objects of `spec` until nobody listens.
+/// Follows the objects of `spec` until the receiver is dropped.
 pub(crate) async fn follow(
     cluster: Cluster,
     spec: Spec,
-    judge: Arc<Judge>,
+    evaluator: Arc<Evaluator>,
     stream: StreamId,
     out: Sender<Message>,
 ) {
     let follower = Follower {
         cluster,
         spec,
-        judge,
+        evaluator,
         stream,
         out,
         updates: Vec::new(),
         buffer: Vec::new(),
-        revision: None,
+        resource_version: None,
         failures: 0,
-        told_down: false,
+        down_reported: false,
         watched: None,
         watch_list: true,
     };
@@ -156,17 +156,17 @@ pub(crate) async fn follow(
 struct Follower {
     cluster: Cluster,
     spec: Spec,
-    judge: Arc<Judge>,
+    evaluator: Arc<Evaluator>,
     stream: StreamId,
     out: Sender<Message>,
     updates: Vec<Update>,
     buffer: Vec<u8>,
-    /// From where the next watch goes on; none if all is to be told anew.
-    revision: Option<String>,
+    /// From where the next watch goes on; none for a relist.
+    resource_version: Option<String>,
     /// How many tries in a row have failed.
     failures: u32,
-    /// It was told that the last one did.
-    told_down: bool,
+    /// It was reported that the last one did.
+    down_reported: bool,
     /// When the present watch began.
     watched: Option<Instant>,
     /// Whether a watch that begins with the state may be tried.
@@ -176,23 +176,25 @@ struct Follower {
 impl Follower {
     async fn run(mut self) {
         if !self.spec.metadata {
-            self.judge.learn(&self.cluster, &self.spec.resource).await;
+            self.evaluator.learn(&self.cluster, &self.spec.resource).await;
         }
         loop {
-            let tried = match self.revision.is_none() {
+            let tried = match self.resource_version.is_none() {
                 true if self.asked_to_watch() => self.watch(true).await,
                 true => self.list().await,
                 false if self.spec.resource.watch => self.watch(false).await,
                 false => {
-                    tokio::time::sleep(LONGEST_PAUSE / 2).await;
-                    self.revision = None;
+                    tokio::time::sleep(MAX_BACKOFF / 2).await;
+                    self.resource_version = None;
                     continue;
                 }
             };
             let pause = match tried {
-                Ok(End::Unheard) => return,
+                Ok(End::ReceiverDropped) => return,
                 // Whoever may not watch may perhaps list.
-                Err(error) if error.is_forbidden() && self.revision.is_none() && self.asked_to_watch() => {
+                Err(error)
+                    if error.is_forbidden() && self.resource_version.is_none() && self.asked_to_watch() =>
+                {
                     self.watch_list = false;
                     continue;
                 }
@@ -201,7 +203,7 @@ impl Follower {
                     continue;
                 }
                 Ok(End::Expired) => {
-                    self.revision = None;
+                    self.resource_version = None;
                     // A server that is behind may say so again at once.
                     self.failures += 1;
                     self.pause(None)
@@ -221,7 +223,7 @@ impl Follower {
                     self.failures += 1;
                     match error.code() {
                         Some(403) => {
-                            let verb = if self.revision.is_some() { Verb::Watch } else { Verb::List };
+                            let verb = if self.resource_version.is_some() { Verb::Watch } else { Verb::List };
                             self.updates.push(Update::Forbidden(verb, error));
                             self.flush().await;
                             return;
@@ -232,12 +234,12 @@ impl Follower {
                             return;
                         }
                         Some(404) => {
-                            self.revision = None;
+                            self.resource_version = None;
                             self.updates.push(Update::NoKind);
                             self.pause(None)
                         }
                         Some(410) => {
-                            self.revision = None;
+                            self.resource_version = None;
                             self.pause(None)
                         }
                         Some(401) if self.failures <= 2 && self.cluster.refresh().await => Duration::ZERO,
@@ -247,7 +249,7 @@ impl Follower {
                                 _ => None,
                             });
                             self.updates.push(Update::Down(error, self.cluster.answers()));
-                            self.told_down = true;
+                            self.down_reported = true;
                             pause
                         }
                     }
@@ -270,7 +272,7 @@ impl Follower {
     /// How long to wait before the next try: longer each time, and not all streams at once.
     fn pause(&self, asked: Option<Duration>) -> Duration {
         let exponential =
-            Duration::from_millis(200 << self.failures.saturating_sub(1).min(6)).min(LONGEST_PAUSE);
+            Duration::from_millis(200 << self.failures.saturating_sub(1).min(6)).min(MAX_BACKOFF);
         let spread = Duration::from_millis(u64::from(u32::from(self.stream).wrapping_mul(37) % 100));
         asked.unwrap_or_default().max(exponential) + spread
     }
@@ -290,7 +292,7 @@ impl Follower {
         path
     }
 
-    /// Hands over what has come. Says whether somebody takes it.
+    /// Sends the updates so far. Says whether there is a receiver.
     async fn flush(&mut self) -> bool {
         if self.updates.is_empty() {
             return !self.out.is_closed();
@@ -299,7 +301,7 @@ impl Follower {
         self.out.send(Message { stream: self.stream, updates }).await.is_ok()
     }
 
-    /// A request succeeded, and told something.
+    /// A request succeeded, and returned something.
     fn succeeded(&mut self) {
         self.failures = 0;
         self.up();
@@ -307,7 +309,7 @@ impl Follower {
 
     /// A request succeeded: how long for, is still to be seen.
     fn up(&mut self) {
-        if std::mem::take(&mut self.told_down) {
+        if std::mem::take(&mut self.down_reported) {
             self.updates.push(Update::Up);
         }
     }
@@ -324,9 +326,9 @@ impl Follower {
         let record = self.record(object);
         self.buffer = buffer;
         let record = record?;
-        let revision = record.revision;
+        let resource_version = record.resource_version;
         self.updates.push(Update::Put(Box::new(record)));
-        Some(revision).filter(|revision| *revision > 0)
+        Some(resource_version).filter(|resource_version| *resource_version > 0)
     }
 
     fn record(&self, object: &[u8]) -> Option<Record> {
@@ -336,16 +338,16 @@ impl Follower {
         {
             return None;
         }
-        let mut record = self.judge.record_of(&object, self.cluster.now(), self.spec.target)?;
+        let mut record = self.evaluator.record_of(&object, self.cluster.now(), self.spec.target)?;
         if self.spec.metadata {
             // The server says PartialObjectMetadata.
             let Resource { group, kind, .. } = &*self.spec.resource;
-            record.id = self.judge.id(group, kind, &record.id.namespace, &record.id.name);
+            record.id = self.evaluator.id(group, kind, &record.id.namespace, &record.id.name);
         }
         Some(record)
     }
 
-    /// Tells the whole state by lists, page by page.
+    /// Lists all objects, page by page.
     async fn list(&mut self) -> Result<End, RequestError> {
         let mut token = String::new();
         self.updates.push(Update::Restart);
@@ -369,7 +371,7 @@ impl Follower {
                 };
                 items.push(data, each).map_err(answer_error)?;
                 if !self.flush().await {
-                    return Ok(End::Unheard);
+                    return Ok(End::ReceiverDropped);
                 }
             }
             let head = items.finish().map_err(answer_error)?;
@@ -377,23 +379,23 @@ impl Follower {
                 .map_err(|error| RequestError::Answer(format!("{path} is no list: {error}")))?;
             self.succeeded();
             if head.metadata.continue_.is_empty() {
-                self.revision = Some(head.metadata.resource_version);
+                self.resource_version = Some(head.metadata.resource_version);
                 self.updates.push(Update::Synced);
-                return Ok(if self.flush().await { End::Closed } else { End::Unheard });
+                return Ok(if self.flush().await { End::Closed } else { End::ReceiverDropped });
             }
             token = head.metadata.continue_;
         }
     }
 
-    /// Tells all changes since the revision; or, `from_state`, the whole state and then all changes.
+    /// Watches from the resourceVersion; or, `from_state`, from the initial list on.
     async fn watch(&mut self, from_state: bool) -> Result<End, RequestError> {
         // So that not all watches of a cluster end at once.
         let seconds = 300 + u32::from(self.stream).wrapping_mul(53) % 240;
         let mut query = format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}");
-        match &self.revision {
-            Some(revision) => {
+        match &self.resource_version {
+            Some(resource_version) => {
                 query.push_str("&resourceVersion=");
-                query.push_str(&encode(revision));
+                query.push_str(&encode(resource_version));
             }
             None => query.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
         }
@@ -411,7 +413,7 @@ impl Follower {
         } else {
             self.up();
             if !self.flush().await {
-                return Ok(End::Unheard);
+                return Ok(End::ReceiverDropped);
             }
         }
         let mut body = answer.into_body();
@@ -419,7 +421,7 @@ impl Follower {
         loop {
             let frame = tokio::select! {
                 frame = tokio::time::timeout(SILENCE, body.frame()) => frame,
-                () = self.out.closed() => return Ok(End::Unheard),
+                () = self.out.closed() => return Ok(End::ReceiverDropped),
             };
             let data = match frame {
                 // Silent for too long. From the same revision, nothing is lost.
@@ -453,7 +455,7 @@ impl Follower {
                 })
                 .map_err(answer_error)?;
             if !self.flush().await {
-                return Ok(End::Unheard);
+                return Ok(End::ReceiverDropped);
             }
             match end {
                 Some(Ok(end)) => return Ok(end),
@@ -477,8 +479,8 @@ impl Follower {
         match kind {
             Kind::Added | Kind::Modified => {
                 self.failures = 0;
-                let revision = self.put(object);
-                self.advance(object, revision, *syncing);
+                let resource_version = self.put(object);
+                self.advance(object, resource_version, *syncing);
             }
             Kind::Deleted => {
                 if let Some(record) = self.record(object) {
@@ -512,19 +514,21 @@ impl Follower {
         None
     }
 
-    /// Notes from where to go on. While the state is told, there is no such place yet.
-    fn advance(&mut self, object: &[u8], revision: Option<u64>, syncing: bool) {
+    /// Notes the resourceVersion to resume from. There is none before the initial list is complete.
+    fn advance(&mut self, object: &[u8], resource_version: Option<u64>, syncing: bool) {
         if syncing {
             return;
         }
         // Not every server's revisions are numbers.
         let read = || {
             let object = kstatus::Object::parse(object).ok()?;
-            let revision = object.root().get("metadata")?.get("resourceVersion")?.as_str()?;
-            Some(revision.into_owned())
+            let resource_version = object.root().get("metadata")?.get("resourceVersion")?.as_str()?;
+            Some(resource_version.into_owned())
         };
-        if let Some(revision) = revision.map(|revision| revision.to_string()).or_else(read) {
-            self.revision = Some(revision);
+        if let Some(resource_version) =
+            resource_version.map(|resource_version| resource_version.to_string()).or_else(read)
+        {
+            self.resource_version = Some(resource_version);
         }
     }
 }
@@ -534,22 +538,24 @@ pub(crate) async fn poll(
     cluster: Cluster,
     spec: Spec,
     names: Vec<Box<str>>,
-    judge: Arc<Judge>,
+    evaluator: Arc<Evaluator>,
     stream: StreamId,
     out: Sender<Message>,
 ) {
-    judge.learn(&cluster, &spec.resource).await;
+    evaluator.learn(&cluster, &spec.resource).await;
     let mut pause = Duration::from_millis(500);
-    let mut revisions = vec![None; names.len()];
+    let mut resource_versions = vec![None; names.len()];
     let (mut synced, mut failed, mut refused) = (false, false, 0);
     let mut updates = vec![Update::Restart];
     loop {
         let (mut down, mut unanswered) = (None, false);
-        for (name, known) in names.iter().zip(&mut revisions) {
+        for (name, known) in names.iter().zip(&mut resource_versions) {
             match cluster.object(&spec.resource, spec.namespace.as_deref(), name).await {
                 Ok(bytes) => {
-                    let Some(record) = judge.record(&bytes, cluster.now(), spec.target) else { continue };
-                    if known.replace(record.revision) != Some(record.revision) || record.revision == 0 {
+                    let Some(record) = evaluator.record(&bytes, cluster.now(), spec.target) else { continue };
+                    if known.replace(record.resource_version) != Some(record.resource_version)
+                        || record.resource_version == 0
+                    {
                         updates.push(Update::Put(Box::new(record)));
                         pause = Duration::from_millis(500);
                     }
@@ -563,7 +569,7 @@ pub(crate) async fn poll(
                 }
                 Err(error) if error.is_forbidden() => {
                     updates.push(Update::Forbidden(Verb::Get, error));
-                    let _told = out.send(Message { stream, updates }).await;
+                    let _sent = out.send(Message { stream, updates }).await;
                     return;
                 }
                 Err(error) => {
@@ -592,12 +598,14 @@ pub(crate) async fn poll(
                 updates.push(Update::Synced);
             }
         }
-        let told = std::mem::take(&mut updates);
-        if out.is_closed() || !told.is_empty() && out.send(Message { stream, updates: told }).await.is_err() {
+        let reported = std::mem::take(&mut updates);
+        if out.is_closed()
+            || !reported.is_empty() && out.send(Message { stream, updates: reported }).await.is_err()
+        {
             return;
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        pause = (pause * 3 / 2).min(MAX_BACKOFF);
     }
 }
 

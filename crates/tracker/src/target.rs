@@ -3,7 +3,7 @@
 use kstatus::{Node, Object};
 
 use crate::id::Uid;
-use crate::observation::Floor;
+use crate::observation::MinVersion;
 use crate::resources::{Resource, Resources};
 
 /// A kind, as somebody names it.
@@ -69,7 +69,7 @@ pub enum Target {
         /// Its name.
         name: String,
         /// What it must not be older than.
-        floor: Option<Floor>,
+        min_version: Option<MinVersion>,
     },
     /// All objects that are selected, now or later.
     Select(Selection),
@@ -109,7 +109,7 @@ impl Target {
             kind: KindName::Spoken(kind.into()),
             namespace: namespace.map(str::to_owned),
             name: name.into(),
-            floor: None,
+            min_version: None,
         }
     }
 
@@ -151,10 +151,11 @@ impl Target {
         let text = |key: &str| metadata?.get(key)?.as_str();
         let uid = text("uid").map(|uid| Uid::from(&*uid));
         // Without a uid it was never on a server, whatever it says of generations.
-        let floor = uid.is_some().then(|| Floor {
+        let min_version = uid.is_some().then(|| MinVersion {
             uid,
             generation: metadata.and_then(|m| m.get("generation")).and_then(Node::as_int),
-            revision: text("resourceVersion").and_then(|revision| revision.parse().ok()),
+            resource_version: text("resourceVersion")
+                .and_then(|resource_version| resource_version.parse().ok()),
             changed: false,
         });
         let version =
@@ -166,7 +167,7 @@ impl Target {
                 .filter(|namespace| !namespace.is_empty())
                 .map(std::borrow::Cow::into_owned),
             name: name.into_owned(),
-            floor,
+            min_version,
         })
     }
 }

@@ -1,6 +1,5 @@
-//! The one who follows: starts streams, tells the graph and the policy what they say, and says what came of it.
+//! The driver: starts streams, passes what they report to the graph and the policy, and reports what comes of it.
 
-mod below;
 mod discovery;
 mod ending;
 mod groups;
@@ -10,6 +9,7 @@ mod missing;
 mod overview;
 mod reading;
 mod recovery;
+mod related;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -25,10 +25,10 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, RequestError, no_answer};
-use crate::condition::For;
+use crate::condition::WaitCondition;
 use crate::evaluation::Evaluation;
-use crate::evaluator::Judge;
-use crate::events::{EvidencePlan, FetchedEvidence, Talker, Wanted};
+use crate::evaluator::Evaluator;
+use crate::events::{EvidenceOptions, EvidencePlan, FetchedEvidence, LogSource};
 use crate::evidence::evidence;
 use crate::exchange::Verb;
 use crate::explain;
@@ -37,7 +37,7 @@ use crate::id::{ObjectId, Uid};
 use crate::ids::{IdVec, StreamId, TargetId};
 use crate::limits::{Limits, Missing};
 use crate::logs::{LogFollower, LogMessage};
-use crate::observation::{Evidence, Floor, Moment, Sight};
+use crate::observation::{Evidence, MinVersion, Now, Observation};
 use crate::policy::{Policy, ended};
 use crate::record::Record;
 use crate::report::{
@@ -52,42 +52,42 @@ pub use overview::Overview;
 use reading::Patience;
 
 /// So few objects of a kind are watched one by one without asking how many others there are.
-const FEW: usize = 3;
+const MAX_BY_NAME_UNCOUNTED: usize = 3;
 /// Not more are watched one by one: of a kind in a namespace, and in all. Servers limit the streams of a connection, some to 200.
-const MOST_BY_NAME: usize = 100;
-const MOST_NAMED: usize = 150;
+const MAX_WATCHES_BY_NAME: usize = 100;
+const MAX_STREAMS_BY_NAME: usize = 150;
 /// More namespaces are watched as one.
-const MOST_NAMESPACES: usize = 8;
+const MAX_NAMESPACES: usize = 8;
 /// How long to wait before a server is asked again that did not answer to the first question.
-const START_PAUSE: Duration = Duration::from_millis(250);
+const START_BACKOFF: Duration = Duration::from_millis(250);
 /// The longest pause between two questions for the kinds there are.
 const REDISCOVER_MAX: Duration = Duration::from_secs(5);
 /// How long a survey waits for what belongs to objects, once they were read.
 const SURVEY_MAX: Duration = Duration::from_secs(10);
-/// How long the watch of one kind may be interrupted before the user is told.
-const TELL_AFTER: Duration = Duration::from_secs(5);
+/// How long the watch of one kind may be interrupted before the user is notified.
+const NOTIFY_AFTER: Duration = Duration::from_secs(5);
 /// Of how many targets that are done at most a remark is looked for.
-const MOST_ADVISED: usize = 50;
+const MAX_ADVISED: usize = 50;
 
 /// What to follow, and how.
 #[derive(Debug)]
 pub struct Request {
     /// The targets.
     pub targets: Vec<Target>,
-    /// What is waited for; see [`For::parse_all`].
-    pub until: Vec<For>,
+    /// What is waited for; see [`WaitCondition::parse_all`].
+    pub conditions: Vec<WaitCondition>,
     /// When the wait ends.
     pub limits: Limits,
     /// Rules by which verdicts are found.
     pub rules: RuleSet,
     /// Which evidence is fetched when a target isn't done.
-    pub wanted: Wanted,
+    pub evidence: EvidenceOptions,
     /// Whether the logs of containers that crash are followed during the wait: [`Event::Log`].
     pub live_logs: bool,
     /// The namespace of targets that name none; the client's if none.
     pub namespace: Option<String>,
     /// More about how verdicts are found.
-    pub judge: JudgeOptions,
+    pub evaluation: EvaluationOptions,
     /// Which causes the final report has.
     pub causes: Causes,
     /// Since when the limits count; the call of [`Tracker::start`] if none.
@@ -111,7 +111,7 @@ pub enum Causes {
 
 /// How verdicts are found; as in [`kstatus::Options`].
 #[derive(Clone, Copy, Debug)]
-pub struct JudgeOptions {
+pub struct EvaluationOptions {
     /// Which reading of the evidence.
     pub profile: kstatus::Profile,
     /// Objects that say nothing are Current.
@@ -120,7 +120,7 @@ pub struct JudgeOptions {
     pub require_address: bool,
 }
 
-impl Default for JudgeOptions {
+impl Default for EvaluationOptions {
     fn default() -> Self {
         Self { profile: kstatus::Profile::Settled, assume_current: false, require_address: true }
     }
@@ -132,13 +132,13 @@ impl Request {
     pub fn new(targets: impl IntoIterator<Item = Target>) -> Self {
         Self {
             targets: targets.into_iter().collect(),
-            until: vec![For::Ready],
+            conditions: vec![WaitCondition::Ready],
             limits: Limits::default(),
             rules: RuleSet::default(),
-            wanted: Wanted::default(),
+            evidence: EvidenceOptions::default(),
             live_logs: false,
             namespace: None,
-            judge: JudgeOptions::default(),
+            evaluation: EvaluationOptions::default(),
             causes: Causes::All,
             started: None,
             request_timeout: None,
@@ -186,12 +186,12 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Tracker {
     cluster: Cluster,
-    judge: Arc<Judge>,
+    evaluator: Arc<Evaluator>,
     resources: Resources,
     graph: Graph,
     policy: Policy,
     limits: Limits,
-    wanted: Wanted,
+    evidence_options: EvidenceOptions,
     /// Which causes the final report has.
     keep_causes: Causes,
     started: Instant,
@@ -213,25 +213,25 @@ pub struct Tracker {
     logs: Receiver<LogMessage>,
     batch: Vec<Message>,
     dirty: BTreeSet<TargetId>,
-    /// For what was told of targets.
+    /// Hashes what was reported of targets.
     fingerprints: RandomState,
-    /// What is watched for explanations.
+    /// The related kinds that are watched.
     covered: HashMap<(String, String), Covered>,
     /// What targets refer to, and which targets do.
     referred: HashMap<ObjectId, BTreeSet<TargetId>>,
-    /// Lives of what targets refer to, of which all is watched that belongs to them.
-    looked: HashSet<Uid>,
+    /// The UIDs of referenced objects whose dependents are watched.
+    explored: HashSet<Uid>,
     /// Searches for dependents in other groups.
     searches: discovery::Searches,
     evidence: HashMap<(Arc<str>, Arc<str>), Option<Evidence>>,
     events: VecDeque<Queued>,
     notices: Vec<Notice>,
-    told_synced: bool,
+    synced_reported: bool,
     /// How long an answer is waited for.
     patience: Patience,
-    /// It was told that the connection is lost, since then.
-    told_lost: Option<Instant>,
-    told_silent: bool,
+    /// Since when the connection is lost, if that was reported.
+    lost_reported: Option<Instant>,
+    silence_reported: bool,
     /// It is looked at once, and nothing ends it.
     surveying: bool,
     missing: missing::Missing,
@@ -269,21 +269,21 @@ enum Urgency {
 struct Followed {
     id: ObjectId,
     kind: Option<Arc<Resource>>,
-    /// The stream that tells it, and in which telling of the whole state it last did.
+    /// The stream that reports it, and the last relist in which it did.
     stream: Option<(StreamId, u32)>,
-    /// Other selections that tell it, too.
+    /// Other selections that report it, too.
     also: Vec<(StreamId, u32)>,
     /// It is a target only while it is selected.
     selected: bool,
     /// How it was when it was deleted.
     last: Option<Box<Record>>,
-    /// What was told of it last.
-    told: Option<NonZeroU64>,
-    /// Of which life of it all was watched that belongs to it.
-    looked: Option<Uid>,
+    /// A hash of what was reported of it last.
+    reported: Option<NonZeroU64>,
+    /// The UID whose dependents are watched.
+    explored: Option<Uid>,
 }
 
-/// What is to be told next.
+/// What is reported next.
 #[derive(Debug)]
 enum Queued {
     Event(Box<Event>),
@@ -295,18 +295,18 @@ enum Queued {
 struct Stream {
     spec: Spec,
     role: Role,
-    /// What it has told is the state: not while it begins anew.
+    /// Its initial list, or its relist, is complete.
     synced: bool,
-    /// It was so once.
+    /// Its initial list was complete once.
     seen: bool,
     epoch: u32,
     down: Option<Down>,
-    told_down: bool,
+    down_reported: bool,
     /// Why it will never be read.
     denied: Option<Denied>,
     /// It is one of many kinds: that there is nothing of it is no news.
     of_category: bool,
-    /// What to tell once it turns out that it works: it stands in for another one that was forbidden.
+    /// The notice for when it works: it stands in for another one that was forbidden.
     substitute: Option<Notice>,
     /// The server does not have its kind any more, at least not at this version.
     no_kind: bool,
@@ -314,16 +314,16 @@ struct Stream {
     task: AbortHandle,
 }
 
-/// Why a stream tells nothing at the moment.
+/// Why a stream reports nothing at the moment.
 #[derive(Debug)]
 struct Down {
     since: Instant,
     error: RequestError,
-    /// How often something was heard of the server until then.
+    /// How many answers the server had given by then.
     answers: u64,
 }
 
-/// Why a stream will never tell anything.
+/// Why a stream will never report anything.
 #[derive(Debug)]
 struct Denied {
     since: Instant,
@@ -387,13 +387,13 @@ impl Tracker {
     pub async fn start(cluster: Cluster, request: Request) -> Result<Self, StartError> {
         let Request {
             targets,
-            until,
+            conditions,
             limits,
             rules,
-            wanted,
+            evidence,
             live_logs,
             namespace,
-            judge,
+            evaluation,
             causes,
             started,
             request_timeout,
@@ -401,20 +401,20 @@ impl Tracker {
         let started = started.unwrap_or_else(Instant::now);
         let patience = Patience::new(&limits, request_timeout);
         let resources = patience.resources(&cluster, started).await.map_err(StartError::Cluster)?;
-        let judge = Judge::new(rules, until.clone())
-            .profile(judge.profile)
-            .assume_current(judge.assume_current)
-            .require_address(judge.require_address);
+        let evaluator = Evaluator::new(rules, conditions.clone())
+            .profile(evaluation.profile)
+            .assume_current(evaluation.assume_current)
+            .require_address(evaluation.require_address);
         let (sender, messages) = mpsc::channel(256);
         let (answer_to, answers) = mpsc::channel(16);
         let (log_to, logs) = mpsc::channel(64);
         let mut tracker = Self {
-            judge: Arc::new(judge),
+            evaluator: Arc::new(evaluator),
             resources,
             graph: Graph::default(),
-            policy: Policy::new(limits.clone(), until),
+            policy: Policy::new(limits.clone(), conditions),
             limits,
-            wanted,
+            evidence_options: evidence,
             keep_causes: causes,
             started,
             targets: Targets::default(),
@@ -434,15 +434,15 @@ impl Tracker {
             fingerprints: RandomState::new(),
             covered: HashMap::new(),
             referred: HashMap::new(),
-            looked: HashSet::new(),
+            explored: HashSet::new(),
             searches: discovery::Searches::default(),
             evidence: HashMap::new(),
             events: VecDeque::new(),
             notices: Vec::new(),
-            told_synced: false,
+            synced_reported: false,
             patience,
-            told_lost: None,
-            told_silent: false,
+            lost_reported: None,
+            silence_reported: false,
             surveying: false,
             missing: missing::Missing::default(),
             prefetch: ending::Prefetch::default(),
@@ -455,9 +455,9 @@ impl Tracker {
         let mut named = Vec::new();
         for target in targets {
             match target {
-                Target::Object { kind, namespace, name, floor } => {
+                Target::Object { kind, namespace, name, min_version } => {
                     let namespace = namespace.unwrap_or_else(|| default.clone());
-                    named.extend(tracker.add_object(kind, &namespace, &name, floor)?);
+                    named.extend(tracker.add_object(kind, &namespace, &name, min_version)?);
                 }
                 Target::Select(selection) => tracker.add_selection(&selection, &default)?,
             }
@@ -487,15 +487,15 @@ impl Tracker {
         kind: KindName,
         namespace: &str,
         name: &str,
-        floor: Option<Floor>,
+        min_version: Option<MinVersion>,
     ) -> Result<Option<TargetId>, StartError> {
         let resource = kind.find(&self.resources).cloned();
         let id = match (&resource, &kind) {
             (Some(resource), _) => {
                 let namespace = if resource.namespaced { namespace } else { "" };
-                self.judge.id(&resource.group, &resource.kind, namespace, name)
+                self.evaluator.id(&resource.group, &resource.kind, namespace, name)
             }
-            (None, KindName::Exact { group, kind, .. }) => self.judge.id(group, kind, namespace, name),
+            (None, KindName::Exact { group, kind, .. }) => self.evaluator.id(group, kind, namespace, name),
             (None, KindName::Spoken(spoken)) => {
                 let similar = self.resources.similar(spoken);
                 return Err(StartError::NoKind { name: spoken.clone(), similar });
@@ -508,8 +508,8 @@ impl Tracker {
             return Ok(None);
         }
         let unknown = resource.is_none();
-        let by_hand = matches!(kind, KindName::Spoken(_)) && floor.is_none();
-        let number = self.add_target(id, resource, floor, false);
+        let by_hand = matches!(kind, KindName::Spoken(_)) && min_version.is_none();
+        let number = self.add_target(id, resource, min_version, false);
         if by_hand {
             self.missing.named.push(number);
         }
@@ -523,10 +523,10 @@ impl Tracker {
         &mut self,
         id: ObjectId,
         kind: Option<Arc<Resource>>,
-        floor: Option<Floor>,
+        min_version: Option<MinVersion>,
         selected: bool,
     ) -> TargetId {
-        let number = self.policy.add(floor);
+        let number = self.policy.add(min_version);
         debug_assert_eq!(number, self.targets.next_id(), "targets have the ids of the policy");
         if id.is("", "PersistentVolumeClaim") {
             self.claims.push(number);
@@ -538,8 +538,8 @@ impl Tracker {
             also: Vec::new(),
             selected,
             last: None,
-            told: None,
-            looked: None,
+            reported: None,
+            explored: None,
         }));
         self.index.insert(number, &self.targets);
         self.dirty.insert(number);
@@ -595,7 +595,7 @@ impl Tracker {
         }
         let mut wide: BTreeMap<String, Vec<TargetId>> = BTreeMap::new();
         groups.retain(|(key, _), numbers| {
-            let many = namespaces.get(key).is_some_and(|namespaces| namespaces.len() > MOST_NAMESPACES);
+            let many = namespaces.get(key).is_some_and(|namespaces| namespaces.len() > MAX_NAMESPACES);
             if many {
                 wide.entry(key.clone()).or_default().append(numbers);
             }
@@ -615,7 +615,10 @@ impl Tracker {
         let by_name = specs.iter().map(|(spec, numbers)| by_name(&cluster, spec, numbers.len()));
         let by_name = futures::future::join_all(by_name).await;
         for ((spec, numbers), by_name) in specs.into_iter().zip(by_name) {
-            if by_name && (numbers.len() <= FEW || self.streams.len() + numbers.len() <= MOST_NAMED) {
+            if by_name
+                && (numbers.len() <= MAX_BY_NAME_UNCOUNTED
+                    || self.streams.len() + numbers.len() <= MAX_STREAMS_BY_NAME)
+            {
                 self.open_each(&spec, &numbers);
             } else {
                 let of = |number: &TargetId| Some(self.targets.get(*number)?.id.name.clone());
@@ -643,7 +646,7 @@ impl Tracker {
         }
     }
 
-    /// A stream tells a target from now on. It has to tell it once before what it does not tell is gone.
+    /// Assigns a target to a stream. Only what the stream has reported once can be missing in a relist.
     fn assign(&mut self, number: TargetId, stream: StreamId) {
         if let Some(target) = self.targets.get_mut(number) {
             target.stream = Some((stream, 0));
@@ -653,11 +656,11 @@ impl Tracker {
     fn open(&mut self, spec: Spec, role: Role) -> StreamId {
         let id = self.streams.next_id();
         let task =
-            follow(self.cluster.clone(), spec.clone(), Arc::clone(&self.judge), id, self.sender.clone());
+            follow(self.cluster.clone(), spec.clone(), Arc::clone(&self.evaluator), id, self.sender.clone());
         self.start_stream(spec, role, task)
     }
 
-    /// The next stream, told by this task.
+    /// Adds a stream that this task feeds.
     fn start_stream(
         &mut self,
         spec: Spec,
@@ -671,7 +674,7 @@ impl Tracker {
             seen: false,
             epoch: 0,
             down: None,
-            told_down: false,
+            down_reported: false,
             denied: None,
             of_category: false,
             substitute: None,
@@ -681,8 +684,8 @@ impl Tracker {
         })
     }
 
-    fn now(&self) -> Moment {
-        Moment { elapsed: self.started.elapsed(), wall: self.cluster.now() }
+    fn now(&self) -> Now {
+        Now { elapsed: self.started.elapsed(), wall: self.cluster.now() }
     }
 
     /// What happens next; nothing after [`Event::Finished`]. May be dropped and called again: nothing is lost.
@@ -720,7 +723,7 @@ impl Tracker {
         }
     }
 
-    /// Follows to the end without reports on changes on the way; nothing if the end was told already. May be dropped and called again.
+    /// Follows to the end without reports on changes on the way; nothing if the end was reported already. May be dropped and called again.
     pub async fn finished(&mut self) -> Option<Report> {
         loop {
             self.events.retain(|queued| matches!(queued, Queued::Event(_)));
@@ -733,10 +736,11 @@ impl Tracker {
     /// Goes on until everything that explains the targets was seen once, for a look at one moment.
     pub async fn survey(&mut self) {
         self.surveying = true;
-        let seen = |tracker: &Self| tracker.told_synced && tracker.all_synced() && tracker.dirty.is_empty();
+        let seen =
+            |tracker: &Self| tracker.synced_reported && tracker.all_synced() && tracker.dirty.is_empty();
         let mut until = None;
         while self.phase == Phase::Following && !seen(self) {
-            if self.told_synced {
+            if self.synced_reported {
                 until.get_or_insert_with(|| Instant::now() + SURVEY_MAX);
             }
             // Until then, the limit of the first answer holds.
@@ -745,7 +749,7 @@ impl Tracker {
                 break;
             }
         }
-        if self.told_synced && self.phase == Phase::Following {
+        if self.synced_reported && self.phase == Phase::Following {
             self.find_missing().await;
         }
     }
@@ -830,17 +834,17 @@ impl Tracker {
             self.policy.close();
         }
         let synced = self.synced();
-        let first_time = synced && !self.told_synced;
+        let first_time = synced && !self.synced_reported;
         if first_time {
-            self.told_synced = true;
+            self.synced_reported = true;
             self.count_missing_from(Instant::now());
             // What is still unseen by now is not there.
             self.dirty.extend(self.targets.ids());
-            self.tell_what_matches_nothing();
+            self.warn_empty_selections();
         }
-        let mut looked = std::mem::take(&mut self.dirty);
-        let touched = self.follower.is_some().then(|| looked.clone());
-        looked.retain(|number| self.look(*number, now));
+        let mut changed = std::mem::take(&mut self.dirty);
+        let touched = self.follower.is_some().then(|| changed.clone());
+        changed.retain(|number| self.evaluate_target(*number, now));
         // What may not be read was not seen.
         if first_time && self.denied_since().is_none() {
             self.events.push_back(Queued::Event(Box::new(Event::Synced { counts: self.policy.counts() })));
@@ -848,19 +852,21 @@ impl Tracker {
         if let Some(touched) = touched {
             self.follow_logs(&touched);
         }
-        self.events.extend(looked.into_iter().map(Queued::Target));
+        self.events.extend(changed.into_iter().map(Queued::Target));
         if self.phase == Phase::Following {
             self.end_if_over(synced);
         }
     }
 
-    /// Whoever waits for what is selected should know that nothing is.
-    fn tell_what_matches_nothing(&mut self) {
-        if self.limits.missing == Missing::Done || self.judge.until().iter().any(For::waits_for_absence) {
+    /// Warns of selections that match nothing.
+    fn warn_empty_selections(&mut self) {
+        if self.limits.missing == Missing::Done
+            || self.evaluator.conditions().iter().any(WaitCondition::waits_for_absence)
+        {
             return;
         }
         for message in Unmatched::sentences(&self.unmatched()) {
-            self.tell(message, None);
+            self.notify(message, None);
         }
     }
 
@@ -891,7 +897,7 @@ impl Tracker {
         self.streams.entries().filter(is_empty).map(describe).collect()
     }
 
-    /// Takes in what a stream says.
+    /// Takes in an update of a stream.
     fn update(&mut self, number: StreamId, update: Update) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         if stream.ended {
@@ -922,15 +928,15 @@ impl Tracker {
                 }
                 if let Some(known) = known {
                     if role == Role::Children {
-                        // Its own stream tells it, and knows what is waited for.
+                        // Its own stream reports it, and evaluates the conditions of the wait.
                         return;
                     }
                     if let Some(target) = self.targets.get(known) {
                         record.id.clone_from(&target.id);
                     }
-                    self.tells(known, number, epoch);
+                    self.note_reported(known, number, epoch);
                     let now = self.now();
-                    self.policy.glance(known, &record, now);
+                    self.policy.record_transient(known, &record, now);
                 }
                 let (owners, kind) = (record.owners.clone(), record.id.clone());
                 match self.graph.put(*record, number, epoch) {
@@ -949,15 +955,15 @@ impl Tracker {
                 stream.no_kind = false;
                 stream.down = None;
                 if let Some(Notice { message, remedy }) = stream.substitute.take() {
-                    self.tell(message, remedy);
+                    self.notify(message, remedy);
                 }
-                self.told_whole(number);
+                self.mark_relisted(number);
             }
             Update::Up => {
                 stream.down = None;
-                if std::mem::take(&mut stream.told_down) {
+                if std::mem::take(&mut stream.down_reported) {
                     let message = format!("the watch of {} goes on", stream.spec.describe());
-                    self.tell(message, None);
+                    self.notify(message, None);
                 }
             }
             Update::Down(error, answers) => {
@@ -983,31 +989,31 @@ impl Tracker {
                     stream.ended = true;
                     stream.synced = true;
                     stream.task.abort();
-                    self.told_whole(number);
+                    self.mark_relisted(number);
                 } else if !std::mem::replace(&mut stream.no_kind, true) {
                     // Its definition may have been deleted, and its objects with it; or it is at another version now.
                     stream.synced = false;
-                    self.rediscover = Some((Instant::now(), START_PAUSE));
+                    self.rediscover = Some((Instant::now(), START_BACKOFF));
                 }
             }
         }
     }
 
-    /// A stream tells a target.
-    fn tells(&mut self, target: TargetId, stream: StreamId, epoch: u32) {
+    /// Notes that a stream has reported a target.
+    fn note_reported(&mut self, target: TargetId, stream: StreamId, epoch: u32) {
         let Some(target) = self.targets.get_mut(target) else { return };
         match &mut target.stream {
-            Some((own, told)) if *own == stream => *told = epoch,
+            Some((own, reported)) if *own == stream => *reported = epoch,
             None => target.stream = Some((stream, epoch)),
             Some(_) => match target.also.iter_mut().find(|(other, _)| *other == stream) {
-                Some((_, told)) => *told = epoch,
+                Some((_, reported)) => *reported = epoch,
                 None => target.also.push((stream, epoch)),
             },
         }
     }
 
-    /// A stream has told the whole state: what was not in it is gone.
-    fn told_whole(&mut self, number: StreamId) {
+    /// The initial list or a relist of a stream is complete: what was not in it is gone.
+    fn mark_relisted(&mut self, number: StreamId) {
         let Some(stream) = self.streams.get(number) else { return };
         let (epoch, role) = (stream.epoch, stream.role);
         if role == Role::Children {
@@ -1026,8 +1032,8 @@ impl Tracker {
             if own.is_some() {
                 self.dirty.insert(index);
             }
-            let told = own.or_else(|| target.also.iter().copied().find(|(other, _)| *other == number));
-            if told.is_some_and(|(_, told)| told != epoch) {
+            let reported = own.or_else(|| target.also.iter().copied().find(|(other, _)| *other == number));
+            if reported.is_some_and(|(_, reported)| reported != epoch) {
                 vanished.push(target.id.clone());
             }
         }
@@ -1038,12 +1044,12 @@ impl Tracker {
         }
     }
 
-    /// A stream does not tell an object any more: it is gone, unless another stream knows better.
+    /// A stream does not report an object any more: it is gone, unless another stream has it.
     fn lost(&mut self, stream: StreamId, gone: &ObjectId, last: Option<Box<Record>>) {
         if let Some(number) = self.target_id(gone) {
             if let Some(last) = &last {
                 let now = self.now();
-                self.policy.glance(number, last, now);
+                self.policy.record_transient(number, last, now);
             }
             let Some(target) = self.targets.get_mut(number) else { return };
             target.also.retain(|(other, _)| *other != stream);
@@ -1055,8 +1061,8 @@ impl Tracker {
                 return;
             }
         } else if let (Some(known), Some(last)) = (self.graph.get(gone), &last) {
-            let others = self.graph.teller(gone).is_some_and(|teller| teller != stream);
-            if known.uid != last.uid || others && known.revision >= last.revision {
+            let others = self.graph.reporter(gone).is_some_and(|reporter| reporter != stream);
+            if known.uid != last.uid || others && known.resource_version >= last.resource_version {
                 return;
             }
         }
@@ -1073,7 +1079,10 @@ impl Tracker {
         let Some(target) = self.targets.get_mut(number) else { return };
         let last = last.or_else(|| known.map(Box::new));
         let has_ended = last.as_deref().and_then(ended).is_some();
-        if target.selected && !has_ended && !self.judge.until().iter().any(For::waits_for_absence) {
+        if target.selected
+            && !has_ended
+            && !self.evaluator.conditions().iter().any(WaitCondition::waits_for_absence)
+        {
             // It is no longer selected, so nobody waits for it. What has an end and reached it counts all the same.
             self.index.remove(number, &self.targets);
             self.policy.drop_target(number);
@@ -1100,18 +1109,18 @@ impl Tracker {
         }
     }
 
-    /// Tells the policy how a target looks now. Says whether there is something to say about it that is another than before.
-    fn look(&mut self, number: TargetId, now: Moment) -> bool {
+    /// Passes the observed state of a target to the policy. Says whether there is something new to report.
+    fn evaluate_target(&mut self, number: TargetId, now: Now) -> bool {
         let Some(target) = self.targets.get(number).filter(|_| self.policy.state(number).is_some()) else {
             return false;
         };
         let record = self.graph.get(&target.id);
         let synced = target.stream.and_then(|(stream, _)| self.streams.get(stream)).is_some_and(|s| s.synced);
-        let whole = record.is_some_and(|r| target.looked.as_ref() == Some(&r.uid)) && self.all_synced();
+        let whole = record.is_some_and(|r| target.explored.as_ref() == Some(&r.uid)) && self.all_synced();
         let failures = record.map(|record| explain::failures(&self.graph, record)).unwrap_or_default();
         let absent;
-        let sight = match record {
-            Some(record) => Sight::Present {
+        let observation = match record {
+            Some(record) => Observation::Present {
                 record,
                 failures: &failures,
                 whole,
@@ -1119,26 +1128,26 @@ impl Tracker {
                 evidence: self.evidence_on(&record.id),
             },
             None if target.kind.is_none() => {
-                absent = self.judge.absent(now.wall);
-                Sight::NoKind { met: &absent }
+                absent = self.evaluator.absent(now.wall);
+                Observation::NoKind { results: &absent }
             }
-            None if !synced => Sight::NotYet,
+            None if !synced => Observation::NotYet,
             None => {
-                absent = self.judge.absent(now.wall);
-                Sight::Absent { met: &absent, last: target.last.as_deref() }
+                absent = self.evaluator.absent(now.wall);
+                Observation::Absent { results: &absent, last: target.last.as_deref() }
             }
         };
-        let unseen = matches!(sight, Sight::NotYet);
+        let unseen = matches!(observation, Observation::NotYet);
         let failure = failures.first().map(|failure| failure.class);
-        self.policy.observe(number, sight, now);
+        self.policy.observe(number, observation, now);
         if self.policy.is_silent(number) {
             self.ask_for_evidence(number);
         }
-        // Only what was wholly told is worth a second look.
+        // Related objects are of interest once the target itself was listed.
         if synced && (self.policy.state(number) == Some(State::Waiting) || self.may_advise(number)) {
-            self.look_below(number);
+            self.watch_related(number);
         }
-        if unseen || !self.told_synced {
+        if unseen || !self.synced_reported {
             return false;
         }
         let (Some(state), Some(target)) = (self.policy.state(number), self.targets.get(number)) else {
@@ -1149,11 +1158,12 @@ impl Tracker {
             record.map(|record| (record.verdict.status, &record.verdict.reason, &record.verdict.message));
         let advisory = record.and_then(|record| explain::advisory(&self.graph, record));
         let remark = (self.policy.remark(number), advisory);
-        let told = self.fingerprints.hash_one((state, verdict, failure, self.policy.failing(number), remark));
-        let told = NonZeroU64::MIN | told;
-        let news = target.told != Some(told);
+        let reported =
+            self.fingerprints.hash_one((state, verdict, failure, self.policy.failing(number), remark));
+        let reported = NonZeroU64::MIN | reported;
+        let news = target.reported != Some(reported);
         if let Some(target) = self.targets.get_mut(number) {
-            target.told = Some(told);
+            target.reported = Some(reported);
         }
         news
     }
@@ -1166,7 +1176,7 @@ impl Tracker {
     }
 
     /// How a target stands, with these causes.
-    fn report_on(&self, number: TargetId, now: Moment, causes: Vec<Explanation>) -> Option<TargetReport> {
+    fn report_on(&self, number: TargetId, now: Now, causes: Vec<Explanation>) -> Option<TargetReport> {
         if self.is_folded(number) {
             return None;
         }
@@ -1191,7 +1201,7 @@ impl Tracker {
         let by_chain = || causes.first()?.chain.first()?.since;
         let verdict = match &own {
             // It was made just now.
-            Some(_) => self.judge.share_verdict(verdict),
+            Some(_) => self.evaluator.share_verdict(verdict),
             None => verdict,
         };
         let advisory = || record.and_then(|record| explain::advisory(&self.graph, record));
@@ -1204,7 +1214,7 @@ impl Tracker {
             since: failing_since().or_else(by_chain).or_else(|| record.and_then(Record::since)),
             created: record.and_then(|record| record.created),
             fails_in: self.policy.fails_in(number, now),
-            note: note.map(|note| self.judge.share_note(note)),
+            note: note.map(|note| self.evaluator.share_note(note)),
             causes,
             same_as: None,
         })
@@ -1221,7 +1231,7 @@ impl Tracker {
 
     /// Whether a target that is done may have something to say when its dependents are known.
     fn may_advise(&self, number: TargetId) -> bool {
-        let done = self.policy.state(number) == Some(State::Done) && self.targets.len() <= MOST_ADVISED;
+        let done = self.policy.state(number) == Some(State::Done) && self.targets.len() <= MAX_ADVISED;
         let record = self.targets.get(number).filter(|_| done).and_then(|target| self.graph.get(&target.id));
         record.is_some_and(explain::may_advise)
     }
@@ -1230,7 +1240,7 @@ impl Tracker {
     fn synced(&self) -> bool {
         let targets =
             |stream: &&Stream| matches!(stream.role, Role::Targets | Role::Selection) && !stream.ended;
-        // What a stream told that is interrupted may not be so any more.
+        // What an interrupted stream has reported may be outdated.
         self.streams.iter().filter(targets).all(|stream| stream.synced && stream.down.is_none())
     }
 
@@ -1296,12 +1306,12 @@ impl Tracker {
                 }
             }
             Answer::Prefetched(evidence) => self.prefetch.evidence = evidence,
-            Answer::Missing(findings) => self.tell_missing(findings),
+            Answer::Missing(findings) => self.notify_missing(findings),
             Answer::Listed(namespace, listed) => self.take_listed(&namespace, listed),
         }
     }
 
-    fn tell(&mut self, message: String, remedy: Option<String>) {
+    fn notify(&mut self, message: String, remedy: Option<String>) {
         let notice = Notice { message, remedy };
         if !self.notices.contains(&notice) {
             self.notices.push(notice.clone());
@@ -1323,27 +1333,31 @@ impl Tracker {
                 report.causes.clear();
             }
             for cause in &report.causes {
-                plan.add(cause, self.talkers(cause));
+                plan.add(cause, self.log_sources(cause));
             }
         }
-        let evidence = plan.fetch(&self.cluster, self.wanted).await;
+        let evidence = plan.fetch(&self.cluster, self.evidence_options).await;
         for cause in reports.iter_mut().flat_map(|report| &mut report.causes) {
-            let talkers = self.talkers(cause);
-            evidence.attach(cause, &talkers);
+            let log_sources = self.log_sources(cause);
+            evidence.attach(cause, &log_sources);
         }
         reports
     }
 
-    /// The containers whose logs tell more about a cause.
-    fn talkers(&self, cause: &Explanation) -> Vec<Talker> {
+    /// The containers whose logs are evidence for a cause.
+    fn log_sources(&self, cause: &Explanation) -> Vec<LogSource> {
         let crashed = |step: &crate::report::Step| {
             let pod = self.graph.get(&step.object).filter(|record| record.id.is("", "Pod"))?;
-            let told = matches!(
+            let reported = matches!(
                 step.class,
                 Some(FailureClass::Crash | FailureClass::Job | FailureClass::Probe | FailureClass::Other)
             );
-            let crash = pod.facts.as_ref()?.crashed().first().filter(|_| told)?;
-            Some(Talker { pod: pod.id.clone(), container: crash.container.clone(), previous: crash.previous })
+            let crash = pod.facts.as_ref()?.crashed().first().filter(|_| reported)?;
+            Some(LogSource {
+                pod: pod.id.clone(),
+                container: crash.container.clone(),
+                previous: crash.previous,
+            })
         };
         cause.chain.iter().filter_map(crashed).collect()
     }
@@ -1355,8 +1369,8 @@ impl Tracker {
         for number in self.targets.ids() {
             let mut causes = if self.is_open(number) { self.causes(number) } else { Vec::new() };
             for cause in &mut causes {
-                let talkers = self.talkers(cause);
-                evidence.attach(cause, &talkers);
+                let log_sources = self.log_sources(cause);
+                evidence.attach(cause, &log_sources);
             }
             let Some(mut target) = self.report_on(number, now, causes) else { continue };
             match self.keep_causes {
@@ -1385,7 +1399,7 @@ impl Tracker {
             .targets
             .entries()
             // Before the first answer there is nothing to show of it.
-            .filter(|(_, target)| self.told_synced || self.graph.get(&target.id).is_some())
+            .filter(|(_, target)| self.synced_reported || self.graph.get(&target.id).is_some())
             .filter(|(number, _)| !self.is_folded(*number))
             .filter_map(|(number, target)| {
                 let state = self.policy.state(number)?;
@@ -1410,7 +1424,7 @@ impl Tracker {
         Snapshot {
             elapsed: now.elapsed,
             timeout: self.limits.timeout,
-            synced: self.told_synced,
+            synced: self.synced_reported,
             connection: self.connection(),
             counts: self.shown_counts(),
             targets,
@@ -1419,7 +1433,7 @@ impl Tracker {
     }
 
     /// Who needs attention first among targets in the same state.
-    fn urgency(&self, number: TargetId, target: &Followed, now: Moment) -> Urgency {
+    fn urgency(&self, number: TargetId, target: &Followed, now: Now) -> Urgency {
         let record = self.graph.get(&target.id);
         match record.map(|record| &record.verdict) {
             _ if self.policy.fails_in(number, now).is_some() => Urgency::Failing,
@@ -1526,15 +1540,15 @@ pub async fn wait(
 
 /// Whether so many objects among all of their kind are cheaper to watch one by one.
 async fn by_name(cluster: &Cluster, spec: &Spec, count: usize) -> bool {
-    if count <= FEW {
+    if count <= MAX_BY_NAME_UNCOUNTED {
         return true;
     }
-    if count > MOST_BY_NAME {
+    if count > MAX_WATCHES_BY_NAME {
         return false;
     }
     let path = format!("{}?limit=1", spec.resource.path(spec.namespace.as_deref(), None));
     let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-    // If nobody may list them, each may be watched all the same.
+    // Where listing is forbidden, each may be watched all the same.
     let Ok(bytes) = cluster.fetch(Verb::List, http::Method::GET, &path, partial, None).await else {
         return true;
     };

@@ -1,13 +1,13 @@
 //! Cuts answers into objects while they arrive, so that no answer is ever whole in memory.
 
 /// How long one object may be. etcd holds 1.5 MiB by default; with room for those who raised that.
-pub(crate) const LONGEST: usize = 32 << 20;
+pub(crate) const MAX_OBJECT_BYTES: usize = 32 << 20;
 
 /// Something that can't be an answer of an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
     /// One object is longer than any can be.
-    #[error("one object of the answer has more than {} MiB", LONGEST >> 20)]
+    #[error("one object of the answer has more than {} MiB", MAX_OBJECT_BYTES >> 20)]
     TooLong,
     /// The answer ended in the middle.
     #[error("the answer ended in the middle of an object")]
@@ -37,7 +37,7 @@ impl Lines {
                 self.rest.shrink_to(64 << 10);
             }
         }
-        if self.rest.len() + bytes.len() > LONGEST {
+        if self.rest.len() + bytes.len() > MAX_OBJECT_BYTES {
             return Err(WireError::TooLong);
         }
         self.rest.extend_from_slice(bytes);
@@ -141,7 +141,7 @@ impl Items {
             Place::Head => &mut self.head,
             Place::Item => &mut self.item,
         };
-        if kept.len() + bytes.len() - from > LONGEST {
+        if kept.len() + bytes.len() - from > MAX_OBJECT_BYTES {
             return Err(WireError::TooLong);
         }
         kept.extend_from_slice(&bytes[from..]);

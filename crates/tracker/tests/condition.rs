@@ -14,8 +14,8 @@ use kstatus::{Basis, Object, Options, Status, Verdict, compute_value};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use settled_apiserver::Server;
-use settled_tracker::For;
-use settled_tracker::request::Met;
+use settled_tracker::WaitCondition;
+use settled_tracker::request::ConditionResult;
 
 fn now() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
@@ -48,21 +48,22 @@ fn flags(case: &Value) -> Vec<&str> {
 
 /// `met`, `not met`, or what is wrong.
 fn ours(flags: &[&str], object: Option<&Value>) -> String {
-    let list = match For::parse_all(flags) {
+    let list = match WaitCondition::parse_all(flags) {
         Ok(list) => list,
         Err(error) => return error.to_string(),
     };
     let verdict = compute_value(object.unwrap_or(&Value::Null), &Options::new(now()));
-    let met = |object: Option<&Object<'_>>| For::met_in_order(&list, &mut 0, object, &verdict, now());
+    let met =
+        |object: Option<&Object<'_>>| WaitCondition::met_in_order(&list, &mut 0, object, &verdict, now());
     let text = object.map(Value::to_string);
     let parsed = text.as_deref().map(|text| Object::parse(text.as_bytes()).unwrap());
     let by_bytes = met(parsed.as_ref());
     let by_value = met(object.map(|object| Object::from_value(object).unwrap()).as_ref());
     assert_eq!(by_bytes, by_value, "{flags:?}");
     match by_bytes {
-        Met::Yes => "met".to_owned(),
-        Met::No(_) => "not met".to_owned(),
-        Met::Error(error) => error,
+        ConditionResult::Yes => "met".to_owned(),
+        ConditionResult::No(_) => "not met".to_owned(),
+        ConditionResult::Error(error) => error,
     }
 }
 
@@ -160,16 +161,16 @@ async fn kubectl_is_asked() {
 }
 
 fn met(wanted: &str, object: Option<&Value>) -> String {
-    let wanted: For = wanted.parse().unwrap();
+    let wanted: WaitCondition = wanted.parse().unwrap();
     let text = object.map(Value::to_string);
     let object = text.as_deref().map(|text| Object::parse(text.as_bytes()).unwrap());
     let options = Options::new(now());
     let not_there = || Verdict::new(Status::NotFound, Basis::Nothing, "NotFound", "it does not exist");
     let verdict = object.as_ref().map_or_else(not_there, |object| object.verdict(&options));
-    match wanted.met(object.as_ref(), &verdict, now()) {
-        Met::Yes => "yes".to_owned(),
-        Met::No(reason) => reason,
-        Met::Error(error) => format!("error: {error}"),
+    match wanted.evaluate(object.as_ref(), &verdict, now()) {
+        ConditionResult::Yes => "yes".to_owned(),
+        ConditionResult::No(reason) => reason,
+        ConditionResult::Error(error) => format!("error: {error}"),
     }
 }
 
@@ -288,8 +289,10 @@ fn texts_that_name_nothing_are_explained() {
         "any(ready, jsonpath={.a=b=c)",
         "any(ready))",
     ];
-    let table: String =
-        texts.iter().map(|text| format!("{text}: {}\n", text.parse::<For>().expect_err(text))).collect();
+    let table: String = texts
+        .iter()
+        .map(|text| format!("{text}: {}\n", text.parse::<WaitCondition>().expect_err(text)))
+        .collect();
     insta::assert_snapshot!(table, @r#"
     : unrecognized condition: ""; write ready, current, failed, create, delete, condition=NAME[=VALUE], jsonpath=PATH[=VALUE], cel=EXPRESSION, any(A, B) or all(A, B)
     available: unrecognized condition: "available"; for the condition of this name write condition=available
@@ -316,8 +319,8 @@ fn texts_that_name_nothing_are_explained() {
     any(ready)): nothing may follow the closing parenthesis (at character 11)
     "#);
     let deep = format!("{}ready{}", "any(".repeat(17), ")".repeat(17));
-    insta::assert_snapshot!(deep.parse::<For>().unwrap_err(), @"any(…) and all(…) are nested deeper than 16 levels (at character 65)");
-    insta::assert_snapshot!("x".repeat(100_000).parse::<For>().unwrap_err(), @"the condition is longer than 65536 bytes");
+    insta::assert_snapshot!(deep.parse::<WaitCondition>().unwrap_err(), @"any(…) and all(…) are nested deeper than 16 levels (at character 65)");
+    insta::assert_snapshot!("x".repeat(100_000).parse::<WaitCondition>().unwrap_err(), @"the condition is longer than 65536 bytes");
 }
 
 #[test]
@@ -335,23 +338,23 @@ fn conditions_are_written_as_they_are_read() {
         "cel=status.phase in ['a', 'b']",
         "any(cel=status.phase in ['a', 'b)'], all(condition=A=False, jsonpath={.status.c[?(@.t==\"x,y\")].s}='Up'), delete)",
     ] {
-        assert_eq!(text.parse::<For>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<WaitCondition>().unwrap().to_string(), text);
     }
     assert_eq!(
-        "any( READY ,jsonpath=status.a=\"b\")".parse::<For>().unwrap().to_string(),
+        "any( READY ,jsonpath=status.a=\"b\")".parse::<WaitCondition>().unwrap().to_string(),
         "any(ready, jsonpath={.status.a}='b')"
     );
 }
 
 #[test]
 fn conditions_are_met_one_after_another() {
-    let list = For::parse_all(["condition=Complete", "delete"]).unwrap();
+    let list = WaitCondition::parse_all(["condition=Complete", "delete"]).unwrap();
     let job = |status: &str| json!({"kind": "Job", "status": {"conditions": [{"type": "Complete", "status": status}]}});
     let verdict = Verdict::new(Status::InProgress, Basis::Nothing, "A", "");
     let mut passed = 0;
     let mut step = |object: Option<Value>| {
         let object = object.as_ref().map(|object| Object::from_value(object).unwrap());
-        let met = For::met_in_order(&list, &mut passed, object.as_ref(), &verdict, now());
+        let met = WaitCondition::met_in_order(&list, &mut passed, object.as_ref(), &verdict, now());
         (met.is_met(), passed)
     };
     assert_eq!(step(Some(job("False"))), (false, 0));
@@ -363,13 +366,13 @@ fn conditions_are_met_one_after_another() {
 proptest! {
     #[test]
     fn any_text_is_read_or_explained(text in "(any|all|cel=|jsonpath=|condition=|ready|[(){}\\[\\],'\"=.?@ ab\\\\ſ]){0,24}") {
-        match text.parse::<For>() {
+        match text.parse::<WaitCondition>() {
             Ok(wanted) => {
                 let object = json!({"metadata": {"generation": 1}, "status": {"a": [1, "b"], "b": {"a": 1}, "conditions": [{"type": "a", "status": "b"}]}});
                 let object = Object::from_value(&object).unwrap();
                 let verdict = Verdict::new(Status::InProgress, Basis::Nothing, "A", "");
-                drop(wanted.met(Some(&object), &verdict, now()));
-                drop(wanted.met(None, &verdict, now()));
+                drop(wanted.evaluate(Some(&object), &verdict, now()));
+                drop(wanted.evaluate(None, &verdict, now()));
             }
             Err(error) => prop_assert!(error.column <= text.len() + 1 && !error.message.is_empty()),
         }

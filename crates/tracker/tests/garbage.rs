@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use settled_rules::RuleSet;
-use settled_tracker::For;
-use settled_tracker::parts::{Graph, Judge, branch, causes, excuse, failures};
+use settled_tracker::WaitCondition;
+use settled_tracker::parts::{Evaluator, Graph, branch, causes, excuse, failures};
 
 /// Words that are read somewhere, and some that are not.
 const WORDS: &[&str] = &[
@@ -153,30 +153,30 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-fn judge() -> Judge {
+fn evaluator() -> Evaluator {
     let until =
         ["ready", "condition=Ready", "jsonpath={.status.phase}=Running", "cel=status.replicas > 1", "delete"];
-    Judge::new(RuleSet::default(), For::parse_all(until).unwrap())
+    Evaluator::new(RuleSet::default(), WaitCondition::parse_all(until).unwrap())
 }
 
 proptest! {
     #[test]
     fn bytes_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..200), target in any::<bool>()) {
-        let _any = judge().record(&bytes, Timestamp::UNIX_EPOCH, target);
+        let _any = evaluator().record(&bytes, Timestamp::UNIX_EPOCH, target);
     }
 
     #[test]
     fn anything_is_judged(value in value(), cut in 0..400_usize) {
         let text = value.to_string();
-        let _whole = judge().record(text.as_bytes(), Timestamp::UNIX_EPOCH, true);
-        let _broken = judge().record(&text.as_bytes()[..cut.min(text.len())], Timestamp::UNIX_EPOCH, true);
+        let _whole = evaluator().record(text.as_bytes(), Timestamp::UNIX_EPOCH, true);
+        let _broken = evaluator().record(&text.as_bytes()[..cut.min(text.len())], Timestamp::UNIX_EPOCH, true);
     }
 
     #[test]
     fn anything_is_explained(objects in prop::collection::vec(object(), 1..12)) {
-        let (judge, mut graph) = (judge(), Graph::default());
+        let (evaluator, mut graph) = (evaluator(), Graph::default());
         for object in &objects {
-            if let Some(record) = judge.record(object.to_string().as_bytes(), Timestamp::UNIX_EPOCH, true) {
+            if let Some(record) = evaluator.record(object.to_string().as_bytes(), Timestamp::UNIX_EPOCH, true) {
                 graph.put(record, 0_u32.into(), 1);
             }
         }

@@ -7,7 +7,7 @@ use kstatus::{FailureClass, Status};
 use serde_json::{Value, json};
 use settled_apiserver::Server;
 use settled_tracker::request::{Causes, KindName, Selection};
-use settled_tracker::{Cluster, For, Outcome, Report, Request, State, Target, Tracker};
+use settled_tracker::{Cluster, Outcome, Report, Request, State, Target, Tracker, WaitCondition};
 
 fn request(causes: Causes) -> Request {
     let pods = Selection {
@@ -100,7 +100,7 @@ async fn targets_with_the_same_evaluation_and_note_share_them() {
     }
 
     let mut running = request(Causes::None);
-    running.until = For::parse_all(["jsonpath={.status.phase}=Running"]).unwrap();
+    running.conditions = WaitCondition::parse_all(["jsonpath={.status.phase}=Running"]).unwrap();
     let report = look(&server, running).await;
     let notes: Vec<_> = report.targets.iter().map(|target| target.note.as_ref().unwrap()).collect();
     assert!(notes[0].contains("Pending"), "{}", notes[0]);

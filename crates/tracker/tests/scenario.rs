@@ -33,8 +33,10 @@ use serde_json::{Value, json};
 use settled_apiserver::Server;
 use settled_apiserver::auth::User;
 use settled_tracker::apply::ApplyOptions;
-use settled_tracker::request::{Missing, Wanted};
-use settled_tracker::{Cluster, Event, For, Limits, Request, StartError, State, Target, Tracker, apply};
+use settled_tracker::request::{EvidenceOptions, Missing};
+use settled_tracker::{
+    Cluster, Event, Limits, Request, StartError, State, Target, Tracker, WaitCondition, apply,
+};
 
 use crate::faulty::{Fault, Faults, Log};
 
@@ -273,7 +275,7 @@ async fn targets(admin: &Client, cluster: &Cluster, script: &Value) -> Vec<Targe
 fn request(script: &Value, targets: Vec<Target>) -> Request {
     let mut request = Request::new(targets);
     let until: Vec<&str> = list(&script["for"]).filter_map(Value::as_str).collect();
-    request.until = For::parse_all(until).unwrap();
+    request.conditions = WaitCondition::parse_all(until).unwrap();
     let mut limits = Limits::default();
     limits.timeout = script.get("timeout").map_or(limits.timeout, |timeout| Some(duration(timeout)));
     limits.target_timeout = script.get("targetTimeout").map(duration);
@@ -300,7 +302,7 @@ fn request(script: &Value, targets: Vec<Target>) -> Request {
     }
     request.namespace = script["namespace"].as_str().map(str::to_owned);
     request.limits = limits;
-    request.wanted = Wanted { events: true, log_lines: 5 };
+    request.evidence = EvidenceOptions { events: true, log_lines: 5 };
     request.live_logs = script["liveLogs"] == true;
     request
 }

@@ -146,7 +146,7 @@ pub(crate) struct WaitArgs {
     pub(crate) show: ShowArgs,
 
     #[command(flatten)]
-    pub(crate) judge: JudgeArgs,
+    pub(crate) evaluation: EvaluationArgs,
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -174,7 +174,7 @@ pub(crate) struct WhyArgs {
     pub(crate) output: TextOrJson,
 
     #[command(flatten)]
-    pub(crate) judge: JudgeArgs,
+    pub(crate) evaluation: EvaluationArgs,
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -202,7 +202,7 @@ pub(crate) struct TreeArgs {
     pub(crate) output: TextOrJson,
 
     #[command(flatten)]
-    pub(crate) judge: JudgeArgs,
+    pub(crate) evaluation: EvaluationArgs,
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -306,7 +306,7 @@ pub(crate) struct ApplyArgs {
     pub(crate) show: ShowArgs,
 
     #[command(flatten)]
-    pub(crate) judge: JudgeArgs,
+    pub(crate) evaluation: EvaluationArgs,
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -501,7 +501,7 @@ pub(crate) struct PolicyArgs {
 /// How verdicts are found.
 #[derive(Args, Clone, Copy, Debug, Default)]
 #[command(next_help_heading = "Verdict")]
-pub(crate) struct JudgeArgs {
+pub(crate) struct EvaluationArgs {
     /// Count objects without a status as Current instead of Unknown
     #[arg(long)]
     pub(crate) assume_current: bool,

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use settled_tracker::connection::{KubeconfigNames, Resources};
-use settled_tracker::release::Keeper;
-use settled_tracker::{Access, Cluster};
+use settled_tracker::release::ReleaseKind;
+use settled_tracker::{Cluster, KubeconfigOptions};
 
 use super::VALUES_MAX;
 use super::line::Line;
@@ -26,7 +26,7 @@ fn within<T: Default>(work: impl Future<Output = Option<T>>) -> T {
 }
 
 async fn connect(line: &Line) -> Option<Cluster> {
-    let access = Access { non_interactive: true, ..cluster::access(&line.cluster) };
+    let access = KubeconfigOptions { non_interactive: true, ..cluster::access(&line.cluster) };
     access.connect().await.ok()
 }
 
@@ -67,13 +67,13 @@ pub(super) fn names(line: &Line, types: &[&str]) -> Vec<String> {
 }
 
 /// The names of all releases of this kind, in the namespaces of the command line.
-pub(super) fn releases(line: &Line, keeper: Keeper) -> Vec<String> {
+pub(super) fn releases(line: &Line, release_kind: ReleaseKind) -> Vec<String> {
     within(async {
         let cluster = connect(line).await?;
         let resources = cluster.resources().await.ok()?;
         let mut all = BTreeSet::new();
         for namespace in in_namespaces(line, &cluster) {
-            all.extend(cluster.release_names(&resources, keeper, &namespace, VALUES_MAX).await);
+            all.extend(cluster.release_names(&resources, release_kind, &namespace, VALUES_MAX).await);
         }
         Some(all.into_iter().collect())
     })

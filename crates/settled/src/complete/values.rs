@@ -3,7 +3,7 @@
 use clap_complete::CompletionCandidate;
 use kstatus::FailureClass;
 use settled_rules::RuleSet;
-use settled_tracker::release::Keeper;
+use settled_tracker::release::ReleaseKind;
 
 use super::line::Line;
 use super::words::{is_harmless, last_item};
@@ -94,11 +94,13 @@ fn namespaces(line: &Line, current: &str) -> Vec<CompletionCandidate> {
 
 fn releases(line: &Line, current: &str) -> Vec<CompletionCandidate> {
     let Some((word, name)) = current.split_once('/') else {
-        let all = Keeper::all().map(|(word, _)| format!("{word}/"));
+        let all = ReleaseKind::all().map(|(word, _)| format!("{word}/"));
         return plain(all.collect(), "", current);
     };
-    let Some((_, keeper)) = Keeper::all().find(|(known, _)| *known == word) else { return Vec::new() };
-    plain(lookup::releases(line, keeper), &format!("{word}/"), name)
+    let Some((_, release_kind)) = ReleaseKind::all().find(|(known, _)| *known == word) else {
+        return Vec::new();
+    };
+    plain(lookup::releases(line, release_kind), &format!("{word}/"), name)
 }
 
 fn conditions(_: &Line, current: &str) -> Vec<CompletionCandidate> {

@@ -15,7 +15,7 @@ use super::report::Report;
 use super::rows::{Evaluator, Mark, Rows};
 use super::writer::{Writer, width};
 use crate::arguments;
-use crate::cli::live::{ClusterArgs, JudgeArgs, TargetArgs};
+use crate::cli::live::{ClusterArgs, EvaluationArgs, TargetArgs};
 use crate::cli::{StatusArgs, StatusOutput};
 use crate::cluster;
 use crate::error::CommandError;
@@ -63,7 +63,7 @@ pub(super) fn run(
     };
     let kinds: Vec<KindName> = targets.iter().map(kind_of).cloned().collect();
     let rules = arguments::rule_set(&args.verdict.rules)?;
-    let how = JudgeArgs {
+    let how = EvaluationArgs {
         // Kinds that have no status are no news.
         assume_current: args.verdict.assume_current || is_overview,
         address_optional: args.verdict.address_optional,

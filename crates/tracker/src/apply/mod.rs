@@ -35,9 +35,9 @@ use crate::target::{KindName, Target};
 use crate::tracker::{Request, Tracker};
 
 /// So many objects of a kind are sent at the same time.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 /// How long is waited for namespaces, definitions and the kinds that they define.
-const AWAIT: Duration = Duration::from_secs(60);
+const WAVE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Applies objects, given as JSON: namespaces and definitions first and awaited, then the rest in the order of their kinds. An object
 /// that is refused does not keep the others from being applied. Nothing is deleted but members of [`ApplyOptions::apply_set`] that
@@ -99,7 +99,7 @@ pub async fn apply(
         for chunk in of_wave.chunk_by(|a, b| rank(a) == rank(b)) {
             let answers =
                 chunk.iter().map(|manifest| send(cluster, &resources, manifest, &namespace, options));
-            let mut answers = futures::stream::iter(answers).buffered(AT_ONCE);
+            let mut answers = futures::stream::iter(answers).buffered(MAX_CONCURRENT);
             let mut of_chunk = chunk.iter();
             while let (Some(answer), Some(manifest)) = (answers.next().await, of_chunk.next()) {
                 sent += 1;
@@ -191,7 +191,7 @@ async fn prune(
                     },
                     namespace: Some(object.namespace.to_string()),
                     name: object.name.to_string(),
-                    floor: None,
+                    min_version: None,
                 });
                 each(ApplyEvent::Pruned { object });
             }
@@ -218,9 +218,9 @@ async fn await_objects(cluster: &Cluster, objects: &[ObjectId]) -> Option<Report
         kind: KindName::Exact { group: id.group.to_string(), version: None, kind: id.kind.to_string() },
         namespace: Some(id.namespace.to_string()),
         name: id.name.to_string(),
-        floor: None,
+        min_version: None,
     });
-    let limits = Limits { timeout: Some(AWAIT), ..Limits::default() };
+    let limits = Limits { timeout: Some(WAVE_TIMEOUT), ..Limits::default() };
     let request = Request { limits, ..Request::new(targets) };
     let mut tracker = Tracker::start(cluster.clone(), request).await.ok()?;
     while let Some(event) = tracker.next().await {

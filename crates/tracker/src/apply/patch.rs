@@ -15,12 +15,12 @@ use super::retry::retry;
 use crate::cluster::{Cluster, RequestError, encode};
 use crate::exchange::Verb;
 use crate::id::Uid;
-use crate::observation::Floor;
+use crate::observation::MinVersion;
 use crate::resources::Resources;
 use crate::target::{KindName, Target};
 
 /// As kubectl's `maxPatchRetry`.
-const MIGRATIONS: usize = 5;
+const MAX_MIGRATIONS: usize = 5;
 
 /// What became of an object that was applied.
 pub(super) struct Sent {
@@ -95,10 +95,10 @@ pub(super) async fn send(
         .then(|| AppliedState::new(id.clone(), path.clone(), &options.field_manager, &after))
         .flatten();
     let uid = new.uid.as_ref().map(ToString::to_string);
-    let floor = Floor {
+    let min_version = MinVersion {
         uid: new.uid,
         generation: new.generation,
-        revision: new.revision,
+        resource_version: new.resource_version,
         changed: old.is_some_and(|old| old.generation != new.generation),
     };
     let target = Target::Object {
@@ -109,7 +109,7 @@ pub(super) async fn send(
         },
         namespace: Some(namespace.to_owned()),
         name: id.name.to_string(),
-        floor: (!options.dry_run).then_some(floor),
+        min_version: (!options.dry_run).then_some(min_version),
     };
     Ok(Sent { result, target, uid, state, fields, took_over, versions })
 }
@@ -198,7 +198,7 @@ impl Patch<'_> {
             });
             match migrated.await {
                 Ok(_) => break,
-                Err(error) if error.code() == Some(409) && attempt < MIGRATIONS => {
+                Err(error) if error.code() == Some(409) && attempt < MAX_MIGRATIONS => {
                     let fresh = retry(|| self.cluster.get(Verb::Get, self.path)).await?;
                     object = serde_json::from_slice(&fresh).unwrap_or_default();
                 }
@@ -256,7 +256,7 @@ fn mask(versions: &mut Versions) {
 struct Head {
     uid: Option<Uid>,
     generation: Option<i64>,
-    revision: Option<u64>,
+    resource_version: Option<u64>,
 }
 
 impl Head {
@@ -266,7 +266,7 @@ impl Head {
         Self {
             uid: metadata.get("uid").and_then(|uid| uid.as_str()).map(|uid| Uid::from(&*uid)),
             generation: metadata.get("generation").and_then(Node::as_int),
-            revision: metadata.get("resourceVersion").and_then(|r| r.as_str()?.parse().ok()),
+            resource_version: metadata.get("resourceVersion").and_then(|r| r.as_str()?.parse().ok()),
         }
     }
 }

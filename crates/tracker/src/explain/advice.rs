@@ -187,7 +187,7 @@ fn missing(advice: &mut Advice, last: &Record, before: Option<&Record>) {
     advice.run(format!("kubectl get {plural}{}", in_namespace(&last.id)));
 }
 
-/// A claim that is not bound: who is to do something about it.
+/// A PVC that is not bound: where to look.
 fn claim(graph: &Graph, advice: &mut Advice, claim: &Record) {
     if !waits_for_consumer(graph, claim) {
         return;

@@ -39,7 +39,7 @@ fn walk<'g>(graph: &'g Graph, way: Way<'g>, seen: &mut BTreeSet<&'g ObjectId>, w
         for (link, child) in related(graph, record) {
             let matters = match link {
                 Link::Owns => is_current_child(graph, record, child),
-                // The claim waits for the Pod, not the Pod for the claim.
+                // The PVC waits for the Pod, not the Pod for the PVC.
                 Link::Claims => !waits_for_consumer(graph, child),
                 _ => true,
             };
@@ -138,7 +138,7 @@ mod tests {
     use settled_rules::RuleSet;
 
     use super::*;
-    use crate::evaluator::Judge;
+    use crate::evaluator::Evaluator;
     use crate::report::Step;
 
     #[test]
@@ -157,10 +157,14 @@ mod tests {
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"db-0","namespace":"a","uid":"q","creationTimestamp":"2026-11-21T12:00:00Z","ownerReferences":[{"uid":"s"}]},
                 "status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":"2026-11-21T12:00:05Z"}],"containerStatuses":[{"name":"app","ready":false,"state":{"waiting":{"reason":"ErrImagePull"}}}]}}"#,
         ];
-        let judge = Judge::new(RuleSet::default(), Vec::new());
+        let evaluator = Evaluator::new(RuleSet::default(), Vec::new());
         let mut graph = Graph::default();
         for json in objects {
-            graph.put(judge.record(json.as_bytes(), Timestamp::UNIX_EPOCH, false).unwrap(), 1_u32.into(), 1);
+            graph.put(
+                evaluator.record(json.as_bytes(), Timestamp::UNIX_EPOCH, false).unwrap(),
+                1_u32.into(),
+                1,
+            );
         }
         let times = |kind: &str, name: &str| {
             let target = graph.get(&ObjectId::new("apps", kind, "a", name)).unwrap();

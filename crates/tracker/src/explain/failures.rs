@@ -12,7 +12,7 @@ use crate::link::Link;
 use crate::observation::ObservedFailure;
 use crate::record::Record;
 
-/// The failures of a target and of its dependents, for whoever decides whether to go on waiting: one of each class.
+/// The failures of a target and of its dependents, one of each class: from these the policy decides whether to go on waiting.
 #[must_use]
 pub fn failures(graph: &Graph, target: &Record) -> Vec<ObservedFailure> {
     let mut found: Vec<ObservedFailure> = Vec::new();
@@ -27,7 +27,7 @@ pub fn failures(graph: &Graph, target: &Record) -> Vec<ObservedFailure> {
         }
         None => found.push(failure),
     };
-    // A claim that nobody uses yet has not failed; whoever is to use it may have.
+    // A PVC without a consumer has not failed; its consumer may have.
     if let Some(own) = own_failure(target).filter(|_| !may_wait_for_consumer(graph, target)) {
         let reason = missing_storage_class(graph, target).map(|class| class.verdict.reason.clone());
         note(ObservedFailure { reason: reason.unwrap_or(own.reason), ..own });
@@ -71,7 +71,7 @@ pub fn own_failure(record: &Record) -> Option<ObservedFailure> {
     Some(ObservedFailure { class, reason: verdict.reason.clone(), terminal, since: record.since() })
 }
 
-/// The claims of a Pod that cannot be bound because their StorageClass does not exist.
+/// The failures of the PVCs of a Pod that cannot be bound because their StorageClass does not exist.
 fn missing_storage_classes<'g>(
     graph: &'g Graph,
     pod: &'g Record,

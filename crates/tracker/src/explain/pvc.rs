@@ -8,7 +8,7 @@ use crate::id::ObjectId;
 use crate::link::Link;
 use crate::record::Record;
 
-/// Whether it is a claim that is not bound yet, and only will be when a Pod uses it. None: its class is not known.
+/// Whether a PVC is not bound and only will be when a Pod uses it. None: its StorageClass has not been read.
 fn waiting_claim(graph: &Graph, claim: &Record) -> Option<bool> {
     if !claim.id.is("", "PersistentVolumeClaim") || claim.verdict.reason != reason::NOT_BOUND {
         return Some(false);
@@ -27,7 +27,7 @@ fn waiting_claim(graph: &Graph, claim: &Record) -> Option<bool> {
     Some(binding_mode == Some("WaitForFirstConsumer"))
 }
 
-/// Whether a claim is not bound because it waits for its first consumer.
+/// Whether a PVC is not bound because it waits for its first consumer.
 pub(super) fn waits_for_consumer(graph: &Graph, claim: &Record) -> bool {
     waiting_claim(graph, claim) == Some(true)
 }
@@ -37,7 +37,7 @@ pub(super) fn may_wait_for_consumer(graph: &Graph, claim: &Record) -> bool {
     waiting_claim(graph, claim) != Some(false)
 }
 
-/// The Pods that use a claim.
+/// The Pods that use a PVC.
 pub(super) fn consumers<'g>(graph: &'g Graph, claim: &'g Record) -> impl Iterator<Item = &'g Record> {
     graph.iter().filter(|pod| pod.id.is("", "Pod") && pod.id.namespace == claim.id.namespace).filter(|pod| {
         let refs = pod.facts.iter().flat_map(|facts| &facts.refs);
@@ -45,7 +45,7 @@ pub(super) fn consumers<'g>(graph: &'g Graph, claim: &'g Record) -> impl Iterato
     })
 }
 
-/// The StorageClass of a claim that is not bound, if it does not exist.
+/// The StorageClass of a PVC that is not bound, if it does not exist.
 pub(super) fn missing_storage_class<'g>(graph: &'g Graph, claim: &Record) -> Option<&'g Record> {
     let pending = claim.id.is("", "PersistentVolumeClaim") && claim.verdict.reason == reason::NOT_BOUND;
     let mut refs = claim.facts.iter().filter(|_| pending).flat_map(|facts| &facts.refs);

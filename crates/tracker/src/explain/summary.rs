@@ -311,15 +311,15 @@ mod tests {
     use settled_rules::RuleSet;
 
     use super::*;
-    use crate::evaluator::Judge;
+    use crate::evaluator::Evaluator;
 
     /// The summary of a Pod with one container in this state.
     fn of_pod(spec: &str, status: &str) -> String {
         let json = format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"x","namespace":"a","uid":"1","resourceVersion":"1"}},"spec":{spec},"status":{status}}}"#
         );
-        let judge = Judge::new(RuleSet::default(), Vec::new());
-        summary(&judge.record(json.as_bytes(), Timestamp::UNIX_EPOCH, false).unwrap())
+        let evaluator = Evaluator::new(RuleSet::default(), Vec::new());
+        summary(&evaluator.record(json.as_bytes(), Timestamp::UNIX_EPOCH, false).unwrap())
     }
 
     fn waiting(reason: &str, message: &str) -> String {

@@ -23,15 +23,15 @@ use crate::resources::Resource;
 use crate::wire::Items;
 
 /// So many kinds are candidates in one search, and so many lists are made in all.
-const MOST_KINDS: usize = 40;
-const MOST_LISTS: usize = 400;
+const MAX_KINDS: usize = 40;
+const MAX_LISTS: usize = 400;
 /// Of a kind, so many objects are looked at.
 const PAGE: usize = 500;
 /// So many lists at a time.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 /// When to search again, as dependents come later than what owns them; twice as long each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const FIRST_INTERVAL: Duration = Duration::from_secs(2);
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
 
 /// An object by its uid, and those of its owners.
 type Owned = (Uid, Vec<Uid>);
@@ -66,7 +66,7 @@ impl Tracker {
     pub(super) fn search_dependents(&mut self, owner: &ObjectId) {
         let now = Instant::now();
         let namespace = owner.namespace.to_string();
-        if self.searches.lists >= MOST_LISTS {
+        if self.searches.lists >= MAX_LISTS {
             return;
         }
         if self.searches.namespaces.get(&namespace).is_some_and(|s| s.running || s.again > now) {
@@ -80,11 +80,11 @@ impl Tracker {
         self.searches.running += 1;
         let searched = self.searches.namespaces.entry(namespace.clone()).or_insert(Searched {
             again: now,
-            pause: FIRST_PAUSE,
+            pause: FIRST_INTERVAL,
             running: true,
         });
         searched.again = now + searched.pause;
-        searched.pause = (searched.pause * 2).min(LONGEST_PAUSE);
+        searched.pause = (searched.pause * 2).min(MAX_INTERVAL);
         searched.running = true;
         let (cluster, to) = (self.cluster.clone(), self.answer_to.clone());
         tokio::spawn(async move {
@@ -95,7 +95,7 @@ impl Tracker {
                     (resource, owned)
                 }
             });
-            let listed: Listed = lists.buffer_unordered(AT_ONCE).collect().await;
+            let listed: Listed = lists.buffer_unordered(MAX_CONCURRENT).collect().await;
             let _gone = to.send(Answer::Listed(namespace, listed)).await;
         });
     }
@@ -118,7 +118,7 @@ impl Tracker {
         found.sort_by_key(|resource| {
             (std::cmp::Reverse(related(&resource.group, &owner.group)), resource.qualified())
         });
-        found.truncate(MOST_KINDS);
+        found.truncate(MAX_KINDS);
         found
     }
 
@@ -148,7 +148,7 @@ impl Tracker {
                 forbidden.join(", ")
             );
             self.searches.forbidden.extend(forbidden);
-            self.tell(
+            self.notify(
                 message,
                 Some(
                     "grant the verb list on them, or ignore this where they have nothing to do with it"
@@ -190,7 +190,7 @@ impl Tracker {
 
     /// When dependents are to be searched for again.
     pub(super) fn next_search(&self) -> Option<Instant> {
-        let open = |s: &&Searched| !s.running && self.searches.lists < MOST_LISTS;
+        let open = |s: &&Searched| !s.running && self.searches.lists < MAX_LISTS;
         self.searches.namespaces.values().filter(open).map(|s| s.again).min()
     }
 
@@ -221,7 +221,7 @@ impl Tracker {
             .collect();
         for namespace in due {
             if let Some(searched) = self.searches.namespaces.get_mut(&namespace) {
-                searched.again = now + LONGEST_PAUSE;
+                searched.again = now + MAX_INTERVAL;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Answer, Phase, Queued, Tracker};
-use crate::events::{EvidencePlan, FetchedEvidence, Wanted};
+use crate::events::{EvidenceOptions, EvidencePlan, FetchedEvidence};
 use crate::ids::TargetId;
 use crate::report::{Event, Outcome, State};
 
@@ -34,8 +34,8 @@ impl Tracker {
     /// When evidence is fetched ahead.
     fn prefetch_at(&self) -> Option<Instant> {
         let before = self.limits.timeout.map_or(PREFETCH_BEFORE, |t| PREFETCH_BEFORE.min(t / 4));
-        let nothing = Wanted { events: false, log_lines: 0 };
-        let wanted = !self.prefetch.started && self.told_synced && self.wanted != nothing;
+        let nothing = EvidenceOptions { events: false, log_lines: 0 };
+        let wanted = !self.prefetch.started && self.synced_reported && self.evidence_options != nothing;
         self.deadline().filter(|_| wanted)?.checked_sub(before)
     }
 
@@ -130,18 +130,18 @@ impl Tracker {
         }
     }
 
-    /// What tells more about targets that aren't done. Their causes are not kept: those of thousands take more memory than all else
+    /// The evidence on targets that aren't done. Their causes are not kept: those of thousands take more memory than all else
     /// that is known of them.
     fn evidence_plan(&self) -> EvidencePlan {
         let mut plan = EvidencePlan::default();
-        let nothing = Wanted { events: false, log_lines: 0 };
-        if self.wanted == nothing {
+        let nothing = EvidenceOptions { events: false, log_lines: 0 };
+        if self.evidence_options == nothing {
             return plan;
         }
         for number in self.targets.ids().filter(|number| self.is_open(*number)) {
             for cause in self.causes(number) {
-                let talkers = self.talkers(&cause);
-                plan.add(&cause, talkers);
+                let log_sources = self.log_sources(&cause);
+                plan.add(&cause, log_sources);
             }
         }
         plan
@@ -159,7 +159,7 @@ impl Tracker {
         self.phase = Phase::Gathering(outcome, until);
         let plan = self.evidence_plan();
         let absent = if self.has_asked_for_missing() { Vec::new() } else { self.absentees() };
-        let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
+        let (cluster, wanted, to) = (self.cluster.clone(), self.evidence_options, self.answer_to.clone());
         tokio::spawn(async move {
             let missing = super::missing::find(&cluster, absent);
             let (missing, evidence) = futures::join!(missing, plan.fetch(&cluster, wanted));
@@ -173,7 +173,7 @@ impl Tracker {
         // At the timeout itself nothing may be searched any more.
         self.search_again(true);
         let plan = self.evidence_plan();
-        let (cluster, wanted, to) = (self.cluster.clone(), self.wanted, self.answer_to.clone());
+        let (cluster, wanted, to) = (self.cluster.clone(), self.evidence_options, self.answer_to.clone());
         tokio::spawn(async move {
             let evidence = plan.fetch(&cluster, wanted).await;
             let _gone = to.send(Answer::Prefetched(evidence)).await;

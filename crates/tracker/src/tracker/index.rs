@@ -53,8 +53,8 @@ mod tests {
             also: Vec::new(),
             selected: true,
             last: None,
-            told: None,
-            looked: None,
+            reported: None,
+            explored: None,
         })
     }
 

@@ -13,19 +13,19 @@ impl Tracker {
         if self.phase != Phase::Following {
             return;
         }
-        let mut talkers = Vec::new();
+        let mut log_sources = Vec::new();
         for number in touched {
             if matches!(self.policy.state(*number), Some(State::Waiting | State::Failed)) {
                 let causes = self.causes(*number);
-                talkers.extend(causes.iter().flat_map(|cause| self.talkers(cause)));
+                log_sources.extend(causes.iter().flat_map(|cause| self.log_sources(cause)));
             }
         }
         let Some(follower) = &mut self.follower else { return };
-        for talker in talkers {
-            let Some(pod) = self.graph.get(&talker.pod) else { continue };
+        for log_source in log_sources {
+            let Some(pod) = self.graph.get(&log_source.pod) else { continue };
             let crashed = pod.facts.iter().flat_map(|facts| facts.crashed());
-            let crash = { crashed }.find(|crash| crash.container == talker.container);
-            follower.follow(&talker, &pod.uid, crash.map_or(0, |crash| crash.restarts));
+            let crash = { crashed }.find(|crash| crash.container == log_source.container);
+            follower.follow(&log_source, &pod.uid, crash.map_or(0, |crash| crash.restarts));
         }
     }
 
@@ -41,7 +41,7 @@ impl Tracker {
                 if follower.forbid(&pod.namespace) {
                     let message = format!("no permission to read logs in {}: {error}", pod.namespace);
                     let remedy = format!("grant get on pods/log in {}", pod.namespace);
-                    self.tell(message, Some(remedy));
+                    self.notify(message, Some(remedy));
                 }
             }
             LogMessage::Ended(number) => follower.ended(number),

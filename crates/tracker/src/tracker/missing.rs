@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Answer, Tracker};
 use crate::cluster::{Cluster, encode};
-use crate::condition::For;
+use crate::condition::WaitCondition;
 use crate::exchange::Verb;
 use crate::id::ObjectId;
 use crate::ids::TargetId;
@@ -22,7 +22,7 @@ const MISSING_AFTER: Duration = Duration::from_secs(3);
 const ABSENT_MAX: usize = 5;
 /// How many names are read to find a similar one.
 const NAMES_MAX: usize = 500;
-/// How many similar ones are told.
+/// How many similar names a notice has.
 const SIMILAR_MAX: usize = 3;
 /// How long all of it may take.
 const FIND_MAX: Duration = Duration::from_secs(2);
@@ -70,8 +70,11 @@ impl Tracker {
 
     /// Named objects that a complete answer did not have.
     pub(super) fn absentees(&self) -> Vec<Absent> {
-        let expected = |wanted: &For| wanted.waits_for_absence() || matches!(wanted, For::Create);
-        if self.limits.missing == crate::limits::Missing::Done || self.judge.until().iter().any(expected) {
+        let expected =
+            |wanted: &WaitCondition| wanted.waits_for_absence() || matches!(wanted, WaitCondition::Create);
+        if self.limits.missing == crate::limits::Missing::Done
+            || self.evaluator.conditions().iter().any(expected)
+        {
             return Vec::new();
         }
         let absent = self.missing.named.iter().filter_map(|number| {
@@ -100,15 +103,15 @@ impl Tracker {
     pub(super) async fn find_missing(&mut self) {
         self.missing.asked = true;
         let findings = find(&self.cluster, self.absentees()).await;
-        self.tell_missing(findings);
+        self.notify_missing(findings);
     }
 
-    pub(super) fn tell_missing(&mut self, findings: Findings) {
+    pub(super) fn notify_missing(&mut self, findings: Findings) {
         // A look has said already that it is not there; a wait has not.
         let waits = self.missing_at().is_some() || self.missing.asked && !self.surveying;
         for Finding { object, similar, no_namespace } in findings.0 {
             if no_namespace {
-                self.tell(format!("namespace \"{}\" does not exist", object.namespace), None);
+                self.notify(format!("namespace \"{}\" does not exist", object.namespace), None);
                 continue;
             }
             if similar.is_empty() && !waits || self.graph.get(&object).is_some() {
@@ -123,7 +126,7 @@ impl Tracker {
                 message.push_str(&format!("; there is {}", names.join(", ")));
             }
             let ends = waits && self.limits.missing == crate::limits::Missing::Auto;
-            self.tell(message, ends.then(|| "--on-missing=fail ends at once".to_owned()));
+            self.notify(message, ends.then(|| "--on-missing=fail ends at once".to_owned()));
         }
     }
 }

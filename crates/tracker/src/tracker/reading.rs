@@ -7,7 +7,7 @@ use std::time::Duration;
 use kstatus::Verdict;
 use tokio::time::Instant;
 
-use super::{Denied, Down, Followed, Role, START_PAUSE, Stream, TELL_AFTER, Tracker};
+use super::{Denied, Down, Followed, NOTIFY_AFTER, Role, START_BACKOFF, Stream, Tracker};
 use crate::cluster::{Cluster, RequestError, no_answer};
 use crate::id::ObjectId;
 use crate::ids::StreamId;
@@ -19,13 +19,13 @@ use crate::resources::Resources;
 /// How long the first complete answer may take where the wait has no timeout.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
 /// No wait lasts longer.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+const MAX_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// How long a server that can't be reached is retried there, and one that fails.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 const FAILING_MAX: Duration = Duration::from_secs(10);
-/// How long the connection may be lost before the user is told.
+/// How long the connection may be lost before the user is notified.
 const LOST_AFTER: Duration = Duration::from_secs(2);
-/// How long a server may be silent before the user is told.
+/// How long a server may be silent before the user is notified.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
 /// How long is waited for all others where one may not be read.
 const DENIED_MAX: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ impl Patience {
     pub(super) fn new(limits: &Limits, request_timeout: Option<Duration>) -> Self {
         let timeout = limits.timeout.filter(|timeout| !timeout.is_zero());
         // A moment that far away is never reached, and can be counted with.
-        match timeout.map(|timeout| timeout.min(LONGEST)) {
+        match timeout.map(|timeout| timeout.min(MAX_TIMEOUT)) {
             Some(timeout) => Self { answer: timeout, connect: timeout, failing: timeout },
             None => {
                 let answer = request_timeout.unwrap_or(FIRST_ANSWER_MAX);
@@ -87,10 +87,10 @@ impl Patience {
                         continue;
                     }
                     RequestError::Status { code: 429 | 500..=599, retry_after, .. } => {
-                        retry_after.unwrap_or_default().max(START_PAUSE)
+                        retry_after.unwrap_or_default().max(START_BACKOFF)
                     }
                     // A server that is just starting is no reason to give up.
-                    RequestError::Transport(_) => START_PAUSE,
+                    RequestError::Transport(_) => START_BACKOFF,
                     _ => return Err(error),
                 };
                 if self.with(&error).is_some_and(|limit| started.elapsed() >= limit) {
@@ -141,7 +141,7 @@ impl Tracker {
         self.streams.iter().any(|stream| stream.is_unread() || stream.denied.is_some())
     }
 
-    /// Since when nothing was heard of the server, and why.
+    /// Since when the server has not answered, and why.
     pub(super) fn connection_lost(&self) -> Option<(Instant, &RequestError)> {
         let answers = self.cluster.answers();
         let down = self.streams.iter().filter(|s| !s.ended && s.role != Role::Definitions);
@@ -168,18 +168,20 @@ impl Tracker {
             let down = stream.down.as_ref()?;
             let limit = self.patience.with(&down.error).filter(|_| stream.is_unread());
             let given_up = limit.and_then(|limit| down.since.checked_add(limit));
-            let told = Some(down.since + TELL_AFTER).filter(|_| !stream.told_down && lost.is_none());
-            given_up.into_iter().chain(told).min()
+            let reported =
+                Some(down.since + NOTIFY_AFTER).filter(|_| !stream.down_reported && lost.is_none());
+            given_up.into_iter().chain(reported).min()
         });
-        let lost = lost.filter(|_| self.told_lost.is_none()).map(|(since, _)| since + LOST_AFTER);
-        let silent = (!self.told_synced && !self.told_silent).then(|| self.silent_at());
-        let answer = (!self.told_synced).then(|| self.started.checked_add(self.patience.answer)).flatten();
+        let lost = lost.filter(|_| self.lost_reported.is_none()).map(|(since, _)| since + LOST_AFTER);
+        let silent = (!self.synced_reported && !self.silence_reported).then(|| self.silent_at());
+        let answer =
+            (!self.synced_reported).then(|| self.started.checked_add(self.patience.answer)).flatten();
         let denied = self.denied_since().filter(|_| !self.surveying).map(|since| since + DENIED_MAX);
         let ending = self.next_ending();
         streams.chain(lost).chain(silent).chain(answer).chain(denied).chain(ending).min()
     }
 
-    /// Tells of connections that are down for some time, and gives up on a server that never answered.
+    /// Notifies of connections that are down for some time, and gives up on a server that never answered.
     pub(super) fn check_connections(&mut self) {
         let now = Instant::now();
         let given_up = self.streams.iter().filter(|stream| stream.is_unread()).find_map(|stream| {
@@ -195,23 +197,23 @@ impl Tracker {
             self.give_up(message, remedy, Outcome::Unreachable);
             return;
         }
-        self.tell_silence(now);
+        self.notify_silence(now);
         let lost = self.connection_lost().map(|(since, error)| (since, error.to_string()));
-        match (&lost, self.told_lost) {
+        match (&lost, self.lost_reported) {
             (Some((since, error)), None) if now >= *since + LOST_AFTER => {
-                self.told_lost = Some(*since);
+                self.lost_reported = Some(*since);
                 let to = self.server();
                 self.announce(format!("connection to {to} lost: {error}; retrying"));
             }
             (None, Some(since)) => {
-                self.told_lost = None;
+                self.lost_reported = None;
                 let after = lasted(now.saturating_duration_since(since));
                 self.announce(format!("reconnected after {after}"));
             }
             _ => {}
         }
         if lost.is_none() {
-            self.tell_interruptions(now);
+            self.notify_interruptions(now);
         }
     }
 
@@ -219,40 +221,41 @@ impl Tracker {
         self.cluster.answered().map_or(self.started, |at| at.max(self.started)) + SILENT_AFTER
     }
 
-    /// Tells that an answer takes its time: a server that accepts a request and says nothing looks like a program that hangs.
-    fn tell_silence(&mut self, now: Instant) {
-        if self.told_synced || self.told_silent || now < self.silent_at() {
+    /// Notifies that an answer takes its time: a server that accepts a request and says nothing looks like a program that hangs.
+    fn notify_silence(&mut self, now: Instant) {
+        if self.synced_reported || self.silence_reported || now < self.silent_at() {
             return;
         }
-        self.told_silent = true;
+        self.silence_reported = true;
         let unread = self.streams.iter().filter(|s| s.is_unread() && s.down.is_none());
         let named: Vec<String> = unread.take(NAMED_MAX).map(|stream| stream.spec.describe()).collect();
         if !named.is_empty() {
             let to = self.server();
-            self.tell(format!("no answer from {to} yet: still listing {}", named.join(", ")), None);
+            self.notify(format!("no answer from {to} yet: still listing {}", named.join(", ")), None);
         }
     }
 
-    /// Tells of single streams that are down although the server answers.
-    fn tell_interruptions(&mut self, now: Instant) {
-        let mut told = Vec::new();
-        for stream in self.streams.iter_mut().filter(|s| !s.ended && !s.told_down) {
-            let Some(Down { error, .. }) = stream.down.as_ref().filter(|down| now >= down.since + TELL_AFTER)
+    /// Notifies of single streams that are down although the server answers.
+    fn notify_interruptions(&mut self, now: Instant) {
+        let mut reported = Vec::new();
+        for stream in self.streams.iter_mut().filter(|s| !s.ended && !s.down_reported) {
+            let Some(Down { error, .. }) =
+                stream.down.as_ref().filter(|down| now >= down.since + NOTIFY_AFTER)
             else {
                 continue;
             };
             let what = stream.spec.describe();
-            told.push(match (stream.role, stream.seen) {
+            reported.push(match (stream.role, stream.seen) {
                 (Role::Children, false) => {
                     format!("cannot list {what}: causes there cannot be shown ({error}); retrying")
                 }
                 (_, false) => format!("cannot list {what} ({error}); retrying"),
                 (_, true) => format!("the watch of {what} is interrupted ({error}); retrying"),
             });
-            stream.told_down = true;
+            stream.down_reported = true;
         }
-        for message in told {
-            self.tell(message, None);
+        for message in reported {
+            self.notify(message, None);
         }
     }
 
@@ -266,7 +269,7 @@ impl Tracker {
         if let Some(stream) = self.streams.get_mut(number) {
             stream.denied = Some(Denied { since: Instant::now(), message: message.clone() });
         }
-        self.tell(message, Some(remedy));
+        self.notify(message, Some(remedy));
     }
 
     /// Whether it is over because not all was read in time, or may be read.
@@ -279,7 +282,7 @@ impl Tracker {
             // Whatever else is, not all that was asked for is known.
             return !self.surveying;
         }
-        if self.told_synced || now.saturating_duration_since(self.started) < self.patience.answer {
+        if self.synced_reported || now.saturating_duration_since(self.started) < self.patience.answer {
             return false;
         }
         let unread: Vec<&Stream> = self.streams.iter().filter(|stream| stream.is_unread()).collect();
@@ -307,7 +310,7 @@ impl Tracker {
         true
     }
 
-    /// What a wait comes to whose connection is lost: nobody knows what became of the targets since.
+    /// The outcome of a wait whose connection is lost: the state of the targets since then is not known.
     pub(super) fn unless_lost(&mut self, outcome: Outcome) -> Outcome {
         let Some((since, error)) = self.connection_lost() else { return outcome };
         let message = format!(
@@ -315,7 +318,7 @@ impl Tracker {
             self.server(),
             lasted(since.elapsed())
         );
-        self.tell(message, None);
+        self.notify(message, None);
         Outcome::Unreachable
     }
 
@@ -330,10 +333,10 @@ impl Tracker {
         }
     }
 
-    /// Tells something that may happen again.
+    /// Notifies of something that may happen again.
     fn announce(&mut self, message: String) {
         self.notices.retain(|notice| notice.message != message);
-        self.tell(message, None);
+        self.notify(message, None);
     }
 
     pub(super) fn give_up(&mut self, message: String, remedy: &str, outcome: Outcome) {
@@ -343,7 +346,7 @@ impl Tracker {
         let remedy = Some(remedy.to_owned()).filter(|remedy| !remedy.is_empty());
         let notice = Notice { message, remedy };
         if !self.notices.contains(&notice) {
-            self.tell(notice.message, notice.remedy);
+            self.notify(notice.message, notice.remedy);
         }
         self.finish(outcome);
     }

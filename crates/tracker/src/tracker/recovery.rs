@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Answer, Followed, MOST_BY_NAME, Role, Tracker};
+use super::{Answer, Followed, MAX_WATCHES_BY_NAME, Role, Tracker};
 use crate::cluster::RequestError;
 use crate::exchange::Verb;
 use crate::ids::{StreamId, TargetId};
@@ -58,7 +58,7 @@ impl Tracker {
                 None => {
                     (stream.synced, stream.seen) = (true, true);
                     stream.epoch += 1;
-                    self.told_whole(number);
+                    self.mark_relisted(number);
                 }
                 Some(new) if new.version != old.version => {
                     let mut spec = stream.spec.clone();
@@ -83,7 +83,7 @@ impl Tracker {
         };
         let Some(mut id) = self.targets.get(number).map(|target| target.id.clone()) else { return };
         if !resource.namespaced && !id.namespace.is_empty() {
-            id = self.judge.id(&id.group, &id.kind, "", &id.name);
+            id = self.evaluator.id(&id.group, &id.kind, "", &id.name);
             self.index.remove(number, &self.targets);
             if let Some(target) = self.targets.get_mut(number) {
                 target.id = id.clone();
@@ -120,7 +120,7 @@ impl Tracker {
                 let message =
                     format!("no permission to {} {what}: causes there cannot be shown", verb.as_str());
                 let remedy = remedy("list and watch");
-                self.tell(message, Some(remedy));
+                self.notify(message, Some(remedy));
             }
             Role::Targets | Role::Selection if verb == Verb::Watch => {
                 // They may be listed: then they are, again and again.
@@ -139,7 +139,7 @@ impl Tracker {
             }
             Role::Targets if verb == Verb::List => {
                 let numbers: Vec<TargetId> = self.of_stream(number);
-                if spec.fields.is_none() && numbers.len() <= MOST_BY_NAME {
+                if spec.fields.is_none() && numbers.len() <= MAX_WATCHES_BY_NAME {
                     // Roles may name the objects: then each may be watched by its name.
                     self.open_each(&spec, &numbers);
                     return;
@@ -155,7 +155,7 @@ impl Tracker {
                     self.cluster.clone(),
                     spec.clone(),
                     names,
-                    Arc::clone(&self.judge),
+                    Arc::clone(&self.evaluator),
                     self.streams.next_id(),
                     self.sender.clone(),
                 );
@@ -181,14 +181,14 @@ impl Tracker {
         }
     }
 
-    /// The server calls a request malformed: what is a target by it, nobody will ever know.
+    /// The server calls a request malformed: which targets it selects cannot be known.
     pub(super) fn rejected(&mut self, number: StreamId, error: &RequestError) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         let what = stream.spec.describe();
         stream.ended = true;
         if !stream.is_of_targets() {
             if stream.role == Role::Children {
-                self.tell(format!("cannot list {what}: causes there cannot be shown ({error})"), None);
+                self.notify(format!("cannot list {what}: causes there cannot be shown ({error})"), None);
             }
             return;
         }
@@ -200,7 +200,7 @@ impl Tracker {
         self.targets.entries().filter(|(_, target)| is_of(target)).map(|(id, _)| id).collect()
     }
 
-    /// Another stream tells what one told before.
+    /// Another stream takes over the targets of one.
     fn moved(&mut self, from: StreamId, to: StreamId, synced: bool) {
         for number in self.of_stream(from) {
             self.assign(number, to);

@@ -1,4 +1,4 @@
-//! What is watched so that explanations can be given: what belongs to targets that aren't done, and what they refer to.
+//! Which related objects are watched for explanations: dependents of targets that aren't done, and what they refer to.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::resources::Resource;
 use crate::stream::Spec;
 
 /// More selectors of children in a namespace are watched as one.
-const MOST_SELECTORS: usize = 4;
+const MAX_SELECTORS: usize = 4;
 /// Not more objects that others refer to are watched.
-const MOST_REFERENCES: usize = 64;
+const MAX_REFERENCES: usize = 64;
 
 impl Tracker {
     /// Watches what belongs to a target that isn't done.
-    pub(super) fn look_below(&mut self, number: TargetId) {
+    pub(super) fn watch_related(&mut self, number: TargetId) {
         let Some(target) = self.targets.get_mut(number) else { return };
         let Some(record) = self.graph.get(&target.id) else { return };
         // Whose children are to be watched.
         let mut parents = Vec::new();
-        if target.looked.as_ref() != Some(&record.uid) {
-            target.looked = Some(record.uid.clone());
+        if target.explored.as_ref() != Some(&record.uid) {
+            target.explored = Some(record.uid.clone());
             parents.push(record.id.clone());
             if self.streams.iter().all(|s| s.synced || s.ended || s.role != Role::Children) {
                 // If all is watched already, nothing else leads to another look.
@@ -61,12 +61,12 @@ impl Tracker {
                     .get(&id)
                     .filter(|other| other.verdict.status != Status::Current || other.id.is("", "Service"));
                 if let Some(other) = other.filter(|other| depth < 4 && seen.insert(&other.id)) {
-                    if self.looked.insert(other.uid.clone()) {
+                    if self.explored.insert(other.uid.clone()) {
                         parents.push(other.id.clone());
                     }
                     todo.push((other, depth + 1));
                 }
-                if references.len() < MOST_REFERENCES && !references.contains(&id) {
+                if references.len() < MAX_REFERENCES && !references.contains(&id) {
                     references.push(id);
                 }
             }
@@ -74,7 +74,7 @@ impl Tracker {
             todo.extend(owned.filter(|child| depth < 4 && seen.insert(&child.id)).map(|c| (c, depth + 1)));
         }
         for parent in parents {
-            self.look_at_children(&parent);
+            self.watch_children(&parent);
         }
         if let Some(owner) = custom {
             self.search_dependents(&owner);
@@ -82,8 +82,8 @@ impl Tracker {
         for id in references {
             if let Some(by) = self.referred.get_mut(&id) {
                 by.insert(number);
-            } else if self.referred.len() < MOST_REFERENCES {
-                self.look_at(id, number);
+            } else if self.referred.len() < MAX_REFERENCES {
+                self.watch_reference(id, number);
             }
         }
     }
@@ -102,7 +102,7 @@ impl Tracker {
         };
         let (resource, namespace) =
             (&stream.spec.resource, stream.spec.namespace.as_deref().unwrap_or_default());
-        let id = self.judge.id(&resource.group, &resource.kind, namespace, name);
+        let id = self.evaluator.id(&resource.group, &resource.kind, namespace, name);
         if self.graph.get(&id).is_none()
             && self.graph.missing(&id).is_none()
             && self.referred.contains_key(&id)
@@ -130,7 +130,7 @@ impl Tracker {
     }
 
     /// Watches an object that a target refers to, directly or not.
-    fn look_at(&mut self, id: ObjectId, number: TargetId) {
+    fn watch_reference(&mut self, id: ObjectId, number: TargetId) {
         self.referred.insert(id.clone(), BTreeSet::from([number]));
         let resource = self.resources.of_kind(&id.group, None, &id.kind).filter(|r| r.watch).cloned();
         let Some(resource) = resource.filter(|_| self.target_id(&id).is_none()) else { return };
@@ -140,7 +140,7 @@ impl Tracker {
     }
 
     /// Watches the kinds that belong to an object.
-    fn look_at_children(&mut self, parent: &ObjectId) {
+    fn watch_children(&mut self, parent: &ObjectId) {
         let Some(record) = self.graph.get(parent) else { return };
         // Of a Service that is done, only the endpoints are of interest.
         let target = self.target_id(parent).and_then(|number| self.policy.state(number));
@@ -189,7 +189,7 @@ impl Tracker {
         if covered.whole {
             return;
         }
-        let labels = labels.filter(|_| covered.selectors.len() < MOST_SELECTORS);
+        let labels = labels.filter(|_| covered.selectors.len() < MAX_SELECTORS);
         match &labels {
             Some(labels) => {
                 if !covered.selectors.insert(labels.clone()) {
@@ -198,8 +198,8 @@ impl Tracker {
             }
             None => covered.whole = true,
         }
-        // The targets' own stream may tell it already.
-        let told = self.streams.iter().any(|stream| {
+        // The targets' own stream may have it already.
+        let reported = self.streams.iter().any(|stream| {
             !stream.ended
                 && stream.spec.resource == *resource
                 && stream.spec.labels.is_none()
@@ -207,7 +207,7 @@ impl Tracker {
                 && stream.spec.only.is_none()
                 && stream.spec.namespace.as_deref().is_none_or(|of| *of == *namespace)
         });
-        if told && fields.is_none() {
+        if reported && fields.is_none() {
             return;
         }
         let within = Some(namespace).filter(|namespace| resource.namespaced && !namespace.is_empty());
