@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Answer, Followed, MAX_WATCHES_BY_NAME, Role, Tracker};
+use super::targets::MAX_WATCHES_BY_NAME;
+use super::{Answer, Followed, Role, Tracker};
 use crate::cluster::RequestError;
 use crate::exchange::Verb;
 use crate::ids::{StreamId, TargetId};
