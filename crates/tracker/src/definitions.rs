@@ -10,7 +10,7 @@ use settled_rules::RuleSet;
 use tokio::sync::OnceCell;
 
 use crate::cluster::Cluster;
-use crate::exchange::Verb;
+use crate::exchange::{PARTIAL, Verb};
 use crate::resources::Resource;
 
 /// How long a definition is waited for: without it, its kind is evaluated as any other.
@@ -75,8 +75,7 @@ impl Definitions {
 /// The annotations of a definition, if it has some and they may be read.
 async fn annotations(cluster: &Cluster, name: &str) -> Option<Value> {
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-    let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-    let bytes = cluster.fetch(Verb::Get, Method::GET, &path, partial, None).await.ok()?;
+    let bytes = cluster.fetch(Verb::Get, Method::GET, &path, PARTIAL, None).await.ok()?;
     let mut definition: Value = serde_json::from_slice(&bytes).ok()?;
     let annotations = definition.get_mut("metadata")?.get_mut("annotations")?.take();
     annotations.is_object().then_some(annotations)

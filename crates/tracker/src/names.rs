@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use http::Method;
 
 use crate::cluster::{Cluster, RequestError, encode};
-use crate::exchange::Verb;
+use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::releases::ReleaseKind;
 use crate::resources::{Resource, Resources};
 use crate::wire::Items;
 
-const PARTIAL_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// What Helm's Secrets and ConfigMaps are called: `sh.helm.release.v1.NAME.vREVISION`.
 const HELM_PREFIX: &str = "sh.helm.release.v1.";
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::Method;
 
 use crate::cluster::{Cluster, RequestError, encode};
-use crate::exchange::Verb;
+use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::inventory::{
     APPLY_SET_ID, Contents, HelmStorage, INVENTORY_ID, Inventory, InventoryError, KindName as Listed,
@@ -17,10 +17,6 @@ use crate::inventory::{
 use crate::resources::{Resource, Resources};
 use crate::target::{KindName, Selection, Target};
 use crate::wire::Items;
-
-/// Metadata is enough to choose a revision; the contents may be large.
-const PARTIAL_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// So many objects that only a failed revision has are named.
 const NAMED: usize = 5;

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::cluster::{Cluster, RequestError, encode, innermost, status_error};
 use crate::evaluator::Evaluator;
-use crate::exchange::Verb;
+use crate::exchange::{PARTIAL, PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::ids::StreamId;
 use crate::record::Record;
@@ -33,9 +33,6 @@ const PAGE: usize = 500;
 /// The longest pause between two tries.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
-const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-const PARTIAL_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Which objects a stream is about.
 #[derive(Clone, Debug)]

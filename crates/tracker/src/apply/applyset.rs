@@ -12,16 +12,13 @@ use serde_json::{Value, json};
 use super::manifest::Manifest;
 use super::retry::retry;
 use crate::cluster::{Cluster, RequestError, encode};
-use crate::exchange::Verb;
+use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::inventory::{APPLY_SET_ID, KINDS, NAMESPACES, PART_OF, RESOURCES};
 use crate::order::apply_rank;
 use crate::resources::{Resource, Resources};
 use crate::wire::Items;
 
-/// Metadata is enough to find members.
-const PARTIAL_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const TOOLING: &str = "applyset.kubernetes.io/tooling";
 /// Set on a CRD whose objects may be parents.
 const IS_PARENT_TYPE: &str = "applyset.kubernetes.io/is-parent-type";

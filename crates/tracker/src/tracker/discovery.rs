@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{Answer, Tracker};
 use crate::cluster::{Cluster, RequestError};
 use crate::dependents::is_custom;
-use crate::exchange::Verb;
+use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::{ObjectId, Uid};
 use crate::ids::TargetId;
 use crate::record::owners;
@@ -236,8 +236,7 @@ fn related(one: &str, other: &str) -> usize {
 async fn list(cluster: &Cluster, resource: &Resource, namespace: &str) -> Result<Vec<Owned>, RequestError> {
     let within = Some(namespace).filter(|namespace| !namespace.is_empty());
     let path = format!("{}?limit={PAGE}", resource.path(within, None));
-    let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-    let bytes = cluster.fetch(Verb::List, Method::GET, &path, partial, None).await?;
+    let bytes = cluster.fetch(Verb::List, Method::GET, &path, PARTIAL_LIST, None).await?;
     let mut owned = Vec::new();
     let mut items = Items::default();
     let each = |item: &[u8]| {

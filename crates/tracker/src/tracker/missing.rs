@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Answer, Tracker};
 use crate::cluster::{Cluster, encode};
 use crate::condition::WaitCondition;
-use crate::exchange::Verb;
+use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::ids::TargetId;
 use crate::report::State;
@@ -141,9 +141,8 @@ pub(super) async fn find(cluster: &Cluster, absent: Vec<Absent>) -> Findings {
 async fn find_one(cluster: &Cluster, (object, resource): Absent) -> Finding {
     let namespace = Some(&*object.namespace).filter(|namespace| !namespace.is_empty());
     let path = format!("{}?limit={NAMES_MAX}", resource.path(namespace, None));
-    let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     let mut names = Vec::new();
-    if let Ok(list) = cluster.fetch(Verb::List, Method::GET, &path, partial, None).await {
+    if let Ok(list) = cluster.fetch(Verb::List, Method::GET, &path, PARTIAL_LIST, None).await {
         let each = |item: &[u8]| {
             names.extend(kstatus::Object::parse(item).ok().and_then(|o| Some(o.name()?.into_owned())));
         };

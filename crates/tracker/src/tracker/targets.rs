@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::request::StartError;
 use super::{Followed, Role, Tracker};
 use crate::cluster::Cluster;
-use crate::exchange::Verb;
+use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::ids::TargetId;
 use crate::observation::MinVersion;
@@ -198,9 +198,8 @@ async fn by_name(cluster: &Cluster, spec: &Spec, count: usize) -> bool {
         return false;
     }
     let path = format!("{}?limit=1", spec.resource.path(spec.namespace.as_deref(), None));
-    let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     // Where listing is forbidden, each may be watched all the same.
-    let Ok(bytes) = cluster.fetch(Verb::List, http::Method::GET, &path, partial, None).await else {
+    let Ok(bytes) = cluster.fetch(Verb::List, http::Method::GET, &path, PARTIAL_LIST, None).await else {
         return true;
     };
     let remaining = kstatus::Object::parse(&bytes)
