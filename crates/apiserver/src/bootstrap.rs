@@ -1,4 +1,4 @@
-//! The objects that every server starts with: namespaces, priority classes, roles and bindings.
+//! Bootstrap: the namespaces, priority classes, roles and bindings that every server starts with.
 
 use std::sync::Arc;
 

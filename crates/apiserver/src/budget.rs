@@ -1,4 +1,4 @@
-//! Requests that use too much: what is said to them, and when that is asked.
+//! Budget errors: requests that exceed their steps, memory or time.
 
 use settled_budget::Exceeded;
 

@@ -1,4 +1,4 @@
-//! `kube::Client`s for a server in the same process, without a socket between.
+//! In-process `kube::Client`: calls the server without a socket.
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What the rules of built-in kinds cost with thousands of items in a list: near-linear, so that no small request takes minutes.
+//! Cost of validating built-in kinds with thousands of items in a list: near-linear, so that no small request takes minutes.
 //!
 //! Costs are processor time of the test's thread, which other programs hardly change. Only Linux reports it without unsafe code.
 

@@ -1,4 +1,4 @@
-//! Bodies: JSON into values, with what the strict reading of upstream finds.
+//! JSON decoding with duplicate fields, as upstream's strict decoder finds them.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The data directory: one server at a time, and nothing in it for others.
+//! Data directory: its lock, and its permissions.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Write as _};

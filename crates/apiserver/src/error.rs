@@ -1,4 +1,4 @@
-//! Errors as the API of Kubernetes reports them: `kind: Status`.
+//! API errors: `kind: Status`.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What can be switched on and off, as upstream's feature gates.
+//! Feature gates, under upstream's names.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What is worth a line in a log, told as it happens.
+//! Notices: events of the server that are worth a line in a log.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

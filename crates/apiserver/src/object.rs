@@ -1,4 +1,4 @@
-//! Objects: how they are kept, how they get to the wire, and what the server must read of them.
+//! Objects: their stored form, their form on the wire, and access to their metadata.
 //!
 //! An object is kept as the JSON that goes to the wire, but without `apiVersion`, `kind` and `metadata.resourceVersion`,
 //! and with `metadata` in front: `{"metadata":{"name":…},…}`. So an answer is a short head, the revision, and the bytes

@@ -1,4 +1,4 @@
-//! The options of requests, checked as upstream checks them (`apimachinery/pkg/apis/meta`).
+//! Request options: those of lists, writes and deletions, validated as upstream does (`apimachinery/pkg/apis/meta`).
 
 use std::num::{IntErrorKind, ParseIntError};
 

@@ -1,4 +1,4 @@
-//! What a request is about: its path, its verb, its parameters (`pkg/endpoints/request` upstream).
+//! Request info: path, verb and parameters (`pkg/endpoints/request` upstream).
 
 use std::borrow::Cow;
 

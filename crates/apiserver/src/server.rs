@@ -1,4 +1,4 @@
-//! The server: where it keeps its data, where it listens, how it begins and ends.
+//! Server: start, listeners, connections, shutdown.
 
 use std::fmt;
 use std::io;

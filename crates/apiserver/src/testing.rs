@@ -1,4 +1,4 @@
-//! Doors for fuzz targets and comparisons, not for users: what takes texts from strangers, as functions of texts.
+//! Test support: entry points for fuzz targets and comparisons, not for users.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What the server says it is.
+//! Version of Kubernetes that the server reports.
 
 use serde_json::{Value, json};
 

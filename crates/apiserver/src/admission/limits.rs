@@ -1,4 +1,4 @@
-//! LimitRanges: defaults and bounds for what containers, pods and claims ask for (`plugin/pkg/admission/limitranger` upstream).
+//! LimitRanger: defaults and bounds of LimitRanges for containers, Pods and PVCs (`plugin/pkg/admission/limitranger` upstream).
 
 use std::collections::BTreeMap;
 

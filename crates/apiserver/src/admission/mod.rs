@@ -1,4 +1,4 @@
-//! What is decided about a write besides its validity, in place of the admission plugins that kube-apiserver has on by default.
+//! Admission: what kube-apiserver's default admission plugins do, mutating before validation and validating after it.
 //!
 //! | plugin | where |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a pod gets when it is created: a ServiceAccount, a priority, tolerations, overhead (`plugin/pkg/admission` upstream).
+//! Admission of Pods: ServiceAccount, priority, tolerations, overhead (`plugin/pkg/admission` upstream).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! ResourceQuotas: what objects use, and whether there is that much (`pkg/quota/v1`, `plugin/resourcequota` upstream).
+//! ResourceQuota: usage of objects, and charging it to quotas (`pkg/quota/v1`, `plugin/resourcequota` upstream).
 //!
 //! A write is charged before it is made: `status.used` is raised by compare-and-swap. Two writes can't both take what is left.
 

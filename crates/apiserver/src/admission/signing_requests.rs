@@ -1,4 +1,5 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction (`plugin/pkg/admission/certificates` upstream).
+//! Admission of CertificateSigningRequests: CertificateApproval, CertificateSigning, CertificateSubjectRestriction
+//! (`plugin/pkg/admission/certificates` upstream).
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The roles and bindings that every server starts with.
+//! Bootstrap policy: the RBAC roles and bindings that every server starts with.
 //!
 //! They are those that kube-apiserver 1.36.3 makes, `system:` ones for the controllers included: data of the built-in kinds, which
 //! `cargo xtask generate builtins` takes from Kubernetes' own module.

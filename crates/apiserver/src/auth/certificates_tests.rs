@@ -1,4 +1,4 @@
-//! What certificates are made, read and refused.
+//! Tests of the certificate authority, server and client certificates.
 
 use std::time::Instant;
 

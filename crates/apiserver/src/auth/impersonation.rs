@@ -1,4 +1,4 @@
-//! Acting as another: the headers `Impersonate-User`, `-Group`, `-Uid` and `-Extra-*`.
+//! Impersonation: the headers `Impersonate-User`, `-Group`, `-Uid` and `-Extra-*`.
 //!
 //! Since 1.36 upstream knows two ways to allow it. The constrained ones ask for two permissions: `impersonate:MODE` on the user, and
 //! `impersonate-on:MODE:VERB` on what is done in the user's name. The old one asks for `impersonate` alone, whatever is done.

@@ -1,6 +1,6 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization.
 //!
-//! [`User`] is who asks; it comes from a client certificate ([`certificates`]), a bearer token ([`tokens`]), or is anonymous. [`Rbac`]
+//! A [`User`] comes from a client certificate ([`certificates`]), a bearer token ([`tokens`]), or is anonymous. [`Rbac`]
 //! decides what a user may do, and [`impersonation`] lets one act as another. [`reviews`] are the kinds that ask these questions
 //! through the API.
 //!

@@ -1,4 +1,4 @@
-//! The kinds that ask questions: access reviews, rules reviews, `whoami` and token reviews.
+//! Review APIs: SubjectAccessReview and its kind, SelfSubjectRulesReview, SelfSubjectReview, TokenReview.
 //!
 //! Each function takes the object that was posted and gives back the object that answers it. The answer has the fields that upstream's
 //! has, and no others. `metadata.managedFields` stay as they come: whoever calls this has set them.

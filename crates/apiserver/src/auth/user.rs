@@ -1,4 +1,4 @@
-//! Who asks: a name, a UID, groups and extra values (`user.Info` upstream).
+//! User information: name, UID, groups and extra values (`user.Info` upstream).
 
 use std::collections::BTreeMap;
 

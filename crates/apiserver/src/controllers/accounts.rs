@@ -1,4 +1,4 @@
-//! Keeps what every namespace has: the ServiceAccount `default`, and the authority of the server in a ConfigMap.
+//! ServiceAccount controller: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in every namespace.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Lets claims, volumes and their classes go once nobody uses them (`pkg/controller/volume/*protection` upstream).
+//! PVC, PV and VolumeAttributesClass protection: removes their finalizers once nothing uses them
+//! (`pkg/controller/volume/*protection` upstream).
 //!
 //! They get a finalizer when they are created. Without this, nobody would take it off, and a namespace with a claim would stay for ever.
 

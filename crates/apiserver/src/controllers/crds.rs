@@ -1,4 +1,4 @@
-//! The controller of CustomResourceDefinitions: it accepts names, serves resources, and takes them away.
+//! CRD controller: accepts names, serves resources, and finalizes CRDs that are deleted.
 //!
 //! A resource is in the catalog before its definition says that it is established.
 

@@ -1,4 +1,4 @@
-//! Removes Events some time after they were last written.
+//! Event TTL: deletes Events some time after they were last written.
 //!
 //! etcd does this with leases. Here the time of the write is known for what is written while the server runs; for the rest it is the
 //! latest time that the Event itself tells.

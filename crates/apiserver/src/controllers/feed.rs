@@ -1,4 +1,4 @@
-//! Events of many resources as one stream, also of resources that appear later.
+//! Controller feed: the events of many resources as one stream, also of resources that are served later.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;

@@ -1,4 +1,5 @@
-//! Deletes what nobody owns any more, and lets go what waits for its dependents (`pkg/controller/garbagecollector` upstream).
+//! Garbage collector: deletes objects without existing owners, and finishes foreground and orphan deletion
+//! (`pkg/controller/garbagecollector` upstream).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

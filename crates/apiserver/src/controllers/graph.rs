@@ -1,4 +1,4 @@
-//! Who owns whom: the heart of the garbage collector (`pkg/controller/garbagecollector/graph_builder.go` upstream).
+//! Owner graph of the garbage collector (`pkg/controller/garbagecollector/graph_builder.go` upstream).
 //!
 //! Only objects that have owners are in the graph, and of those only what says whose they are: whatever else is asked, the store knows.
 //! An object without owners costs nothing.

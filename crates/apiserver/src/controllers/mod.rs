@@ -1,7 +1,7 @@
-//! The built-in controllers: they follow the store in the same process, without HTTP.
+//! Built-in controllers: they follow the store in the same process, without HTTP.
 //!
-//! Each is a heart that decides and a thin driver that waits and writes. None holds anything that a restart would lose: what is to be
-//! done follows from the objects.
+//! Each is a pure decision and a thin driver that waits and writes. None keeps state that a restart would lose: what is to be done
+//! follows from the objects.
 
 mod accounts;
 mod claims;

@@ -1,4 +1,5 @@
-//! Empties namespaces that are being deleted, then lets them go (`pkg/controller/namespace` upstream).
+//! Namespace controller: deletes the content of terminating namespaces, then finalizes them (`pkg/controller/namespace`
+//! upstream).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reports namespaces and CustomResourceDefinitions that come and go, to whoever listens.
+//! Notices about namespaces and CRDs that are created and removed.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
-//! Objects that an API server keeps about itself: the Service `kubernetes` with its endpoints
-//! (`pkg/controlplane/controller/kubernetesservice` upstream), the ServiceCIDR `kubernetes`, and what programs need that
-//! authenticate by the server (`clusterauthenticationtrust`).
+//! Objects of the API server itself: the Service `kubernetes` with its endpoints (`pkg/controlplane/controller/kubernetesservice`
+//! upstream), the ServiceCIDR `kubernetes`, and the authentication ConfigMap (`clusterauthenticationtrust`).
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Counts what ResourceQuotas limit (`pkg/controller/resourcequota` upstream).
+//! ResourceQuota controller: recounts usage (`pkg/controller/resourcequota` upstream).
 //!
 //! Writes are charged when they are admitted; what is deleted or has ended is found here.
 

@@ -1,4 +1,4 @@
-//! How controllers write: as whom, how many objects at once, and when again after a failure.
+//! Retries of controllers: user agent, parallelism and backoff of their writes.
 
 use std::time::Duration;
 

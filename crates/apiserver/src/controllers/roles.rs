@@ -1,4 +1,4 @@
-//! Gathers the rules of aggregated ClusterRoles (`pkg/controller/clusterroleaggregation` upstream).
+//! ClusterRole aggregation (`pkg/controller/clusterroleaggregation` upstream).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Hashes for tags and names, not for secrets.
+//! Hashes for ETags and names, not for secrets.
 
 use std::fmt::Write;
 

@@ -1,5 +1,4 @@
-//! Which groups, versions and resources there are, as clients ask for it: one document a group version, or all in one
-//! (`apidiscovery.k8s.io/v2`).
+//! Discovery: groups, versions and resources, one document a group version or aggregated (`apidiscovery.k8s.io/v2`).
 
 pub(crate) mod digest;
 pub(crate) mod openapi;

@@ -1,4 +1,5 @@
-//! `/openapi/v3`: the index, and a document a group version. A document is made when it is asked for and kept packed.
+//! OpenAPI v3 (`/openapi/v3`): the index, and a document a group version. A document is made when it is asked for and kept
+//! packed.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! `/openapi/v2`: the schemas of all kinds in one document, as JSON or in the protobuf form of gnostic's `OpenAPIv2.proto`.
+//! OpenAPI v2 (`/openapi/v2`): the schemas of all kinds in one document, as JSON or in the protobuf form of gnostic's
+//! `OpenAPIv2.proto`.
 //!
 //! kubectl reads it for what version 3 does not tell it: before it creates a `List`, and when it meets a kind that
 //! nobody serves. It asks for protobuf only, and that has no operations: whoever wants them reads JSON or version 3.

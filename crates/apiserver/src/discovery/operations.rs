@@ -1,4 +1,4 @@
-//! The `paths` of an OpenAPI document: what can be done with each resource, as the catalog has it.
+//! OpenAPI operations: the `paths` of a document, one for each verb of each resource in the catalog.
 //!
 //! kubectl looks here for what a PATCH takes (`fieldValidation`, `dryRun`, which patches), generators for everything.
 

@@ -1,4 +1,4 @@
-//! The `paths` of the OpenAPI document of version 2, made of those of version 3.
+//! OpenAPI v2 operations, made of those of version 3.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The schema of a custom resource as it is published (`apiextensions-apiserver/pkg/controller/openapi/builder` upstream).
+//! Published schemas of custom resources (`apiextensions-apiserver/pkg/controller/openapi/builder` upstream).
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Answers: from what a request came to, to a response without its headers of transport.
+//! Responses: status, content type and body, before the headers of transport.
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};

@@ -1,4 +1,4 @@
-//! A request from its first byte to its answer: the filters around what [`crate::http::resource`] does.
+//! Request handling from first byte to response: authentication, limits, timeouts, warnings, compression.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;

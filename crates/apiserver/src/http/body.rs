@@ -1,4 +1,4 @@
-//! The bodies of answers: bytes, lists that are joined while they are sent, and watches.
+//! Response bodies: bytes, lists that are joined while they are sent, and watches.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Gzip, of bytes and of lists while they are sent, for clients that take it.
+//! Gzip compression of responses, and of lists while they are sent.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Fair sharing between users: seats of which nobody holds all, and queues that take turns.
+//! Fair queuing between users: seats of which nobody holds all, and queues that take turns.
 //!
 //! A first step toward upstream's API priority and fairness: one queue for each user instead of shuffle sharding over a fixed
 //! number of queues, and one priority level for each [`Fair`].

@@ -1,4 +1,4 @@
-//! What a connection writes, gathered.
+//! Write coalescing: what a connection writes, gathered into few writes.
 //!
 //! HTTP/2 flushes after each frame of data, so a watch with ten streams on a connection would cost ten records of TLS and ten writes for one
 //! event. Here a flush does nothing: bytes are collected while the connection is polled, and written when it has no more to do. With

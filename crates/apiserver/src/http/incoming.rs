@@ -1,4 +1,4 @@
-//! Bodies of requests: from bytes to an object of the kind that the request is for, refused in upstream's words
+//! Request bodies: from bytes to an object of the requested kind, refused with upstream's messages
 //! (`apimachinery/pkg/runtime/serializer/json`, `transformDecodeError` of `apiserver/pkg/endpoints/handlers`).
 
 use std::borrow::Cow;

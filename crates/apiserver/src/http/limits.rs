@@ -1,4 +1,4 @@
-//! How many requests run at once and for whom, how much one may use, and how long one may take.
+//! Request limits: concurrency for each user, budget and timeout of a request.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A list as it is sent: what is stored is joined chunk by chunk.
+//! List bodies: stored objects joined chunk by chunk while they are sent.
 
 use std::sync::Arc;
 

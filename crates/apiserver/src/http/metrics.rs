@@ -1,4 +1,4 @@
-//! What the server counts, in the text format of Prometheus and under upstream's names.
+//! Metrics in the Prometheus text format, under upstream's names.
 //!
 //! Not `prometheus-client`: it writes OpenMetrics only, where counters have other names than upstream's.
 

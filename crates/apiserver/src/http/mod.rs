@@ -1,4 +1,4 @@
-//! From bytes on a connection to an answer and back: connections, limits, negotiation, and which function answers which request.
+//! HTTP: connections, limits, content negotiation, and routing of requests to the verbs.
 
 pub(crate) mod answer;
 pub(crate) mod api;

@@ -1,4 +1,4 @@
-//! What a client wants to get, and what it sends: the headers `Accept` and `Content-Type`.
+//! Content negotiation: the headers `Accept` and `Content-Type`.
 
 use http::header::{self, HeaderMap};
 use settled_go as go;

@@ -1,4 +1,4 @@
-//! Everything that is no resource: discovery, OpenAPI, the version, health, metrics.
+//! Nonresource requests: discovery, OpenAPI, version, health, metrics.
 
 use std::sync::Arc;
 

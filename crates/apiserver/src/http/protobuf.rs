@@ -1,5 +1,4 @@
-//! Bodies in protobuf (`application/vnd.kubernetes.protobuf`), which Go's typed clients send: read into what the same
-//! object is in JSON.
+//! Protobuf request bodies (`application/vnd.kubernetes.protobuf`), which Go's typed clients send, decoded to JSON values.
 
 use serde_json::Value;
 use thiserror::Error;

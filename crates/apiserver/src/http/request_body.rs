@@ -1,4 +1,4 @@
-//! Reading the bodies of requests: how large one may be, and how slowly it may come.
+//! Reading of request bodies: their size and minimum speed.
 
 use std::future::poll_fn;
 use std::task::Poll;

@@ -1,4 +1,4 @@
-//! Requests for resources: from a request line and a body to an answer.
+//! Resource requests: dispatches each verb, and encodes its result.
 
 use std::future::Future;
 use std::sync::Arc;

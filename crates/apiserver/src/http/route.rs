@@ -1,4 +1,4 @@
-//! What answers a path, and with which methods: the routes of upstream's built-in kinds, and its handler of custom ones.
+//! Routes: which paths and methods are served, for built-in kinds and for custom resources as upstream's two handlers do.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Clients that stop reading a list: it does not keep its seat, and its HTTP/1.1 connection is closed.
+//! Stalled clients: a list that is not read gives up its seat, and its HTTP/1.1 connection is closed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

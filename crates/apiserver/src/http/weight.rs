@@ -1,4 +1,4 @@
-//! How much work a request will be, told from what is known before: whether it goes to the [`crate::http::workers`].
+//! Request weight: estimates whether a request is too much work for the event loop and goes to the [`crate::http::workers`].
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap};

@@ -1,5 +1,4 @@
-//! Requests that need much processor time: they are polled on a few threads of their own, so that the event loop stays free for
-//! everything else.
+//! Worker threads for requests that need much processor time, so that the event loop stays free for everything else.
 //!
 //! A request is a future here as anywhere. Each poll of it is a job for a thread, users take turns between jobs, and a request
 //! that waits for the store holds no thread.

@@ -1,4 +1,4 @@
-//! How kinds behave in writes: the built-in ones have one row each, where upstream has a strategy in code
+//! Behavior of kinds in writes: built-in ones have one row each, where upstream has a strategy in code
 //! (`pkg/registry/*/*/strategy.go` of Kubernetes 1.36).
 
 /// How the objects of a kind behave in writes. Upstream has a strategy in code for each kind; most of it is this.

@@ -1,5 +1,5 @@
-//! Conversion of custom resources by webhooks (`pkg/apiserver/conversion` of apiextensions-apiserver). No webhook is called, so
-//! whatever needs one is refused: treating it as no conversion would drop the fields that the versions do not share.
+//! Conversion of custom resources (`pkg/apiserver/conversion` of apiextensions-apiserver). No webhook is called, so whatever
+//! needs one is refused: treating it as no conversion would drop the fields that the versions do not share.
 
 use serde::Deserialize;
 use settled_store::Entry;

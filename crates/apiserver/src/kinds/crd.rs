@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what they say, what is wrong with them, and which resources they make.
+//! CustomResourceDefinitions: validation, status conditions, and the definitions that they add to the catalog.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Custom resources: a version of a kind that a CustomResourceDefinition describes, and what its schema demands.
+//! Custom resources: one version of a kind that a CRD describes, its schema, defaults and rules.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Definitions: what the server knows of a resource in one version, and the catalog of all of them.
+//! Definitions: a resource in one version, and the catalog of all that are served.
 //!
 //! Built-in kinds and custom resources are rows of the same table.
 

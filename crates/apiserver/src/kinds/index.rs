@@ -1,4 +1,4 @@
-//! What is kept beside a stored object: what selectors and checks ask for again and again.
+//! Index of stored objects: labels and fields for selectors, read once an object.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,4 @@
-//! What the server knows of each kind: the table of kinds, schemas, validation, conversion, and how tables show them.
+//! Kinds: the table of kinds, schemas, defaulting, validation, conversion, printer columns.
 
 pub(crate) mod behaviour;
 pub(crate) mod builtin;

@@ -1,4 +1,4 @@
-//! What is known of the objects of a kind: their schema, their defaults, and how they behave in writes.
+//! Model of a kind: decoding, defaulting, storage version and types, for built-in kinds and custom resources.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

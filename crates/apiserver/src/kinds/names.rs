@@ -1,4 +1,4 @@
-//! What resources, their versions and their parts are called.
+//! Names of resources, versions and subresources.
 
 use settled_store::Resource;
 

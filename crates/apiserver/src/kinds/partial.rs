@@ -1,4 +1,4 @@
-//! Objects reduced to their metadata.
+//! PartialObjectMetadata: objects reduced to their metadata.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! The cells of built-in kinds, as upstream's printers fill them, from objects as they are served.
+//! Printer columns of built-in kinds, as upstream's printers fill them.
 //!
 //! What the columns are called is data: `printers/columns.txt`, a line a kind. The functions here are in its order of
 //! columns.

@@ -1,4 +1,4 @@
-//! Where kinds keep what their subresource `scale` shows.
+//! Scale paths: where a kind keeps the replicas and selector of its subresource `scale`.
 
 use serde_json::Value;
 use settled_go as go;

@@ -1,4 +1,4 @@
-//! `as=Table`: what `kubectl get` prints, row by row.
+//! Tables (`as=Table`): what `kubectl get` prints.
 
 use std::sync::OnceLock;
 

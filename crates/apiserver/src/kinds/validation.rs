@@ -1,4 +1,4 @@
-//! What is wrong with an object, as its kind has it (`Validate` and `ValidateUpdate` of upstream's strategies).
+//! Validation of creates and updates of any kind (`Validate` and `ValidateUpdate` of upstream's strategies).
 
 use serde_json::Value;
 

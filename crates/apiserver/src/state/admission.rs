@@ -1,4 +1,4 @@
-//! What admission remembers between writes.
+//! Admission state: what it keeps between writes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

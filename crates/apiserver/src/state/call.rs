@@ -1,4 +1,4 @@
-//! What every read and write is given: who calls, and which object is meant.
+//! Call context: who calls, when, with which warnings, and the object that is meant.
 
 use serde_json::Value;
 use settled_store::Key;

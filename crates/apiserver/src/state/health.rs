@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez` and `/readyz`: is the server alive, is it ready.
+//! Health checks: `/healthz`, `/livez` and `/readyz`.
 
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError, RwLock};

@@ -1,4 +1,4 @@
-//! Who a request is from, and whether it may: the identities and policies of a running server.
+//! Identity: authenticates and authorizes requests with the tokens and policies of a running server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};

@@ -1,4 +1,4 @@
-//! What the parts of a running server share besides its data: what is switched on, whom they tell, how they end.
+//! Lifecycle: feature gates, notices and shutdown of a running server.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! The state that requests and controllers share: the store, what is served, who may, and what was given to whom.
+//! Shared state of requests and controllers: store, catalog, identity, allocators, lifecycle.
 
 pub(crate) mod admission;
 pub(crate) mod call;

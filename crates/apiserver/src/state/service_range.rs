@@ -1,4 +1,4 @@
-//! `--service-cluster-ip-range`: the addresses of Services (`pkg/registry/core/service/ipallocator` upstream).
+//! Service CIDRs (`--service-cluster-ip-range`; `pkg/registry/core/service/ipallocator` upstream).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! What a Service is given by the server: addresses, ports, families (`pkg/registry/core/service/storage` upstream).
+//! Service IP and node port allocator (`pkg/registry/core/service/storage` upstream).
 //!
 //! Nothing routes to these addresses here, but clients read them, and upstream never gives one twice.
 

@@ -1,4 +1,4 @@
-//! How an object comes from the one before, and what is asked of it before it is one.
+//! Changes: replace, patch, apply or compute an object, and the check of its name and namespace.
 
 use serde_json::Value;
 

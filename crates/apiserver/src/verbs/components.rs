@@ -1,4 +1,4 @@
-//! ComponentStatuses: what is known of the parts of a control plane (`pkg/registry/core/componentstatus` upstream).
+//! ComponentStatuses (`pkg/registry/core/componentstatus` upstream).
 //!
 //! Upstream asks the health endpoints of the scheduler and the controller manager on its own machine. Here they may run
 //! anywhere or nowhere, so their leader election answers: whoever holds a Lease and renews it is well.

@@ -1,4 +1,4 @@
-//! Creating objects (`Store.Create` of `pkg/registry/generic/registry` upstream).
+//! Create (`Store.Create` of `pkg/registry/generic/registry` upstream).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Deleting objects: preconditions, grace, finalizers, and what happens to dependents
-//! (`pkg/registry/generic/registry/store.go`, `pkg/registry/rest/delete.go` upstream).
+//! Delete: preconditions, grace period, finalizers, propagation to dependents (`pkg/registry/generic/registry/store.go`,
+//! `pkg/registry/rest/delete.go` upstream).
 
 use std::collections::BTreeSet;
 

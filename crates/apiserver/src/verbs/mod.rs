@@ -1,4 +1,4 @@
-//! What requests and controllers do with objects: read, list, watch, create, update, patch, apply, delete.
+//! Verbs: get, list, watch, create, update, patch, apply and delete, for requests and controllers.
 
 pub(crate) mod change;
 pub(crate) mod components;

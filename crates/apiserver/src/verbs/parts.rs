@@ -1,4 +1,4 @@
-//! What a write to a part of an object may change of it.
+//! Subresource updates: the fields that a write to a part of an object may change.
 
 use std::collections::HashMap;
 

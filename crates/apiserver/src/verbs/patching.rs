@@ -1,4 +1,4 @@
-//! Patches: which kinds of them a resource takes, and how they change an object.
+//! Patches: the types that a resource takes, and their application.
 
 use serde_json::{Map, Value};
 use settled_go as go;

@@ -1,5 +1,4 @@
-//! What is done to pods besides writing them: binding them to nodes, evicting them, changing what runs in them
-//! (`pkg/registry/core/pod` upstream).
+//! Pod subresources: binding and eviction (`pkg/registry/core/pod` upstream).
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

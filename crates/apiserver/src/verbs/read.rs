@@ -1,4 +1,4 @@
-//! Reading objects: one, or a list at the revision that was asked for.
+//! Get and list, at the requested resourceVersion.
 
 use std::sync::Arc;
 use std::time::Duration;

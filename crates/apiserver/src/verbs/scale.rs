@@ -1,4 +1,4 @@
-//! The subresource `scale`: how many there are to be, whatever the kind.
+//! Subresource `scale` of any kind.
 
 use serde_json::{Map, Value, json};
 

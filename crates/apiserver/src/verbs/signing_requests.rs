@@ -1,5 +1,5 @@
-//! The strategies of CertificateSigningRequests (`pkg/registry/certificates/certificates` upstream): who asks is the server's to
-//! say, what is asked for never changes, and `status` and `approval` each write their own part of the status.
+//! Strategies of CertificateSigningRequests (`pkg/registry/certificates/certificates` upstream): the server sets the requester,
+//! the spec is immutable, and `status` and `approval` each write their own part of the status.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! What kinds demand besides their schema: what a write may touch, and what the server adds.
+//! Strategies: preparation of creates and updates for each kind (`PrepareForCreate` and `PrepareForUpdate` upstream).
 
 use serde_json::{Value, json};
 

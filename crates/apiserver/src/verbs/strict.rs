@@ -1,4 +1,4 @@
-//! Strict decoding: fields that are unknown or there twice, and types that are not what they are said to be.
+//! Strict decoding: unknown fields, duplicate fields, mismatched types.
 
 use serde_json::Value;
 use settled_go as go;

@@ -1,4 +1,4 @@
-//! Kinds that kube-apiserver enforces and this server only stores: a write of them is answered with a warning.
+//! Unenforced kinds: stored, not acted on, and answered with a warning.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Changing objects: update, patch and apply (`Store.Update` of `pkg/registry/generic/registry` upstream).
+//! Update, patch and apply (`Store.Update` of `pkg/registry/generic/registry` upstream).
 
 use serde_json::{Map, Value, json};
 use settled_go as go;

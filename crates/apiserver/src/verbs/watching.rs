@@ -1,4 +1,4 @@
-//! Watches: what a client that follows a resource is told, and when.
+//! Watches: events, bookmarks, initial events, timeouts.
 
 use std::collections::VecDeque;
 use std::fmt;

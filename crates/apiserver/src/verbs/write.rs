@@ -1,4 +1,4 @@
-//! What creates and updates have in common: what is read of an object, refused, and left behind (`pkg/registry/rest` upstream).
+//! Shared steps of create and update: decoding, namespace checks, validation errors.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Kinds that are one in the store and have two views: Events, and HorizontalPodAutoscalers.
+//! Conversion between versions of built-in kinds: Events and HorizontalPodAutoscalers, which are stored once and served as two.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! An object as Go's typed decoder and encoder would hand it on: unknown fields gone, zeros that are not written gone,
-//! quantities and times in their canonical form.
+//! Typed decoding of built-in kinds, as Go does it: unknown fields and omitted zeros dropped, quantities and times in canonical
+//! form.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

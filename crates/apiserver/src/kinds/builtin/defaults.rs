@@ -1,4 +1,5 @@
-//! What is filled in: the steps of `defaults.yaml`, the schemas' published defaults, and the zeros that Go always writes.
+//! Defaulting of built-in kinds: the steps of `defaults.yaml`, the schemas' published defaults, and the zeros that Go always
+//! writes.
 
 use serde_json::Value;
 

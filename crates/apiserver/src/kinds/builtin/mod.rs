@@ -1,4 +1,4 @@
-//! The built-in kinds as data: which there are, their schemas, what Go makes of absent fields, their defaults, their rules.
+//! Built-in kinds as data: names, schemas, defaults, validation.
 //!
 //! Everything but [`defaults.yaml`](../../../data/defaults.yaml) and the rules in `validate` is written by `cargo xtask
 //! generate builtins` from what Kubernetes publishes; `data/README.md` says which version and how to take the next one.

@@ -1,4 +1,4 @@
-//! The packed data: schemas a Go package each, their descriptions apart, the bootstrap policy.
+//! Packed data: schemas for each Go package, their descriptions apart, and the bootstrap policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;

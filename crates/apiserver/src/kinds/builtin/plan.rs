@@ -1,4 +1,4 @@
-//! What there is to do at each place of an object, by its schema: compiled once a component, when first met.
+//! Decoding plans: the fields of each type, compiled from its schema when it is first used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};

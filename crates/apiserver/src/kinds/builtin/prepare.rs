@@ -1,4 +1,4 @@
-//! What a kind's strategy puts into a new object, where a table of defaults can't: it depends on the object's uid.
+//! Generated fields of new objects of built-in kinds, which depend on the object's UID or status (`PrepareForCreate` upstream).
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Messages of built-in kinds, as what Go writes of them in JSON. The tables are those of [`plan`](super::plan).
+//! Protobuf messages of built-in kinds, decoded to the JSON that Go would write. The tables are those of [`plan`](super::plan).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! The steps of `defaults.yaml`, and the functions that it names for what a table can't say.
+//! Defaulting steps of `defaults.yaml`, and the functions that it names.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! The wire format of protobuf.
+//! Protobuf wire format.
 //!
 //! The reader is our own: the few lines of it that are needed here take a table of fields, and every library for Rust wants code
 //! generated from the messages instead, some thousands of lines of it.

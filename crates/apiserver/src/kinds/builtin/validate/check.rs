@@ -1,4 +1,4 @@
-//! What the rules of all kinds are made of: the causes found so far, fields, forms and selectors.
+//! Validation helpers: collected causes, field access, name formats, label selectors.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Addresses behind Services, and who may reach whom.
+//! Validation of Endpoints, EndpointSlice addresses and NetworkPolicies.
 
 use std::net::IpAddr;
 

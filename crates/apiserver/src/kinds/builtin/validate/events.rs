@@ -1,4 +1,4 @@
-//! Events, which are checked by the version that they are written in.
+//! Validation of Events, by the version that they are written in.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The rules of the kinds that schemas can't say, with upstream's reasons, fields and texts (pkg/apis/*/validation).
+//! Validation of built-in kinds beyond their schemas, with upstream's reasons, fields and messages (`pkg/apis/*/validation`).
 //!
 //! Objects come decoded and defaulted. What is checked is what clients meet: required fields, names, words out of a
 //! list, references inside of an object, and what may not change.

@@ -1,4 +1,4 @@
-//! A certificate and its key, as Go's `tls.X509KeyPair` reads them.
+//! Validation of TLS key pairs, as Go's `tls.X509KeyPair` reads them.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -1,4 +1,4 @@
-//! Pods, and the templates of Pods.
+//! Validation of Pods and Pod templates.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! What resources are called, how much of them there may be, and the nodes that have them.
+//! Validation of ResourceQuotas, LimitRanges and Nodes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Everything that makes no Pods.
+//! Validation of the kinds that run no Pods and have no file of their own.
 
 use std::net::IpAddr;
 

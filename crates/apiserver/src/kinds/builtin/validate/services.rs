@@ -1,4 +1,4 @@
-//! Services: their ports, addresses and families, and what goes together.
+//! Validation of Services: ports, addresses, IP families.
 
 use std::collections::{BTreeSet, HashSet};
 

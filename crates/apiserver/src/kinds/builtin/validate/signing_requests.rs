@@ -1,4 +1,4 @@
-//! CertificateSigningRequests (`pkg/apis/certificates/validation` upstream).
+//! Validation of CertificateSigningRequests (`pkg/apis/certificates/validation` upstream).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The forms of names and words, with upstream's texts for what doesn't have them.
+//! Name and value formats (`IsDNS1123Label` and the like), with upstream's messages.
 
 use std::net::IpAddr;
 

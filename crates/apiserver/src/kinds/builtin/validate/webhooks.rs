@@ -1,4 +1,4 @@
-//! Webhooks that are asked before writes. The expressions of their conditions are not compiled.
+//! Validation of webhook configurations. The expressions of their match conditions are not compiled.
 
 use std::collections::BTreeSet;
 

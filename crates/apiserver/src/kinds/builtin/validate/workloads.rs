@@ -1,4 +1,4 @@
-//! What makes Pods: Deployments, Jobs and their like.
+//! Validation of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs.
 
 use std::collections::HashSet;
 
