@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::group_version::GroupVersionKind;
+use settled_apimachinery::validation;
 
 use crate::error::Cause;
 use crate::object::{finalizers, is_terminating, meta, metadata};
 
-/// The longest name, in bytes.
-const MAX_NAME: usize = 253;
 /// How much all annotations may hold together, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
@@ -25,132 +25,16 @@ pub(crate) enum NameRule {
     Label,
 }
 
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
-     with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
-     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
-     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-
-fn is_label(text: &str) -> bool {
-    let edge =
-        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    let bytes = text.as_bytes();
-    edge(bytes.first())
-        && edge(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
-}
-
-/// Are these labels with dots between them?
-pub(crate) fn is_subdomain(text: &str) -> bool {
-    text.split('.').all(is_label)
-}
-
-fn is_word(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
 impl NameRule {
     /// What is wrong with a name. `prefix`: it is one that characters will be appended to.
     pub(crate) fn errors(self, name: &str, prefix: bool) -> Vec<String> {
-        // What comes after a prefix makes a final dash right.
-        let full = match name.strip_suffix('-').filter(|rest| prefix && !rest.is_empty()) {
-            Some(rest) => format!("{rest}a"),
-            None => name.to_owned(),
-        };
-        let too_long =
-            |limit: usize| (name.len() > limit).then(|| format!("must be no more than {limit} characters"));
-        let mut errors = Vec::new();
         match self {
-            Self::Any => {}
-            Self::Path => return path_segment_errors(name, prefix),
-            Self::Subdomain => {
-                errors.extend(too_long(MAX_NAME));
-                if !is_subdomain(&full) {
-                    errors.push(SUBDOMAIN.to_owned());
-                }
-            }
-            Self::Label => {
-                errors.extend(too_long(63));
-                if !is_label(&full) {
-                    errors.push(if is_subdomain(&full) {
-                        "must not contain dots".to_owned()
-                    } else {
-                        LABEL.to_owned()
-                    });
-                }
-            }
+            Self::Any => Vec::new(),
+            Self::Path => validation::validate_path_segment_name(name, prefix),
+            Self::Subdomain => validation::name_is_dns_subdomain(name, prefix),
+            Self::Label => validation::name_is_dns_label(name, prefix),
         }
-        errors
     }
-}
-
-/// What can't be a part of a path.
-fn path_segment_errors(name: &str, prefix: bool) -> Vec<String> {
-    if !prefix && matches!(name, "." | "..") {
-        return vec![format!("may not be '{name}'")];
-    }
-    ["/", "%"]
-        .into_iter()
-        .filter(|bad| name.contains(bad))
-        .map(|bad| format!("may not contain '{bad}'"))
-        .collect()
-}
-
-/// What is wrong with the name of a label, an annotation or a finalizer.
-pub(crate) fn qualified_name_errors(name: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    let parts: Vec<&str> = name.split('/').collect();
-    let name = match parts.as_slice() {
-        [name] => *name,
-        [prefix, name] => {
-            if prefix.is_empty() {
-                errors.push("prefix part must be non-empty".to_owned());
-            } else {
-                let wrong = NameRule::Subdomain.errors(prefix, false);
-                // Upstream has two texts for the same rule.
-                let wrong = wrong.into_iter().map(|error| error.replacen("253 characters", "253 bytes", 1));
-                errors.extend(wrong.map(|error| format!("prefix part {error}")));
-            }
-            name
-        }
-        _ => {
-            let rule = QUALIFIED.trim_start_matches("name part ");
-            return vec![format!(
-                "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )];
-        }
-    };
-    if name.is_empty() {
-        errors.push("name part must be non-empty".to_owned());
-    } else if name.len() > 63 {
-        errors.push("name part must be no more than 63 bytes".to_owned());
-    }
-    if !is_word(name) {
-        errors.push(QUALIFIED.to_owned());
-    }
-    errors
-}
-
-/// What is wrong with the value of a label.
-pub(crate) fn label_value_errors(value: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if value.len() > 63 {
-        errors.push("must be no more than 63 bytes".to_owned());
-    }
-    if !value.is_empty() && !is_word(value) {
-        errors.push(LABEL_VALUE.to_owned());
-    }
-    errors
 }
 
 /// The fields of the structs that errors show, in the order of Go.
@@ -225,7 +109,7 @@ pub(crate) fn validate(object: &Value, namespaced: bool, names: NameRule) -> Vec
     validate_owners(metadata.get("ownerReferences"), &mut causes);
     let finalizers = finalizers(object);
     for finalizer in &finalizers {
-        let wrong = qualified_name_errors(finalizer);
+        let wrong = validation::is_qualified_name(finalizer);
         causes.extend(wrong.iter().map(|why| invalid("metadata.finalizers", &json!(finalizer), why)));
     }
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
@@ -238,9 +122,12 @@ pub(crate) fn validate(object: &Value, namespaced: bool, names: NameRule) -> Vec
 /// What is wrong with labels.
 pub(crate) fn validate_labels(labels: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
     for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
-        causes.extend(qualified_name_errors(name).iter().map(|why| invalid(field, &json!(name), why)));
+        causes
+            .extend(validation::is_qualified_name(name).iter().map(|why| invalid(field, &json!(name), why)));
         let value = value.as_str().unwrap_or_default();
-        causes.extend(label_value_errors(value).iter().map(|why| invalid(field, &json!(value), why)));
+        causes.extend(
+            validation::is_valid_label_value(value).iter().map(|why| invalid(field, &json!(value), why)),
+        );
     }
 }
 
@@ -250,7 +137,7 @@ pub(crate) fn validate_annotations(annotations: Option<&Value>, field: &str, cau
     let mut size = 0;
     for (name, value) in annotations {
         size += name.len() + value.as_str().map_or(0, str::len);
-        let wrong = qualified_name_errors(&name.to_lowercase());
+        let wrong = validation::is_qualified_name(&name.to_lowercase());
         causes.extend(wrong.iter().map(|why| invalid(field, &json!(name), why)));
     }
     if size > MAX_ANNOTATIONS {
@@ -259,22 +146,17 @@ pub(crate) fn validate_annotations(annotations: Option<&Value>, field: &str, cau
     }
 }
 
-/// Is there a version in `group/version`, or `version`?
-fn has_version(api_version: &str) -> bool {
-    match api_version.split_once('/') {
-        None => !api_version.is_empty(),
-        Some((_, version)) => !version.is_empty() && !version.contains('/'),
-    }
-}
+/// It may own nothing.
+const EVENT: GroupVersionKind<'_> = GroupVersionKind { group: "", version: "v1", kind: "Event" };
 
 fn validate_owners(owners: Option<&Value>, causes: &mut Vec<Cause>) {
     const FIELD: &str = "metadata.ownerReferences";
     let mut controller: Option<String> = None;
     for owner in owners.and_then(Value::as_array).into_iter().flatten() {
         let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
-        let api_version = text("apiVersion");
+        let owner_kind = GroupVersionKind::from_api_version_and_kind(text("apiVersion"), text("kind"));
         for (name, empty, why) in [
-            ("apiVersion", !has_version(api_version), "version must not be empty"),
+            ("apiVersion", owner_kind.version.is_empty(), "version must not be empty"),
             ("kind", text("kind").is_empty(), "must not be empty"),
             ("name", text("name").is_empty(), "must not be empty"),
             ("uid", text("uid").is_empty(), "must not be empty"),
@@ -283,7 +165,7 @@ fn validate_owners(owners: Option<&Value>, causes: &mut Vec<Cause>) {
                 causes.push(invalid(&format!("{FIELD}.{name}"), &json!(text(name)), why));
             }
         }
-        if api_version == "v1" && text("kind") == "Event" {
+        if owner_kind == EVENT {
             let why = "/v1, Kind=Event is disallowed from being an owner";
             causes.push(invalid(FIELD, owner, why));
         }

@@ -5,11 +5,12 @@ use std::num::{IntErrorKind, ParseIntError};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use settled_apimachinery::labels::LabelSelector;
+use settled_apimachinery::{InvalidSelector, fields};
 use settled_go as go;
 
 use crate::error::{ApiError, Cause};
 use crate::request::Query;
-use crate::selector::{FieldSelector, InvalidSelector, LabelSelector};
 
 const META: &str = "meta.k8s.io";
 
@@ -281,7 +282,7 @@ impl ListOptions {
         // Selectors that can't be read are found before options that don't fit.
         let bad = |error: InvalidSelector| ApiError::bad_request(error.to_string());
         LabelSelector::parse(query.get("labelSelector")).map_err(bad)?;
-        FieldSelector::parse_any(query.get("fieldSelector")).map_err(bad)?;
+        fields::parse(query.get("fieldSelector")).map_err(bad)?;
         Err(ApiError::invalid(META, "ListOptions", "", causes))
     }
 

@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use settled_apimachinery::fields;
+use settled_apimachinery::labels::{LabelSelector, Labels};
 use settled_jsonpath::{JsonPath, PathError};
 
 use crate::http::negotiate::{self, Endpoint};
@@ -10,7 +12,7 @@ use crate::human;
 use crate::kinds::builtin;
 use crate::kinds::partial::MetaVersion;
 use crate::kinds::table::{self, Columns, IncludeObject};
-use crate::selector::{FieldSelector, LabelSelector, Labels, SelectableFields};
+use crate::selector::{FieldSelector, SelectableFields};
 
 /// A label selector as it is written back, or the error.
 pub fn label_selector(text: &str) -> Result<String, String> {
@@ -95,7 +97,9 @@ pub fn table(
 
 /// A field selector as it is written back, whatever the fields are called, or the error.
 pub fn field_terms(text: &str) -> Result<String, String> {
-    FieldSelector::parse_any(text).map(|selector| selector.to_string()).map_err(|error| error.to_string())
+    let requirements = fields::parse(text).map_err(|error| error.to_string())?;
+    let texts: Vec<String> = requirements.iter().map(ToString::to_string).collect();
+    Ok(texts.join(","))
 }
 
 /// Whether the text of a selector in an object selects these labels, `{"metadata": {"labels": …}}`.

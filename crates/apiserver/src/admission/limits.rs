@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::quantity::{MAX_MILLI_VALUE, Quantity};
 
 use crate::error::ApiError;
-use crate::kinds::builtin::Quantity;
 use crate::kinds::names::Part;
 use crate::object::{is_terminating, list_at, member_mut, text};
 use crate::state::State;
@@ -19,23 +19,16 @@ pub(crate) type Amounts = BTreeMap<String, Quantity>;
 /// Amounts as an object has them.
 pub(crate) fn amounts(map: Option<&Value>) -> Amounts {
     let members = map.and_then(Value::as_object).into_iter().flatten();
-    members
-        .filter_map(|(name, value)| {
-            let quantity = match value {
-                Value::String(text) => Quantity::parse(text),
-                Value::Number(number) => Quantity::parse(&number.to_string()),
-                _ => None,
-            };
-            Some((name.clone(), quantity?))
-        })
-        .collect()
+    members.filter_map(|(name, value)| Some((name.clone(), Quantity::from_value(value)?))).collect()
 }
 
 /// Adds amounts up.
 pub(crate) fn add(sum: &mut Amounts, more: &Amounts) {
     for (name, quantity) in more {
-        let total = sum.get(name).map_or(*quantity, |before| before.add(*quantity));
-        sum.insert(name.clone(), total);
+        match sum.get_mut(name) {
+            Some(total) => total.add(quantity),
+            None => drop(sum.insert(name.clone(), quantity.clone())),
+        }
     }
 }
 
@@ -43,7 +36,7 @@ pub(crate) fn add(sum: &mut Amounts, more: &Amounts) {
 fn larger(sum: &mut Amounts, other: &Amounts) {
     for (name, quantity) in other {
         if sum.get(name).is_none_or(|before| quantity > before) {
-            sum.insert(name.clone(), *quantity);
+            sum.insert(name.clone(), quantity.clone());
         }
     }
 }
@@ -89,64 +82,69 @@ struct Bound<'a> {
     /// `Container`, `Pod` or `PersistentVolumeClaim`.
     kind: &'a str,
     name: &'a str,
-    enforced: Quantity,
-    request: Option<Quantity>,
-    limit: Option<Quantity>,
+    enforced: &'a Quantity,
+    request: Option<&'a Quantity>,
+    limit: Option<&'a Quantity>,
 }
 
 impl Bound<'_> {
     fn below(&self) -> Option<String> {
         let Self { kind, name, enforced, request, limit } = *self;
-        let text = format!("minimum {name} usage per {kind} is {}", enforced.canonical());
+        let text = format!("minimum {name} usage per {kind} is {enforced}");
         match (request, limit) {
             (None, _) => Some(format!("{text}.  No request is specified")),
-            (Some(request), _) if request < enforced => {
-                Some(format!("{text}, but request is {}", request.canonical()))
-            }
-            (_, Some(limit)) if limit < enforced => {
-                Some(format!("{text}, but limit is {}", limit.canonical()))
-            }
+            (Some(request), _) if request < enforced => Some(format!("{text}, but request is {request}")),
+            (_, Some(limit)) if limit < enforced => Some(format!("{text}, but limit is {limit}")),
             _ => None,
         }
     }
 
     fn above(&self) -> Option<String> {
         let Self { kind, name, enforced, request, limit } = *self;
-        let text = format!("maximum {name} usage per {kind} is {}", enforced.canonical());
+        let text = format!("maximum {name} usage per {kind} is {enforced}");
         if kind == "PersistentVolumeClaim" {
             // Claims have no limits.
             return match request {
                 None => Some(format!("{text}.  No request is specified")),
-                Some(request) if request > enforced => {
-                    Some(format!("{text}, but request is {}", request.canonical()))
-                }
+                Some(request) if request > enforced => Some(format!("{text}, but request is {request}")),
                 Some(_) => None,
             };
         }
         match (limit, request) {
             (None, _) => Some(format!("{text}.  No limit is specified")),
-            (Some(limit), _) if limit > enforced => {
-                Some(format!("{text}, but limit is {}", limit.canonical()))
-            }
-            (_, Some(request)) if request > enforced => {
-                Some(format!("{text}, but request is {}", request.canonical()))
-            }
+            (Some(limit), _) if limit > enforced => Some(format!("{text}, but limit is {limit}")),
+            (_, Some(request)) if request > enforced => Some(format!("{text}, but request is {request}")),
             _ => None,
         }
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "as upstream")]
     fn ratio(&self) -> Option<String> {
         let Self { kind, name, enforced, request, limit } = *self;
-        let text = format!("{name} max limit to request ratio per {kind} is {}", enforced.canonical());
+        let text = format!("{name} max limit to request ratio per {kind} is {enforced}");
         let Some(request) = request.filter(|request| !request.is_zero()) else {
             return Some(format!("{text}, but no request is specified or request is 0"));
         };
         let Some(limit) = limit.filter(|limit| !limit.is_zero()) else {
             return Some(format!("{text}, but no limit is specified or limit is 0"));
         };
-        let ratio = limit.ratio(request);
-        (ratio > enforced.ratio(Quantity::whole(1)))
-            .then(|| format!("{text}, but provided ratio is {ratio:.6}"))
+        let (request, limit) = request_limit_values(request, limit, enforced);
+        let ratio = limit / request;
+        let is_exceeded = match enforced.value() {
+            value if value <= MAX_MILLI_VALUE => ratio * 1000.0 > enforced.milli_value() as f64,
+            value => ratio > value as f64,
+        };
+        is_exceeded.then(|| format!("{text}, but provided ratio is {ratio:.6}"))
+    }
+}
+
+/// `requestLimitEnforcedValues`: precise where amounts are small.
+#[expect(clippy::cast_precision_loss, reason = "as upstream")]
+fn request_limit_values(request: &Quantity, limit: &Quantity, enforced: &Quantity) -> (f64, f64) {
+    if [request, limit, enforced].iter().all(|quantity| quantity.value() <= MAX_MILLI_VALUE) {
+        (request.milli_value() as f64, limit.milli_value() as f64)
+    } else {
+        (request.value() as f64, limit.value() as f64)
     }
 }
 
@@ -163,8 +161,8 @@ fn check(limit: &Value, requests: &Amounts, limits: &Amounts, errors: &mut Vec<S
             continue;
         }
         for (name, enforced) in &amounts(limit.get(field)) {
-            let (request, limit) = (requests.get(name).copied(), limits.get(name).copied());
-            errors.extend(check(&Bound { kind, name, enforced: *enforced, request, limit }));
+            let (request, limit) = (requests.get(name), limits.get(name));
+            errors.extend(check(&Bound { kind, name, enforced, request, limit }));
         }
     }
 }

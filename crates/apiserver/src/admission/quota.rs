@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use settled_apimachinery::quantity::Quantity;
 use settled_store::{At, Entry, Scope, Write, WriteError};
 
 use super::limits::{Amounts, add, amounts, of_pod};
 use crate::error::{ApiError, write_failed};
-use crate::kinds::builtin::Quantity;
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Part, stored_as};
 use crate::object::{self, list_at, member_mut, meta, text, text_at};
@@ -59,25 +59,25 @@ fn is_core(definition: &Definition, plural: &str) -> bool {
 
 /// What an object uses.
 pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestamp) -> Amounts {
-    let one = Quantity::whole(1);
-    let mut used = Amounts::from([(count_name(definition), one)]);
+    let one = || Quantity::from(1);
+    let mut used = Amounts::from([(count_name(definition), one())]);
     if !definition.group.is_empty() {
         return used;
     }
     match definition.plural.as_str() {
         "pods" if is_running(object, now) => {
-            used.insert("pods".to_owned(), one);
+            used.insert("pods".to_owned(), one());
             used.extend(compute(&of_pod(object, "requests", true), &of_pod(object, "limits", true)));
         }
         "services" => {
-            used.insert("services".to_owned(), one);
+            used.insert("services".to_owned(), one());
             let ports = list_at(object, "/spec/ports");
-            let count = |ports: usize| Quantity::whole(i64::try_from(ports).unwrap_or(i64::MAX));
-            let (mut balancers, mut node_ports) = (Quantity::whole(0), Quantity::whole(0));
+            let count = |ports: usize| Quantity::from(i64::try_from(ports).unwrap_or(i64::MAX));
+            let (mut balancers, mut node_ports) = (Quantity::from(0), Quantity::from(0));
             match text_at(object, "/spec/type") {
                 "NodePort" => node_ports = count(ports.len()),
                 "LoadBalancer" => {
-                    balancers = one;
+                    balancers = one();
                     let allocated =
                         object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&false.into());
                     let given = |port: &&Value| port["nodePort"].as_i64().is_some_and(|number| number != 0);
@@ -90,30 +90,28 @@ pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestam
             used.insert("services.nodeports".to_owned(), node_ports);
         }
         "persistentvolumeclaims" => {
-            used.insert("persistentvolumeclaims".to_owned(), one);
+            used.insert("persistentvolumeclaims".to_owned(), one());
             let annotated = text_at(object, "/metadata/annotations/volume.beta.kubernetes.io~1storage-class");
             let class = Some(annotated).filter(|class| !class.is_empty());
             let class = class.unwrap_or_else(|| text_at(object, "/spec/storageClassName"));
             let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
             if !class.is_empty() {
-                used.insert(of_class("persistentvolumeclaims"), one);
+                used.insert(of_class("persistentvolumeclaims"), one());
             }
             let mut storage = amounts(object.pointer("/spec/resources/requests")).remove("storage");
             let allocated = amounts(object.pointer("/status/allocatedResources")).remove("storage");
-            if let (Some(asked), Some(allocated)) = (storage, allocated)
-                && allocated > asked
-            {
-                storage = Some(allocated);
+            if storage.is_some() && allocated > storage {
+                storage = allocated;
             }
             if let Some(storage) = storage {
-                used.insert("requests.storage".to_owned(), storage);
                 if !class.is_empty() {
-                    used.insert(of_class("requests.storage"), storage);
+                    used.insert(of_class("requests.storage"), storage.clone());
                 }
+                used.insert("requests.storage".to_owned(), storage);
             }
         }
         plural if COUNTED.contains(&plural) => {
-            used.insert(plural.to_owned(), one);
+            used.insert(plural.to_owned(), one());
         }
         _ => {}
     }
@@ -141,23 +139,23 @@ fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
     for (name, quantity) in requests {
         match name.as_str() {
             "cpu" | "memory" | "ephemeral-storage" => {
-                used.insert(name.clone(), *quantity);
-                used.insert(format!("requests.{name}"), *quantity);
+                used.insert(name.clone(), quantity.clone());
+                used.insert(format!("requests.{name}"), quantity.clone());
             }
             _ if name.starts_with("hugepages-") => {
-                used.insert(name.clone(), *quantity);
-                used.insert(format!("requests.{name}"), *quantity);
+                used.insert(name.clone(), quantity.clone());
+                used.insert(format!("requests.{name}"), quantity.clone());
             }
             // Others are limited under this name only.
             _ if name.contains('/') => {
-                used.insert(format!("requests.{name}"), *quantity);
+                used.insert(format!("requests.{name}"), quantity.clone());
             }
             _ => {}
         }
     }
     for (name, quantity) in limits {
         if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
-            used.insert(format!("limits.{name}"), *quantity);
+            used.insert(format!("limits.{name}"), quantity.clone());
         }
     }
     used
@@ -299,7 +297,7 @@ fn listed(amounts: &Amounts, names: &[&String]) -> String {
     let texts: Vec<String> = names
         .iter()
         .map(|name| {
-            let quantity = amounts.get(*name).map_or_else(|| "0".to_owned(), |quantity| quantity.canonical());
+            let quantity = amounts.get(*name).map_or_else(|| "0".to_owned(), Quantity::to_string);
             format!("{name}={quantity}")
         })
         .collect();
@@ -308,7 +306,7 @@ fn listed(amounts: &Amounts, names: &[&String]) -> String {
 
 /// The amounts as an object has them.
 pub(crate) fn to_json(amounts: &Amounts) -> Value {
-    let members = amounts.iter().map(|(name, quantity)| (name.clone(), quantity.canonical().into()));
+    let members = amounts.iter().map(|(name, quantity)| (name.clone(), quantity.to_string().into()));
     Value::Object(members.collect::<Map<_, _>>())
 }
 
@@ -354,8 +352,12 @@ impl Request<'_> {
         {
             let before = usage(definition, old, self.now);
             for (name, quantity) in &mut wanted {
-                let less = before.get(name).map_or(*quantity, |before| quantity.subtract(*before));
-                *quantity = if less.is_negative() { Quantity::whole(0) } else { less };
+                if let Some(before) = before.get(name) {
+                    quantity.sub(before);
+                }
+                if quantity.is_negative() {
+                    *quantity = Quantity::from(0);
+                }
             }
         }
         wanted.retain(|name, quantity| hard.contains_key(name) && !quantity.is_zero());
@@ -478,7 +480,7 @@ async fn refund(state: &State, mut charge: Charge<'_>) {
             let give_back = |used: &mut Amounts| {
                 for (name, quantity) in &amount {
                     if let Some(total) = used.get_mut(name) {
-                        *total = total.subtract(*quantity);
+                        total.sub(quantity);
                     }
                 }
             };
@@ -516,7 +518,7 @@ pub(crate) async fn recount(state: &State, namespace: &str) -> Result<bool, ApiE
     }
     for (entry, quota) in quotas {
         let hard = amounts(quota.pointer("/spec/hard"));
-        let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::whole(0))).collect();
+        let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::from(0))).collect();
         let now = jiff::Timestamp::now();
         for definition in catalog.preferred() {
             if !definition.namespaced || !hard.keys().any(|name| concerns(definition, name)) {

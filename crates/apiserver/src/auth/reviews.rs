@@ -4,13 +4,13 @@
 //! has, and no others. `metadata.managedFields` stay as they come: whoever calls this has set them.
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::validation::{is_qualified_name, is_valid_label_value};
 use settled_go::json;
 use settled_go::strconv::quote;
 
 use super::rbac::{Attributes, PolicyRule, Rbac, aggregate_error};
 use super::user::User;
 use super::{Tokens, authenticate};
-use crate::selector::{key_problems, value_problems};
 use crate::{ApiError, Cause, LabelSelector};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -358,10 +358,11 @@ fn check_selector(selector: &Value, at: &str, labels: bool, causes: &mut Vec<Cau
             let invalid = |value: &str, why: String, at: String| {
                 Cause::new(INVALID, format!("Invalid value: {}: {why}", quote(value)), at)
             };
-            causes.extend(key_problems(key).into_iter().map(|why| invalid(key, why, format!("{at}.key"))));
+            causes
+                .extend(is_qualified_name(key).into_iter().map(|why| invalid(key, why, format!("{at}.key"))));
             let values = requirement["values"].as_array().into_iter().flatten().map(text).enumerate();
             for (index, value) in values {
-                let errors = value_problems(value).into_iter();
+                let errors = is_valid_label_value(value).into_iter();
                 causes.extend(errors.map(|why| invalid(value, why, format!("{at}.values[{index}]"))));
             }
         }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use settled_apimachinery::validation;
+
 /// The group whose members may do everything, whatever the roles say.
 pub(crate) const MASTERS: &str = "system:masters";
 /// The group of everybody who has shown credentials.
@@ -88,20 +90,13 @@ pub(crate) fn split_node(user: &str) -> Option<&str> {
     user.strip_prefix("system:node:").filter(|name| is_dns_subdomain(name))
 }
 
-fn dns_label_of(text: &str) -> bool {
-    let edge = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    let bytes = text.as_bytes();
-    let inside = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
-    edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inside)
-}
-
 fn is_dns_label(text: &str) -> bool {
-    text.len() <= 63 && dns_label_of(text)
+    validation::is_dns1123_label(text).is_empty()
 }
 
 /// Its labels may be longer than 63 characters: so it is upstream.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(dns_label_of)
+    validation::is_dns1123_subdomain(text).is_empty()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use settled_apimachinery::labels::LabelSelector;
 
 use crate::human;
-use crate::selector::LabelSelector;
 
 /// Fills the cells of one object's row.
 pub(crate) type Cells = fn(Row<'_>) -> Vec<Value>;

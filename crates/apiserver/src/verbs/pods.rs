@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use settled_apimachinery::labels::LabelSelector;
 use settled_store::{Write, WriteError};
 
 use crate::error::{ApiError, Cause, GroupResource, write_failed};
@@ -9,7 +10,6 @@ use crate::kinds::names::{Part, stored_as};
 use crate::object::{self, is_terminating, member_mut, meta, metadata_mut, text, text_at};
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::request::Query;
-use crate::selector::LabelSelector;
 use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::Change;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use settled_apimachinery::labels::LabelSelector;
 use settled_store::{At, Entry, ReadError, Revision, Scope, Snapshot};
 
 use crate::error::{ApiError, Cause};
@@ -11,7 +12,7 @@ use crate::kinds::definition::Definition;
 use crate::kinds::index;
 use crate::object::meta;
 use crate::options::{Continue, ListOptions, Match, parse_revision};
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::selector::FieldSelector;
 use crate::state::State;
 use crate::state::call::{Call, Target};
 

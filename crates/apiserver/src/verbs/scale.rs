@@ -1,6 +1,7 @@
 //! Subresource `scale` of any kind.
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::labels::LabelSelector;
 
 use settled_managed_fields::{
     Entry, FieldSet, Operation, Path, decode_managed_fields, encode_managed_fields,
@@ -14,7 +15,6 @@ use crate::kinds::scale_paths::{API_VERSION, KIND, value_at};
 use crate::metadata;
 use crate::object::{self, member_mut};
 use crate::options::WriteOptions;
-use crate::selector::LabelSelector;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::{Change, apply_failed, check_place};
 

@@ -4,11 +4,11 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
+use settled_apimachinery::quantity::Quantity;
 
 use super::BuiltinKind;
 use super::packages::{self, Absent};
 use super::plan::{Node, Shape, node};
-use super::quantity::Quantity;
 
 /// What decoding found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -217,15 +217,14 @@ impl Decoder {
             Value::String(text) => text.trim().to_owned(),
             other => other.to_string(),
         };
-        // An empty one is zero.
-        let parsed = if text.is_empty() { Quantity::parse("0") } else { Quantity::parse(&text) };
-        match parsed {
-            Some(quantity) if milli => *value = quantity.to_milli().canonical().into(),
-            Some(quantity) => *value = quantity.canonical().into(),
-            None => self.fail(
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                    .into(),
-            ),
+        match Quantity::parse(&text) {
+            Ok(mut quantity) => {
+                if milli {
+                    quantity.round_up(-3);
+                }
+                *value = quantity.to_string().into();
+            }
+            Err(error) => self.fail(error.to_string()),
         }
     }
 

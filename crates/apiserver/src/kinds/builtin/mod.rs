@@ -11,7 +11,6 @@ mod packages;
 mod plan;
 mod prepare;
 mod protobuf;
-mod quantity;
 mod steps;
 mod validate;
 mod wire;
@@ -27,7 +26,6 @@ pub(crate) use defaults::{default, fill_empty, fill_zeros};
 pub(crate) use packages::{bootstrap_rbac, components, document, packed, schemas, schemas_of};
 pub(crate) use prepare::{count_templates, prepare_create, quality_of_service};
 pub(crate) use protobuf::{Envelope, component_of, decode_message};
-pub(crate) use quantity::Quantity;
 pub(crate) use validate::{
     addresses, is_reachable, needs_health_check, organizations, validate, validate_approval,
     validate_content, validate_metadata, validate_status, warnings,

@@ -1,8 +1,8 @@
 //! Generated fields of new objects of built-in kinds, which depend on the object's UID or status (`PrepareForCreate` upstream).
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::quantity::Quantity;
 
-use super::quantity::Quantity;
 use super::steps::TEMPLATE_GENERATION;
 use super::{BuiltinKind, text};
 
@@ -55,7 +55,7 @@ pub(crate) fn quality_of_service(pod: &Value) -> &'static str {
     let containers =
         ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
     let positive = |resources: &Value, which: &str, name: &str| {
-        resources[which][name].as_str().and_then(Quantity::parse).filter(|quantity| !quantity.is_zero())
+        Quantity::from_value(&resources[which][name]).filter(|quantity| !quantity.is_zero())
     };
     // What the pod asks for as a whole goes before its containers.
     let own: Vec<&Value> = match &pod["spec"]["resources"] {

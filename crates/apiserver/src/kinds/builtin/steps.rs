@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
+use settled_apimachinery::quantity::Quantity;
 
-use super::quantity::Quantity;
 use super::text;
 
 /// A step of `defaults.yaml`: see there.
@@ -235,6 +235,17 @@ fn copy_absent(fields: &mut Fields, from: &str, to: &str) {
     }
 }
 
+/// A sum, begun with the first amount.
+fn plus(sum: Option<Quantity>, more: Quantity) -> Quantity {
+    match sum {
+        Some(mut sum) => {
+            sum.add(&more);
+            sum
+        }
+        None => more,
+    }
+}
+
 /// A Pod's own requests: the sum of its containers', else its limits.
 fn pod_level_requests(pod: &mut Fields) {
     let limited =
@@ -248,28 +259,28 @@ fn pod_level_requests(pod: &mut Fields) {
             container
                 .pointer("/resources/requests")
                 .and_then(|requests| text(requests, resource))
-                .and_then(Quantity::parse)
+                .and_then(|text| Quantity::parse(text).ok())
         };
         let list = |name: &str| pod.get("spec").and_then(|spec| spec.get(name)).and_then(Value::as_array);
         let mut together: Option<Quantity> = None;
         for container in list("containers").into_iter().flatten() {
             if let Some(more) = request(container) {
-                together = Some(together.map_or(more, |sum| sum.plus(more)));
+                together = Some(plus(together, more));
             }
         }
         let mut sidecars: Option<Quantity> = None;
         let mut before: Option<Quantity> = None;
         for container in list("initContainers").into_iter().flatten() {
             let Some(more) = request(container) else { continue };
-            let with = sidecars.map_or(more, |sum| sum.plus(more));
+            let with = plus(sidecars.clone(), more);
             if text(container, "restartPolicy") == Some("Always") {
-                sidecars = Some(with);
+                sidecars = Some(with.clone());
             }
             before = Some(before.filter(|most| *most > with).unwrap_or(with));
         }
         let together = match (together, sidecars) {
-            (Some(sum), Some(more)) => Some(sum.plus(more)),
-            (sum, more) => sum.or(more),
+            (sum, Some(more)) => Some(plus(sum, more)),
+            (sum, None) => sum,
         };
         let most = match (together, before) {
             (Some(sum), Some(most)) => Some(if most > sum { most } else { sum }),
@@ -283,7 +294,7 @@ fn pod_level_requests(pod: &mut Fields) {
     };
     for (resource, sum) in sums {
         if let Some(sum) = sum {
-            set_absent(resources, &format!("requests.{resource}"), &sum.canonical().into());
+            set_absent(resources, &format!("requests.{resource}"), &sum.to_string().into());
         }
     }
     copy_absent(resources, "limits", "requests");

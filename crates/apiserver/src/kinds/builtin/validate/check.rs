@@ -1,10 +1,14 @@
 //! Validation helpers: collected causes, field access, name formats, label selectors.
 
 use serde_json::{Map, Value};
+use settled_apimachinery::unstructured::{entries, integer, items, string};
+use settled_apimachinery::validation;
 
-use super::text::{self, Form};
 use crate::error::Cause;
 use crate::metadata::{self, shown};
+
+/// What is wrong with a text of a form: nothing, or some messages.
+pub(super) type Form = fn(&str) -> Vec<String>;
 
 /// More causes than this say nothing.
 const MOST: usize = 200;
@@ -116,42 +120,6 @@ fn with(text: String, detail: &str) -> String {
     if detail.is_empty() { text } else { format!("{text}: {detail}") }
 }
 
-static NULL: Value = Value::Null;
-
-/// A field, or null.
-pub(super) fn field<'a>(object: &'a Value, name: &str) -> &'a Value {
-    object.get(name).unwrap_or(&NULL)
-}
-
-/// A field that is there and not null.
-pub(super) fn given<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    object.get(name).filter(|value| !value.is_null())
-}
-
-/// A text, or an empty one.
-pub(super) fn string<'a>(object: &'a Value, name: &str) -> &'a str {
-    field(object, name).as_str().unwrap_or_default()
-}
-
-pub(super) fn integer(object: &Value, name: &str) -> Option<i64> {
-    field(object, name).as_i64()
-}
-
-/// The items of a list, or none.
-pub(super) fn array(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-/// The items of a field that is a list, or none.
-pub(super) fn items<'a>(object: &'a Value, name: &str) -> &'a [Value] {
-    array(field(object, name))
-}
-
-/// The entries of a field that is a map, or none.
-pub(super) fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    field(object, name).as_object().into_iter().flatten()
-}
-
 pub(super) fn join(at: &str, name: &str) -> String {
     if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
 }
@@ -186,12 +154,12 @@ pub(super) fn selector(check: &mut Check, at: &str, selector: &Value) -> bool {
             "Exists" | "DoesNotExist" => {}
             other => check.invalid(join(&at, "operator"), &other.into(), "not a valid selector operator"),
         }
-        check.form(&join(&at, "key"), string(expression, "key"), text::label_key);
+        check.form(&join(&at, "key"), string(expression, "key"), validation::is_qualified_name);
         for (index, value) in values.iter().enumerate() {
             check.form(
                 &format!("{at}.values[{index}]"),
                 value.as_str().unwrap_or_default(),
-                text::label_value,
+                validation::is_valid_label_value,
             );
         }
     }
@@ -227,7 +195,7 @@ pub(super) fn matches(selector: &Value, labels: Option<&Map<String, Value>>) -> 
 pub(super) fn positive_or_percent(check: &mut Check, at: &str, value: &Value) {
     match value {
         Value::String(text) => {
-            for message in text::percent(text) {
+            for message in validation::is_valid_percent(text) {
                 check.invalid(at, value, &message);
             }
         }
@@ -240,8 +208,10 @@ pub(super) fn positive_or_percent(check: &mut Check, at: &str, value: &Value) {
 }
 
 pub(super) fn at_most_all(check: &mut Check, at: &str, value: &Value) {
-    let percent =
-        value.as_str().filter(|text| text::percent(text).is_empty()).and_then(|text| text.strip_suffix('%'));
+    let percent = value
+        .as_str()
+        .filter(|text| validation::is_valid_percent(text).is_empty())
+        .and_then(|text| text.strip_suffix('%'));
     if percent.and_then(|digits| digits.parse::<i64>().ok()).is_some_and(|percent| percent > 100) {
         check.invalid(at, value, "must not be greater than 100%");
     }

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::{field, given, integer, items, string};
+use settled_apimachinery::{net, validation};
 
-use super::check::{Check, field, given, integer, items, join, selector, string};
+use super::check::{Check, join, selector};
 use super::pod::port_or_name;
-use super::text;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
@@ -25,12 +26,16 @@ pub(super) fn endpoints(check: &mut Check, new: &Value, old: Option<&Value>) {
             for (index, address) in items(subset, list).iter().enumerate() {
                 let at = format!("{at}.{list}[{index}]");
                 let (place, text) = (join(&at, "ip"), string(address, "ip"));
-                check.form(&place, text, text::address);
+                check.form(&place, text, net::is_valid_ip_for_legacy_field);
                 if !string(address, "hostname").is_empty() {
-                    check.form(&join(&at, "hostname"), string(address, "hostname"), text::label);
+                    check.form(
+                        &join(&at, "hostname"),
+                        string(address, "hostname"),
+                        validation::is_dns1123_label,
+                    );
                 }
                 if let Some(node) = given(address, "nodeName").and_then(Value::as_str) {
-                    check.form(&join(&at, "nodeName"), node, text::subdomain);
+                    check.form(&join(&at, "nodeName"), node, validation::is_dns1123_subdomain);
                 }
                 endpoint_address(check, &place, text);
             }
@@ -42,15 +47,15 @@ pub(super) fn endpoints(check: &mut Check, new: &Value, old: Option<&Value>) {
             if name.is_empty() && ports.len() > 1 {
                 check.required(join(&at, "name"), "");
             } else if !name.is_empty() {
-                check.form(&join(&at, "name"), name, text::label);
+                check.form(&join(&at, "name"), name, validation::is_dns1123_label);
             }
             let number = integer(port, "port").unwrap_or_default();
-            for message in text::port(number) {
+            for message in validation::is_valid_port_num(number) {
                 check.invalid(join(&at, "port"), &number.into(), &message);
             }
             check.word(&join(&at, "protocol"), string(port, "protocol"), &PROTOCOLS);
             if let Some(protocol) = given(port, "appProtocol").and_then(Value::as_str) {
-                check.form(&join(&at, "appProtocol"), protocol, text::label_key);
+                check.form(&join(&at, "appProtocol"), protocol, validation::is_qualified_name);
             }
         }
     }
@@ -58,7 +63,7 @@ pub(super) fn endpoints(check: &mut Check, new: &Value, old: Option<&Value>) {
 
 /// An address that others can reach.
 pub(super) fn endpoint_address(check: &mut Check, at: &str, text: &str) {
-    let Some(address) = text::any_address(text) else {
+    let Some(address) = net::parse_ip_sloppy(text) else {
         check.invalid(at, &text.into(), "must be a valid IP address");
         return;
     };
@@ -163,7 +168,7 @@ fn policy_port(check: &mut Check, port: &Value, at: &str) {
                     if end < start {
                         check.invalid(place.as_str(), number, "must be greater than or equal to `port`");
                     }
-                    for message in text::port(end) {
+                    for message in validation::is_valid_port_num(end) {
                         check.invalid(place.as_str(), &end.into(), &message);
                     }
                 }
@@ -181,17 +186,17 @@ fn address_block(check: &mut Check, block: &Value, at: &str, known: &[&str]) {
         return;
     }
     if !known.contains(&range) {
-        check.form(&join(at, "cidr"), range, text::address_range);
+        check.form(&join(at, "cidr"), range, net::is_valid_cidr_for_legacy_field);
     }
-    let Some((network, bits)) = text::any_range(range) else { return };
+    let Some((network, bits)) = net::parse_cidr_sloppy(range) else { return };
     for (index, except) in items(block, "except").iter().enumerate() {
         let at = format!("{at}.except[{index}]");
         let text = except.as_str().unwrap_or_default();
         if !known.contains(&text) {
-            check.form(&at, text, text::address_range);
+            check.form(&at, text, net::is_valid_cidr_for_legacy_field);
         }
-        let Some((inner, more)) = text::any_range(text) else { continue };
-        if more <= bits || text::masked(inner, bits) != Some(text::masked(network, bits).unwrap_or(network)) {
+        let Some((inner, more)) = net::parse_cidr_sloppy(text) else { continue };
+        if more <= bits || net::masked(inner, bits) != net::masked(network, bits) {
             check.invalid(at, except, "must be a strict subset of `cidr`");
         }
     }

@@ -1,9 +1,10 @@
 //! Validation of Events, by the version that they are written in.
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::{field, given, integer, string};
+use settled_apimachinery::validation;
 
-use super::check::{Check, field, given, integer, string};
-use super::text;
+use super::check::Check;
 use crate::metadata;
 
 /// The most characters of what is short, and of what is told.
@@ -77,7 +78,7 @@ fn either(check: &mut Check, names: &Names, new: &Value) {
         if controller.is_empty() {
             check.required(names.controller, "");
         }
-        check.form(names.controller, controller, text::label_key);
+        check.form(names.controller, controller, validation::is_qualified_name);
         for name in ["reportingInstance", "action", "reason"] {
             if string(new, name).is_empty() {
                 check.required(name, "");
@@ -86,7 +87,7 @@ fn either(check: &mut Check, names: &Names, new: &Value) {
         }
         too_long(check, "message", string(new, names.message), LONG);
     }
-    check.form("namespace", namespace, text::subdomain);
+    check.form("namespace", namespace, validation::is_dns1123_subdomain);
 }
 
 fn series(check: &mut Check, new: &Value) {

@@ -10,19 +10,20 @@ mod pair;
 mod pod;
 mod quotas;
 mod resources;
+mod schedule;
 mod services;
 mod signature;
 mod signing_requests;
-mod text;
 mod webhooks;
 mod workloads;
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::{field, integer, items};
 
 use super::BuiltinKind;
 use crate::error::Cause;
 use crate::metadata::{self, NameRule};
-use check::{Check, field, integer, items};
+use check::Check;
 pub(crate) use services::{addresses, is_reachable, needs_health_check};
 pub(crate) use signing_requests::organizations;
 

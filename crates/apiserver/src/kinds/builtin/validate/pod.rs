@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
+use settled_apimachinery::quantity::Quantity;
+use settled_apimachinery::unstructured::{entries, field, given, integer, items, string};
+use settled_apimachinery::validation;
 
-use super::super::quantity::Quantity;
-use super::check::{Check, entries, field, given, integer, items, join, labels, same, selector, string};
-use super::text;
+use super::check::{Check, Form, join, labels, same, selector};
 
 const RESTART: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
@@ -224,12 +225,12 @@ fn pod_spec(check: &mut Check, spec: &Value, pod: Option<&str>, at: &str) {
     affinity(check, spec, at);
     spread(check, spec, at);
     for (name, form) in [
-        ("serviceAccountName", text::subdomain as text::Form),
-        ("nodeName", text::subdomain),
-        ("hostname", text::label),
-        ("subdomain", text::label),
-        ("priorityClassName", text::subdomain),
-        ("runtimeClassName", text::subdomain),
+        ("serviceAccountName", validation::is_dns1123_subdomain as Form),
+        ("nodeName", validation::is_dns1123_subdomain),
+        ("hostname", validation::is_dns1123_label),
+        ("subdomain", validation::is_dns1123_label),
+        ("priorityClassName", validation::is_dns1123_subdomain),
+        ("runtimeClassName", validation::is_dns1123_subdomain),
     ] {
         let value = string(spec, name);
         if !value.is_empty() {
@@ -239,7 +240,7 @@ fn pod_spec(check: &mut Check, spec: &Value, pod: Option<&str>, at: &str) {
         if name == "nodeName"
             && let Some(seconds) = integer(spec, "activeDeadlineSeconds")
         {
-            for message in text::range(seconds, 1, i64::from(i32::MAX)) {
+            for message in validation::is_in_range(seconds, 1, i64::from(i32::MAX)) {
                 check.invalid(join(at, "activeDeadlineSeconds"), &seconds.into(), &message);
             }
         }
@@ -262,7 +263,7 @@ fn volumes<'a>(check: &mut Check, spec: &'a Value, pod: Option<&str>, at: &str) 
         let before = check.causes.len();
         source(check, volume, pod, &at);
         let name = string(volume, "name");
-        check.required_form(&join(&at, "name"), name, text::label);
+        check.required_form(&join(&at, "name"), name, validation::is_dns1123_label);
         if right.contains(name) {
             check.duplicate(join(&at, "name"), &name.into());
         }
@@ -326,7 +327,7 @@ fn source(check: &mut Check, volume: &Value, pod: Option<&str>, at: &str) {
                 }
                 if let Some(pod) = pod.filter(|pod| !pod.is_empty()) {
                     let claim = format!("{pod}-{}", string(volume, "name"));
-                    for message in text::subdomain(&claim) {
+                    for message in validation::is_dns1123_subdomain(&claim) {
                         let detail = format!("PVC name {claim:?}: {message}");
                         check.invalid(at.replace(".ephemeral", ".name"), field(volume, "name"), &detail);
                     }
@@ -372,7 +373,7 @@ fn key_to_path(check: &mut Check, item: &Value, at: &str) {
 
 /// What every container has to be.
 fn common(check: &mut Check, container: &Value, volumes: &BTreeSet<&str>, at: &str) {
-    check.required_form(&join(at, "name"), string(container, "name"), text::label);
+    check.required_form(&join(at, "name"), string(container, "name"), validation::is_dns1123_label);
     if string(container, "image").is_empty() {
         check.required(join(at, "image"), "");
     }
@@ -423,7 +424,7 @@ fn ports(check: &mut Check, ports: &[Value], at: &str) {
         let at = format!("{at}[{index}]");
         let name = string(port, "name");
         if !name.is_empty() {
-            let wrong = text::port_name(name);
+            let wrong = validation::is_valid_port_name(name);
             if wrong.is_empty() && !names.insert(name) {
                 check.duplicate(join(&at, "name"), &name.into());
             }
@@ -434,13 +435,13 @@ fn ports(check: &mut Check, ports: &[Value], at: &str) {
         match integer(port, "containerPort").unwrap_or_default() {
             0 => check.required(join(&at, "containerPort"), ""),
             number => {
-                for message in text::port(number) {
+                for message in validation::is_valid_port_num(number) {
                     check.invalid(join(&at, "containerPort"), &number.into(), &message);
                 }
             }
         }
         if let Some(number) = integer(port, "hostPort").filter(|number| *number != 0) {
-            for message in text::port(number) {
+            for message in validation::is_valid_port_num(number) {
                 check.invalid(join(&at, "hostPort"), &number.into(), &message);
             }
         }
@@ -465,7 +466,11 @@ fn host_ports(check: &mut Check, containers: &[Value], at: &str) {
 fn environment(check: &mut Check, container: &Value, at: &str) {
     for (index, variable) in items(container, "env").iter().enumerate() {
         let at = format!("{at}.env[{index}]");
-        check.required_form(&join(&at, "name"), string(variable, "name"), text::env_name);
+        check.required_form(
+            &join(&at, "name"),
+            string(variable, "name"),
+            validation::is_relaxed_env_var_name,
+        );
         let Some(from) = given(variable, "valueFrom") else { continue };
         let at = join(&at, "valueFrom");
         let mut sources = 0;
@@ -481,8 +486,12 @@ fn environment(check: &mut Check, container: &Value, at: &str) {
                     check.required(join(&at, "resource"), "");
                 }
                 "configMapKeyRef" | "secretKeyRef" => {
-                    check.form(&join(&at, "name"), string(source, "name"), text::subdomain);
-                    check.required_form(&join(&at, "key"), string(source, "key"), text::config_key);
+                    check.form(&join(&at, "name"), string(source, "name"), validation::is_dns1123_subdomain);
+                    check.required_form(
+                        &join(&at, "key"),
+                        string(source, "key"),
+                        validation::is_config_map_key,
+                    );
                 }
                 _ => {}
             }
@@ -503,7 +512,11 @@ fn environment(check: &mut Check, container: &Value, at: &str) {
         for name in ["configMapRef", "secretRef"] {
             if let Some(source) = given(from, name) {
                 sources += 1;
-                check.required_form(&format!("{at}.{name}.name"), string(source, "name"), text::subdomain);
+                check.required_form(
+                    &format!("{at}.{name}.name"),
+                    string(source, "name"),
+                    validation::is_dns1123_subdomain,
+                );
             }
         }
         if sources == 0 {
@@ -521,11 +534,11 @@ fn resources(check: &mut Check, resources: &Value, at: &str) {
     let mut amounts = |list: &str| {
         for (name, value) in entries(resources, list) {
             let at = format!("{at}.{list}[{name}]");
-            check.form(&at, name, text::label_key);
+            check.form(&at, name, validation::is_qualified_name);
             let parts = name.split('/').count();
             if parts == 1 && !standard(name) {
                 let known = ["storage", "pods", "services", "secrets", "configmaps"].contains(&name.as_str());
-                if !known && text::label_key(name).is_empty() {
+                if !known && validation::is_qualified_name(name).is_empty() {
                     let detail = "must be a standard resource type or fully qualified";
                     check.invalid(at.as_str(), &name.as_str().into(), detail);
                 }
@@ -544,11 +557,11 @@ fn resources(check: &mut Check, resources: &Value, at: &str) {
                     "doesn't follow extended resource name standard",
                 );
             }
-            let Some(quantity) = value.as_str().and_then(Quantity::parse) else { continue };
+            let Some(quantity) = Quantity::from_value(value) else { continue };
             if quantity.is_negative() {
                 check.invalid(at.as_str(), value, "must be greater than or equal to 0");
             }
-            if name.contains('/') && !quantity.is_whole() {
+            if name.contains('/') && quantity.milli_value() % 1000 != 0 {
                 check.invalid(at.as_str(), value, "must be an integer");
             }
         }
@@ -557,9 +570,7 @@ fn resources(check: &mut Check, resources: &Value, at: &str) {
     amounts("requests");
     for (name, value) in entries(resources, "requests") {
         let limit = field(field(resources, "limits"), name);
-        let (Some(request), Some(bound)) =
-            (value.as_str().and_then(Quantity::parse), limit.as_str().and_then(Quantity::parse))
-        else {
+        let (Some(request), Some(bound)) = (Quantity::from_value(value), Quantity::from_value(limit)) else {
             continue;
         };
         let at = join(at, "requests");
@@ -645,7 +656,7 @@ fn handle(check: &mut Check, handler: &Value, at: &str, kinds: &[&str]) {
             }
             "grpc" => {
                 let number = integer(action, "port").unwrap_or_default();
-                for message in text::port(number) {
+                for message in validation::is_valid_port_num(number) {
                     check.invalid(join(&at, "port"), &number.into(), &message);
                 }
             }
@@ -660,8 +671,8 @@ fn handle(check: &mut Check, handler: &Value, at: &str, kinds: &[&str]) {
 /// The number of a port, or the name of one.
 pub(super) fn port_or_name(check: &mut Check, value: &Value, at: &str) {
     let wrong = match value {
-        Value::String(name) => text::port_name(name),
-        number => text::port(number.as_i64().unwrap_or_default()),
+        Value::String(name) => validation::is_valid_port_name(name),
+        number => validation::is_valid_port_num(number.as_i64().unwrap_or_default()),
     };
     for message in wrong {
         check.invalid(at, value, &message);
@@ -674,7 +685,7 @@ fn tolerations(check: &mut Check, spec: &Value, at: &str) {
         let [key, operator, value, effect] =
             ["key", "operator", "value", "effect"].map(|name| string(toleration, name));
         if !key.is_empty() {
-            check.form(&join(&at, "key"), key, text::label_key);
+            check.form(&join(&at, "key"), key, validation::is_qualified_name);
         } else if operator != "Exists" {
             let detail =
                 "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
@@ -689,7 +700,7 @@ fn tolerations(check: &mut Check, spec: &Value, at: &str) {
         }
         match operator {
             "" | "Equal" => {
-                let wrong = text::label_value(value);
+                let wrong = validation::is_valid_label_value(value);
                 if !wrong.is_empty() {
                     check.invalid(join(&at, "operator"), &value.into(), &wrong.join(";"));
                 }
@@ -727,7 +738,7 @@ fn affinity(check: &mut Check, spec: &Value, at: &str) {
             if key.is_empty() {
                 check.required(join(&at, "topologyKey"), "can not be empty");
             }
-            check.form(&join(&at, "topologyKey"), key, text::label_key);
+            check.form(&join(&at, "topologyKey"), key, validation::is_qualified_name);
         };
         for (index, item) in items(lists, required).iter().enumerate() {
             term(format!("{at}.affinity.{kind}.{required}[{index}]"), item);

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use settled_apimachinery::quantity::{MAX_MILLI_VALUE, Quantity};
+use settled_apimachinery::unstructured::{array, entries, field, given, items, string};
+use settled_apimachinery::{net, validation};
 
-use super::super::quantity::Quantity;
-use super::check::{Check, array, entries, field, given, items, join, string};
-use super::text;
+use super::check::{Check, join};
 use crate::metadata::shown;
 
 /// What containers ask for.
@@ -54,11 +55,11 @@ fn is_native(name: &str) -> bool {
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
-        && text::label_key(&format!("requests.{name}")).is_empty()
+        && validation::is_qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 fn resource(check: &mut Check, at: &str, name: &str) {
-    let wrong = text::label_key(name);
+    let wrong = validation::is_qualified_name(name);
     for message in &wrong {
         check.invalid(at, &name.into(), message);
     }
@@ -81,11 +82,11 @@ fn resource_of_containers(check: &mut Check, at: &str, name: &str) {
 
 /// An amount of a resource. What is counted is whole.
 fn amount(check: &mut Check, at: &str, name: &str, value: &Value) {
-    let Some(quantity) = value.as_str().and_then(Quantity::parse) else { return };
+    let Some(quantity) = Quantity::from_value(value) else { return };
     if quantity.is_negative() {
         check.invalid(at, value, NOT_NEGATIVE);
     }
-    if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_whole() {
+    if (COUNTED.contains(&name) || is_extended(name)) && quantity.milli_value() % 1000 != 0 {
         check.invalid(at, value, "must be an integer");
     }
 }
@@ -220,7 +221,7 @@ pub(super) fn limit_range(check: &mut Check, new: &Value) {
         let at = format!("spec.limits[{index}]");
         let kind = string(limit, "type");
         let place = join(&at, "type");
-        let wrong = text::label_key(kind);
+        let wrong = validation::is_qualified_name(kind);
         for message in &wrong {
             check.invalid(place.as_str(), &kind.into(), message);
         }
@@ -260,6 +261,18 @@ pub(super) fn limit_range(check: &mut Check, new: &Value) {
     }
 }
 
+/// A bound for the ratio of limit to request, and the ratio that the largest and the smallest amount have. Precise where amounts are small.
+#[expect(clippy::cast_precision_loss, reason = "as upstream")]
+fn ratio_limit(ratio: &Quantity, least: &Quantity, most: &Quantity) -> (f64, f64) {
+    let all = [ratio, least, most];
+    if all.iter().all(|quantity| quantity.value() < MAX_MILLI_VALUE) {
+        let [ratio, least, most] = all.map(|quantity| quantity.milli_value() as f64);
+        return (ratio / 1000.0, most / least);
+    }
+    let [ratio, least, most] = all.map(|quantity| quantity.value() as f64);
+    (ratio, most / least)
+}
+
 /// The bounds and defaults of one resource.
 fn limit_of(check: &mut Check, limit: &Value, at: &str, name: &str) {
     // Those of Pods have no defaults.
@@ -267,36 +280,35 @@ fn limit_of(check: &mut Check, limit: &Value, at: &str, name: &str) {
     let of = |list: &str| {
         let ignored = is_pod && list.starts_with("default");
         let value = field(field(limit, list), name);
-        value.as_str().filter(|_| !ignored).and_then(Quantity::parse)
+        if ignored { None } else { Quantity::from_value(value) }
     };
     let [least, most, default, request, ratio] =
         ["min", "max", "default", "defaultRequest", "maxLimitRequestRatio"].map(of);
     // The two that are compared, what they are called, whose field it is, and whose value is shown.
     let pairs = [
-        (least, "min value", most, "max value", "min", least),
-        (least, "min value", request, "default request value", "defaultRequest", request),
-        (request, "default request value", most, "max value", "defaultRequest", request),
-        (request, "default request value", default, "default limit value", "defaultRequest", request),
-        (least, "min value", default, "default value", "default", least),
-        (default, "default value", most, "max value", "default", most),
+        (&least, "min value", &most, "max value", "min", &least),
+        (&least, "min value", &request, "default request value", "defaultRequest", &request),
+        (&request, "default request value", &most, "max value", "defaultRequest", &request),
+        (&request, "default request value", &default, "default limit value", "defaultRequest", &request),
+        (&least, "min value", &default, "default value", "default", &least),
+        (&default, "default value", &most, "max value", "default", &most),
     ];
     for (low, low_name, high, high_name, list, shown) in pairs {
         if let (Some(low), Some(high), Some(shown)) = (low, high, shown)
             && low > high
         {
-            let detail =
-                format!("{low_name} {} is greater than {high_name} {}", low.canonical(), high.canonical());
-            check.invalid(format!("{at}.{list}[{name}]"), &shown.canonical().into(), &detail);
+            let detail = format!("{low_name} {low} is greater than {high_name} {high}");
+            check.invalid(format!("{at}.{list}[{name}]"), &shown.to_string().into(), &detail);
         }
     }
     if let Some(ratio) = ratio {
-        let (place, shown) = (format!("{at}.maxLimitRequestRatio[{name}]"), ratio.canonical());
-        if ratio < Quantity::whole(1) {
+        let (place, shown) = (format!("{at}.maxLimitRequestRatio[{name}]"), ratio.to_string());
+        if ratio < Quantity::from(1) {
             check.invalid(place.as_str(), &shown.as_str().into(), &format!("ratio {shown} is less than 1"));
         }
-        if let (Some(least), Some(most)) = (least, most) {
-            let highest = most.ratio(least);
-            if ratio.ratio(Quantity::whole(1)) > highest {
+        if let (Some(least), Some(most)) = (&least, &most) {
+            let (ratio, highest) = ratio_limit(&ratio, least, most);
+            if ratio > highest {
                 let detail = format!("ratio {shown} is greater than max/min = {highest:.6}");
                 check.invalid(place, &shown.as_str().into(), &detail);
             }
@@ -306,7 +318,7 @@ fn limit_of(check: &mut Check, limit: &Value, at: &str, name: &str) {
     if let (false, Some(default), Some(request)) = (overcommits, default, request)
         && default != request
     {
-        let (default, shown) = (default.canonical(), request.canonical());
+        let (default, shown) = (default.to_string(), request.to_string());
         let detail = format!("default value {default} must equal to defaultRequest value {shown} in {name}");
         check.invalid(format!("{at}.defaultRequest[{name}]"), &shown.as_str().into(), &detail);
     }
@@ -320,7 +332,7 @@ pub(super) fn node(check: &mut Check, new: &Value, old: Option<&Value>) {
     let ranges = items(spec, "podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
         let range = range.as_str().unwrap_or_default();
-        check.form(&format!("spec.podCIDRs[{index}]"), range, text::address_range);
+        check.form(&format!("spec.podCIDRs[{index}]"), range, net::is_valid_cidr_for_legacy_field);
     }
     let sixes = ranges.iter().filter(|range| range.as_str().is_some_and(|range| range.contains(':'))).count();
     if ranges.len() > 1 && (ranges.len() > 2 || sixes != 1) {
@@ -381,8 +393,8 @@ fn taints(check: &mut Check, spec: &Value) {
     for (index, taint) in items(spec, "taints").iter().enumerate() {
         let at = format!("metadata.taints[{index}]");
         let [key, value, effect] = ["key", "value", "effect"].map(|name| string(taint, name));
-        check.form(&join(&at, "key"), key, text::label_key);
-        let wrong = text::label_value(value);
+        check.form(&join(&at, "key"), key, validation::is_qualified_name);
+        let wrong = validation::is_valid_label_value(value);
         if !wrong.is_empty() {
             check.invalid(join(&at, "value"), &value.into(), &wrong.join(";"));
         }

@@ -5,20 +5,19 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
+use settled_apimachinery::quantity::Quantity;
+use settled_apimachinery::unstructured::{entries, field, given, integer, items, string};
+use settled_apimachinery::validation;
 
-use super::super::quantity::Quantity;
-use super::check::{
-    Check, at_most_all, entries, field, given, integer, items, join, positive_or_percent, same, selector,
-    string,
-};
-use super::{pair, text};
+use super::check::{Check, at_most_all, join, positive_or_percent, same, selector};
+use super::pair;
 
 /// What a ConfigMap or Secret may hold, in bytes.
 const MOST: usize = 1024 * 1024;
 
 pub(super) fn namespace(check: &mut Check, namespace: &Value) {
     for finalizer in items(field(namespace, "spec"), "finalizers") {
-        check.form("spec.finalizers", finalizer.as_str().unwrap_or_default(), text::label_key);
+        check.form("spec.finalizers", finalizer.as_str().unwrap_or_default(), validation::is_qualified_name);
         check.standard_finalizer("spec.finalizers", finalizer);
     }
 }
@@ -48,14 +47,14 @@ pub(super) fn config_map(check: &mut Check, new: &Value, old: Option<&Value>) {
     let mut size = 0;
     for (key, value) in entries(new, "data") {
         let at = format!("data[{key}]");
-        check.form(&at, key, text::config_key);
+        check.form(&at, key, validation::is_config_map_key);
         if field(new, "binaryData").get(key).is_some() {
             check.invalid(at, &key.as_str().into(), "duplicate of key present in binaryData");
         }
         size += value.as_str().unwrap_or_default().len();
     }
     for (key, value) in entries(new, "binaryData") {
-        check.form(&format!("binaryData[{key}]"), key, text::config_key);
+        check.form(&format!("binaryData[{key}]"), key, validation::is_config_map_key);
         size += decoded_len(value.as_str().unwrap_or_default());
     }
     if size > MOST {
@@ -70,7 +69,7 @@ pub(super) fn secret(check: &mut Check, new: &Value, old: Option<&Value>) {
     immutable(check, new, old, &["data"]);
     let mut size = 0;
     for (key, value) in entries(new, "data") {
-        check.form(&format!("data[{key}]"), key, text::config_key);
+        check.form(&format!("data[{key}]"), key, validation::is_config_map_key);
         size += decoded_len(value.as_str().unwrap_or_default());
     }
     if size > MOST {
@@ -151,7 +150,7 @@ pub(super) fn claim_spec(check: &mut Check, spec: &Value, at: &str) {
     }
     let place = join(at, "resources[storage]");
     let storage = field(field(field(spec, "resources"), "requests"), "storage");
-    match storage.as_str().and_then(Quantity::parse) {
+    match Quantity::from_value(storage) {
         None => check.required(place, ""),
         Some(size) if size.is_negative() || size.is_zero() => {
             check.invalid(place, storage, "must be greater than zero")
@@ -160,7 +159,7 @@ pub(super) fn claim_spec(check: &mut Check, spec: &Value, at: &str) {
     }
     let class = string(spec, "storageClassName");
     if !class.is_empty() {
-        check.form(&join(at, "storageClassName"), class, text::subdomain);
+        check.form(&join(at, "storageClassName"), class, validation::is_dns1123_subdomain);
     }
     if let Some(mode) = given(spec, "volumeMode")
         && !["Block", "Filesystem"].contains(&mode.as_str().unwrap_or_default())
@@ -196,12 +195,11 @@ pub(super) fn claim(check: &mut Check, new: &Value, old: Option<&Value>) {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         check.forbidden("spec", detail);
     }
-    let storage =
-        |object: &Value, list: &str| field(field(object, list), "storage").as_str().and_then(Quantity::parse);
+    let storage = |object: &Value, list: &str| Quantity::from_value(field(field(object, list), "storage"));
     let size = storage(field(spec, "resources"), "requests");
     let size_before = storage(field(before, "resources"), "requests");
-    let capacity = storage(field(old, "status"), "capacity").or_else(|| Quantity::parse("0"));
-    if let (Some(size), Some(size_before), Some(capacity)) = (size, size_before, capacity)
+    let capacity = storage(field(old, "status"), "capacity").unwrap_or_else(|| Quantity::from(0));
+    if let (Some(size), Some(size_before)) = (size, size_before)
         && size < size_before
         && size <= capacity
     {
@@ -336,7 +334,7 @@ pub(super) fn role_binding(check: &mut Check, namespaced: bool, new: &Value, old
     if !kinds.contains(&kind) {
         check.not_supported("roleRef.kind", &kind.into(), kinds);
     }
-    check.required_form("roleRef.name", name, text::path_segment);
+    check.required_form("roleRef.name", name, validation::is_path_segment_name);
     for (index, subject) in items(new, "subjects").iter().enumerate() {
         let at = format!("subjects[{index}]");
         let [group, kind, name] = ["apiGroup", "kind", "name"].map(|name| string(subject, name));
@@ -346,7 +344,7 @@ pub(super) fn role_binding(check: &mut Check, namespaced: bool, new: &Value, old
         match kind {
             "ServiceAccount" => {
                 if !name.is_empty() {
-                    check.form(&join(&at, "name"), name, text::subdomain);
+                    check.form(&join(&at, "name"), name, validation::is_dns1123_subdomain);
                 }
                 if !group.is_empty() {
                     check.not_supported(join(&at, "apiGroup"), &group.into(), &[""]);
@@ -388,9 +386,9 @@ pub(super) fn ingress(check: &mut Check, new: &Value) {
         if host.parse::<IpAddr>().is_ok() {
             check.invalid(join(&at, "host"), &host.into(), "must be a DNS name, not an IP address");
         } else if host.contains('*') {
-            check.form(&join(&at, "host"), host, text::wildcard_subdomain);
+            check.form(&join(&at, "host"), host, validation::is_wildcard_dns1123_subdomain);
         } else if !host.is_empty() {
-            check.form(&join(&at, "host"), host, text::subdomain);
+            check.form(&join(&at, "host"), host, validation::is_dns1123_subdomain);
         }
         let Some(http) = given(rule, "http") else { continue };
         let paths = items(http, "paths");
@@ -405,16 +403,20 @@ pub(super) fn ingress(check: &mut Check, new: &Value) {
         let at = format!("spec.tls[{index}]");
         for (index, host) in items(tls, "hosts").iter().enumerate() {
             let host = host.as_str().unwrap_or_default();
-            let form = if host.contains('*') { text::wildcard_subdomain } else { text::subdomain };
+            let form = if host.contains('*') {
+                validation::is_wildcard_dns1123_subdomain
+            } else {
+                validation::is_dns1123_subdomain
+            };
             check.form(&format!("{at}.hosts[{index}]"), host, form);
         }
         let secret = string(tls, "secretName");
         if !secret.is_empty() {
-            check.form(&join(&at, "secretName"), secret, text::subdomain);
+            check.form(&join(&at, "secretName"), secret, validation::is_dns1123_subdomain);
         }
     }
     if let Some(class) = given(spec, "ingressClassName").and_then(Value::as_str) {
-        check.form("spec.ingressClassName", class, text::subdomain);
+        check.form("spec.ingressClassName", class, validation::is_dns1123_subdomain);
     }
 }
 
@@ -460,19 +462,25 @@ fn backend(check: &mut Check, backend: &Value, at: &str) {
                 check.required_form(
                     &format!("{at}.resource.{name}"),
                     string(resource, name),
-                    text::path_segment,
+                    validation::is_path_segment_name,
                 );
             }
         }
         (None, Some(service)) => {
-            check.required_form(&join(at, "service.name"), string(service, "name"), text::label);
+            check.required_form(
+                &join(at, "service.name"),
+                string(service, "name"),
+                validation::is_dns1123_label,
+            );
             let port = field(service, "port");
             let (name, number) = (string(port, "name"), integer(port, "number").unwrap_or_default());
             match (name.is_empty(), number == 0) {
                 (false, false) => check.invalid(at, &"".into(), "cannot set both port name & port number"),
-                (false, true) => check.form(&join(at, "service.port.name"), name, text::port_name),
+                (false, true) => {
+                    check.form(&join(at, "service.port.name"), name, validation::is_valid_port_name)
+                }
                 (true, false) => {
-                    for message in text::port(number) {
+                    for message in validation::is_valid_port_num(number) {
                         check.invalid(join(at, "service.port.number"), &number.into(), &message);
                     }
                 }
@@ -527,7 +535,11 @@ pub(super) fn autoscaler(check: &mut Check, new: &Value) {
     }
     let target = field(spec, "scaleTargetRef");
     for name in ["kind", "name"] {
-        check.required_form(&format!("spec.scaleTargetRef.{name}"), string(target, name), text::path_segment);
+        check.required_form(
+            &format!("spec.scaleTargetRef.{name}"),
+            string(target, name),
+            validation::is_path_segment_name,
+        );
     }
     let version = string(target, "apiVersion");
     let core = version == "v1" && string(target, "kind") == "ReplicationController";
@@ -599,7 +611,11 @@ pub(super) fn storage_class(check: &mut Check, new: &Value, old: Option<&Value>)
         }
         return;
     }
-    check.required_form("provisioner", &string(new, "provisioner").to_lowercase(), text::label_key);
+    check.required_form(
+        "provisioner",
+        &string(new, "provisioner").to_lowercase(),
+        validation::is_qualified_name,
+    );
     for (name, words) in [
         ("reclaimPolicy", &["Delete", "Retain"] as &[&str]),
         ("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]),

@@ -3,10 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::{field, given, integer, items, string};
+use settled_apimachinery::{net, validation};
 
-use super::check::{Check, field, given, integer, items, join, labels, string};
+use super::check::{Check, join, labels};
+use super::endpoints;
 use super::pod::port_or_name;
-use super::{endpoints, text};
 use crate::error::Cause;
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
@@ -62,7 +64,11 @@ pub(super) fn service(check: &mut Check, new: &Value, old: Option<&Value>) {
                 check.forbidden(join("spec", name), "may not be set for ExternalName services");
             }
             let name = string(spec, "externalName");
-            check.required_form("spec.externalName", name.strip_suffix('.').unwrap_or(name), text::subdomain);
+            check.required_form(
+                "spec.externalName",
+                name.strip_suffix('.').unwrap_or(name),
+                validation::is_dns1123_subdomain,
+            );
         }
         _ => {}
     }
@@ -75,19 +81,19 @@ pub(super) fn service(check: &mut Check, new: &Value, old: Option<&Value>) {
                 check.required(join(&at, "name"), "");
             }
         } else {
-            check.form(&join(&at, "name"), name, text::label);
+            check.form(&join(&at, "name"), name, validation::is_dns1123_label);
             if !names.insert(name) {
                 check.duplicate(join(&at, "name"), &name.into());
             }
         }
         let number = integer(port, "port").unwrap_or_default();
-        for message in text::port(number) {
+        for message in validation::is_valid_port_num(number) {
             check.invalid(join(&at, "port"), &number.into(), &message);
         }
         check.word(&join(&at, "protocol"), string(port, "protocol"), &["SCTP", "TCP", "UDP"]);
         port_or_name(check, field(port, "targetPort"), &join(&at, "targetPort"));
         if let Some(protocol) = given(port, "appProtocol").and_then(Value::as_str) {
-            check.form(&join(&at, "appProtocol"), protocol, text::label_key);
+            check.form(&join(&at, "appProtocol"), protocol, validation::is_qualified_name);
         }
     }
     labels(check, "spec.selector", spec, "selector");
@@ -98,7 +104,7 @@ pub(super) fn service(check: &mut Check, new: &Value, old: Option<&Value>) {
         let at = format!("spec.externalIPs[{index}]");
         let before = check.causes.len();
         if !known.contains(address) {
-            check.form(&at, address.as_str().unwrap_or_default(), text::address);
+            check.form(&at, address.as_str().unwrap_or_default(), net::is_valid_ip_for_legacy_field);
         }
         if check.causes.len() == before {
             endpoints::endpoint_address(check, &at, address.as_str().unwrap_or_default());
@@ -184,7 +190,11 @@ fn balancer(check: &mut Check, spec: &Value, old: Option<&Value>) {
     for (index, range) in ranges.iter().enumerate() {
         let range = range.as_str().unwrap_or_default().trim();
         if !known.contains(&range) {
-            check.form(&format!("spec.LoadBalancerSourceRanges[{index}]"), range, text::address_range);
+            check.form(
+                &format!("spec.LoadBalancerSourceRanges[{index}]"),
+                range,
+                net::is_valid_cidr_for_legacy_field,
+            );
         }
     }
     if balances(spec) {
@@ -192,7 +202,7 @@ fn balancer(check: &mut Check, spec: &Value, old: Option<&Value>) {
             check.required("allocateLoadBalancerNodePorts", "");
         }
         if let Some(class) = given(spec, "loadBalancerClass").and_then(Value::as_str) {
-            check.form("spec.loadBalancerClass", class, text::label_key);
+            check.form("spec.loadBalancerClass", class, validation::is_qualified_name);
         }
     } else {
         for name in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
@@ -218,7 +228,7 @@ fn traffic(check: &mut Check, spec: &Value) {
     match (needs_health_check(spec), port) {
         (true, 0) => check.required("spec.healthCheckNodePort", ""),
         (true, port) => {
-            for message in text::port(port) {
+            for message in validation::is_valid_port_num(port) {
                 check.invalid("spec.healthCheckNodePort", &port.into(), &message);
             }
         }
@@ -296,7 +306,7 @@ fn related(check: &mut Check, spec: &Value, old: Option<&Value>) {
                 check.invalid("spec.clusterIPs", &all, "'None' must be the first and only value");
             }
         } else if !known.contains(address) {
-            check.form(&format!("spec.clusterIPs[{index}]"), text, text::address);
+            check.form(&format!("spec.clusterIPs[{index}]"), text, net::is_valid_ip_for_legacy_field);
         }
     }
     let wrong = check.causes.len() > before;
@@ -421,7 +431,7 @@ pub(super) fn service_status(check: &mut Check, new: &Value, old: &Value) {
         let at = format!("{at}[{index}]");
         let address = string(point, "ip");
         if !address.is_empty() && !known.contains(address) {
-            check.form(&join(&at, "ip"), address, text::address);
+            check.form(&join(&at, "ip"), address, net::is_valid_ip_for_legacy_field);
         }
         match given(point, "ipMode") {
             None if !address.is_empty() => {
@@ -437,8 +447,8 @@ pub(super) fn service_status(check: &mut Check, new: &Value, old: &Value) {
         }
         let host = string(point, "hostname");
         if !host.is_empty() {
-            check.form(&join(&at, "hostname"), host, text::subdomain);
-            if text::any_address(host).is_some() {
+            check.form(&join(&at, "hostname"), host, validation::is_dns1123_subdomain);
+            if net::parse_ip_sloppy(host).is_some() {
                 check.invalid(join(&at, "hostname"), &host.into(), "must be a DNS name, not an IP address");
             }
         }

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
+use settled_apimachinery::unstructured::{field, integer, items, string};
+use settled_apimachinery::validation;
 use settled_go::strconv::quote;
 use x509_parser::asn1_rs::Tag;
 use x509_parser::prelude::{FromDer as _, X509CertificationRequest};
 
-use super::check::{Check, field, integer, items, join, string};
-use super::{signature, text};
+use super::check::{Check, Form, join};
+use super::signature;
 use crate::pem;
 
 /// The usages that a certificate can be asked for, sorted.
@@ -129,7 +131,7 @@ fn signer_name(check: &mut Check, at: &str, signer: &str) {
         check.too_long(at, 253);
     }
     // The first label that is wrong says enough.
-    let labels = |whole: &str, form: text::Form| -> Vec<String> {
+    let labels = |whole: &str, form: Form| -> Vec<String> {
         let wrong = |label: &str| {
             let errors = form(label);
             let errors = errors.iter().map(|error| format!("validating label {}: {error}", quote(label)));
@@ -137,14 +139,14 @@ fn signer_name(check: &mut Check, at: &str, signer: &str) {
         };
         whole.split('.').find_map(wrong).unwrap_or_default()
     };
-    for detail in labels(domain, text::label) {
+    for detail in labels(domain, validation::is_dns1123_label) {
         check.invalid(at, &domain.into(), &detail);
     }
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
         check.invalid(at, &domain.into(), detail);
     }
-    for detail in labels(path, text::subdomain) {
+    for detail in labels(path, validation::is_dns1123_subdomain) {
         check.invalid(at, &path.into(), &detail);
     }
     // A domain, a slash, and a label with a subdomain.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::{field, given, integer, items, string};
+use settled_apimachinery::validation;
 
-use super::check::{Check, field, given, integer, items, join, selector, string};
-use super::text;
+use super::check::{Check, join, selector};
 use crate::error::Cause;
 
 const FAILURES: [&str; 2] = ["Fail", "Ignore"];
@@ -49,7 +50,7 @@ fn webhook(check: &mut Check, hook: &Value, at: &str, harmless: bool) {
     let name = string(hook, "name");
     let place = join(at, "name");
     let before = check.causes.len();
-    check.required_form(&place, name, text::subdomain);
+    check.required_form(&place, name, validation::is_dns1123_subdomain);
     if check.causes.len() == before && name.split('.').count() < 3 {
         let detail = "should be a domain with at least three segments separated by dots";
         check.invalid(place, &name.into(), detail);
@@ -109,7 +110,7 @@ fn conditions(check: &mut Check, hook: &Value, at: &str) {
             check.required(join(&at, "expression"), "");
         }
         let name = string(condition, "name");
-        check.required_form(&join(&at, "name"), name, text::label_key);
+        check.required_form(&join(&at, "name"), name, validation::is_qualified_name);
         if !name.is_empty() && !names.insert(name) {
             check.duplicate(join(&at, "name"), &name.into());
         }
@@ -206,7 +207,7 @@ fn reviews(check: &mut Check, hook: &Value, at: &str, known: bool) {
     for (index, version) in versions.iter().enumerate() {
         let at = format!("{at}[{index}]");
         if seen.insert(version) {
-            check.form(&at, version, text::label_1035);
+            check.form(&at, version, validation::is_dns1035_label);
         } else {
             check.invalid(at, &(*version).into(), "duplicate version");
         }

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::{field, given, integer, items, string};
+use settled_apimachinery::validation;
 
 use super::check::{
-    Check, amount, at_most_all, field, given, integer, items, join, matches, positive_or_percent, same,
-    selector, selects_all, string,
+    Check, amount, at_most_all, join, matches, positive_or_percent, same, selector, selects_all,
 };
 use super::pod::{same_template, template, template_labels};
-use super::text;
+use super::schedule;
 use crate::metadata::shown;
 
 /// The selector has to be there, to be narrow, and to fit the template.
@@ -215,7 +216,7 @@ pub(super) fn stateful_set(check: &mut Check, new: &Value, old: Option<&Value>) 
     check.not_negative("spec.ordinals", field(spec, "ordinals"), "start");
     let service = string(spec, "serviceName");
     if old.is_none() && !service.is_empty() {
-        check.form("spec.serviceName", service, text::label);
+        check.form("spec.serviceName", service, validation::is_dns1123_label);
     }
     fits(check, spec, "StatefulSet", "empty selector is invalid for statefulset");
     // Claims become volumes of the same names; the names of Pods are the controller's.
@@ -328,7 +329,7 @@ pub(super) fn job(check: &mut Check, new: &Value, old: Option<&Value>) {
         if indexed && let Some(last) = completions.filter(|completions| *completions > 0) {
             let name = string(field(new, "metadata"), "name");
             let host = format!("{name}-{}", last - 1);
-            if !text::label(&host).is_empty() {
+            if !validation::is_dns1123_label(&host).is_empty() {
                 let detail = format!("will not able to create pod with invalid DNS label: {host}");
                 check.invalid("metadata.name", &name.into(), &detail);
             }
@@ -490,7 +491,7 @@ pub(super) fn cron_job(check: &mut Check, new: &Value, old: Option<&Value>) {
     if schedule.is_empty() {
         check.required("spec.schedule", "");
     } else {
-        if let Err(why) = text::schedule(schedule) {
+        if let Err(why) = schedule::schedule(schedule) {
             check.invalid("spec.schedule", &schedule.into(), &why);
         }
         let allowed = old.is_some_and(|old| string(field(old, "spec"), "schedule").contains("TZ"));
@@ -509,7 +510,7 @@ pub(super) fn cron_job(check: &mut Check, new: &Value, old: Option<&Value>) {
         let unknown = format!("unknown time zone {zone}");
         if zone.is_empty() {
             check.invalid("spec.timeZone", &zone.into(), "timeZone must be nil or non-empty string");
-        } else if !zone.split('/').all(text::part_of_zone) {
+        } else if !zone.split('/').all(schedule::part_of_zone) {
             check.invalid("spec.timeZone", &zone.into(), &unknown);
         } else {
             if zone.eq_ignore_ascii_case("local") {
@@ -517,7 +518,7 @@ pub(super) fn cron_job(check: &mut Check, new: &Value, old: Option<&Value>) {
                     "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
                 check.invalid("spec.timeZone", &zone.into(), detail);
             }
-            if !text::is_zone(zone) {
+            if !schedule::is_zone(zone) {
                 check.invalid("spec.timeZone", &zone.into(), &unknown);
             }
         }
