@@ -238,6 +238,72 @@ fn what_go_cannot_decode_is_named_as_go_does() {
     assert_eq!(object, container(json!({"resources": {}})));
 }
 
+#[test]
+fn quantities_are_stored_as_upstream_writes_them() {
+    // What Go's decoder answers: a text that it takes to be canonical is kept.
+    let cases = [
+        ("0.5", Ok("500m")),
+        ("1.500", Ok("1.500")),
+        ("5E3", Ok("5E3")),
+        ("+1", Ok("+1")),
+        ("0.0001n", Ok("1m")),
+        ("1000E", Ok("1")),
+        ("1e20", Ok("100e18")),
+        ("99999999999999999999999999999999999999999", Ok("99999999999999999999999999999999999999999")),
+        ("-", Ok("0")),
+        ("1kk", Err("unable to parse quantity's suffix")),
+        (
+            "",
+            Err(
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            ),
+        ),
+    ];
+    for (given, wanted) in cases {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": given}}}]},
+        });
+        let error = decode(kind_of(&pod), &mut pod).error;
+        let stored = pod.pointer("/spec/containers/0/resources/limits/cpu").and_then(Value::as_str);
+        match wanted {
+            Ok(wanted) => assert_eq!((error, stored), (None, Some(wanted)), "{given}"),
+            Err(wanted) => assert_eq!(error.as_deref(), Some(wanted), "{given}"),
+        }
+    }
+}
+
+#[test]
+fn metadata_is_refused_as_upstream_does() {
+    let owner = |api_version: &str, kind: &str| json!({"name": "a", "ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": "b", "uid": "c"}]});
+    // What ValidateObjectMeta answers.
+    let cases = [
+        (json!({"generateName": "ab_-", "name": "a"}), None),
+        (json!({"generateName": "A-", "name": "a"}), None),
+        (json!({"generateName": format!("{}-", "a".repeat(253)), "name": "a"}), None),
+        (
+            json!({"generateName": format!("{}-", "a".repeat(254)), "name": "a"}),
+            Some("must be no more than 253 characters"),
+        ),
+        (owner("/v1", "Event"), Some("/v1, Kind=Event is disallowed from being an owner")),
+        (owner("v1", "Event"), Some("/v1, Kind=Event is disallowed from being an owner")),
+        (owner("a/b/c", "A"), Some("version must not be empty")),
+        (owner("/v1", "A"), None),
+    ];
+    for (mut metadata, wanted) in cases {
+        metadata["namespace"] = "default".into();
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        let causes = refusals(kind_of(&map), &map, None);
+        let found: Vec<&str> = causes.iter().map(|cause| cause.message.as_str()).collect();
+        match wanted {
+            None => assert!(found.is_empty(), "{map}: {found:?}"),
+            Some(wanted) => {
+                assert!(found.len() == 1 && found[0].ends_with(wanted), "{map}: {found:?}");
+            }
+        }
+    }
+}
+
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
