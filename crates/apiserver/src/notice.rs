@@ -165,11 +165,11 @@ impl Notices {
     }
 
     /// Does anybody listen?
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn has_listener(&self) -> bool {
         self.listener.is_some()
     }
 
-    pub(crate) fn tell(&self, notice: &Notice) {
+    pub(crate) fn emit(&self, notice: &Notice) {
         if let Some(listener) = &self.listener {
             listener(notice);
         }
@@ -177,7 +177,7 @@ impl Notices {
 
     pub(crate) fn slow_watcher(&self, resource: &str, error: &WatchError) {
         let (resource, reason) = (resource.to_owned(), error.to_string());
-        self.tell(&Notice::SlowWatcher { resource, reason });
+        self.emit(&Notice::SlowWatcher { resource, reason });
     }
 
     /// A request failed: was it the store?
@@ -201,14 +201,14 @@ impl Notices {
                 format!("{failure}{}", source.unwrap_or_default())
             },
         );
-        self.tell(&Notice::StoreFailed { error });
+        self.emit(&Notice::StoreFailed { error });
     }
 
     /// The store was opened: did it have to drop something?
     pub(crate) fn opened(&self, dropped: Option<DroppedWrite>) {
         if let Some(DroppedWrite { bytes, revision }) = dropped {
             let (bytes, revision) = (bytes.to_string(), revision.to_string());
-            self.tell(&Notice::UnfinishedWriteDropped { bytes, revision });
+            self.emit(&Notice::UnfinishedWriteDropped { bytes, revision });
         }
     }
 }

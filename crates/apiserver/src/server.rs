@@ -211,7 +211,7 @@ impl Server {
             Some(path) => {
                 let lock = DirectoryLock::new(path)?;
                 for notice in directory::tighten(path) {
-                    lifecycle.notices.tell(&notice);
+                    lifecycle.notices.emit(&notice);
                 }
                 Some(lock)
             }

@@ -25,7 +25,7 @@ pub(crate) fn run(state: Arc<State>) -> impl Future<Output = ()> + Send + 'stati
 }
 
 fn begin(state: &State) -> Option<(Watch, Watch)> {
-    if !state.lifecycle.notices.is_heard() {
+    if !state.lifecycle.notices.has_listener() {
         return None;
     }
     let follow = |resource| state.store.snapshot_and_watch(resource, &Scope::All).map(|(_, watch)| watch);
@@ -39,7 +39,7 @@ async fn report(state: &State, mut namespaces: Watch, mut definitions: Watch) ->
             event = definitions.recv() => (event, of_definition),
         };
         match event {
-            Ok(event) => of(&event).iter().for_each(|notice| state.lifecycle.notices.tell(notice)),
+            Ok(event) => of(&event).iter().for_each(|notice| state.lifecycle.notices.emit(notice)),
             Err(error) => return error,
         }
     }

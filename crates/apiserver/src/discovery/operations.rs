@@ -248,7 +248,7 @@ impl Writer<'_> {
             "list" => list.as_str(),
             "watch" | "watchlist" => event.as_str(),
             "deletecollection" => status.as_str(),
-            "delete" if !self.definition.model.behaviour().returns_deleted => status.as_str(),
+            "delete" if !self.definition.model.behavior().returns_deleted => status.as_str(),
             _ => component,
         };
         let media: &[&str] = match verb.action {

@@ -142,7 +142,7 @@ pub(crate) fn object(
     }
     let mut findings = duplicates;
     let (error, unknown) = if kind == definition.kind {
-        let incoming = definition.model.read_in(&mut value);
+        let incoming = definition.model.decode(&mut value);
         (incoming.error, incoming.unknown)
     } else if kind == scale_paths::KIND {
         let decoded = builtin::decode_component(builtin::SCALE, &mut value);

@@ -16,7 +16,7 @@ use crate::http::body::Body;
 use crate::http::incoming;
 use crate::http::list_body::ListBody;
 use crate::http::negotiate::{self, Endpoint, Format, Negotiated, Representation};
-use crate::http::route::{self, Miss};
+use crate::http::route::{self, NoRoute};
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Part, go_package};
 use crate::kinds::partial;
@@ -29,7 +29,7 @@ use crate::state::call::{Call, Target};
 use crate::verbs::change::Change;
 use crate::verbs::delete::{self, Deleted};
 use crate::verbs::read::{self, Filter, Listing};
-use crate::verbs::watching::{self, Form};
+use crate::verbs::watching::{self, EventFormat};
 use crate::verbs::write::{Outcome, Written};
 use crate::verbs::{components, create, patching, pods, scale, update};
 
@@ -82,12 +82,12 @@ impl Shape {
 }
 
 /// As [`Shape`], for the events of a watch.
-struct WatchForm {
+struct WatchFormat {
     shape: Shape,
     definition: Arc<Definition>,
 }
 
-impl Form for WatchForm {
+impl EventFormat for WatchFormat {
     fn object(&self, object: &Value, first: bool) -> Value {
         match self.shape.negotiated.representation {
             Representation::Table(version) => {
@@ -115,8 +115,8 @@ pub(crate) async fn answer_request(
     let catalog = state.catalog();
     let definition = match route::find(&catalog, info) {
         Ok(definition) => definition,
-        Err(Miss::Page) => return Ok(no_page()),
-        Err(Miss::Api(error)) => return Err(error),
+        Err(NoRoute::NotFound) => return Ok(no_page()),
+        Err(NoRoute::Api(error)) => return Err(error),
     };
     if !definition.model.is_custom() {
         let lists = matches!(info.verb, "list" | "watch");
@@ -328,8 +328,8 @@ async fn answer_watch(
         return Err(ApiError::bad_request(message));
     }
     let plain = shape.is_plain();
-    let form: Option<Box<dyn Form>> =
-        if plain { None } else { Some(Box::new(WatchForm { shape, definition: definition.clone() })) };
+    let format: Option<Box<dyn EventFormat>> =
+        if plain { None } else { Some(Box::new(WatchFormat { shape, definition: definition.clone() })) };
     let retired = definition.retired();
     let stop = async {
         tokio::select! {
@@ -337,7 +337,7 @@ async fn answer_watch(
             () = retired => {}
         }
     };
-    let stream = watching::watch(state, definition, namespace, filter, &options, form, stop).await?;
+    let stream = watching::watch(state, definition, namespace, filter, &options, format, stop).await?;
     let mut response = Response::new(Body::watch(stream));
     // As upstream, which names the stream in the type of protobuf only.
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -354,7 +354,7 @@ async fn answer_create(
     let options = WriteOptions::parse(request.query, "CreateOptions", false)?;
     let definition = target.definition;
     let mut body = incoming::object(call, request, definition, &options)?;
-    if definition.model.is_asked() {
+    if definition.model.is_review() {
         // Questions have owners of their fields as well, as upstream has it.
         let manager = definition.field_manager(Part::Main);
         let name = options.manager(call.user_agent);
@@ -368,7 +368,7 @@ async fn answer_create(
     }
     let name = meta(&body, "name").to_owned();
     let target = Target { name: &name, ..*target };
-    let outcome = create::create_read(state, call, &target, body, &options).await?;
+    let outcome = create::create_decoded(state, call, &target, body, &options).await?;
     answer_written(201, &shape, definition, outcome.written)
 }
 
@@ -471,7 +471,7 @@ async fn answer_delete(
     let definition = target.definition;
     match deleted {
         Deleted::Pending(object) => answer_written(200, &shape, definition, Written::Object(object)),
-        Deleted::Gone(last) if definition.model.behaviour().returns_deleted => {
+        Deleted::Gone(last) if definition.model.behavior().returns_deleted => {
             answer_written(200, &shape, definition, Written::Object(last))
         }
         Deleted::Gone(last) => Ok(answer(200, shape.negotiated, &delete::success(target, &last))),

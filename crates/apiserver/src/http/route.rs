@@ -9,14 +9,14 @@ use crate::request::RequestInfo;
 
 /// Why a path leads nowhere.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Miss {
+pub(crate) enum NoRoute {
     /// Nothing is known about the path. Upstream says so in plain text.
-    Page,
+    NotFound,
     /// An API is there, but does not do this.
     Api(ApiError),
 }
 
-impl From<ApiError> for Miss {
+impl From<ApiError> for NoRoute {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
     }
@@ -26,11 +26,11 @@ impl From<ApiError> for Miss {
 ///
 /// # Errors
 /// The path or its method isn't served.
-pub(crate) fn find<'a>(catalog: &'a Catalog, info: &RequestInfo) -> Result<&'a Arc<Definition>, Miss> {
+pub(crate) fn find<'a>(catalog: &'a Catalog, info: &RequestInfo) -> Result<&'a Arc<Definition>, NoRoute> {
     let Some(definition) = catalog.find(&info.group, &info.version, &info.resource) else {
         return Err(match builtin::has_group(&info.group) {
-            true => Miss::Api(ApiError::page_not_found()),
-            false => Miss::Page,
+            true => NoRoute::Api(ApiError::page_not_found()),
+            false => NoRoute::NotFound,
         });
     };
     match definition.model.is_custom() {
@@ -97,11 +97,11 @@ fn method(verb: &str) -> Option<&'static str> {
 }
 
 /// Upstream has one handler for all custom kinds, which looks at the verb.
-fn custom(definition: &Definition, info: &RequestInfo) -> Result<(), Miss> {
+fn custom(definition: &Definition, info: &RequestInfo) -> Result<(), NoRoute> {
     let everywhere = definition.namespaced && info.namespace.is_empty();
     let stray = !definition.namespaced && !info.namespace.is_empty();
     if stray || (everywhere && !matches!(info.verb, "list" | "watch")) {
-        return Err(Miss::Page);
+        return Err(NoRoute::NotFound);
     }
     let verbs = match info.subresource.as_str() {
         "" => &definition.verbs,

@@ -126,9 +126,9 @@ impl Custom {
                 schema.prune(object, true);
             }
             schema.default(object);
-            self.read_in(object);
+            self.decode(object);
         } else {
-            self.read_in(object);
+            self.decode(object);
             self.default(object, false);
         }
     }
@@ -163,7 +163,7 @@ impl Custom {
     }
 
     /// Reads an object: what the schema does not name goes.
-    pub(crate) fn read_in(&self, object: &mut Value) -> Decoded {
+    pub(crate) fn decode(&self, object: &mut Value) -> Decoded {
         let Some(schema) = self.schema() else { return Decoded::default() };
         let found = match schema.coerce_metadata(object, true, false) {
             Ok(unknown) => unknown,

@@ -13,7 +13,7 @@ use settled_store::{Entry, Resource};
 use tokio::sync::watch;
 
 use crate::error::{ApiError, GroupResource};
-use crate::kinds::behaviour;
+use crate::kinds::behavior;
 use crate::kinds::builtin::BuiltinKind;
 use crate::kinds::conversion::{self, Conversion};
 use crate::kinds::custom::Custom;
@@ -133,7 +133,7 @@ impl Definition {
             SelectableFields::builtin(row.group, row.kind),
             Columns::builtin(row.group, row.kind),
             scale,
-            Model::Builtin(Builtin { row, behaviour: behaviour::builtin(row.group, row.plural) }),
+            Model::Builtin(Builtin { row, behavior: behavior::builtin(row.group, row.plural) }),
         ))
     }
 
@@ -256,7 +256,7 @@ impl Definition {
     /// What there is before there is an object: to Go a struct with all its fields.
     pub(crate) fn empty(&self) -> Value {
         let mut empty = json!({"apiVersion": self.api_version, "kind": self.kind});
-        self.model.fill_zeros(&mut empty);
+        self.model.set_zero_values(&mut empty);
         empty
     }
 

@@ -1,6 +1,6 @@
 //! Kinds: the table of kinds, schemas, defaulting, validation, conversion, printer columns.
 
-pub(crate) mod behaviour;
+pub(crate) mod behavior;
 pub(crate) mod builtin;
 pub(crate) mod conversion;
 pub(crate) mod crd;

@@ -9,7 +9,7 @@ use settled_managed_fields::{ConvertError, FieldFilter, FieldSet, ObjectType, Ob
 
 use settled_patch::PatchTypes;
 
-use crate::kinds::behaviour::{Behaviour, StatusKeeps};
+use crate::kinds::behavior::{Behavior, StatusUpdatePreserves};
 use crate::kinds::builtin::{self, BuiltinKind, Decoded};
 use crate::kinds::conversion::{self, Conversion};
 use crate::kinds::custom::Custom;
@@ -34,14 +34,14 @@ pub(crate) enum Model {
 #[derive(Debug)]
 pub(crate) struct Builtin {
     pub(crate) row: &'static BuiltinKind,
-    pub(crate) behaviour: Behaviour,
+    pub(crate) behavior: Behavior,
 }
 
 impl Model {
-    pub(crate) fn behaviour(&self) -> &Behaviour {
+    pub(crate) fn behavior(&self) -> &Behavior {
         match self {
-            Self::Builtin(builtin) => &builtin.behaviour,
-            Self::Custom(_) => &Behaviour::CUSTOM,
+            Self::Builtin(builtin) => &builtin.behavior,
+            Self::Custom(_) => &Behavior::CUSTOM,
         }
     }
 
@@ -58,7 +58,7 @@ impl Model {
     }
 
     /// Is it a question to the server, which is answered and not stored?
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_review(&self) -> bool {
         match self {
             Self::Builtin(builtin) => {
                 matches!(builtin.row.group, "authentication.k8s.io" | "authorization.k8s.io")
@@ -79,18 +79,18 @@ impl Model {
     }
 
     /// Reads an object as one of the kind: what the kind does not have goes.
-    pub(crate) fn read_in(&self, object: &mut Value) -> Decoded {
+    pub(crate) fn decode(&self, object: &mut Value) -> Decoded {
         match self {
             Self::Builtin(builtin) => builtin::decode(builtin.row, object),
-            Self::Custom(custom) => custom.read_in(object),
+            Self::Custom(custom) => custom.decode(object),
         }
     }
 
-    /// As [`Model::read_in`], of what strategic merge made, whose errors are others.
-    pub(crate) fn read_in_map(&self, object: &mut Value) -> Decoded {
+    /// As [`Model::decode`], of what strategic merge made, whose errors are others.
+    pub(crate) fn decode_map(&self, object: &mut Value) -> Decoded {
         match self {
             Self::Builtin(builtin) => builtin::decode_map(builtin.row, object),
-            Self::Custom(custom) => custom.read_in(object),
+            Self::Custom(custom) => custom.decode(object),
         }
     }
 
@@ -108,16 +108,16 @@ impl Model {
     }
 
     /// Fills in what a built-in kind always has.
-    pub(crate) fn fill_zeros(&self, object: &mut Value) {
+    pub(crate) fn set_zero_values(&self, object: &mut Value) {
         if let Self::Builtin(builtin) = self {
-            builtin::fill_zeros(builtin.row, object);
+            builtin::set_zero_values(builtin.row, object);
         }
     }
 
     /// Fills in what a built-in kind's empty object has.
-    pub(crate) fn fill_empty(&self, object: &mut Value) {
+    pub(crate) fn set_empty_values(&self, object: &mut Value) {
         if let Self::Builtin(builtin) = self {
-            builtin::fill_empty(builtin.row, object);
+            builtin::set_empty_values(builtin.row, object);
         }
     }
 
@@ -191,18 +191,18 @@ impl Model {
     pub(crate) fn owned_filter(&self, part: Part) -> FieldFilter {
         let of_signing_requests =
             matches!(self, Self::Builtin(builtin) if builtin.row.plural == SIGNING_REQUESTS);
-        let paths: &[&[&str]] = match (part, self.behaviour().status_keeps) {
+        let paths: &[&[&str]] = match (part, self.behavior().status_update_preserves) {
             (Part::Status, _) if of_signing_requests => &[&["spec"], &["status", "conditions"]],
             (Part::Approval, _) => &[&["spec"], &["status", "certificate"]],
             _ if of_signing_requests => &[&["spec"], &["status"]],
             (Part::Main | Part::Ephemeral | Part::Resize, _) => &[&["status"]],
             (Part::Scale | Part::Finalize, _) => &[],
-            (Part::Status, StatusKeeps::All) => &[&["spec"], &["metadata"]],
-            (Part::Status, StatusKeeps::Labels) => &[&["spec"], &["metadata", "labels"]],
-            (Part::Status, StatusKeeps::Owners) => {
+            (Part::Status, StatusUpdatePreserves::All) => &[&["spec"], &["metadata"]],
+            (Part::Status, StatusUpdatePreserves::Labels) => &[&["spec"], &["metadata", "labels"]],
+            (Part::Status, StatusUpdatePreserves::Owners) => {
                 &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
             }
-            (Part::Status, StatusKeeps::Nothing) => &[&["spec"]],
+            (Part::Status, StatusUpdatePreserves::Nothing) => &[&["spec"]],
         };
         let set: FieldSet = paths.iter().map(|path| Path::fields(path.iter().copied())).collect();
         FieldFilter::Exclude(set)

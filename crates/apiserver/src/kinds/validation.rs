@@ -49,7 +49,7 @@ pub(crate) fn validate_update(
     causes.extend(metadata::validate_update(new, old));
     causes.extend(metadata::validate_update(new, old));
     if let Model::Builtin(builtin) = &definition.model
-        && builtin.behaviour.whole_metadata
+        && builtin.behavior.whole_metadata
         && part == Part::Main
     {
         causes.extend(builtin::validate_metadata(builtin.row, new));

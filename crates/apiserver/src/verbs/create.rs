@@ -19,7 +19,7 @@ use crate::state::State;
 use crate::state::call::{Call, Target};
 use crate::verbs::change::check_namespace_of;
 use crate::verbs::write::{
-    Origin, Outcome, Written, as_if_stored, check_namespace, finish_reading, read_in, refuse, stored,
+    Origin, Outcome, Written, as_if_stored, check_namespace, decode, finish_decoding, refuse, stored,
     wipe_system_fields,
 };
 use crate::verbs::{strategy, unenforced};
@@ -67,12 +67,12 @@ pub(crate) async fn create(
     mut object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
-    read_in(call, target.definition, &mut object, options)?;
-    create_read(state, call, target, object, options).await
+    decode(call, target.definition, &mut object, options)?;
+    create_decoded(state, call, target, object, options).await
 }
 
 /// As [`create`], of an object that was read as one of its kind.
-pub(crate) async fn create_read(
+pub(crate) async fn create_decoded(
     state: &State,
     call: &mut Call<'_>,
     target: &Target<'_>,
@@ -82,7 +82,7 @@ pub(crate) async fn create_read(
     create_part(state, call, target, Part::Main, Way::Post, object, options).await
 }
 
-/// As [`create_read`], by a write to a part of the object.
+/// As [`create_decoded`], by a write to a part of the object.
 pub(super) async fn create_part(
     state: &State,
     call: &mut Call<'_>,
@@ -93,7 +93,7 @@ pub(super) async fn create_part(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     let definition = target.definition;
-    finish_reading(call, definition, &mut object, Origin::Sent);
+    finish_decoding(call, definition, &mut object, Origin::Sent);
     wipe_system_fields(&mut object);
     check_namespace_of(target, &mut object)?;
     check_namespace(state, target)?;
@@ -130,7 +130,7 @@ pub(super) async fn create_complete(
         definition.model.prepare_create(&mut object);
         // As upstream, before the object is checked.
         let _until_stored = state.claims.allocate(&state.store, target, &mut object, None)?;
-        definition.model.fill_zeros(&mut object);
+        definition.model.set_zero_values(&mut object);
         let mut warnings = Vec::new();
         let causes = validation::validate_create(definition, &object, &mut warnings);
         check_budget()?;

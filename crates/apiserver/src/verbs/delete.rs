@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use settled_store::{Expect, Write, WriteError};
 
 use crate::error::{ApiError, GroupResource, write_failed};
-use crate::kinds::behaviour::Dependents;
+use crate::kinds::behavior::Dependents;
 use crate::kinds::crd;
 use crate::object::{self, finalizers, is_terminating, meta, metadata, metadata_mut};
 use crate::options::{DeleteOptions, Propagation};
@@ -120,14 +120,14 @@ fn next_step(call: &Call<'_>, target: &Target<'_>, old: &Value, options: &Delete
     if crd::is_crd(definition) && !is_terminating(old) {
         return Step::Mark(Box::new(definition_step(call, old)));
     }
-    let behaviour = definition.model.behaviour();
+    let behavior = definition.model.behavior();
     let mut new = old.clone();
-    let graceful = match graceful(call, behaviour.graceful, &mut new, options) {
+    let graceful = match graceful(call, behavior.graceful, &mut new, options) {
         Grace::Pending => return Step::Nothing,
         Grace::Marked(grace) => Some(grace),
         Grace::None => None,
     };
-    let wanted = dependents_finalizers(old, behaviour.dependents, options);
+    let wanted = dependents_finalizers(old, behavior.dependents, options);
     let left = !wanted.is_empty();
     let metadata = metadata_mut(&mut new);
     if left {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use crate::error::Cause;
-use crate::kinds::behaviour::StatusKeeps;
+use crate::kinds::behavior::StatusUpdatePreserves;
 use crate::kinds::builtin::quality_of_service;
 use crate::kinds::names::Part;
 use crate::metadata;
@@ -24,7 +24,7 @@ pub(crate) fn same_but_metadata(a: &Value, b: &Value, skip_status: bool) -> bool
 }
 
 /// Puts the parts of `old` that a write to the status can't change into `new`.
-pub(crate) fn only_status(new: &mut Value, old: &Value, keeps: StatusKeeps) {
+pub(crate) fn only_status(new: &mut Value, old: &Value, keeps: StatusUpdatePreserves) {
     let status = new.get("status").cloned();
     let metadata = new.get("metadata").cloned().unwrap_or_else(|| json!({}));
     let mut result = old.clone();
@@ -35,7 +35,7 @@ pub(crate) fn only_status(new: &mut Value, old: &Value, keeps: StatusKeeps) {
     };
     let before = object::metadata(old).cloned().unwrap_or_default();
     let after = metadata.as_object().cloned().unwrap_or_default();
-    let mut merged = if keeps == StatusKeeps::All { before.clone() } else { after.clone() };
+    let mut merged = if keeps == StatusUpdatePreserves::All { before.clone() } else { after.clone() };
     let copy = |merged: &mut Map<String, Value>, from: &Map<String, Value>, name: &str| {
         match from.get(name) {
             Some(value) => merged.insert(name.to_owned(), value.clone()),
@@ -43,13 +43,13 @@ pub(crate) fn only_status(new: &mut Value, old: &Value, keeps: StatusKeeps) {
         };
     };
     match keeps {
-        StatusKeeps::All => {
+        StatusUpdatePreserves::All => {
             copy(&mut merged, &after, "managedFields");
             copy(&mut merged, &after, "resourceVersion");
         }
-        StatusKeeps::Labels => copy(&mut merged, &before, "labels"),
-        StatusKeeps::Owners => copy(&mut merged, &before, "ownerReferences"),
-        StatusKeeps::Nothing => {}
+        StatusUpdatePreserves::Labels => copy(&mut merged, &before, "labels"),
+        StatusUpdatePreserves::Owners => copy(&mut merged, &before, "ownerReferences"),
+        StatusUpdatePreserves::Nothing => {}
     }
     map.insert("metadata".to_owned(), merged.into());
     *new = result;

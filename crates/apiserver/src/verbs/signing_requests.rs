@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::auth::User;
-use crate::kinds::behaviour::StatusKeeps;
+use crate::kinds::behavior::StatusUpdatePreserves;
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
 use crate::object::{self, list_at, member_mut, text};
@@ -42,7 +42,7 @@ pub(crate) fn prepare_create(request: &mut Value, user: &User) {
 pub(crate) fn prepare_update(part: Part, new: &mut Value, old: &Value, now: Timestamp) {
     match part {
         Part::Status => {
-            only_status(new, old, StatusKeeps::Nothing);
+            only_status(new, old, StatusUpdatePreserves::Nothing);
             preserve_conditions(new, old, "Approved");
             preserve_conditions(new, old, "Denied");
             populate_timestamps(new, old, now);
@@ -55,7 +55,7 @@ pub(crate) fn prepare_update(part: Part, new: &mut Value, old: &Value, now: Time
                 None => status.remove("conditions"),
             };
             member_mut(new, "status").clone_from(&status);
-            only_status(new, old, StatusKeeps::Nothing);
+            only_status(new, old, StatusUpdatePreserves::Nothing);
         }
         _ => {
             let Some(map) = new.as_object_mut() else { return };

@@ -20,7 +20,7 @@ pub(crate) fn prepare_create(definition: &Definition, object: &mut Value, user: 
             map.remove("status");
         }
     }
-    if definition.model.behaviour().generation {
+    if definition.model.behavior().generation {
         metadata_mut(object).insert("generation".to_owned(), 1.into());
     }
     match (definition.group.as_str(), definition.plural.as_str()) {
@@ -49,14 +49,14 @@ pub(crate) fn prepare_update(
     old: &Value,
     now: jiff::Timestamp,
 ) {
-    let behaviour = definition.model.behaviour();
+    let behavior = definition.model.behavior();
     let generation = object::metadata(old).and_then(|metadata| metadata.get("generation")).cloned();
     match part {
         _ if signing_requests::is_signing_request(definition) => {
             signing_requests::prepare_update(part, new, old, now);
         }
         Part::Status => {
-            only_status(new, old, behaviour.status_keeps);
+            only_status(new, old, behavior.status_update_preserves);
             if (definition.group.as_str(), definition.plural.as_str()) == ("", "pods") {
                 pair_addresses(new);
                 keep_status(new, old);
@@ -122,7 +122,7 @@ pub(crate) fn prepare_update(
     let annotations =
         |object| object::metadata(object).and_then(|metadata| metadata.get("annotations")).cloned();
     if part != Part::Status
-        && behaviour.generation
+        && behavior.generation
         && (!same_but_metadata(new, old, definition.has_status())
             || copied && annotations(new) != annotations(old))
     {

@@ -84,7 +84,7 @@ pub(crate) fn report(state: &State, target: &Target<'_>, new: &Value, old: Optio
     if let Some(reason) = warning(target.definition, new)
         && old.is_none_or(|old| warning(target.definition, old) != Some(reason))
     {
-        state.lifecycle.notices.tell(&notice(group, plural, target.name, reason));
+        state.lifecycle.notices.emit(&notice(group, plural, target.name, reason));
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn report_all(state: &State) {
             let object: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
             let reason = of(group, plural, &object).filter(|_| !is_maintained(&object));
             if let Some(reason) = reason {
-                state.lifecycle.notices.tell(&notice(group, plural, meta(&object, "name"), reason));
+                state.lifecycle.notices.emit(&notice(group, plural, meta(&object, "name"), reason));
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::verbs::create::{Way, create_complete, create_part};
 use crate::verbs::patching::Patched;
 use crate::verbs::strict::check_type;
 use crate::verbs::write::{
-    Origin, Outcome, Written, as_if_stored, check_namespace, complete, finish_reading, refuse, stored,
+    Origin, Outcome, Written, as_if_stored, check_namespace, complete, finish_decoding, refuse, stored,
     wipe_system_fields,
 };
 use crate::verbs::{parts, read, scale, strategy, unenforced};
@@ -40,7 +40,7 @@ pub(crate) async fn update(
     let as_stored = read::as_stored(state, call, target);
     let target = &as_stored.as_deref().map_or(*target, |definition| Target { definition, ..*target });
     let definition = target.definition;
-    let behaviour = definition.model.behaviour();
+    let behavior = definition.model.behavior();
     let key = target.key()?;
     let mut attempts = 0;
     loop {
@@ -53,7 +53,7 @@ pub(crate) async fn update(
         let mut new = changed(call, target, part, &change, &old, options)?;
         let revision = revision_of(&new)?;
         let current = entry.mod_revision().0;
-        if revision == 0 && !behaviour.unconditional_update {
+        if revision == 0 && !behavior.unconditional_update {
             let why = "must be specified for an update";
             let cause = metadata::invalid("metadata.resourceVersion", &json!(0), why);
             let Definition { group, plural, .. } = definition;
@@ -69,7 +69,7 @@ pub(crate) async fn update(
             Part::Main => state.claims.allocate(&state.store, target, &mut new, Some(&old))?,
             _ => None,
         };
-        definition.model.fill_zeros(&mut new);
+        definition.model.set_zero_values(&mut new);
         keep_system_fields(&mut new, &old);
         let mut warnings = Vec::new();
         let causes = validation::validate_update(definition, part, &new, &old, &mut warnings);
@@ -153,7 +153,7 @@ fn changed(
     let new = match change {
         Change::Replace(new) => {
             let mut new = (*new).clone();
-            finish_reading(call, definition, &mut new, Origin::Sent);
+            finish_decoding(call, definition, &mut new, Origin::Sent);
             check_place(target, &mut new)?;
             let (given, uid) = (meta(&new, "uid"), meta(old, "uid"));
             if !given.is_empty() && given != uid {
@@ -204,8 +204,8 @@ fn patched(
             .map_err(|(_, _, why)| patched.refused(&given, &why))?;
     }
     let incoming = match patched.is_strategic() {
-        true => definition.model.read_in_map(&mut new),
-        false => definition.model.read_in(&mut new),
+        true => definition.model.decode_map(&mut new),
+        false => definition.model.decode(&mut new),
     };
     if let Some(why) = incoming.error {
         return Err(patched.refused(&given, &why));
@@ -222,7 +222,7 @@ fn patched(
             return Err(patched.refused(&given, &why));
         }
     }
-    finish_reading(call, definition, &mut new, Origin::Patched);
+    finish_decoding(call, definition, &mut new, Origin::Patched);
     Ok(new)
 }
 
@@ -236,7 +236,7 @@ async fn create_by_update(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     let definition = target.definition;
-    let creates = definition.model.behaviour().create_on_update;
+    let creates = definition.model.behavior().create_on_update;
     // Of such kinds upstream creates by a write to the status as well.
     if part != Part::Main && !(part == Part::Status && creates) {
         return Err(target.not_found());

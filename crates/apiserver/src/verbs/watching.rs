@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const LASTS: Duration = Duration::from_secs(30 * 60);
 
 /// How objects go to the wire.
-pub(crate) trait Form: Send + Sync {
+pub(crate) trait EventFormat: Send + Sync {
     /// One object of a watch. `first`: nothing was sent before.
     fn object(&self, object: &Value, first: bool) -> Value;
 }
@@ -40,7 +40,7 @@ pub(crate) struct WatchStream {
     state: Arc<State>,
     definition: Arc<Definition>,
     filter: Filter,
-    form: Option<Box<dyn Form>>,
+    format: Option<Box<dyn EventFormat>>,
     watch: Option<Watch>,
     /// The state at the beginning, in the order of its keys.
     initial: VecDeque<Arc<Entry>>,
@@ -110,7 +110,7 @@ pub(crate) async fn watch(
     namespace: &str,
     filter: Filter,
     options: &ListOptions,
-    form: Option<Box<dyn Form>>,
+    format: Option<Box<dyn EventFormat>>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<WatchStream, ApiError> {
     let revision = options.revision()?;
@@ -119,7 +119,7 @@ pub(crate) async fn watch(
         state: state.clone(),
         definition: definition.clone(),
         filter,
-        form,
+        format,
         watch: None,
         initial: VecDeque::new(),
         initial_end: None,
@@ -333,7 +333,7 @@ impl WatchStream {
         };
         let entry = if kind == "DELETED" { event.previous() } else { event.entry() };
         let Some(entry) = entry else { return };
-        if kind != natural || self.form.is_some() || self.definition.needs_completion(entry) {
+        if kind != natural || self.format.is_some() || self.definition.needs_completion(entry) {
             self.push(chunk, kind, entry, revision);
             return;
         }
@@ -356,7 +356,7 @@ impl WatchStream {
     }
 
     fn push(&mut self, chunk: &mut Chunk, kind: &str, entry: &Arc<Entry>, revision: u64) {
-        if self.form.is_none() && !self.definition.needs_completion(entry) {
+        if self.format.is_none() && !self.definition.needs_completion(entry) {
             push_stored(chunk.bytes(), &self.definition, kind, entry, revision);
         } else {
             let object = self.definition.read_at(entry, revision);
@@ -366,8 +366,8 @@ impl WatchStream {
     }
 
     fn push_object(&mut self, chunk: &mut Chunk, kind: &str, object: &Value) {
-        match &self.form {
-            Some(form) => chunk.push(&line(kind, &form.object(object, self.first))),
+        match &self.format {
+            Some(format) => chunk.push(&line(kind, &format.object(object, self.first))),
             None => chunk.push(&line(kind, object)),
         }
         self.first = false;
@@ -383,7 +383,7 @@ impl WatchStream {
             bookmark["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         // It is an object of its kind, with what Go writes of an empty one.
-        self.definition.model.fill_empty(&mut bookmark);
+        self.definition.model.set_empty_values(&mut bookmark);
         self.push_object(chunk, "BOOKMARK", &bookmark);
     }
 }

@@ -47,8 +47,8 @@ pub(super) fn complete(
     options: &WriteOptions,
     origin: Origin,
 ) -> Result<(), ApiError> {
-    read_in(call, definition, object, options)?;
-    finish_reading(call, definition, object, origin);
+    decode(call, definition, object, options)?;
+    finish_decoding(call, definition, object, origin);
     Ok(())
 }
 
@@ -90,7 +90,7 @@ pub(super) enum Origin {
 
 /// What follows the reading of an object: owners that were given twice go, defaults come. Of all but what was sent, upstream
 /// sees to the owners later. What is applied is not decoded again, so nulls stay in it.
-pub(super) fn finish_reading(
+pub(super) fn finish_decoding(
     call: &mut Call<'_>,
     definition: &Definition,
     object: &mut Value,
@@ -132,13 +132,13 @@ pub(super) fn refuse(definition: &Definition, object: &Value, causes: Vec<Cause>
 }
 
 /// Reads what a client sent as an object of the kind. Fields that the kind doesn't have are an error, warnings, or nothing.
-pub(super) fn read_in(
+pub(super) fn decode(
     call: &mut Call<'_>,
     definition: &Definition,
     object: &mut Value,
     options: &WriteOptions,
 ) -> Result<(), ApiError> {
-    let incoming = definition.model.read_in(object);
+    let incoming = definition.model.decode(object);
     if let Some(error) = incoming.error {
         return Err(cannot_be_handled(definition, &error));
     }

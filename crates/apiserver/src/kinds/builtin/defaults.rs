@@ -19,15 +19,15 @@ pub(crate) fn default(kind: &BuiltinKind, object: &mut Value) {
 
 /// Fills in only what Go writes of fields that are absent: the object of a new Go struct. Lists of nothing become the `null` that
 /// upstream reads from its store.
-pub(crate) fn fill_zeros(kind: &BuiltinKind, object: &mut Value) {
+pub(crate) fn set_zero_values(kind: &BuiltinKind, object: &mut Value) {
     if let Value::Object(fields) = object {
         fill(fields, &node(kind.schema_name), false);
     }
 }
 
-/// As [`fill_zeros`], for an object with nothing in it: what valid objects always have is there as nothing.
-pub(crate) fn fill_empty(kind: &BuiltinKind, object: &mut Value) {
-    fill_zeros(kind, object);
+/// As [`set_zero_values`], for an object with nothing in it: what valid objects always have is there as nothing.
+pub(crate) fn set_empty_values(kind: &BuiltinKind, object: &mut Value) {
+    set_zero_values(kind, object);
     let counts = match (kind.group, kind.kind) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => true,
         ("apps", "DaemonSet") => false,

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 pub(crate) use convert::{convert, stored_as};
 pub(crate) use decode::{Decoded, decode, decode_component, decode_map};
-pub(crate) use defaults::{default, fill_empty, fill_zeros};
+pub(crate) use defaults::{default, set_empty_values, set_zero_values};
 pub(crate) use packages::{bootstrap_rbac, components, document, packed, schemas, schemas_of};
 pub(crate) use prepare::{count_templates, prepare_create, quality_of_service};
 pub(crate) use protobuf::{Envelope, component_of, decode_message};

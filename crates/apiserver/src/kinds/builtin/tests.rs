@@ -148,7 +148,7 @@ fn objects_are_defaulted_as_upstream_does() {
         decode(kind, &mut found);
         default(kind, &mut found);
         assert_eq!(found, once, "a second time changes something");
-        fill_zeros(kind, &mut found);
+        set_zero_values(kind, &mut found);
         let (mut differences, mut path) = (Vec::new(), String::new());
         differ(&without(&found), &without(wanted), &mut path, &mut differences);
         let name = found.pointer("/metadata/name").cloned().unwrap_or_default();

@@ -3,7 +3,7 @@
 
 /// How the objects of a kind behave in writes. Upstream has a strategy in code for each kind; most of it is this.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Behaviour {
+pub(crate) struct Behavior {
     /// `metadata.generation` counts the changes of what is asked for.
     pub(crate) generation: bool,
     /// A PUT creates what isn't there.
@@ -17,7 +17,7 @@ pub(crate) struct Behaviour {
     /// A deletion is answered with the object instead of a Status.
     pub(crate) returns_deleted: bool,
     /// What of `metadata` a write to the status can't change.
-    pub(crate) status_keeps: StatusKeeps,
+    pub(crate) status_update_preserves: StatusUpdatePreserves,
     /// An update checks `metadata` as a create does.
     pub(crate) whole_metadata: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Dependents {
 
 /// What of `metadata` a write to the status can't change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StatusKeeps {
+pub(crate) enum StatusUpdatePreserves {
     /// Everything: custom resources.
     All,
     /// The labels: Deployments.
@@ -46,7 +46,7 @@ pub(crate) enum StatusKeeps {
     Nothing,
 }
 
-impl Behaviour {
+impl Behavior {
     /// That of custom resources.
     pub(crate) const CUSTOM: Self = Self {
         generation: true,
@@ -55,78 +55,84 @@ impl Behaviour {
         graceful: false,
         dependents: Dependents::Delete,
         returns_deleted: false,
-        status_keeps: StatusKeeps::All,
+        status_update_preserves: StatusUpdatePreserves::All,
         whole_metadata: false,
     };
 }
 
 /// What most built-in kinds do.
-const PLAIN: Behaviour = Behaviour {
+const PLAIN: Behavior = Behavior {
     generation: false,
     create_on_update: false,
     unconditional_update: true,
     graceful: false,
     dependents: Dependents::Delete,
     returns_deleted: false,
-    status_keeps: StatusKeeps::Nothing,
+    status_update_preserves: StatusUpdatePreserves::Nothing,
     whole_metadata: false,
 };
 
-const COUNTED: Behaviour = Behaviour { generation: true, ..PLAIN };
-const CONDITIONAL: Behaviour = Behaviour { unconditional_update: false, ..PLAIN };
-const COUNTED_CONDITIONAL: Behaviour = Behaviour { generation: true, ..CONDITIONAL };
-const RETURNED: Behaviour = Behaviour { returns_deleted: true, ..PLAIN };
-const UPSERTED: Behaviour = Behaviour { create_on_update: true, ..PLAIN };
+const COUNTED: Behavior = Behavior { generation: true, ..PLAIN };
+const CONDITIONAL: Behavior = Behavior { unconditional_update: false, ..PLAIN };
+const COUNTED_CONDITIONAL: Behavior = Behavior { generation: true, ..CONDITIONAL };
+const RETURNED: Behavior = Behavior { returns_deleted: true, ..PLAIN };
+const UPSERTED: Behavior = Behavior { create_on_update: true, ..PLAIN };
 
-/// The behaviour of a built-in kind.
-pub(crate) fn builtin(group: &str, plural: &str) -> Behaviour {
+/// The behavior of a built-in kind.
+pub(crate) fn builtin(group: &str, plural: &str) -> Behavior {
     let whole_metadata = matches!(
         (group, plural),
         ("", "configmaps" | "secrets" | "serviceaccounts" | "namespaces" | "services" | "limitranges")
             | ("rbac.authorization.k8s.io", _)
     );
-    Behaviour { whole_metadata, ..row(group, plural) }
+    Behavior { whole_metadata, ..row(group, plural) }
 }
 
-fn row(group: &str, plural: &str) -> Behaviour {
+fn row(group: &str, plural: &str) -> Behavior {
     match (group, plural) {
         ("", "namespaces") => RETURNED,
-        ("", "pods") => Behaviour {
+        ("", "pods") => Behavior {
             generation: true,
             graceful: true,
             returns_deleted: true,
-            status_keeps: StatusKeeps::Owners,
+            status_update_preserves: StatusUpdatePreserves::Owners,
             ..PLAIN
         },
-        ("", "services") => Behaviour { create_on_update: true, ..RETURNED },
-        ("", "events") => Behaviour { dependents: Dependents::Unsupported, ..UPSERTED },
-        ("events.k8s.io", "events") => Behaviour { dependents: Dependents::Unsupported, ..UPSERTED },
+        ("", "services") => Behavior { create_on_update: true, ..RETURNED },
+        ("", "events") => Behavior { dependents: Dependents::Unsupported, ..UPSERTED },
+        ("events.k8s.io", "events") => Behavior { dependents: Dependents::Unsupported, ..UPSERTED },
         ("", "endpoints" | "limitranges") => UPSERTED,
-        ("", "podtemplates") => Behaviour { generation: true, ..RETURNED },
-        ("", "replicationcontrollers") => Behaviour { dependents: Dependents::Orphan, ..COUNTED },
+        ("", "podtemplates") => Behavior { generation: true, ..RETURNED },
+        ("", "replicationcontrollers") => Behavior { dependents: Dependents::Orphan, ..COUNTED },
         ("", "resourcequotas" | "persistentvolumes" | "persistentvolumeclaims" | "serviceaccounts") => {
             RETURNED
         }
-        ("apps", "deployments") => Behaviour { status_keeps: StatusKeeps::Labels, ..COUNTED },
+        ("apps", "deployments") => {
+            Behavior { status_update_preserves: StatusUpdatePreserves::Labels, ..COUNTED }
+        }
         ("apps", "daemonsets" | "replicasets" | "statefulsets") => COUNTED,
-        ("batch", "jobs" | "cronjobs") => Behaviour { dependents: Dependents::Orphan, ..COUNTED },
+        ("batch", "jobs" | "cronjobs") => Behavior { dependents: Dependents::Orphan, ..COUNTED },
         ("discovery.k8s.io", "endpointslices") => COUNTED,
         ("networking.k8s.io", "ingresses" | "ingressclasses" | "networkpolicies") => COUNTED,
         ("policy", "poddisruptionbudgets") => COUNTED_CONDITIONAL,
         ("scheduling.k8s.io", "priorityclasses") => COUNTED,
         ("admissionregistration.k8s.io", _) => COUNTED_CONDITIONAL,
-        ("coordination.k8s.io", _) => Behaviour { create_on_update: true, ..CONDITIONAL },
-        ("node.k8s.io", "runtimeclasses") => Behaviour { create_on_update: true, ..CONDITIONAL },
+        ("coordination.k8s.io", _) => Behavior { create_on_update: true, ..CONDITIONAL },
+        ("node.k8s.io", "runtimeclasses") => Behavior { create_on_update: true, ..CONDITIONAL },
         ("rbac.authorization.k8s.io", _) => UPSERTED,
         ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => RETURNED,
         ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments") => {
-            Behaviour { returns_deleted: true, ..CONDITIONAL }
+            Behavior { returns_deleted: true, ..CONDITIONAL }
         }
         ("storage.k8s.io", _) => CONDITIONAL,
-        ("flowcontrol.apiserver.k8s.io", _) => Behaviour { status_keeps: StatusKeeps::All, ..COUNTED },
-        ("apiextensions.k8s.io", _) => Behaviour { status_keeps: StatusKeeps::All, ..COUNTED_CONDITIONAL },
+        ("flowcontrol.apiserver.k8s.io", _) => {
+            Behavior { status_update_preserves: StatusUpdatePreserves::All, ..COUNTED }
+        }
+        ("apiextensions.k8s.io", _) => {
+            Behavior { status_update_preserves: StatusUpdatePreserves::All, ..COUNTED_CONDITIONAL }
+        }
         ("apiregistration.k8s.io", _) => CONDITIONAL,
-        ("resource.k8s.io", "deviceclasses" | "resourceslices") => Behaviour { generation: true, ..RETURNED },
+        ("resource.k8s.io", "deviceclasses" | "resourceslices") => Behavior { generation: true, ..RETURNED },
         ("resource.k8s.io", _) => RETURNED,
         _ => PLAIN,
     }
