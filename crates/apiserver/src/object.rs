@@ -8,6 +8,7 @@ use std::io;
 
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value};
+pub(crate) use settled_apimachinery::unstructured::string as text;
 
 /// What every stored object begins with.
 const STORED_HEAD: &str = r#"{"metadata":{"#;
@@ -245,11 +246,6 @@ pub(crate) fn meta<'a>(object: &'a Value, name: &str) -> &'a str {
     metadata(object).and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A text at the top, empty if there is none.
-pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
-    object.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// `metadata.finalizers`.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     metadata(object)
@@ -271,16 +267,6 @@ pub(crate) fn is_terminating(object: &Value) -> bool {
 /// A time as the API writes it, in whole seconds.
 pub(crate) fn time(now: jiff::Timestamp) -> Value {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
-}
-
-/// A text somewhere in an object, empty if there is none.
-pub(crate) fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// A list somewhere in an object.
-pub(crate) fn list_at<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use settled_apimachinery::group_version::GroupVersionKind;
+use settled_apimachinery::unstructured::string;
 use settled_go as go;
 
 use crate::entry::{Entry, Managed, Operation, encode_managed_fields, print_manager};
@@ -167,7 +168,7 @@ impl<T: ObjectTypes> Converter for ByApiVersion<'_, T> {
                 go::fmt::type_name(object.value())
             )));
         }
-        if text(object.value(), "apiVersion") == api_version {
+        if string(object.value(), "apiVersion") == api_version {
             return Ok(Cow::Borrowed(object));
         }
         let converted = self.0.convert(object.value(), api_version)?;
@@ -178,12 +179,8 @@ impl<T: ObjectTypes> Converter for ByApiVersion<'_, T> {
     }
 }
 
-fn text<'a>(object: &'a Value, name: &str) -> &'a str {
-    object.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn type_of(types: &impl ObjectTypes, object: &Value) -> Result<ObjectType, ConvertError> {
-    let (api_version, kind) = (text(object, "apiVersion"), text(object, "kind"));
+    let (api_version, kind) = (string(object, "apiVersion"), string(object, "kind"));
     types
         .object_type(api_version, kind)
         .ok_or_else(|| ConvertError::MissingVersion(print_gvk(api_version, kind)))
@@ -196,7 +193,7 @@ fn print_gvk(api_version: &str, kind: &str) -> String {
 /// Namespace, name and kind of an object.
 fn describe(object: &Value) -> String {
     let meta = |name: &str| object.pointer(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let kind = print_gvk(text(object, "apiVersion"), text(object, "kind"));
+    let kind = print_gvk(string(object, "apiVersion"), string(object, "kind"));
     format!("{}/{}; {kind}", meta("/metadata/namespace"), meta("/metadata/name"))
 }
 
@@ -291,7 +288,7 @@ impl<T: ObjectTypes> FieldManager<T> {
 
     /// An object in the version of this manager.
     fn versioned<'a>(&self, object: &'a Value) -> Result<Cow<'a, Value>, ConvertError> {
-        if text(object, "apiVersion") == self.api_version {
+        if string(object, "apiVersion") == self.api_version {
             return Ok(Cow::Borrowed(object));
         }
         self.types.convert(object, &self.api_version).map(Cow::Owned)
@@ -498,7 +495,7 @@ impl<T: ObjectTypes> FieldManager<T> {
     ) -> Result<Value, ApplyError> {
         let managed = Managed::decode(live)
             .map_err(|error| ApplyError::Failed(format!("failed to decode managed fields: {error}")))?;
-        let (api_version, kind) = (text(config, "apiVersion"), text(config, "kind"));
+        let (api_version, kind) = (string(config, "apiVersion"), string(config, "kind"));
         if api_version != self.api_version || kind != self.kind {
             let given = print_gvk(api_version, kind);
             return Err(ApplyError::BadRequest(format!("invalid object type: {given}")));
@@ -591,7 +588,7 @@ impl<T: ObjectTypes> FieldManager<T> {
     /// What kubectl applied on the client's side and has not been changed since. It may take that over.
     fn own_by_last_applied(&self, live: &Value) -> Option<FieldSet> {
         let last: Value = serde_json::from_str(annotation(live, LAST_APPLIED)).ok()?;
-        if text(&last, "apiVersion") != self.api_version {
+        if string(&last, "apiVersion") != self.api_version {
             return None;
         }
         let live = self.versioned(live).ok()?;

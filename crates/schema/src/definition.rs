@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
 use settled_apimachinery::field::{Error as FieldError, Path};
+use settled_apimachinery::unstructured::{flag, given, string};
 use settled_apimachinery::validation;
 use settled_go as go;
 use settled_go::url;
@@ -11,10 +12,6 @@ use settled_go::url;
 use crate::node::{Node, Schema};
 use crate::props::{self, Dump, Props};
 use crate::{metadata, prune, structural, validate};
-
-fn text<'v>(value: &'v Value, name: &str) -> &'v str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
-}
 
 /// Sets what upstream's `SetDefaults` sets: the singular and list kind, conversion `None`, the port of a conversion webhook,
 /// and the first stored version.
@@ -60,7 +57,7 @@ pub fn default_definition(crd: &mut Value) {
 fn storage_version(spec: &Value) -> Option<&str> {
     let versions = spec.get("versions")?.as_array()?;
     let version = versions.iter().find(|one| one.get("storage") == Some(&Value::Bool(true)))?;
-    Some(text(version, "name"))
+    Some(string(version, "name"))
 }
 
 /// Adds a version to those that are stored.
@@ -201,10 +198,10 @@ impl Names {
             list.map(|one| one.as_str().unwrap_or_default().to_owned()).collect()
         };
         Self {
-            plural: text(names, "plural").to_owned(),
-            singular: text(names, "singular").to_owned(),
-            kind: text(names, "kind").to_owned(),
-            list_kind: text(names, "listKind").to_owned(),
+            plural: string(names, "plural").to_owned(),
+            singular: string(names, "singular").to_owned(),
+            kind: string(names, "kind").to_owned(),
+            list_kind: string(names, "listKind").to_owned(),
             short: all("shortNames"),
             categories: all("categories"),
         }
@@ -245,14 +242,6 @@ struct Crd {
     stored: Vec<String>,
 }
 
-fn flag(value: &Value, name: &str) -> bool {
-    value.get(name) == Some(&Value::Bool(true))
-}
-
-fn some<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
-    value.get(name).filter(|one| !one.is_null())
-}
-
 impl Crd {
     /// Upstream's internal form.
     fn read(crd: &Value) -> Result<Self, Vec<FieldError>> {
@@ -264,9 +253,9 @@ impl Crd {
         let at = at.child("versions");
         let mut versions = Vec::new();
         for (index, one) in spec.get("versions").and_then(Value::as_array).into_iter().flatten().enumerate() {
-            let schema = match some(one, "schema") {
+            let schema = match given(one, "schema") {
                 None => None,
-                Some(schema) => Some(match some(schema, "openAPIV3Schema") {
+                Some(schema) => Some(match given(schema, "openAPIV3Schema") {
                     None => None,
                     Some(schema) => {
                         let at = at.index(index);
@@ -277,14 +266,14 @@ impl Crd {
             };
             let list = |name: &str| one.get(name).and_then(Value::as_array).cloned();
             versions.push(Version {
-                name: text(one, "name").to_owned(),
+                name: string(one, "name").to_owned(),
                 served: flag(one, "served"),
                 storage: flag(one, "storage"),
                 deprecated: flag(one, "deprecated"),
                 warning: one.get("deprecationWarning").and_then(Value::as_str).map(str::to_owned),
                 own: Shared {
                     schema,
-                    subresources: some(one, "subresources").cloned(),
+                    subresources: given(one, "subresources").cloned(),
                     columns: list("additionalPrinterColumns"),
                     selectable: list("selectableFields"),
                 },
@@ -318,20 +307,20 @@ impl Crd {
         }
         let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
         let established = conditions
-            .filter(|one| text(one, "type") == "Established")
-            .map(|one| text(one, "status") == "True")
+            .filter(|one| string(one, "type") == "Established")
+            .map(|one| string(one, "status") == "True")
             .next()
             .unwrap_or(false);
         let stored = status.get("storedVersions").and_then(Value::as_array).into_iter().flatten();
         Ok(Self {
-            group: text(spec, "group").to_owned(),
-            scope: text(spec, "scope").to_owned(),
+            group: string(spec, "group").to_owned(),
+            scope: string(spec, "scope").to_owned(),
             names: Names::read(spec.get("names")),
             accepted_names: Names::read(status.get("acceptedNames")),
             versions,
             has_versions: spec.get("versions").is_some_and(Value::is_array),
             shared,
-            conversion: some(spec, "conversion").cloned(),
+            conversion: given(spec, "conversion").cloned(),
             preserve_unknown: flag(spec, "preserveUnknownFields"),
             established,
             stored: stored.map(|one| one.as_str().unwrap_or_default().to_owned()).collect(),
@@ -388,14 +377,14 @@ impl Crd {
                 None => dump.field("Subresources").push_str("null"),
                 Some(one) => {
                     let mut inner = Dump::new(dump.field("Subresources"));
-                    let status = if some(one, "status").is_some() { "{}" } else { "null" };
+                    let status = if given(one, "status").is_some() { "{}" } else { "null" };
                     inner.field("Status").push_str(status);
-                    match some(one, "scale") {
+                    match given(one, "scale") {
                         None => inner.field("Scale").push_str("null"),
                         Some(scale) => {
                             let mut scaled = Dump::new(inner.field("Scale"));
-                            scaled.text("SpecReplicasPath", text(scale, "specReplicasPath"));
-                            scaled.text("StatusReplicasPath", text(scale, "statusReplicasPath"));
+                            scaled.text("SpecReplicasPath", string(scale, "specReplicasPath"));
+                            scaled.text("StatusReplicasPath", string(scale, "statusReplicasPath"));
                             let label = scale.get("labelSelectorPath").and_then(Value::as_str);
                             scaled.text_or_null("LabelSelectorPath", label);
                             scaled.end();
@@ -407,17 +396,17 @@ impl Crd {
             let zero = Value::from(0);
             dump.list("AdditionalPrinterColumns", one.own.columns.as_deref(), |one, out| {
                 let mut dump = Dump::new(out);
-                dump.text("Name", text(one, "name"));
-                dump.text("Type", text(one, "type"));
-                dump.text("Format", text(one, "format"));
-                dump.text("Description", text(one, "description"));
+                dump.text("Name", string(one, "name"));
+                dump.text("Type", string(one, "type"));
+                dump.text("Format", string(one, "format"));
+                dump.text("Description", string(one, "description"));
                 dump.json("Priority", Some(one.get("priority").unwrap_or(&zero)));
-                dump.text("JSONPath", text(one, "jsonPath"));
+                dump.text("JSONPath", string(one, "jsonPath"));
                 dump.end();
             });
             dump.list("SelectableFields", one.own.selectable.as_deref(), |one, out| {
                 let mut dump = Dump::new(out);
-                dump.text("JSONPath", text(one, "jsonPath"));
+                dump.text("JSONPath", string(one, "jsonPath"));
                 dump.end();
             });
             dump.end();
@@ -552,7 +541,7 @@ fn validate_spec(crd: &Crd, options: &Options, path: &Path<'_>, errors: &mut Vec
     let structural = structural || has_defaults || crd.any(&has_kubernetes_extensions);
 
     let per_version = crd.versions.iter().any(|one| one.own.subresources.is_some());
-    let status_of = |one: &Option<Value>| one.as_ref().is_some_and(|one| some(one, "status").is_some());
+    let status_of = |one: &Option<Value>| one.as_ref().is_some_and(|one| given(one, "status").is_some());
     let mut seen = HashSet::new();
     let mut unique = true;
     for (index, one) in crd.versions.iter().enumerate() {
@@ -728,20 +717,20 @@ fn columns(columns: Option<&[Value]>, path: &Path<'_>, errors: &mut Vec<FieldErr
     const FORMATS: &str = "must be one of byte,date,date-time,double,float,int32,int64,password";
     for (index, one) in columns.unwrap_or_default().iter().enumerate() {
         let at = path.index(index);
-        if text(one, "name").is_empty() {
+        if string(one, "name").is_empty() {
             errors.push(FieldError::required(at.child("name"), ""));
         }
-        match text(one, "type") {
+        match string(one, "type") {
             "" => errors.push(FieldError::required(at.child("type"), TYPES)),
             "boolean" | "date" | "integer" | "number" | "string" => {}
             other => errors.push(FieldError::invalid(at.child("type"), other, TYPES)),
         }
-        let format = text(one, "format");
+        let format = string(one, "format");
         let known = ["", "byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
         if !known.contains(&format) {
             errors.push(FieldError::invalid(at.child("format"), format, FORMATS));
         }
-        match text(one, "jsonPath") {
+        match string(one, "jsonPath") {
             "" => errors.push(FieldError::required(at.child("JSONPath"), "")),
             path => simple_path(path, &at.child("JSONPath"), &[], "", errors),
         }
@@ -758,19 +747,19 @@ fn simple_path(path: &str, at: &Path<'_>, below: &[&str], must: &str, errors: &m
 }
 
 fn subresources(one: Option<&Value>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let Some(scale) = one.and_then(|one| some(one, "scale")) else { return };
+    let Some(scale) = one.and_then(|one| given(one, "scale")) else { return };
     for (name, part, must) in [
         ("specReplicasPath", ".spec.", "should be a json path under .spec"),
         ("statusReplicasPath", ".status.", "should be a json path under .status"),
     ] {
         let name_at = format!("scale.{name}");
         let at = path.child(&name_at);
-        match text(scale, name) {
+        match string(scale, name) {
             "" => errors.push(FieldError::required(at, "")),
             path => simple_path(path, &at, &[part], must, errors),
         }
     }
-    let label = text(scale, "labelSelectorPath");
+    let label = string(scale, "labelSelectorPath");
     if !label.is_empty() {
         let must = "should be a json path under either .spec or .status";
         simple_path(label, &path.child("scale.labelSelectorPath"), &[".spec.", ".status."], must, errors);
@@ -794,7 +783,7 @@ fn selectable_fields(
     for (index, one) in fields.iter().enumerate() {
         let at = path.index(index);
         let at = at.child("jsonPath");
-        let text = text(one, "jsonPath");
+        let text = string(one, "jsonPath");
         if text.is_empty() {
             errors.push(FieldError::required(at, ""));
             continue;
@@ -1364,7 +1353,7 @@ fn list_items(props: &Props, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 
 fn rule_form(rule: &Value, props: &Props, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let broken = |text: &str| text.contains(['\n', '\r']);
-    let (expression, message) = (text(rule, "rule"), text(rule, "message"));
+    let (expression, message) = (string(rule, "rule"), string(rule, "message"));
     let (short, short_message) = (expression.trim(), message.trim());
     if short.is_empty() {
         errors.push(FieldError::required(at.child("rule"), "rule is not specified"));
@@ -1376,7 +1365,7 @@ fn rule_form(rule: &Value, props: &Props, at: &Path<'_>, errors: &mut Vec<FieldE
         let must = "message must be specified if rule contains line breaks";
         errors.push(FieldError::required(at.child("message"), must));
     }
-    let message = text(rule, "messageExpression");
+    let message = string(rule, "messageExpression");
     if !message.is_empty() && message.trim().is_empty() {
         let must = "messageExpression must be non-empty if specified";
         errors.push(FieldError::required(at.child("messageExpression"), must));
@@ -1387,7 +1376,7 @@ fn rule_form(rule: &Value, props: &Props, at: &Path<'_>, errors: &mut Vec<FieldE
             errors.push(FieldError::not_supported(at.child("reason"), reason, known));
         }
     }
-    let path = text(rule, "fieldPath");
+    let path = string(rule, "fieldPath");
     if path.is_empty() {
         return;
     }
@@ -1405,13 +1394,13 @@ fn rule_form(rule: &Value, props: &Props, at: &Path<'_>, errors: &mut Vec<FieldE
 
 fn validate_conversion(crd: &Crd, options: &Options, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let Some(conversion) = &crd.conversion else { return };
-    let strategy = text(conversion, "strategy");
+    let strategy = string(conversion, "strategy");
     if crd.preserve_unknown && strategy != "None" {
         let must = "must be None if spec.preserveUnknownFields is true";
         errors.push(FieldError::invalid(path.child("strategy"), strategy, must));
     }
     one_of(&path.child("strategy"), strategy, &["None", "Webhook"], errors);
-    let config = conversion.get("webhook").and_then(|webhook| some(webhook, "clientConfig"));
+    let config = conversion.get("webhook").and_then(|webhook| given(webhook, "clientConfig"));
     let at = path.child("webhookClientConfig");
     let review = path.child("conversionReviewVersions");
     let versions = crd.review_versions();
@@ -1428,7 +1417,7 @@ fn validate_conversion(crd: &Crd, options: &Options, path: &Path<'_>, errors: &m
     match config {
         None => errors.push(FieldError::required(at, "required when strategy is set to Webhook")),
         Some(config) => {
-            match (some(config, "url").and_then(Value::as_str), some(config, "service")) {
+            match (given(config, "url").and_then(Value::as_str), given(config, "service")) {
                 (Some(url), None) => webhook_url(url, &at.child("url"), errors),
                 (None, Some(service)) => webhook_service(service, &at.child("service"), errors),
                 _ => errors.push(FieldError::required(at, "exactly one of url or service is required")),
@@ -1505,10 +1494,10 @@ fn webhook_url(text: &str, at: &Path<'_>, errors: &mut Vec<FieldError>) {
 
 fn webhook_service(service: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     // Upstream mistakes each for the other.
-    if text(service, "namespace").is_empty() {
+    if string(service, "namespace").is_empty() {
         errors.push(FieldError::required(at.child("name"), ""));
     }
-    if text(service, "name").is_empty() {
+    if string(service, "name").is_empty() {
         errors.push(FieldError::required(at.child("namespace"), ""));
     }
     let port = service.get("port").and_then(Value::as_i64).unwrap_or_default();
@@ -1516,7 +1505,7 @@ fn webhook_service(service: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>)
         let why = "port is not valid: must be between 1 and 65535, inclusive";
         errors.push(FieldError::invalid(at.child("port"), port, why));
     }
-    let path = text(service, "path");
+    let path = string(service, "path");
     let at = at.child("path");
     if matches!(path, "" | "/") {
         return;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use settled_apimachinery::quantity::{MAX_MILLI_VALUE, Quantity};
+use settled_apimachinery::unstructured::items_at;
 
 use crate::error::ApiError;
 use crate::kinds::names::Part;
-use crate::object::{is_terminating, list_at, member_mut, text};
+use crate::object::{is_terminating, member_mut, text};
 use crate::state::State;
 use crate::state::call::Target;
 
@@ -45,11 +46,11 @@ fn larger(sum: &mut Amounts, other: &Amounts) {
 pub(crate) fn of_pod(pod: &Value, what: &str, overhead: bool) -> Amounts {
     let of = |container: &Value| amounts(container.pointer(&format!("/resources/{what}")));
     let mut total = Amounts::new();
-    for container in list_at(pod, "/spec/containers") {
+    for container in items_at(pod, "/spec/containers") {
         add(&mut total, &of(container));
     }
     let (mut sidecars, mut before) = (Amounts::new(), Amounts::new());
-    for container in list_at(pod, "/spec/initContainers") {
+    for container in items_at(pod, "/spec/initContainers") {
         let mut needs = of(container);
         if text(container, "restartPolicy") == "Always" {
             add(&mut total, &needs);
@@ -170,10 +171,10 @@ fn check(limit: &Value, requests: &Amounts, limits: &Amounts, errors: &mut Vec<S
 /// What of an object breaks a LimitRange.
 fn violations(range: &Value, plural: &str, object: &Value) -> Vec<String> {
     let mut errors = Vec::new();
-    for limit in list_at(range, "/spec/limits") {
+    for limit in items_at(range, "/spec/limits") {
         match (plural, text(limit, "type")) {
             ("pods", "Container") => {
-                let lists = [list_at(object, "/spec/containers"), list_at(object, "/spec/initContainers")];
+                let lists = [items_at(object, "/spec/containers"), items_at(object, "/spec/initContainers")];
                 for container in lists.into_iter().flatten() {
                     let of = |what: &str| amounts(container.pointer(&format!("/resources/{what}")));
                     check(limit, &of("requests"), &of("limits"), &mut errors);
@@ -203,7 +204,7 @@ fn violations(range: &Value, plural: &str, object: &Value) -> Vec<String> {
 /// Gives containers what a LimitRange has as their defaults, and notes that.
 fn set_defaults(range: &Value, pod: &mut Value) {
     let (mut requests, mut limits) = (Map::new(), Map::new());
-    for limit in list_at(range, "/spec/limits").iter().filter(|limit| text(limit, "type") == "Container") {
+    for limit in items_at(range, "/spec/limits").iter().filter(|limit| text(limit, "type") == "Container") {
         for (field, into) in [("defaultRequest", &mut requests), ("default", &mut limits)] {
             into.extend(limit.get(field).and_then(Value::as_object).cloned().unwrap_or_default());
         }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use settled_apimachinery::unstructured::{items_at, string_at};
 use settled_store::{Key, Scope};
 
 use super::limits;
 use crate::error::ApiError;
 use crate::kinds::names::stored_as;
-use crate::object::{list_at, member_mut, meta, text, text_at};
+use crate::object::{member_mut, meta, text};
 use crate::state::State;
 use crate::state::call::Target;
 
@@ -46,7 +47,7 @@ pub(super) async fn mutate(
 
 async fn set_account(state: &State, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
     if pod.pointer(MIRROR).is_some() {
-        return match text_at(pod, "/spec/serviceAccountName") {
+        return match string_at(pod, "/spec/serviceAccountName") {
             "" => Ok(()),
             _ => Err(target.forbidden(pod, "a mirror pod may not reference service accounts")),
         };
@@ -74,7 +75,7 @@ async fn set_account(state: &State, target: &Target<'_>, pod: &mut Value) -> Res
         return Err(target.forbidden(pod, &why));
     };
     let secrets =
-        account.get("imagePullSecrets").filter(|_| list_at(pod, "/spec/imagePullSecrets").is_empty());
+        account.get("imagePullSecrets").filter(|_| items_at(pod, "/spec/imagePullSecrets").is_empty());
     if let Some(secrets) = secrets.filter(|secrets| secrets.as_array().is_some_and(|list| !list.is_empty())) {
         member_mut(pod, "spec").insert("imagePullSecrets".to_owned(), secrets.clone());
     }
@@ -102,7 +103,7 @@ async fn account(state: &State, namespace: &str, name: &str) -> Option<Value> {
 }
 
 fn set_priority(state: &State, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
-    let name = text_at(pod, "/spec/priorityClassName").to_owned();
+    let name = string_at(pod, "/spec/priorityClassName").to_owned();
     let classes = state.stored("scheduling.k8s.io", "priorityclasses", "");
     let mut classes = classes.iter().map(|(_, class)| class);
     let class = if name.is_empty() {
@@ -132,7 +133,7 @@ fn set_priority(state: &State, target: &Target<'_>, pod: &mut Value) -> Result<(
         );
         return Err(target.forbidden(pod, &why));
     }
-    let given = text_at(pod, "/spec/preemptionPolicy");
+    let given = string_at(pod, "/spec/preemptionPolicy");
     if !given.is_empty() && given != policy {
         let why = format!(
             "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission \
@@ -165,7 +166,7 @@ pub(super) fn check_priority_class(state: &State, target: &Target<'_>, new: &Val
 }
 
 fn set_overhead(state: &State, target: &Target<'_>, pod: &mut Value) -> Result<(), ApiError> {
-    let name = text_at(pod, "/spec/runtimeClassName").to_owned();
+    let name = string_at(pod, "/spec/runtimeClassName").to_owned();
     let class = if name.is_empty() {
         None
     } else {

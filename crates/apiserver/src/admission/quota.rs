@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use settled_apimachinery::quantity::Quantity;
+use settled_apimachinery::unstructured::{items_at, string_at};
 use settled_store::{At, Entry, Scope, Write, WriteError};
 
 use super::limits::{Amounts, add, amounts, of_pod};
 use crate::error::{ApiError, write_failed};
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Part, stored_as};
-use crate::object::{self, list_at, member_mut, meta, text, text_at};
+use crate::object::{self, member_mut, meta, text};
 use crate::state::State;
 use crate::state::admission::Admission;
 use crate::state::call::Target;
@@ -71,10 +72,10 @@ pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestam
         }
         "services" => {
             used.insert("services".to_owned(), one());
-            let ports = list_at(object, "/spec/ports");
+            let ports = items_at(object, "/spec/ports");
             let count = |ports: usize| Quantity::from(i64::try_from(ports).unwrap_or(i64::MAX));
             let (mut balancers, mut node_ports) = (Quantity::from(0), Quantity::from(0));
-            match text_at(object, "/spec/type") {
+            match string_at(object, "/spec/type") {
                 "NodePort" => node_ports = count(ports.len()),
                 "LoadBalancer" => {
                     balancers = one();
@@ -91,9 +92,10 @@ pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestam
         }
         "persistentvolumeclaims" => {
             used.insert("persistentvolumeclaims".to_owned(), one());
-            let annotated = text_at(object, "/metadata/annotations/volume.beta.kubernetes.io~1storage-class");
+            let annotated =
+                string_at(object, "/metadata/annotations/volume.beta.kubernetes.io~1storage-class");
             let class = Some(annotated).filter(|class| !class.is_empty());
-            let class = class.unwrap_or_else(|| text_at(object, "/spec/storageClassName"));
+            let class = class.unwrap_or_else(|| string_at(object, "/spec/storageClassName"));
             let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
             if !class.is_empty() {
                 used.insert(of_class("persistentvolumeclaims"), one());
@@ -120,7 +122,7 @@ pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestam
 
 /// Does the pod still use what it asked for?
 fn is_running(pod: &Value, now: jiff::Timestamp) -> bool {
-    if matches!(text_at(pod, "/status/phase"), "Failed" | "Succeeded") {
+    if matches!(string_at(pod, "/status/phase"), "Failed" | "Succeeded") {
         return false;
     }
     let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
@@ -191,11 +193,13 @@ fn concerns(definition: &Definition, name: &str) -> bool {
 
 /// Is the object in the scopes of the quota?
 fn in_scopes(quota: &Value, definition: &Definition, object: &Value) -> bool {
-    let plain =
-        list_at(quota, "/spec/scopes").iter().filter_map(Value::as_str).map(|name| (name, "Exists", &[][..]));
-    let selected = list_at(quota, "/spec/scopeSelector/matchExpressions")
+    let plain = items_at(quota, "/spec/scopes")
         .iter()
-        .map(|scope| (text(scope, "scopeName"), text(scope, "operator"), list_at(scope, "/values")));
+        .filter_map(Value::as_str)
+        .map(|name| (name, "Exists", &[][..]));
+    let selected = items_at(quota, "/spec/scopeSelector/matchExpressions")
+        .iter()
+        .map(|scope| (text(scope, "scopeName"), text(scope, "operator"), items_at(scope, "/values")));
     plain.chain(selected).all(|(name, operator, values)| in_scope(name, operator, values, definition, object))
 }
 
@@ -211,7 +215,7 @@ fn in_scope(name: &str, operator: &str, values: &[Value], definition: &Definitio
     };
     if is_core(definition, "persistentvolumeclaims") {
         return name == "VolumeAttributesClass"
-            && selects(text_at(object, "/spec/volumeAttributesClassName"));
+            && selects(string_at(object, "/spec/volumeAttributesClassName"));
     }
     if !is_core(definition, "pods") {
         return false;
@@ -221,7 +225,7 @@ fn in_scope(name: &str, operator: &str, values: &[Value], definition: &Definitio
         "NotTerminating" => !is_bounded(object),
         "BestEffort" => is_best_effort(object),
         "NotBestEffort" => !is_best_effort(object),
-        "PriorityClass" => selects(text_at(object, "/spec/priorityClassName")),
+        "PriorityClass" => selects(string_at(object, "/spec/priorityClassName")),
         "CrossNamespacePodAffinity" => reaches_out(object),
         _ => false,
     }
@@ -234,7 +238,7 @@ fn is_bounded(pod: &Value) -> bool {
 
 /// Does the pod ask for no CPU and no memory at all?
 fn is_best_effort(pod: &Value) -> bool {
-    let lists = [list_at(pod, "/spec/containers"), list_at(pod, "/spec/initContainers")];
+    let lists = [items_at(pod, "/spec/containers"), items_at(pod, "/spec/initContainers")];
     let resources = lists.into_iter().flatten().filter_map(|container| container.get("resources"));
     let mut resources = resources.chain(pod.pointer("/spec/resources"));
     !resources.any(|resources| {
@@ -250,11 +254,11 @@ fn is_best_effort(pod: &Value) -> bool {
 /// Does the pod want to be near those of other namespaces, or far from them?
 fn reaches_out(pod: &Value) -> bool {
     let elsewhere =
-        |term: &Value| !list_at(term, "/namespaces").is_empty() || term.get("namespaceSelector").is_some();
+        |term: &Value| !items_at(term, "/namespaces").is_empty() || term.get("namespaceSelector").is_some();
     ["podAffinity", "podAntiAffinity"].iter().any(|affinity| {
         let place = |list: &str| format!("/spec/affinity/{affinity}/{list}");
-        list_at(pod, &place("requiredDuringSchedulingIgnoredDuringExecution")).iter().any(elsewhere)
-            || list_at(pod, &place("preferredDuringSchedulingIgnoredDuringExecution"))
+        items_at(pod, &place("requiredDuringSchedulingIgnoredDuringExecution")).iter().any(elsewhere)
+            || items_at(pod, &place("preferredDuringSchedulingIgnoredDuringExecution"))
                 .iter()
                 .filter_map(|weighted| weighted.get("podAffinityTerm"))
                 .any(elsewhere)
@@ -272,7 +276,7 @@ fn unsaid(pod: &Value, limited: &[&str]) -> Option<String> {
     }
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for container in
-        [list_at(pod, "/spec/containers"), list_at(pod, "/spec/initContainers")].into_iter().flatten()
+        [items_at(pod, "/spec/containers"), items_at(pod, "/spec/initContainers")].into_iter().flatten()
     {
         let of = |what: &str| amounts(container.pointer(&format!("/resources/{what}")));
         let said = compute(&of("requests"), &of("limits"));

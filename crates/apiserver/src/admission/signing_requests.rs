@@ -2,12 +2,12 @@
 //! (`plugin/pkg/admission/certificates` upstream).
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::{items_at, string_at};
 
 use crate::auth::{Attributes, User};
 use crate::error::ApiError;
 use crate::kinds::builtin;
 use crate::kinds::names::{Part, SIGNING_REQUESTS_GROUP};
-use crate::object::{list_at, text_at};
 use crate::state::State;
 use crate::state::call::{Call, Target};
 
@@ -27,15 +27,15 @@ pub(super) fn check(
     match (part, old) {
         (Part::Approval, Some(old)) => require_signer(state, call, target, "approve", old),
         (Part::Status, Some(old)) => {
-            let certificate = |request| text_at(request, "/status/certificate");
-            let conditions = |request| list_at(request, "/status/conditions");
+            let certificate = |request| string_at(request, "/status/certificate");
+            let conditions = |request| items_at(request, "/status/conditions");
             if certificate(new) == certificate(old) && conditions(new) == conditions(old) {
                 return Ok(());
             }
             require_signer(state, call, target, "sign", old)
         }
-        (Part::Main, None) if text_at(new, "/spec/signerName") == CLIENT_SIGNER => {
-            let organizations = builtin::organizations(text_at(new, "/spec/request"))
+        (Part::Main, None) if string_at(new, "/spec/signerName") == CLIENT_SIGNER => {
+            let organizations = builtin::organizations(string_at(new, "/spec/request"))
                 .map_err(|error| target.forbidden(new, &format!("failed to parse CSR: {error}")))?;
             if organizations.iter().any(|name| name == MASTERS) {
                 let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
@@ -55,7 +55,7 @@ fn require_signer(
     verb: &str,
     old: &Value,
 ) -> Result<(), ApiError> {
-    let signer = text_at(old, "/spec/signerName");
+    let signer = string_at(old, "/spec/signerName");
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     let rbac = state.identity.rbac();
     let allowed = |user: &User, name: &str| {

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::string_at;
 use settled_store::{Key, Scope};
 
 use super::feed::{Feed, News};
@@ -14,7 +15,7 @@ use super::retry::{backoff, call, is_over};
 use crate::error::ApiError;
 use crate::kinds::definition::Definition;
 use crate::kinds::names::Part;
-use crate::object::{finalizers, is_terminating, metadata_mut, text_at};
+use crate::object::{finalizers, is_terminating, metadata_mut};
 use crate::options::WriteOptions;
 use crate::state::State;
 use crate::state::call::Target;
@@ -34,10 +35,10 @@ fn finalizer(definition: &Definition) -> Option<&'static str> {
 /// Does a pod that was given a node use the claim?
 fn uses_claim(pod: &Value, claim: &str) -> bool {
     let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-    !text_at(pod, "/spec/nodeName").is_empty()
+    !string_at(pod, "/spec/nodeName").is_empty()
         && volumes.into_iter().flatten().any(|volume| {
-            let made = || format!("{}-{}", text_at(pod, "/metadata/name"), text_at(volume, "/name"));
-            text_at(volume, "/persistentVolumeClaim/claimName") == claim
+            let made = || format!("{}-{}", string_at(pod, "/metadata/name"), string_at(volume, "/name"));
+            string_at(volume, "/persistentVolumeClaim/claimName") == claim
                 || (volume.get("ephemeral").is_some() && made() == claim)
         })
 }
@@ -49,7 +50,7 @@ fn names_class(object: &Value, class: &str) -> bool {
         "/status/currentVolumeAttributesClassName",
         "/status/modifyVolumeStatus/targetVolumeAttributesClassName",
     ];
-    places.iter().any(|place| text_at(object, place) == class)
+    places.iter().any(|place| string_at(object, place) == class)
 }
 
 /// Follows what is protected, and those that use it, until the server stops.
@@ -120,7 +121,7 @@ async fn let_go(state: &State, key: &Key) -> Result<bool, ApiError> {
     let name = key.name();
     let used = match definition.plural.as_str() {
         "persistentvolumeclaims" => any("pods", key.namespace(), &|pod| uses_claim(pod, name)),
-        "persistentvolumes" => text_at(&object, "/status/phase") == "Bound",
+        "persistentvolumes" => string_at(&object, "/status/phase") == "Bound",
         _ => ["persistentvolumeclaims", "persistentvolumes"]
             .iter()
             .any(|plural| any(plural, "", &|object| names_class(object, name))),

@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_apimachinery::labels::LabelSelector;
+use settled_apimachinery::unstructured::{integer_at, string_at};
 use settled_store::{Write, WriteError};
 
 use crate::error::{ApiError, Cause, GroupResource, write_failed};
 use crate::kinds::names::{Part, stored_as};
-use crate::object::{self, is_terminating, member_mut, meta, metadata_mut, text, text_at};
+use crate::object::{self, is_terminating, member_mut, meta, metadata_mut, text};
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::request::Query;
 use crate::state::State;
@@ -25,10 +26,6 @@ const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes
 /// The answer to a subresource that has done its work.
 fn done() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
-}
-
-fn number_at(object: &Value, pointer: &str) -> i64 {
-    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Sets a condition of a pod. The time changes with the status only.
@@ -76,7 +73,7 @@ pub(crate) async fn act(
             if meta(body, "name") != target.name {
                 return Some(Err(ApiError::bad_request("name in URL does not match name in Binding object")));
             }
-            let place = topology(state, text_at(body, "/target/name"));
+            let place = topology(state, string_at(body, "/target/name"));
             Some(bind(state, call, target, body, &place, options).await)
         }
         ("bindings", "") => {
@@ -131,7 +128,7 @@ async fn bind(
     place: &[(String, Value)],
     options: &WriteOptions,
 ) -> Result<Value, ApiError> {
-    let (kind, node) = (text_at(binding, "/target/kind"), text_at(binding, "/target/name"));
+    let (kind, node) = (string_at(binding, "/target/kind"), string_at(binding, "/target/name"));
     let wrong = |message: String| Err(ApiError::new(500, "", message));
     if !matches!(kind, "" | "Node") {
         return wrong(format!(
@@ -160,7 +157,7 @@ async fn bind(
         if is_terminating(pod) {
             return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
-        let assigned = text_at(pod, "/spec/nodeName");
+        let assigned = string_at(pod, "/spec/nodeName");
         if !assigned.is_empty() {
             return refuse(format!("pod {name} is already assigned to node {assigned:?}"));
         }
@@ -222,7 +219,7 @@ async fn evict(
     let pinned = delete.resource_version.is_some();
     for _ in 0..MAX_ATTEMPTS {
         let pod = target.definition.read(&*state.get(target)?);
-        let phase = text_at(&pod, "/status/phase");
+        let phase = string_at(&pod, "/status/phase");
         let over = matches!(phase, "Succeeded" | "Failed") || is_terminating(&pod);
         let same_pod = delete.uid.as_deref().is_none_or(|uid| uid.is_empty() || uid == meta(&pod, "uid"));
         let mut delete = delete.clone();
@@ -317,8 +314,8 @@ async fn ask_budget(
         .any(|condition| text(condition, "type") == "Ready" && text(condition, "status") == "True");
     if !ready {
         let (healthy, desired) =
-            (number_at(budget, "/status/currentHealthy"), number_at(budget, "/status/desiredHealthy"));
-        if text_at(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow"
+            (integer_at(budget, "/status/currentHealthy"), integer_at(budget, "/status/desiredHealthy"));
+        if string_at(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow"
             || (healthy >= desired && desired > 0)
         {
             return Ok(Some(name));
@@ -350,8 +347,8 @@ fn too_many(why: String) -> ApiError {
 /// The budget with one disruption less, if there is one.
 fn take_one(budget: &Value, pod: &str, now: Timestamp) -> Result<Value, ApiError> {
     let name = meta(budget, "name");
-    let status = |field: &str| number_at(budget, &format!("/status/{field}"));
-    if status("observedGeneration") < number_at(budget, "/metadata/generation") {
+    let status = |field: &str| integer_at(budget, &format!("/status/{field}"));
+    if status("observedGeneration") < integer_at(budget, "/metadata/generation") {
         return Err(busy(name));
     }
     let about = GroupResource { group: "policy", resource: "poddisruptionbudget" };

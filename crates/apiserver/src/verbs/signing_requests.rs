@@ -3,12 +3,13 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use settled_apimachinery::unstructured::items_at;
 
 use crate::auth::User;
 use crate::kinds::behavior::StatusUpdatePreserves;
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
-use crate::object::{self, list_at, member_mut, text};
+use crate::object::{self, member_mut, text};
 use crate::verbs::parts::only_status;
 
 /// Where their conditions are.
@@ -77,8 +78,8 @@ fn conditions_mut(request: &mut Value) -> impl Iterator<Item = &mut Map<String, 
 /// Keeps the conditions of a type as they were, unless there are more or fewer of them, which validation refuses.
 fn preserve_conditions(new: &mut Value, old: &Value, kind: &str) {
     let before: Vec<&Value> =
-        list_at(old, CONDITIONS).iter().filter(|condition| text(condition, "type") == kind).collect();
-    let count = list_at(new, CONDITIONS).iter().filter(|condition| text(condition, "type") == kind).count();
+        items_at(old, CONDITIONS).iter().filter(|condition| text(condition, "type") == kind).collect();
+    let count = items_at(new, CONDITIONS).iter().filter(|condition| text(condition, "type") == kind).count();
     if count != before.len() {
         return;
     }
@@ -104,7 +105,7 @@ fn populate_timestamps(new: &mut Value, old: &Value, now: Timestamp) {
                     && other.get("lastTransitionTime").is_some_and(|time| !time.is_null())
             };
             let before =
-                list_at(old, CONDITIONS).iter().find(same).and_then(|other| other.get("lastTransitionTime"));
+                items_at(old, CONDITIONS).iter().find(same).and_then(|other| other.get("lastTransitionTime"));
             let time = before.cloned().unwrap_or_else(|| object::time(now));
             condition.insert("lastTransitionTime".to_owned(), time);
         }
