@@ -1,4 +1,4 @@
-//! `settled apply`: what the server made of each object, and then a wait.
+//! `settled apply`: server-side apply of manifests, and with `--wait` a wait for them.
 
 mod report;
 mod watched;

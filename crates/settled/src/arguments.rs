@@ -1,4 +1,4 @@
-//! From arguments that commands share to what they stand for: verdicts, rules, threads.
+//! Shared arguments, resolved: verdict options, rule sets, threads.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `settled augment`: the objects of the input with amended conditions.
+//! `settled augment`: the objects of the input with `Reconciling` or `Stalled` in their conditions.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Why a target is as it is, in the words of one row: what the live view, progress lines and summaries begin with.
+//! The cause of a target's state in one row: for the live view, progress lines and summaries.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The arguments.
+//! Command line arguments (clap): the commands for files, and what all commands share.
 
 pub(crate) mod live;
 #[cfg(feature = "serve")]

@@ -1,4 +1,4 @@
-//! From the arguments to a cluster, and to what is to be followed in it.
+//! Cluster access: from arguments to a connection, targets and a request to the tracker; errors with their remedy.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! From the arguments to a command.
+//! Dispatch: parses the arguments and runs the command that they name.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Durations as kubectl's options take them, and as people read them.
+//! Durations: parsed as kubectl's options take them, and formatted.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The one error of the command line.
+//! Command errors: message, details, hints and exit code.
 
 use std::error::Error;
 use std::fmt::Write as _;

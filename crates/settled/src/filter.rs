@@ -1,4 +1,4 @@
-//! Which objects are shown and count.
+//! Filters: which objects are shown and counted, by kind, namespace, name and status.
 
 use kstatus::{Status, Verdict};
 

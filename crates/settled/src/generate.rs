@@ -1,4 +1,4 @@
-//! What packagers want: shell completions and manual pages.
+//! Generated files for packages: shell completions and manual pages.
 
 use std::fs;
 use std::io;

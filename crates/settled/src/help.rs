@@ -1,4 +1,4 @@
-//! How help is laid out: examples first, and with `-h` only what is needed often.
+//! Help layout: examples first, and with `-h` only the options that are needed often.
 
 use clap::Command;
 use clap::builder::{PossibleValue, Resettable};

@@ -1,4 +1,4 @@
-//! What `-f` and `-k` name: found one after another, in an order that is always the same.
+//! Inputs: the files, directories, URLs and kustomizations that `-f` and `-k` name, in a stable order.
 
 mod glob;
 mod kustomize;

@@ -1,4 +1,4 @@
-//! Options and output formats of kubectl that the commands for clusters do not have, each with what does the same.
+//! Unsupported options and output formats of kubectl, each with its replacement.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 

@@ -1,4 +1,4 @@
-//! `settled why`, `settled tree`, `settled events`: how things stand in a cluster.
+//! `settled why`, `settled tree`, `settled events`: the present state of objects in a cluster.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};

@@ -1,4 +1,4 @@
-//! What objects are called.
+//! Object names in output, with the namespace only where there is more than one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The overview: what `status`, `why` and `tree` show without arguments, which is all that is not done.
+//! Overview: what `status`, `why` and `tree` show without arguments, which is all that is not done.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};

@@ -1,4 +1,4 @@
-//! How long a command may take until a cluster has answered, and what is said meanwhile.
+//! Command timeouts: how long to wait for credentials and first answers, and the notices meanwhile.
 
 use std::future::Future;
 use std::sync::OnceLock;

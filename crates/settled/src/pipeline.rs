@@ -1,4 +1,4 @@
-//! The threads: one reads, some work, the calling one gets the results in the order of the input.
+//! Worker threads: one reads, some work, the calling one gets the results in the order of the input.
 //!
 //! Batches go to the workers in turn, and the results are taken from them in the same turn. So the order is kept
 //! without sorting anything, every queue is as short as it is, and memory does not depend on the size of the input.

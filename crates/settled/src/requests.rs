@@ -1,4 +1,4 @@
-//! Requests and warnings of the server on standard error, as kubectl prints them.
+//! Request log and server warnings on standard error, as kubectl prints them.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! One object and the verdict on it.
+//! Rows: one object and the verdict on it.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Files of rules and of their cases.
+//! Rule files and case files: found in directories, and read.
 
 use std::fs;
 use std::path::{Path, PathBuf};

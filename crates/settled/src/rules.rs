@@ -1,4 +1,4 @@
-//! `settled rules`: what is known about kinds, why a verdict is what it is, and whether rules are right.
+//! `settled rules`: lists, shows, explains, tests and imports rules.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

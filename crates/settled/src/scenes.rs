@@ -1,4 +1,4 @@
-//! Waits made by hand, for the tests of what shows them.
+//! Test fixtures: waits made by hand.
 
 use std::sync::Arc;
 use std::time::Duration;

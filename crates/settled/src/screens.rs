@@ -1,4 +1,4 @@
-//! What a user sees of a wait: whole screens of three sizes, while it lasts and at its end.
+//! Screen tests: what a user sees of a wait in three terminal sizes, while it lasts and at its end.
 
 use std::cell::RefCell;
 use std::io::{self, Write};

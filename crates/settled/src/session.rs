@@ -1,4 +1,4 @@
-//! A process that talks to a cluster: its runtime, its signals, and the exit code that it ends with.
+//! Sessions of commands for clusters: runtime, signals and exit codes.
 
 use std::process::ExitCode;
 

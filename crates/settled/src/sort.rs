@@ -1,4 +1,4 @@
-//! Sorting more than fits in memory: sorted runs go to a temporary file and are merged at the end.
+//! External sort: sorted runs go to a temporary file and are merged at the end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! Colours, and whether there are any.
+//! Colors, and when to use them.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! Switches with a value, as kubectl takes them: `--all-namespaces=true` is `--all-namespaces`, and with `=false` it is not given.
+//! Switches with values, as kubectl takes them: `--all-namespaces=true` is `--all-namespaces`, and with `=false` it is not given.
 
 use std::ffi::{OsStr, OsString};
 

@@ -1,4 +1,4 @@
-//! What the arguments name, by kubectl's grammar: `TYPE/NAME…`, `TYPE NAME…`, `TYPE[,TYPE] -l SELECTOR`, `TYPE --all`.
+//! Target arguments in kubectl's grammar: `TYPE/NAME…`, `TYPE NAME…`, `TYPE[,TYPE] -l SELECTOR`, `TYPE --all`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Text from objects, made fit for a terminal.
+//! Text of objects made safe for terminals: control characters, width, truncation.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! `settled wait`: until objects of a cluster are done.
+//! `settled wait`: waits until objects of a cluster are done, and writes the result in all formats.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};

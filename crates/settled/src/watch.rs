@@ -1,4 +1,4 @@
-//! Shows objects again at each change, until Ctrl-C: in place on a terminal, what changed elsewhere.
+//! `-w`: shows objects again at each change, in place on a terminal, else what changed.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};

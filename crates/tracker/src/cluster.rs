@@ -1,4 +1,4 @@
-//! A cluster to ask: requests, and what can go wrong with them.
+//! The client of a cluster: requests, their deadlines and errors.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What is waited for: the grammar of `--for`, and whether an object meets it.
+//! Wait conditions: the grammar of `--for`, and whether an object meets it.
 //!
 //! | written | met when |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! From a kubeconfig to a client.
+//! Kubeconfigs: from files and options to a client.
 //!
 //! kube-client reads the kubeconfig, knows all ways to show who one is, and its layers go on every request. Below them is a
 //! connection of our own: over HTTP/2 all watches share one, and one that is dead is noticed by its silence.

@@ -1,4 +1,4 @@
-//! Which kinds to look at when an object of a kind isn't done.
+//! The table of dependents: which kinds are watched when an object of a kind isn't done.
 
 use crate::id::ObjectId;
 use crate::record::Record;

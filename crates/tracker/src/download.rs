@@ -1,4 +1,4 @@
-//! Reads a manifest from a URL: bounded, and without any credentials.
+//! Manifests from URLs: bounded, and without any credentials.
 
 use std::time::Duration;
 

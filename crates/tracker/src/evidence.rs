@@ -1,4 +1,4 @@
-//! Whether a kind has a status at all: what decides between "not yet" and "never" for an object that says nothing.
+//! Evidence on kinds without rules: whether a kind has a status at all.
 
 use crate::cluster::Cluster;
 use crate::exchange::Verb;

@@ -1,4 +1,4 @@
-//! Requests and the heads of their responses, for logging requests and printing the server's warnings.
+//! Requests and response heads, for logging requests and printing the server's warnings.
 
 use std::time::Duration;
 

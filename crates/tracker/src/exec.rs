@@ -1,4 +1,4 @@
-//! Credentials of exec plugins (`client.authentication.k8s.io`), run with a bound on their output, and ended with whoever waits for them.
+//! Exec credential plugins (`client.authentication.k8s.io`), with a bound on their output. They end with their caller.
 //!
 //! kube-client would run them twice, without a bound, on the thread that does everything else.
 

@@ -1,4 +1,4 @@
-//! The observed objects of the cluster: records, indexed by identity, UID and owner.
+//! The object graph: records, indexed by identity, UID and owner.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};

@@ -1,4 +1,4 @@
-//! When a wait ends, as the user asks: timeouts, grace periods, which failures end it early.
+//! Wait limits: timeouts, grace periods, which failures end a wait early.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How one object leads to another.
+//! Links between objects: owner references and references.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What the policy decides from: the observed state of a target at a moment, and the least version that counts.
+//! Observations, from which the policy decides: the observed state of a target at a moment, and the least version that counts.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! In which order manifests are applied, and what has to be there before the next ones are.
+//! Apply order: waves of manifests, and what has to be there before the next wave.
 //!
 //! First what others live in or are made of: Namespaces and definitions of kinds. Then, as Helm installs: what is referred to before what
 //! refers to it, so that Pods don't start before their Secrets. Kinds that aren't in the table come last, as custom resources do with

@@ -1,4 +1,4 @@
-//! When a wait is over: a state machine over observations and the time. It has no clock, no I/O, and no idea of streams.
+//! The wait policy: a state machine over observations and the time. It has no clock, no I/O, and no idea of streams.
 
 mod status;
 #[cfg(test)]

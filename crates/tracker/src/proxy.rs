@@ -1,4 +1,4 @@
-//! The proxies of the environment: `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, as Go's `http.ProxyFromEnvironment` reads them.
+//! Proxies of the environment: `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, as Go's `http.ProxyFromEnvironment` reads them.
 //!
 //! kube-client compares `NO_PROXY` with the address of the proxy instead of the server's, and knows no `HTTP_PROXY`.
 

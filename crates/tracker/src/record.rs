@@ -1,4 +1,4 @@
-//! What is kept of an object: its identity, its owners, the verdict on it, and the few facts that explanations need.
+//! Records: what is kept of an object. Its identity, its owners, the verdict on it, and the few facts that explanations need.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! From the name of a release to its objects: asks the cluster for what keeps the list, and reads it.
+//! Releases by name: finds the object that keeps the list of a release, and reads its objects.
 
 use std::collections::HashSet;
 use std::fmt;

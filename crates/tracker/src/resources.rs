@@ -1,4 +1,4 @@
-//! Which kinds the server has, and what people call them.
+//! API discovery: which kinds the server has, and their names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

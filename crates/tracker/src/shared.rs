@@ -1,4 +1,4 @@
-//! Values that thousands of objects have in common, kept once.
+//! Interning: values that thousands of objects have in common, kept once.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;

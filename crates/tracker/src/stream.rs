@@ -1,4 +1,4 @@
-//! One stream of changes: a list and a watch, kept alive whatever happens to the connection.
+//! List and watch: one stream of changes, kept alive whatever happens to the connection.
 //!
 //! ```text
 //!            ┌──────────── 410: the revision is too old ───────────┐

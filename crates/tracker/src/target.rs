@@ -1,4 +1,4 @@
-//! What a user names: objects, and what selects them.
+//! Targets: objects by name, and selections.
 
 use kstatus::{Node, Object};
 

@@ -1,4 +1,4 @@
-//! Cuts answers into objects while they arrive, so that no answer is ever whole in memory.
+//! Streaming JSON: cuts answers into objects while they arrive, so that no answer is ever whole in memory.
 
 /// How long one object may be. etcd holds 1.5 MiB by default; with room for those who raised that.
 pub(crate) const MAX_OBJECT_BYTES: usize = 32 << 20;

@@ -1,4 +1,4 @@
-//! What is printed of an apply while it happens.
+//! Progress of `settled apply`: a line for each object, as kubectl prints it.
 
 use jiff::Timestamp;
 use settled_tracker::apply::{Applied, ApplyEvent, Conflict, Versions};

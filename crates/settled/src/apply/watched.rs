@@ -1,4 +1,4 @@
-//! A wait for what was applied, which notices when somebody else changes it meanwhile.
+//! The wait after an apply, which notices when other field managers change what was applied.
 
 use std::collections::{HashMap, VecDeque};
 

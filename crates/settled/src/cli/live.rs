@@ -1,4 +1,4 @@
-//! The arguments of what looks at clusters: `wait`, `why`, `tree`, `events`, `apply`.
+//! Command line arguments of the commands for clusters: `wait`, `why`, `tree`, `events`, `apply`.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What the words before the cursor say: which cluster, which namespaces, which objects so far.
+//! Completion context: the cluster, namespaces and targets in the words before the cursor.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! Asks the cluster and the kubeconfig for names, within a bound, and without anything that could disturb a prompt.
+//! Completion lookups: names from the cluster and the kubeconfig, within a time limit and without any other output.
 
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Completion in shells: `settled __complete WORDS…` answers in the protocol of cobra, by which kubectl asks its plugins as well.
+//! Shell completion: `settled __complete WORDS…` answers in the protocol of cobra, by which kubectl asks its plugins as well.
 //!
 //! clap_complete finds out which argument the cursor is in; [`values`] and [`lookup`] know its values. Nothing is ever printed on
 //! standard error, and nothing takes longer than [`lookup::WITHIN`].

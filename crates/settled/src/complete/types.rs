@@ -1,4 +1,4 @@
-//! Types of objects, as people call them: of the cluster, or the built-in ones where it does not answer.
+//! Completion of resource types: those of the cluster, or the built-in ones where it does not answer.
 
 use std::sync::Arc;
 

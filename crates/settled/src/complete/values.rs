@@ -1,4 +1,4 @@
-//! The values of each argument that has some to offer.
+//! Completion of argument values.
 
 use clap_complete::CompletionCandidate;
 use kstatus::FailureClass;

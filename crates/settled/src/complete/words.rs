@@ -1,4 +1,4 @@
-//! Words of the command line: lists with commas, and what may stand there as it is.
+//! Completion words: items of lists with commas, and words that need no quoting.
 
 /// What stands before the last item of a list with its comma, and the item.
 pub(super) fn last_item(list: &str) -> (&str, &str) {

@@ -1,4 +1,4 @@
-//! Patterns in `-f`, as shells and kubectl know them: `*`, `?` and `[a-z]` within a path element.
+//! Glob patterns in `-f`, as shells and kubectl know them: `*`, `?` and `[a-z]` within a path element.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `-k DIR`: what kustomize makes of a directory. It runs as a program of its own: `kustomize`, or the one in `kubectl`.
+//! `-k DIR`: runs kustomize, as a program of its own or in `kubectl`, and reads its output.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};

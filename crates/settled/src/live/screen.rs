@@ -1,4 +1,4 @@
-//! Rows at the bottom of what was printed, which change while lines are added above them.
+//! Terminal screen: rows at the bottom that are redrawn in place while lines are added above them.
 //!
 //! The cursor rests at the beginning of the first row, hidden. So everything behind it is ours and nothing before it is, however a
 //! terminal moves or breaks lines when its size changes; nobody has to be asked where the cursor is.

@@ -1,4 +1,4 @@
-//! The terminal that standard error goes to.
+//! Terminal of standard error: size, capabilities and modes.
 
 use std::io::{self, IsTerminal as _};
 

@@ -1,4 +1,4 @@
-//! What the live view shows: rows made of a snapshot, nothing else.
+//! Live view content: rows made from a snapshot alone.
 
 use std::collections::HashMap;
 use std::time::Duration;

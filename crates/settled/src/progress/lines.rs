@@ -1,4 +1,4 @@
-//! A wait as lines: for people who read a log, and for programs.
+//! Progress as lines: for people who read a log, and JSON lines for programs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};

@@ -1,4 +1,4 @@
-//! A wait on a terminal: what is finished scrolls away above a live view of the rest.
+//! Progress on a terminal: finished targets scroll away above a live view of the rest.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

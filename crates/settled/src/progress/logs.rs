@@ -1,4 +1,4 @@
-//! Lines that containers write during a wait.
+//! Container logs during a wait.
 
 use settled_tracker::report::LogLines;
 

@@ -1,4 +1,4 @@
-//! A wait while it lasts: what happens goes to those who show it, and they are asked for a new picture when one is due.
+//! Progress of a wait: one loop that passes events to what shows them.
 
 mod lines;
 mod live;

@@ -1,4 +1,4 @@
-//! What the user and the terminal say while a wait lasts.
+//! Signals during a wait: interrupts, stops, and the size of the terminal.
 
 use tokio::signal::unix::{self, SignalKind};
 #[cfg(test)]

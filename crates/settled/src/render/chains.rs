@@ -1,4 +1,4 @@
-//! Which targets the chain of another target explains, too, so that each problem is written once.
+//! Shared chains: targets whose cause is explained by that of another target, so that each problem is written once.
 
 use std::collections::HashMap;
 

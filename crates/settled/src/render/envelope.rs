@@ -1,4 +1,4 @@
-//! What is around and between rows.
+//! Envelopes: what surrounds and separates rows in each format.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Why something isn't done, as text: the chain down to the root cause, the evidence for it, and how a wait ended.
+//! Explanations as text: the chain down to the root cause, its evidence, and how a wait ended.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A wait for GitHub Actions: annotations as workflow commands, and a step summary in Markdown.
+//! GitHub Actions: annotations as workflow commands, and a step summary in Markdown.
 
 use std::hash::{BuildHasher as _, RandomState};
 

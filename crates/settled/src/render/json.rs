@@ -1,4 +1,4 @@
-//! A row as a JSON object on one line. The order of its keys is part of the contract.
+//! JSON rows: one object on one line. The order of its keys is part of the contract.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! A wait as JUnit's XML: a test case per object.
+//! JUnit XML: a test case per object.
 //!
 //! There is no one schema. This is what both the strict one of Ant's reports and the lenient one of Jenkins accept: no attributes on
 //! `testsuites`, a time stamp without a zone, `properties`, `system-out` and `system-err` always there.

@@ -1,4 +1,4 @@
-//! How rows look: as JSON, YAML or a table.
+//! Rendering of rows: JSON, YAML or a table.
 //!
 //! The workers write a row's body; the calling thread, which alone knows the row's place in its source, its head.
 

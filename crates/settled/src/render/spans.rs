@@ -1,4 +1,4 @@
-//! A line of pieces that look different, broken between words where the width is limited.
+//! Styled text: a line of spans, wrapped between words where the width is limited.
 
 use anstyle::Style;
 

@@ -1,4 +1,4 @@
-//! A row as a line of a table, or as a few lines where the terminal is narrow.
+//! Table rows: a line, or a few lines where the terminal is narrow.
 //!
 //! While rows wait to be sorted they are packed: clean cells with a control character between them. How wide the
 //! columns must be is only known at the end, and measured on the way.

@@ -1,4 +1,4 @@
-//! Events in the order of time.
+//! Timeline: Events in chronological order.
 
 use jiff::Timestamp;
 use settled_tracker::report::EventNote;

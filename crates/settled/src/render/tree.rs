@@ -1,4 +1,4 @@
-//! Objects and what belongs to them, as a tree with a table beside it.
+//! Trees: objects and their dependents, with a table beside them.
 
 use jiff::Timestamp;
 use kstatus::Status;

@@ -1,4 +1,4 @@
-//! A row as a YAML document: the same map as JSON's.
+//! YAML rows: the same map as JSON's, a document each.
 
 use kstatus::Verdict;
 

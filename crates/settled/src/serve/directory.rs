@@ -1,4 +1,4 @@
-//! Where certificates, data and `admin.kubeconfig` are, and what removes them if they are not to stay.
+//! Data directories of `settled serve`, and removal of temporary ones.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,4 +1,4 @@
-//! One line for each notable event, on standard error.
+//! Server log: one line for each notable event, on standard error.
 
 use settled_apiserver::Notice;
 

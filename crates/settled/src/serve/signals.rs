@@ -1,4 +1,4 @@
-//! The signals that stop the server.
+//! Signals that shut the server down.
 
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};

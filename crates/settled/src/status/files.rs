@@ -1,4 +1,4 @@
-//! The status of the objects of files, directories and standard input.
+//! `settled status -f`: the status of objects of files, directories and standard input.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The status of objects of a cluster.
+//! `settled status TYPE/NAME`: the status of objects of a cluster.
 
 use std::borrow::Cow;
 use std::process::ExitCode;

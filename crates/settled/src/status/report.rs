@@ -1,4 +1,4 @@
-//! What was found: counts by status, the summary and the exit code.
+//! Status summary: counts by status, hints and the exit code.
 
 use std::fmt::Write as _;
 use std::time::Instant;

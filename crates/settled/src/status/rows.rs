@@ -1,4 +1,4 @@
-//! Objects of a batch as rows, each with the key that it is sorted by.
+//! Status rows: the evaluated objects of a batch, each with its sort key.
 
 use kstatus::{Status, Verdict, reason};
 use settled_manifest::Batch;

@@ -1,4 +1,4 @@
-//! Writes rows: at once, or at the end where they are sorted or their columns are measured.
+//! Status output: rows at once, or at the end where they are sorted or their columns are measured.
 
 use std::io::{self, IsTerminal as _, Write as _};
 

@@ -1,4 +1,4 @@
-//! What an apply changed: the fields in which two versions of an object differ.
+//! Changed fields: in which fields two versions of an object differ.
 
 use std::collections::BTreeSet;
 

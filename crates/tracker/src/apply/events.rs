@@ -1,4 +1,4 @@
-//! How to apply, what happens meanwhile, and what came of it: data only.
+//! Apply options, events and report: data only.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Whether somebody else has changed what was applied, while it is waited for.
+//! Changes by other field managers to what was applied, noticed during the wait for it.
 //!
 //! A field whose value another manager changes is no longer owned by the manager that applied it. So neither a controller that fills in
 //! fields of its own, nor an autoscaler that scales what the manifest leaves open, counts.

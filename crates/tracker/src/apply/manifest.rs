@@ -1,4 +1,4 @@
-//! An object to apply.
+//! Manifests: objects to apply, with their ids.
 
 use crate::id::ObjectId;
 use crate::resources::Resources;

@@ -1,4 +1,4 @@
-//! Takes over the fields of kubectl's client-side apply, as `kubectl apply --server-side` does: client-go's `csaupgrade`.
+//! Migration of managed fields from kubectl's client-side apply, as `kubectl apply --server-side` does it: client-go's `csaupgrade`.
 
 use serde_json::{Value, json};
 use settled_managed_fields::{FieldSet, PathElement};

@@ -1,4 +1,4 @@
-//! Applies manifests by server-side apply, in an order that works, and knows afterwards what to wait for.
+//! Server-side apply of manifests, in an order that works. Knows afterwards what to wait for.
 
 mod applyset;
 mod changes;

@@ -1,4 +1,4 @@
-//! Applies one object: the requests, and what they have changed.
+//! The requests that apply one object, and what they have changed.
 
 use bytes::Bytes;
 use http::{Method, StatusCode};

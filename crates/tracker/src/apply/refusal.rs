@@ -1,4 +1,4 @@
-//! Why an object was refused, and what would help.
+//! Refused objects: field conflicts, missing permissions, and what would help.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Requests that are sent again.
+//! Retries of requests that the server was too busy for, or did not answer.
 
 use std::time::Duration;
 

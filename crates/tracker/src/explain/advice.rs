@@ -1,4 +1,4 @@
-//! What to look at or do next about a root cause: commands to run, and remarks that are none.
+//! Next steps for a root cause: commands to run, and remarks.
 
 use kstatus::{Basis, FailureClass, Status, reason};
 

@@ -1,4 +1,4 @@
-//! What a reader should know of a target that is done, or that will not change by itself.
+//! Remarks on targets that are done, or that will not change by themselves.
 
 use kstatus::{Status, reason};
 

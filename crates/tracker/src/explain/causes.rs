@@ -1,4 +1,4 @@
-//! The root causes for which a target isn't done, grouped.
+//! Root causes for which a target isn't done, grouped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

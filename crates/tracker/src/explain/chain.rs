@@ -1,4 +1,4 @@
-//! The steps from a target to a root cause.
+//! Chains: the steps from a target to a root cause.
 
 use jiff::Timestamp;
 

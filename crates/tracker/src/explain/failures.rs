@@ -1,4 +1,4 @@
-//! The failures of a target and of its dependents, from which the policy decides whether to go on waiting.
+//! Failures of a target and of its dependents, from which the policy decides whether to go on waiting.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Why a target isn't done: root causes, found over owner references and references. Pure: records in, data out.
+//! Explanations: why a target isn't done, by owner references and references. Pure: records in, data out.
 
 mod advice;
 mod advisory;

@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims that are not bound: whether they wait for their first consumer, and whether their StorageClass exists.
+//! PersistentVolumeClaims that are not bound: the first consumer that they wait for, and missing StorageClasses.
 
 use kstatus::reason;
 

@@ -1,4 +1,4 @@
-//! The objects that an object's state may come from: those that it owns and those that it refers to.
+//! Related objects, which may explain the state of an object: those that it owns and those that it refers to.
 
 use kstatus::{Status, reason};
 

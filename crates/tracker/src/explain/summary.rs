@@ -1,4 +1,4 @@
-//! The short form of a verdict: the useful end of its message, for one row of a screen.
+//! Summaries: the useful end of a verdict's message, for one row of a screen.
 
 use std::borrow::Cow;
 

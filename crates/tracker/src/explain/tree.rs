@@ -1,4 +1,4 @@
-//! A target with its dependents, as a tree.
+//! Trees: a target with its dependents.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The facts of an object that explanations need besides its verdict.
+//! Facts: what explanations need of an object besides its verdict.
 
 mod read;
 

@@ -1,4 +1,4 @@
-//! Reads the facts of an object, kind by kind: one row of [`KINDS`] each.
+//! Readers of facts, kind by kind: one row of [`KINDS`] each.
 
 use jiff::{SignedDuration, Timestamp};
 use kstatus::{Known, Node, Object, Status};

@@ -1,4 +1,4 @@
-//! What a release, an application or another set contains: from the object that keeps the list, to the ids on it.
+//! Inventories: the objects of a release, an application or another set, from the object that keeps the list.
 //!
 //! | the object | [`Contents`] |
 //! |---|---|

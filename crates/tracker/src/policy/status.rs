@@ -1,4 +1,4 @@
-//! The status of one target after an observation: done, waiting or failed, and until when.
+//! Target status after an observation: done, waiting or failed, and until when.
 
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Properties of the policy, whatever is observed in whatever order.
+
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use settled_rules::RuleSet;

@@ -1,4 +1,4 @@
-//! The end of a wait: what explains it is looked at once more, and fetched, but never beyond the timeout.
+//! The end of a wait: a last look at related objects, and evidence, but never beyond the timeout.
 
 use std::time::Duration;
 

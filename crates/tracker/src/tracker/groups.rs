@@ -1,4 +1,4 @@
-//! Targets that aren't done for the same reason, of which only the first keeps its causes.
+//! Groups of targets that aren't done for the same reason, of which only the first keeps its causes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! Targets by the objects that they are.
+//! Index of targets by object id.
 
 use std::hash::{BuildHasher as _, RandomState};
 

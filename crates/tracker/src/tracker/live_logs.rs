@@ -1,4 +1,4 @@
-//! Which logs are followed while a wait lasts, and what is reported of them.
+//! Live logs in a wait: which containers are followed, and what is reported of them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Named objects that don't exist: whether the name is mistyped, or the namespace is not there.
+//! Missing objects: whether a name is mistyped, or its namespace does not exist.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! What could be read and what could not: the patience with a server that does not answer, the connection, and the verdict on objects of
-//! which nothing is known.
+//! Unread targets: the patience with a server that does not answer, the connection, and Unknown verdicts.
 
 use std::sync::Arc;
 use std::time::Duration;

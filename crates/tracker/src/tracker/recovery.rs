@@ -1,5 +1,4 @@
-//! What to do where a stream can't go on as it should: its kind is not there, or not at that version; the user may not watch or list it; the
-//! connection is down.
+//! Recovery of streams: kinds that are not served, or not at that version, and missing permissions.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which related objects are watched for explanations: dependents of targets that aren't done, and what they refer to.
+//! Watches of related objects for explanations: dependents of targets that aren't done, and what they refer to.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What to follow, and how.
+//! The request of a wait: what to follow, and how.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Adds targets, and opens the streams that report them: one by one where that is cheaper, else one for a kind and namespace.
+//! Adding targets, and opening the streams that report them: one by one where that is cheaper, else one for a kind and namespace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
