@@ -252,6 +252,12 @@ mod tests {
     }
 
     #[test]
+    fn a_node_is_small() {
+        // Thousands are kept, and the allocator rounds up: to 192 bytes, then to 224.
+        assert!(size_of::<Node>() <= 192, "{}", size_of::<Node>());
+    }
+
+    #[test]
     fn old_news_is_none() {
         let mut graph = Graph::default();
         assert!(matches!(graph.put(record(1, 1, None, 5), 1_u32.into(), 1), Put::New));
