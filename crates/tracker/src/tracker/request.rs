@@ -92,7 +92,7 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// The cluster can't be asked.
-    #[error("{0}")]
+    #[error(transparent)]
     Cluster(RequestError),
     /// It does not have a kind that was named, and no manifest says that there should be one.
     #[error("the cluster does not have a kind {name:?}")]
