@@ -10,7 +10,7 @@ use settled_rules::RuleSet;
 
 use crate::cluster::Cluster;
 use crate::condition::{ConditionResult, WaitCondition};
-use crate::definitions::Definitions;
+use crate::crd_rules::CrdRules;
 use crate::event_note;
 use crate::facts::{self, Facts, KindFacts};
 use crate::id::{ObjectId, Uid};
@@ -29,8 +29,8 @@ pub struct Evaluator {
     conditions: Vec<WaitCondition>,
     /// What the objects of a kind have in common.
     common: Mutex<Common>,
-    /// Custom kinds whose definitions were asked for rules.
-    definitions: Definitions,
+    /// Rules of custom kinds, in annotations of their CRDs.
+    crd_rules: CrdRules,
 }
 
 /// What records share. Most of thousands of Pods are in the same state, and belong to a few others.
@@ -61,15 +61,15 @@ impl Evaluator {
             require_address: true,
             conditions,
             common: Mutex::default(),
-            definitions: Definitions::default(),
+            crd_rules: CrdRules::default(),
         }
     }
 
-    /// Reads the rule that a custom kind's definition carries in its annotations, once for each kind: before the first of its
+    /// Reads the rule in the annotations of a custom kind's CRD, once for each kind: before the first of its
     /// objects is read.
     pub(crate) async fn learn(&self, cluster: &Cluster, resource: &Resource) {
         if self.profile == Profile::Settled && self.rules.reads_annotations() {
-            self.definitions.learn(cluster, resource, &self.rules).await;
+            self.crd_rules.learn(cluster, resource, &self.rules).await;
         }
     }
 

@@ -4,7 +4,7 @@ pub mod apply;
 mod cluster;
 mod condition;
 mod connect;
-mod definitions;
+mod crd_rules;
 mod dependents;
 mod download;
 mod evaluation;

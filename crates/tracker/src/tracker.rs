@@ -247,8 +247,8 @@ enum Role {
     Selection,
     /// What explains targets.
     Children,
-    /// Definitions of kinds, for targets whose kind isn't there yet.
-    Definitions,
+    /// CRDs, for targets whose kind is not served yet.
+    Crds,
 }
 
 #[derive(Debug, Default)]
@@ -646,15 +646,12 @@ impl Tracker {
     /// Whether all that is there was seen once, also of what explains targets.
     fn all_synced(&self) -> bool {
         self.searches.running == 0
-            && self
-                .streams
-                .iter()
-                .all(|stream| stream.synced || stream.ended || stream.role == Role::Definitions)
+            && self.streams.iter().all(|stream| stream.synced || stream.ended || stream.role == Role::Crds)
     }
 
     /// The same, but for what is not to be had at the moment.
     fn all_looked_at(&self) -> bool {
-        let looked_at = |s: &Stream| s.synced || s.ended || s.down.is_some() || s.role == Role::Definitions;
+        let looked_at = |s: &Stream| s.synced || s.ended || s.down.is_some() || s.role == Role::Crds;
         self.searches.running == 0 && self.streams.iter().all(looked_at)
     }
 

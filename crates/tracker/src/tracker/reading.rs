@@ -143,7 +143,7 @@ impl Tracker {
     /// Since when the server has not answered, and why.
     pub(super) fn connection_lost(&self) -> Option<(Instant, &RequestError)> {
         let answers = self.cluster.answers();
-        let down = self.streams.iter().filter(|s| !s.ended && s.role != Role::Definitions);
+        let down = self.streams.iter().filter(|s| !s.ended && s.role != Role::Crds);
         down.filter_map(|stream| stream.down.as_ref())
             .filter(|down| down.error.code().is_none() && down.answers == answers)
             .map(|down| (down.since, &down.error))

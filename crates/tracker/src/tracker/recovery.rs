@@ -18,12 +18,10 @@ impl Tracker {
     /// The kinds of some targets aren't there: notices when they come.
     pub(super) fn await_kinds(&mut self) {
         self.rediscover = Some((Instant::now() + Duration::from_secs(1), Duration::from_secs(1)));
-        if let Some(definitions) =
-            self.resources.of_kind("apiextensions.k8s.io", None, "CustomResourceDefinition")
-        {
-            let mut spec = Spec::new(&Arc::clone(definitions), None);
+        if let Some(crds) = self.resources.of_kind("apiextensions.k8s.io", None, "CustomResourceDefinition") {
+            let mut spec = Spec::new(&Arc::clone(crds), None);
             spec.metadata = true;
-            self.open(spec, Role::Definitions);
+            self.open(spec, Role::Crds);
         }
     }
 
@@ -115,7 +113,7 @@ impl Tracker {
         let remedy = |verbs: &str| format!("grant {verbs} on {}{scope}", spec.resource.qualified());
         match role {
             // Then they are only asked for from time to time.
-            Role::Definitions => {}
+            Role::Crds => {}
             Role::Children => {
                 let message =
                     format!("no permission to {} {what}: causes there cannot be shown", verb.as_str());

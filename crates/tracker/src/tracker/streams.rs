@@ -67,8 +67,8 @@ impl Tracker {
             }
             Update::Put(mut record) => {
                 let (epoch, role, resource) = (stream.epoch, stream.role, Arc::clone(&stream.spec.resource));
-                if role == Role::Definitions {
-                    // Some definition is another than before: perhaps a kind that is waited for.
+                if role == Role::Crds {
+                    // A CRD has changed: perhaps that of a kind that is waited for.
                     self.rediscover = self.rediscover.map(|(_, pause)| (Instant::now(), pause));
                     return;
                 }
@@ -147,7 +147,7 @@ impl Tracker {
                     stream.task.abort();
                     self.mark_relisted(number);
                 } else if !std::mem::replace(&mut stream.no_kind, true) {
-                    // Its definition may have been deleted, and its objects with it; or it is at another version now.
+                    // Its CRD may have been deleted, and its objects with it; or it is at another version now.
                     stream.synced = false;
                     self.rediscover = Some((Instant::now(), START_BACKOFF));
                 }

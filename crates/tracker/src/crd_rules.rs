@@ -1,4 +1,4 @@
-//! Rules that CustomResourceDefinitions of the cluster carry in their annotations.
+//! Rules in annotations of CRDs of the cluster.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,9 @@ use crate::cluster::Cluster;
 use crate::exchange::{PARTIAL, Verb};
 use crate::resources::Resource;
 
-/// How long a definition is waited for: without it, its kind is evaluated as any other.
+/// How long a CRD is waited for: without it, its kind is evaluated as any other.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
-/// The groups with a dot in their names that are Kubernetes' own: their kinds have no definitions.
+/// The groups with a dot in their names that are Kubernetes' own: their kinds have no CRDs.
 const BUILTIN_GROUPS: &[&str] = &[
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -38,14 +38,14 @@ const BUILTIN_GROUPS: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-/// The kinds whose definitions were asked for.
+/// The rules of CRDs, each read once.
 #[derive(Debug, Default)]
-pub(crate) struct Definitions {
+pub(crate) struct CrdRules {
     asked: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
-impl Definitions {
-    /// Adds the rule of a kind's definition to the rules. Only the first call for a kind asks; the others wait for its answer.
+impl CrdRules {
+    /// Adds the rule of a kind's CRD to the rules. Only the first call for a kind asks; the others wait for its answer.
     pub(crate) async fn learn(&self, cluster: &Cluster, resource: &Resource, rules: &RuleSet) {
         if !resource.group.contains('.') || BUILTIN_GROUPS.contains(&&*resource.group) {
             return;
@@ -72,7 +72,7 @@ impl Definitions {
     }
 }
 
-/// The annotations of a definition, if it has some and they may be read.
+/// The annotations of a CRD, if it has some and they may be read.
 async fn annotations(cluster: &Cluster, name: &str) -> Option<Value> {
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
     let bytes = cluster.fetch(Verb::Get, Method::GET, &path, PARTIAL, None).await.ok()?;
