@@ -7,11 +7,8 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use settled_rules::RuleSet;
+use settled_watch::{Cluster, PARTIAL, Resource, Verb};
 use tokio::sync::OnceCell;
-
-use crate::cluster::Cluster;
-use crate::exchange::{PARTIAL, Verb};
-use crate::resources::Resource;
 
 /// How long a CRD is waited for: without it, its kind is evaluated as any other.
 const ANSWER_MAX: Duration = Duration::from_secs(3);

@@ -7,15 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use kstatus::{FailureClass, Known, Node, Object, Options, Profile, Status, Verdict};
 use settled_rules::RuleSet;
+use settled_watch::{Cluster, Resource};
 
-use crate::cluster::Cluster;
 use crate::condition::{ConditionResult, WaitCondition};
 use crate::crd_rules::CrdRules;
 use crate::event_note;
 use crate::facts::{self, Facts, KindFacts};
 use crate::id::{ObjectId, Uid};
 use crate::record::{Record, not_found, owners};
-use crate::resources::Resource;
 use crate::shared::Pool;
 
 /// Evaluates objects while they arrive.

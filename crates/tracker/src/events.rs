@@ -6,13 +6,11 @@ use std::time::Duration;
 use http::Method;
 use http_body_util::BodyExt as _;
 use kstatus::{Object, format_duration};
+use settled_watch::{Cluster, Items, RequestError, Verb, encode};
 
-use crate::cluster::{Cluster, RequestError, encode};
 use crate::event_note::{self, EventNote};
-use crate::exchange::Verb;
 use crate::id::ObjectId;
 use crate::report::{Explanation, LogTail, Step};
-use crate::wire::Items;
 
 /// How long all of it may take: whoever waits for the end of a failed wait should not wait long.
 const PATIENCE: Duration = Duration::from_secs(3);

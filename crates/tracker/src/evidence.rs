@@ -1,11 +1,9 @@
 //! Evidence on kinds without rules: whether a kind has a status at all.
 
-use crate::cluster::Cluster;
-use crate::exchange::Verb;
+use settled_watch::{Cluster, Items, Resource, Verb};
+
 use crate::id::ObjectId;
 use crate::observation::Evidence;
-use crate::resources::Resource;
-use crate::wire::Items;
 
 /// Whether a kind has a status, by its CRD and by other objects of it.
 pub(crate) async fn evidence(cluster: &Cluster, resource: &Resource, asking: &ObjectId) -> Evidence {

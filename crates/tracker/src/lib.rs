@@ -1,19 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 pub mod apply;
-mod cluster;
 mod condition;
-mod connect;
 mod crd_rules;
 mod dependents;
-mod download;
 mod evaluation;
 mod evaluator;
 mod event_note;
 mod events;
 mod evidence;
-mod exchange;
-mod exec;
 mod explain;
 mod facts;
 mod graph;
@@ -23,29 +18,25 @@ mod inventory;
 mod limits;
 mod link;
 mod logs;
-mod names;
 mod observation;
 mod order;
 mod policy;
-mod proxy;
 mod record;
+mod release_names;
 mod releases;
 pub mod report;
-mod resources;
 mod shared;
 mod stream;
 mod target;
 mod tracker;
 mod unmatched;
-mod wire;
 
 pub use apply::apply;
-pub use cluster::{Cluster, RequestError};
 pub use condition::WaitCondition;
-pub use connect::KubeconfigOptions;
 pub use id::ObjectId;
 pub use limits::Limits;
 pub use report::{Event, Outcome, Report, State, TargetReport};
+pub use settled_watch::{Cluster, KubeconfigOptions, RequestError};
 pub use target::Target;
 pub use tracker::{Request, StartError, Tracker, wait};
 
@@ -62,12 +53,12 @@ pub mod request {
 
 /// Connections to clusters, and single questions to them.
 pub mod connection {
-    pub use crate::cluster::Traffic;
-    pub use crate::connect::{ConnectError, KubeconfigNames, Token, client};
-    pub use crate::download::{DownloadError, download};
+    pub use settled_watch::{
+        ConnectError, Document, DownloadError, Exchange, KubeconfigNames, Resource, Resources, Token,
+        Traffic, Verb, client, download, read_document, read_resource_list,
+    };
+
     pub use crate::events::{events_of, log_tail};
-    pub use crate::exchange::{Exchange, Verb};
-    pub use crate::resources::{Document, Resource, Resources, read_document, read_resource_list};
 }
 
 /// Releases of Helm, Flux and Argo CD, ApplySets and the like: the objects that they consist of.
@@ -76,6 +67,7 @@ pub mod release {
         ApplySet, Contents, HelmStorage, Hook, Inventory, InventoryError, KindName as ListedKind, Member,
         Revisions, newest_revisions,
     };
+    pub use crate::release_names::release_names;
     pub use crate::releases::{Release, ReleaseError, ReleaseKind, ReleaseTargets};
 }
 

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use http::Method;
 use http_body_util::BodyExt as _;
+use settled_watch::{Cluster, RequestError, Verb, encode};
 use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, RequestError, encode};
 use crate::events::LogSource;
-use crate::exchange::Verb;
 use crate::id::{ObjectId, Uid};
 use crate::report::LogLines;
 

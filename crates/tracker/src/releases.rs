@@ -6,17 +6,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use http::Method;
+use settled_watch::{Cluster, Items, PARTIAL_LIST, RequestError, Resource, Resources, Verb, encode};
 
-use crate::cluster::{Cluster, RequestError, encode};
-use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::inventory::{
     APPLY_SET_ID, Contents, HelmStorage, INVENTORY_ID, Inventory, InventoryError, KindName as Listed,
     Revisions, newest_revisions,
 };
-use crate::resources::{Resource, Resources};
 use crate::target::{KindName, Selection, Target};
-use crate::wire::Items;
 
 /// So many objects that only a failed revision has are named.
 const NAMED: usize = 5;

@@ -1,51 +1,28 @@
-//! List and watch: one stream of changes, kept alive whatever happens to the connection.
-//!
-//! ```text
-//!            ┌──────────── 410: the revision is too old ───────────┐
-//!            v                                                     │
-//! start ─> sync ─ watch with the state first, or list in pages ─> watch ─ closed, silent, 429, 5xx ─> watch again
-//!            │                                                     │
-//!            └─ 403: Forbidden, the receiver falls back to get    └─ 401: new credentials, then again
-//! ```
+//! The streams of a tracker: which objects they are about, and the records that become of them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::Method;
-use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use settled_watch::stream::{self, Decode, Scope};
+use settled_watch::{Cluster, Resource};
 use tokio::sync::mpsc::Sender;
-use tokio::time::Instant;
 
-use crate::cluster::{Cluster, RequestError, encode, innermost, status_error};
 use crate::evaluator::Evaluator;
-use crate::exchange::{PARTIAL, PARTIAL_LIST, Verb};
-use crate::id::ObjectId;
 use crate::ids::StreamId;
 use crate::record::Record;
-use crate::resources::Resource;
-use crate::wire::{self, Items, Kind, Lines};
 
-/// Servers send a bookmark each minute or so. Who says nothing for longer may be dead, however alive the connection looks.
-const SILENCE: Duration = Duration::from_secs(90);
-/// How many objects a page of a list has.
-const PAGE: usize = 500;
-/// The longest pause between two tries.
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
-const JSON: &str = "application/json";
+/// What happened on which stream, in order.
+pub(crate) type Message = stream::Message<StreamId, Box<Record>>;
+/// What happened.
+pub(crate) type Update = stream::Update<Box<Record>>;
 
-/// Which objects a stream is about.
+/// Which objects a stream is about, and what is asked of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
-    pub(crate) resource: Arc<Resource>,
-    /// None is all namespaces, or a kind of the cluster.
-    pub(crate) namespace: Option<Box<str>>,
-    pub(crate) labels: Option<Box<str>>,
-    pub(crate) fields: Option<Box<str>>,
+    pub(crate) scope: Scope,
     /// Its objects are waited for: each is asked whether it is what is wanted.
     pub(crate) target: bool,
-    /// Metadata is enough.
-    pub(crate) metadata: bool,
     /// All others are passed over.
     pub(crate) only: Option<Arc<HashSet<Box<str>>>>,
 }
@@ -53,79 +30,26 @@ pub(crate) struct Spec {
 impl Spec {
     /// The objects of a kind, in a namespace or everywhere.
     pub(crate) fn new(resource: &Arc<Resource>, namespace: Option<&str>) -> Self {
-        Self {
-            resource: Arc::clone(resource),
-            namespace: namespace.map(Into::into),
-            labels: None,
-            fields: None,
-            target: false,
-            metadata: false,
-            only: None,
-        }
+        Self { scope: Scope::new(resource, namespace), target: false, only: None }
     }
 
-    /// Only this one.
+    /// Only the object of this name.
     pub(crate) fn name(mut self, name: &str) -> Self {
-        self.fields = Some(format!("metadata.name={name}").into());
+        self.scope = self.scope.name(name);
         self
     }
 
-    /// What it is about, for people: `pods in shop`.
-    pub(crate) fn describe(&self) -> String {
-        let mut text = self.resource.qualified();
-        if let Some(namespace) = &self.namespace {
-            text.push_str(" in ");
-            text.push_str(namespace);
-        } else if self.resource.namespaced {
-            text.push_str(" in all namespaces");
+    fn decoder(&self, evaluator: &Arc<Evaluator>) -> Decoder {
+        Decoder {
+            evaluator: Arc::clone(evaluator),
+            resource: self.scope.metadata.then(|| Arc::clone(&self.scope.resource)),
+            target: self.target,
+            only: self.only.clone(),
         }
-        text
     }
 }
 
-/// What happened.
-#[derive(Clone, Debug)]
-pub(crate) enum Update {
-    /// The whole state follows; what is not in it is gone.
-    Restart,
-    /// An object is there, or is another than before.
-    Put(Box<Record>),
-    /// An object is gone, or no longer selected; how it was at last, if that is known.
-    Gone(ObjectId, Option<Box<Record>>),
-    /// The initial list, or a relist, is complete.
-    Synced,
-    /// The last request succeeded, after some that did not.
-    Up,
-    /// The last request failed; it is retried. With the number of answers of the server by then.
-    Down(RequestError, u64),
-    /// The user may not list, or not watch. The stream has ended.
-    Forbidden(Verb, RequestError),
-    /// The server rejects the request as malformed. The stream has ended.
-    Rejected(RequestError),
-    /// The server does not have this kind (any more). It is tried again.
-    NoKind,
-}
-
-/// What happened on which stream, in order.
-#[derive(Clone, Debug)]
-pub(crate) struct Message {
-    pub(crate) stream: StreamId,
-    pub(crate) updates: Vec<Update>,
-}
-
-/// How a try ended.
-enum End {
-    /// The watch ended as all watches do in the end.
-    Closed,
-    /// The revision is too old to go on from.
-    Expired,
-    /// The server can't begin a watch with the state.
-    NoWatchList,
-    /// The receiver was dropped.
-    ReceiverDropped,
-}
-
-/// Follows the objects of `spec` until the receiver is dropped.
+/// Follows the objects until nobody listens.
 pub(crate) async fn follow(
     cluster: Cluster,
     spec: Spec,
@@ -133,401 +57,11 @@ pub(crate) async fn follow(
     stream: StreamId,
     out: Sender<Message>,
 ) {
-    let follower = Follower {
-        cluster,
-        spec,
-        evaluator,
-        stream,
-        out,
-        updates: Vec::new(),
-        buffer: Vec::new(),
-        resource_version: None,
-        failures: 0,
-        down_reported: false,
-        watched: None,
-        watch_list: true,
-    };
-    follower.run().await;
-}
-
-struct Follower {
-    cluster: Cluster,
-    spec: Spec,
-    evaluator: Arc<Evaluator>,
-    stream: StreamId,
-    out: Sender<Message>,
-    updates: Vec<Update>,
-    buffer: Vec<u8>,
-    /// From where the next watch goes on; none for a relist.
-    resource_version: Option<String>,
-    /// How many tries in a row have failed.
-    failures: u32,
-    /// It was reported that the last one did.
-    down_reported: bool,
-    /// When the present watch began.
-    watched: Option<Instant>,
-    /// Whether a watch that begins with the state may be tried.
-    watch_list: bool,
-}
-
-impl Follower {
-    async fn run(mut self) {
-        if !self.spec.metadata {
-            self.evaluator.learn(&self.cluster, &self.spec.resource).await;
-        }
-        loop {
-            let tried = match self.resource_version.is_none() {
-                true if self.asked_to_watch() => self.watch(true).await,
-                true => self.list().await,
-                false if self.spec.resource.watch => self.watch(false).await,
-                false => {
-                    tokio::time::sleep(MAX_BACKOFF / 2).await;
-                    self.resource_version = None;
-                    continue;
-                }
-            };
-            let pause = match tried {
-                Ok(End::ReceiverDropped) => return,
-                // Whoever may not watch may perhaps list.
-                Err(error)
-                    if error.is_forbidden() && self.resource_version.is_none() && self.asked_to_watch() =>
-                {
-                    self.watch_list = false;
-                    continue;
-                }
-                Ok(End::NoWatchList) => {
-                    self.cluster.without_watch_list();
-                    continue;
-                }
-                Ok(End::Expired) => {
-                    self.resource_version = None;
-                    // A server that is behind may say so again at once.
-                    self.failures += 1;
-                    self.pause(None)
-                }
-                Ok(End::Closed) => {
-                    let lasted = self.watched.map(|since| since.elapsed());
-                    // A server that closes at once should not be asked a thousand times a second.
-                    if lasted.is_some_and(|lasted| lasted < Duration::from_secs(1)) {
-                        self.failures += 1;
-                        self.pause(None)
-                    } else {
-                        self.failures = 0;
-                        Duration::ZERO
-                    }
-                }
-                Err(error) => {
-                    self.failures += 1;
-                    match error.code() {
-                        Some(403) => {
-                            let verb = if self.resource_version.is_some() { Verb::Watch } else { Verb::List };
-                            self.updates.push(Update::Forbidden(verb, error));
-                            self.flush().await;
-                            return;
-                        }
-                        _ if error.is_rejected() => {
-                            self.updates.push(Update::Rejected(error));
-                            self.flush().await;
-                            return;
-                        }
-                        Some(404) => {
-                            self.resource_version = None;
-                            self.updates.push(Update::NoKind);
-                            self.pause(None)
-                        }
-                        Some(410) => {
-                            self.resource_version = None;
-                            self.pause(None)
-                        }
-                        Some(401) if self.failures <= 2 && self.cluster.refresh().await => Duration::ZERO,
-                        _ => {
-                            let pause = self.pause(match &error {
-                                RequestError::Status { retry_after, .. } => *retry_after,
-                                _ => None,
-                            });
-                            self.updates.push(Update::Down(error, self.cluster.answers()));
-                            self.down_reported = true;
-                            pause
-                        }
-                    }
-                }
-            };
-            if !self.flush().await {
-                return;
-            }
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
-            }
-        }
+    if !spec.scope.metadata {
+        evaluator.learn(&cluster, &spec.scope.resource).await;
     }
-
-    /// Whether the state was asked for by a watch.
-    fn asked_to_watch(&self) -> bool {
-        self.watch_list && self.cluster.has_watch_list() && self.spec.resource.watch
-    }
-
-    /// How long to wait before the next try: longer each time, and not all streams at once.
-    fn pause(&self, asked: Option<Duration>) -> Duration {
-        let exponential =
-            Duration::from_millis(200 << self.failures.saturating_sub(1).min(6)).min(MAX_BACKOFF);
-        let spread = Duration::from_millis(u64::from(u32::from(self.stream).wrapping_mul(37) % 100));
-        asked.unwrap_or_default().max(exponential) + spread
-    }
-
-    fn path(&self, query: &str) -> String {
-        let mut path = self.spec.resource.path(self.spec.namespace.as_deref(), None);
-        path.push('?');
-        path.push_str(query);
-        if let Some(labels) = &self.spec.labels {
-            path.push_str("&labelSelector=");
-            path.push_str(&encode(labels));
-        }
-        if let Some(fields) = &self.spec.fields {
-            path.push_str("&fieldSelector=");
-            path.push_str(&encode(fields));
-        }
-        path
-    }
-
-    /// Sends the updates so far. Says whether there is a receiver.
-    async fn flush(&mut self) -> bool {
-        if self.updates.is_empty() {
-            return !self.out.is_closed();
-        }
-        let updates = std::mem::take(&mut self.updates);
-        self.out.send(Message { stream: self.stream, updates }).await.is_ok()
-    }
-
-    /// A request succeeded, and returned something.
-    fn succeeded(&mut self) {
-        self.failures = 0;
-        self.up();
-    }
-
-    /// A request succeeded: how long for, is still to be seen.
-    fn up(&mut self) {
-        if std::mem::take(&mut self.down_reported) {
-            self.updates.push(Update::Up);
-        }
-    }
-
-    /// Notes an object; its revision, if that is a number.
-    fn put(&mut self, object: &[u8]) -> Option<u64> {
-        let resource = &self.spec.resource;
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let object = if self.spec.metadata {
-            object
-        } else {
-            wire::typed(object, &resource.api_version(), &resource.kind, &mut buffer)
-        };
-        let record = self.record(object);
-        self.buffer = buffer;
-        let record = record?;
-        let resource_version = record.resource_version;
-        self.updates.push(Update::Put(Box::new(record)));
-        Some(resource_version).filter(|resource_version| *resource_version > 0)
-    }
-
-    fn record(&self, object: &[u8]) -> Option<Record> {
-        let object = kstatus::Object::parse(object).ok()?;
-        if let Some(only) = &self.spec.only
-            && !only.contains(&*object.name()?)
-        {
-            return None;
-        }
-        let mut record = self.evaluator.record_of(&object, self.cluster.now(), self.spec.target)?;
-        if self.spec.metadata {
-            // The server says PartialObjectMetadata.
-            let Resource { group, kind, .. } = &*self.spec.resource;
-            record.id = self.evaluator.id(group, kind, &record.id.namespace, &record.id.name);
-        }
-        Some(record)
-    }
-
-    /// Lists all objects, page by page.
-    async fn list(&mut self) -> Result<End, RequestError> {
-        let mut token = String::new();
-        self.updates.push(Update::Restart);
-        loop {
-            let mut query = format!("limit={PAGE}");
-            if !token.is_empty() {
-                query.push_str("&continue=");
-                query.push_str(&encode(&token));
-            }
-            let path = self.path(&query);
-            let accept = if self.spec.metadata { PARTIAL_LIST } else { JSON };
-            let answer = self.cluster.send(Verb::List, Method::GET, &path, accept, None).await?;
-            let mut body = answer.into_body();
-            let mut items = Items::default();
-            while let Some(frame) = within(SILENCE, body.frame()).await? {
-                let frame = frame.map_err(|error| broken(&error))?;
-                let Some(data) = frame.data_ref() else { continue };
-                self.cluster.count_bytes(data.len());
-                let each = |item: &[u8]| {
-                    self.put(item);
-                };
-                items.push(data, each).map_err(answer_error)?;
-                if !self.flush().await {
-                    return Ok(End::ReceiverDropped);
-                }
-            }
-            let head = items.finish().map_err(answer_error)?;
-            let head: ListHead = serde_json::from_slice(&head)
-                .map_err(|error| RequestError::Answer(format!("{path} is no list: {error}")))?;
-            self.succeeded();
-            if head.metadata.continue_.is_empty() {
-                self.resource_version = Some(head.metadata.resource_version);
-                self.updates.push(Update::Synced);
-                return Ok(if self.flush().await { End::Closed } else { End::ReceiverDropped });
-            }
-            token = head.metadata.continue_;
-        }
-    }
-
-    /// Watches from the resourceVersion; or, `from_state`, from the initial list on.
-    async fn watch(&mut self, from_state: bool) -> Result<End, RequestError> {
-        // So that not all watches of a cluster end at once.
-        let seconds = 300 + u32::from(self.stream).wrapping_mul(53) % 240;
-        let mut query = format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}");
-        match &self.resource_version {
-            Some(resource_version) => {
-                query.push_str("&resourceVersion=");
-                query.push_str(&encode(resource_version));
-            }
-            None => query.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
-        }
-        let path = self.path(&query);
-        let accept = if self.spec.metadata { PARTIAL } else { JSON };
-        let answer = match self.cluster.send(Verb::Watch, Method::GET, &path, accept, None).await {
-            // Older servers don't know the parameters, and say so in one of these ways.
-            Err(RequestError::Status { code: 400 | 422, .. }) if from_state => return Ok(End::NoWatchList),
-            answer => answer?,
-        };
-        self.watched = Some(Instant::now());
-        let mut syncing = from_state;
-        if syncing {
-            self.updates.push(Update::Restart);
-        } else {
-            self.up();
-            if !self.flush().await {
-                return Ok(End::ReceiverDropped);
-            }
-        }
-        let mut body = answer.into_body();
-        let mut lines = Lines::default();
-        loop {
-            let frame = tokio::select! {
-                frame = tokio::time::timeout(SILENCE, body.frame()) => frame,
-                () = self.out.closed() => return Ok(End::ReceiverDropped),
-            };
-            let data = match frame {
-                // Silent for too long. From the same revision, nothing is lost.
-                Err(_) if syncing => {
-                    return Err(RequestError::Transport("the state does not come".to_owned()));
-                }
-                Ok(None) if syncing => {
-                    return Err(RequestError::Transport(
-                        "the watch ended before the initial list was complete".to_owned(),
-                    ));
-                }
-                Err(_) | Ok(None) => return Ok(End::Closed),
-                Ok(Some(Err(_)))
-                    if !syncing && self.watched.is_some_and(|w| w.elapsed() > Duration::from_secs(1)) =>
-                {
-                    return Ok(End::Closed);
-                }
-                Ok(Some(Err(error))) => return Err(broken(&error)),
-                Ok(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => data,
-                    Err(_) => continue,
-                },
-            };
-            self.cluster.count_bytes(data.len());
-            let mut end = None;
-            lines
-                .push(&data, |line| {
-                    if end.is_none() {
-                        end = self.line(line, &mut syncing);
-                    }
-                })
-                .map_err(answer_error)?;
-            if !self.flush().await {
-                return Ok(End::ReceiverDropped);
-            }
-            match end {
-                Some(Ok(end)) => return Ok(end),
-                Some(Err(error)) => return Err(error),
-                None => {}
-            }
-        }
-    }
-
-    /// One line of a watch. Says how the watch ends, if it does with this line.
-    fn line(&mut self, line: &[u8], syncing: &mut bool) -> Option<Result<End, RequestError>> {
-        if line.trim_ascii().is_empty() {
-            return None;
-        }
-        let Some((kind, object)) = wire::event(line) else {
-            return Some(Err(RequestError::Answer(format!(
-                "the watch of {} sent what is no event",
-                self.spec.describe()
-            ))));
-        };
-        match kind {
-            Kind::Added | Kind::Modified => {
-                self.failures = 0;
-                let resource_version = self.put(object);
-                self.advance(object, resource_version, *syncing);
-            }
-            Kind::Deleted => {
-                if let Some(record) = self.record(object) {
-                    self.updates.push(Update::Gone(record.id.clone(), Some(Box::new(record))));
-                }
-                self.advance(object, None, *syncing);
-            }
-            Kind::Bookmark => {
-                self.advance(object, None, false);
-                let ends = || {
-                    let bookmark = kstatus::Object::parse(object).ok()?;
-                    let annotations = bookmark.root().get("metadata")?.get("annotations")?;
-                    Some(annotations.get("k8s.io/initial-events-end")?.is("true"))
-                };
-                if *syncing && ends() == Some(true) {
-                    *syncing = false;
-                    self.succeeded();
-                    self.updates.push(Update::Synced);
-                }
-            }
-            Kind::Error => {
-                let code = kstatus::Object::parse(object).ok().and_then(|s| s.root().get("code")?.as_int());
-                let code = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-                return Some(if code == 410 {
-                    Ok(End::Expired)
-                } else {
-                    Err(status_error(code, None, object))
-                });
-            }
-        }
-        None
-    }
-
-    /// Notes the resourceVersion to resume from. There is none before the initial list is complete.
-    fn advance(&mut self, object: &[u8], resource_version: Option<u64>, syncing: bool) {
-        if syncing {
-            return;
-        }
-        // Not every server's revisions are numbers.
-        let read = || {
-            let object = kstatus::Object::parse(object).ok()?;
-            let resource_version = object.root().get("metadata")?.get("resourceVersion")?.as_str()?;
-            Some(resource_version.into_owned())
-        };
-        if let Some(resource_version) =
-            resource_version.map(|resource_version| resource_version.to_string()).or_else(read)
-        {
-            self.resource_version = Some(resource_version);
-        }
-    }
+    let decoder = spec.decoder(&evaluator);
+    stream::follow(cluster, spec.scope, decoder, stream, out).await;
 }
 
 /// Asks for single objects again and again: for whoever may get them, but not list or watch them.
@@ -539,96 +73,36 @@ pub(crate) async fn poll(
     stream: StreamId,
     out: Sender<Message>,
 ) {
-    evaluator.learn(&cluster, &spec.resource).await;
-    let mut pause = Duration::from_millis(500);
-    let mut resource_versions = vec![None; names.len()];
-    let (mut synced, mut failed, mut refused) = (false, false, 0);
-    let mut updates = vec![Update::Restart];
-    loop {
-        let (mut down, mut unanswered) = (None, false);
-        for (name, known) in names.iter().zip(&mut resource_versions) {
-            match cluster.object(&spec.resource, spec.namespace.as_deref(), name).await {
-                Ok(bytes) => {
-                    let Some(record) = evaluator.record(&bytes, cluster.now(), spec.target) else { continue };
-                    if known.replace(record.resource_version) != Some(record.resource_version)
-                        || record.resource_version == 0
-                    {
-                        updates.push(Update::Put(Box::new(record)));
-                        pause = Duration::from_millis(500);
-                    }
-                }
-                Err(error) if error.is_not_found() => {
-                    if known.take().is_some() {
-                        let namespace = spec.namespace.as_deref().unwrap_or_default();
-                        let (group, kind) = (&*spec.resource.group, &*spec.resource.kind);
-                        updates.push(Update::Gone(ObjectId::new(group, kind, namespace, &**name), None));
-                    }
-                }
-                Err(error) if error.is_forbidden() => {
-                    updates.push(Update::Forbidden(Verb::Get, error));
-                    let _sent = out.send(Message { stream, updates }).await;
-                    return;
-                }
-                Err(error) => {
-                    unanswered = true;
-                    if error.code() == Some(401) {
-                        refused += 1;
-                        // New credentials, and then again.
-                        if refused <= 2 && cluster.refresh().await {
-                            continue;
-                        }
-                    }
-                    down = Some(error);
-                }
-            }
-        }
-        if let Some(error) = down {
-            failed = true;
-            updates.push(Update::Down(error, cluster.answers()));
-        } else if !unanswered {
-            refused = 0;
-            if std::mem::take(&mut failed) {
-                updates.push(Update::Up);
-            }
-            // Before, what was not answered for may be there.
-            if !std::mem::replace(&mut synced, true) {
-                updates.push(Update::Synced);
-            }
-        }
-        let reported = std::mem::take(&mut updates);
-        if out.is_closed()
-            || !reported.is_empty() && out.send(Message { stream, updates: reported }).await.is_err()
+    evaluator.learn(&cluster, &spec.scope.resource).await;
+    let decoder = spec.decoder(&evaluator);
+    stream::poll(cluster, spec.scope, names, decoder, stream, out).await;
+}
+
+/// Makes records of objects.
+struct Decoder {
+    evaluator: Arc<Evaluator>,
+    /// The kind of the objects where only their metadata comes, whose type is PartialObjectMetadata.
+    resource: Option<Arc<Resource>>,
+    target: bool,
+    only: Option<Arc<HashSet<Box<str>>>>,
+}
+
+impl Decode for Decoder {
+    type Item = Box<Record>;
+
+    fn decode(&self, object: &[u8], now: Timestamp) -> Option<(Box<Record>, u64)> {
+        let object = kstatus::Object::parse(object).ok()?;
+        if let Some(only) = &self.only
+            && !only.contains(&*object.name()?)
         {
-            return;
+            return None;
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 3 / 2).min(MAX_BACKOFF);
+        let mut record = self.evaluator.record_of(&object, now, self.target)?;
+        if let Some(resource) = &self.resource {
+            record.id =
+                self.evaluator.id(&resource.group, &resource.kind, &record.id.namespace, &record.id.name);
+        }
+        let resource_version = record.resource_version;
+        Some((Box::new(record), resource_version))
     }
-}
-
-#[derive(serde::Deserialize)]
-struct ListHead {
-    metadata: ListMeta,
-}
-
-#[derive(serde::Deserialize)]
-struct ListMeta {
-    #[serde(default, rename = "continue")]
-    continue_: String,
-    #[serde(default, rename = "resourceVersion")]
-    resource_version: String,
-}
-
-async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, RequestError> {
-    tokio::time::timeout(limit, future)
-        .await
-        .map_err(|_| RequestError::Transport("the answer does not end".to_owned()))
-}
-
-fn broken(error: &(dyn std::error::Error + 'static)) -> RequestError {
-    RequestError::Transport(format!("the connection broke: {}", innermost(error)))
-}
-
-fn answer_error(error: wire::WireError) -> RequestError {
-    RequestError::Answer(error.to_string())
 }

@@ -1,10 +1,10 @@
 //! Targets: objects by name, and selections.
 
 use kstatus::{Node, Object};
+use settled_watch::{Resource, Resources};
 
 use crate::id::Uid;
 use crate::observation::MinVersion;
-use crate::resources::{Resource, Resources};
 
 /// A kind, as somebody names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

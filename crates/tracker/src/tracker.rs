@@ -21,11 +21,11 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use settled_watch::{Cluster, RequestError, Resource, Resources, no_answer};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, RequestError, no_answer};
 use crate::condition::WaitCondition;
 use crate::evaluator::Evaluator;
 use crate::events::{EvidenceOptions, FetchedEvidence};
@@ -40,7 +40,6 @@ use crate::observation::{Evidence, Now, Observation};
 use crate::policy::Policy;
 use crate::record::Record;
 use crate::report::{Event, Notice, Outcome, Report, State};
-use crate::resources::{Resource, Resources};
 use crate::stream::{Message, Spec};
 use crate::target::{KindName, Target};
 use crate::unmatched::Unmatched;

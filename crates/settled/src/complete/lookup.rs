@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use settled_tracker::connection::{KubeconfigNames, Resources};
-use settled_tracker::release::ReleaseKind;
+use settled_tracker::release::{ReleaseKind, release_names};
 use settled_tracker::{Cluster, KubeconfigOptions};
 
 use super::VALUES_MAX;
@@ -73,7 +73,7 @@ pub(super) fn releases(line: &Line, release_kind: ReleaseKind) -> Vec<String> {
         let resources = cluster.resources().await.ok()?;
         let mut all = BTreeSet::new();
         for namespace in in_namespaces(line, &cluster) {
-            all.extend(cluster.release_names(&resources, release_kind, &namespace, VALUES_MAX).await);
+            all.extend(release_names(&cluster, &resources, release_kind, &namespace, VALUES_MAX).await);
         }
         Some(all.into_iter().collect())
     })

@@ -8,16 +8,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
+use settled_watch::{Cluster, Items, PARTIAL_LIST, RequestError, Resource, Resources, Verb, encode};
 
 use super::manifest::Manifest;
 use super::retry::retry;
-use crate::cluster::{Cluster, RequestError, encode};
-use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::inventory::{APPLY_SET_ID, KINDS, NAMESPACES, PART_OF, RESOURCES};
 use crate::order::apply_rank;
-use crate::resources::{Resource, Resources};
-use crate::wire::Items;
 
 const TOOLING: &str = "applyset.kubernetes.io/tooling";
 /// Set on a CRD whose objects may be parents.

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use settled_watch::RequestError;
 
 use super::applyset::ApplySetError;
 use super::foreign::AppliedState;
-use crate::cluster::RequestError;
 use crate::id::ObjectId;
 use crate::report::Report;
 use crate::target::Target;

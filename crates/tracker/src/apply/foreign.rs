@@ -8,9 +8,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 use settled_managed_fields::{Entry, Operation};
+use settled_watch::{Cluster, RequestError, Verb};
 
-use crate::cluster::{Cluster, RequestError};
-use crate::exchange::Verb;
 use crate::id::ObjectId;
 use crate::report::ForeignChange;
 

@@ -1,7 +1,8 @@
 //! Manifests: objects to apply, with their ids.
 
+use settled_watch::Resources;
+
 use crate::id::ObjectId;
-use crate::resources::Resources;
 use crate::target::{KindName, Target};
 
 /// An object to apply.

@@ -14,6 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use settled_watch::{Cluster, RequestError, Resources};
 
 pub use applyset::{ApplySetError, apply_set_id};
 pub use events::{Applied, ApplyError, ApplyEvent, ApplyOptions, ApplyReport, Conflict, Versions};
@@ -26,11 +27,9 @@ use self::manifest::Manifest;
 use self::patch::{Sent, send};
 use self::refusal::{Refusal, is_unreachable};
 use self::retry::retry;
-use crate::cluster::{Cluster, RequestError};
 use crate::id::ObjectId;
 use crate::limits::Limits;
 use crate::report::{Event, Outcome, Report};
-use crate::resources::Resources;
 use crate::target::{KindName, Target};
 use crate::tracker::{Request, Tracker};
 

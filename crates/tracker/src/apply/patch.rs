@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use kstatus::{Node, Object};
 use serde_json::{Value, json};
+use settled_watch::{Cluster, RequestError, Resources, Verb, encode};
 
 use super::changes::{changed_fields, content};
 use super::events::{Applied, ApplyOptions, Conflict, Versions};
@@ -12,11 +13,8 @@ use super::manifest::Manifest;
 use super::migrate;
 use super::refusal::{Refusal, conflicts_of, refused};
 use super::retry::retry;
-use crate::cluster::{Cluster, RequestError, encode};
-use crate::exchange::Verb;
 use crate::id::Uid;
 use crate::observation::MinVersion;
-use crate::resources::Resources;
 use crate::target::{KindName, Target};
 
 /// As kubectl's `maxPatchRetry`.

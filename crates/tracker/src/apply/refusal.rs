@@ -1,9 +1,9 @@
 //! Refused objects: field conflicts, missing permissions, and what would help.
 
 use serde::Deserialize;
+use settled_watch::RequestError;
 
 use super::events::{ApplyOptions, Conflict};
-use crate::cluster::RequestError;
 use crate::id::ObjectId;
 
 /// Why an object was refused.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::RequestError;
+use settled_watch::RequestError;
 
 /// How often a request is tried again that the server was too busy for.
 const MAX_RETRIES: u32 = 5;

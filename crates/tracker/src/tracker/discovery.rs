@@ -9,18 +9,15 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use http::Method;
 use kstatus::{Object, Status};
+use settled_watch::{Cluster, Items, PARTIAL_LIST, RequestError, Resource, Verb};
 use tokio::time::Instant;
 
 use super::{Answer, Tracker};
-use crate::cluster::{Cluster, RequestError};
 use crate::dependents::is_custom;
-use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::{ObjectId, Uid};
 use crate::ids::TargetId;
 use crate::record::owners;
 use crate::report::State;
-use crate::resources::Resource;
-use crate::wire::Items;
 
 /// So many kinds are candidates in one search, and so many lists are made in all.
 const MAX_KINDS: usize = 40;

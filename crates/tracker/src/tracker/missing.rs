@@ -4,17 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use settled_watch::{Cluster, Items, PARTIAL_LIST, Resource, Verb, encode};
 use tokio::time::Instant;
 
 use super::{Answer, Tracker};
-use crate::cluster::{Cluster, encode};
 use crate::condition::WaitCondition;
-use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::ids::TargetId;
 use crate::report::State;
-use crate::resources::Resource;
-use crate::wire::Items;
 
 /// How long an object may not exist before its name is doubted: somebody may be about to create it.
 const MISSING_AFTER: Duration = Duration::from_secs(3);

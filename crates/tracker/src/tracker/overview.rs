@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use settled_watch::{Resource, Resources};
+
 use super::Tracker;
 use crate::ids::{StreamId, TargetId};
 use crate::record::Record;
 use crate::report::{Counts, Outcome, State};
-use crate::resources::{Resource, Resources};
 
 /// How many custom kinds an overview lists.
 const CUSTOM_KINDS_MAX: usize = 50;
@@ -112,7 +113,7 @@ impl Tracker {
         if !stream.of_category {
             return false;
         }
-        overview.forbidden.push(stream.spec.resource.qualified());
+        overview.forbidden.push(stream.spec.scope.resource.qualified());
         (stream.ended, stream.synced, stream.seen) = (true, true, true);
         stream.task.abort();
         true

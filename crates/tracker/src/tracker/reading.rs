@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kstatus::Verdict;
+use settled_watch::{Cluster, RequestError, Resources, no_answer};
 use tokio::time::Instant;
 
 use super::{Denied, Down, Followed, NOTIFY_AFTER, Role, START_BACKOFF, Stream, Tracker};
-use crate::cluster::{Cluster, RequestError, no_answer};
 use crate::id::ObjectId;
 use crate::ids::StreamId;
 use crate::limits::Limits;
 use crate::record::{Unread, not_found};
 use crate::report::{Connection, Notice, Outcome};
-use crate::resources::Resources;
 
 /// How long the first complete answer may take where the wait has no timeout.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -188,7 +187,7 @@ impl Tracker {
             let limit = self.patience.with(&down.error)?;
             (now.saturating_duration_since(down.since) >= limit).then(|| match down.error.code() {
                 None => self.unreachable(&down.error),
-                Some(_) => format!("cannot list {}: {}", stream.spec.describe(), down.error),
+                Some(_) => format!("cannot list {}: {}", stream.spec.scope.describe(), down.error),
             })
         });
         if let Some(message) = given_up {
@@ -227,7 +226,7 @@ impl Tracker {
         }
         self.silence_reported = true;
         let unread = self.streams.iter().filter(|s| s.is_unread() && s.down.is_none());
-        let named: Vec<String> = unread.take(NAMED_MAX).map(|stream| stream.spec.describe()).collect();
+        let named: Vec<String> = unread.take(NAMED_MAX).map(|stream| stream.spec.scope.describe()).collect();
         if !named.is_empty() {
             let to = self.server();
             self.notify(format!("no answer from {to} yet: still listing {}", named.join(", ")), None);
@@ -243,7 +242,7 @@ impl Tracker {
             else {
                 continue;
             };
-            let what = stream.spec.describe();
+            let what = stream.spec.scope.describe();
             reported.push(match (stream.role, stream.seen) {
                 (Role::Children, false) => {
                     format!("cannot list {what}: causes there cannot be shown ({error}); retrying")
@@ -293,8 +292,8 @@ impl Tracker {
             Some((_, error)) => self.unreachable(error),
             None => {
                 let named = unread.iter().take(NAMED_MAX).map(|stream| match &stream.down {
-                    Some(down) => format!("{} ({})", stream.spec.describe(), down.error),
-                    None => stream.spec.describe(),
+                    Some(down) => format!("{} ({})", stream.spec.scope.describe(), down.error),
+                    None => stream.spec.scope.describe(),
                 });
                 let more = if unread.len() > NAMED_MAX { ", …" } else { "" };
                 format!("{late}: {}{more}", named.collect::<Vec<_>>().join(", "))

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use settled_watch::{RequestError, Verb};
 use tokio::time::Instant;
 
 use super::targets::MAX_WATCHES_BY_NAME;
 use super::{Answer, Followed, Role, Tracker};
-use crate::cluster::RequestError;
-use crate::exchange::Verb;
 use crate::ids::{StreamId, TargetId};
 use crate::report::{Notice, Outcome};
 use crate::stream::{Spec, poll};
@@ -20,7 +19,7 @@ impl Tracker {
         self.rediscover = Some((Instant::now() + Duration::from_secs(1), Duration::from_secs(1)));
         if let Some(crds) = self.resources.of_kind("apiextensions.k8s.io", None, "CustomResourceDefinition") {
             let mut spec = Spec::new(&Arc::clone(crds), None);
-            spec.metadata = true;
+            spec.scope.metadata = true;
             self.open(spec, Role::Crds);
         }
     }
@@ -51,7 +50,7 @@ impl Tracker {
             if !stream.no_kind || stream.ended {
                 continue;
             }
-            let old = &stream.spec.resource;
+            let old = &stream.spec.scope.resource;
             match self.resources.of_kind(&old.group, Some(&old.version), &old.kind) {
                 None => {
                     (stream.synced, stream.seen) = (true, true);
@@ -60,7 +59,7 @@ impl Tracker {
                 }
                 Some(new) if new.version != old.version => {
                     let mut spec = stream.spec.clone();
-                    spec.resource = Arc::clone(new);
+                    spec.scope.resource = Arc::clone(new);
                     stream.ended = true;
                     stream.task.abort();
                     let role = stream.role;
@@ -104,13 +103,13 @@ impl Tracker {
         let (spec, role) = (stream.spec.clone(), stream.role);
         let synced = stream.synced;
         stream.ended = true;
-        let what = spec.describe();
-        let scope = match &spec.namespace {
+        let what = spec.scope.describe();
+        let scope = match &spec.scope.namespace {
             Some(namespace) => format!(" in {namespace}"),
-            None if spec.resource.namespaced => " in all namespaces".to_owned(),
+            None if spec.scope.resource.namespaced => " in all namespaces".to_owned(),
             None => String::new(),
         };
-        let remedy = |verbs: &str| format!("grant {verbs} on {}{scope}", spec.resource.qualified());
+        let remedy = |verbs: &str| format!("grant {verbs} on {}{scope}", spec.scope.resource.qualified());
         match role {
             // Then they are only asked for from time to time.
             Role::Crds => {}
@@ -123,9 +122,9 @@ impl Tracker {
             Role::Targets | Role::Selection if verb == Verb::Watch => {
                 // They may be listed: then they are, again and again.
                 let mut spec = spec.clone();
-                let mut resource = (*spec.resource).clone();
+                let mut resource = (*spec.scope.resource).clone();
                 resource.watch = false;
-                spec.resource = Arc::new(resource);
+                spec.scope.resource = Arc::new(resource);
                 let message =
                     format!("watch is forbidden for {what}: listing them every few seconds instead");
                 let notice = Notice { message, remedy: Some(remedy("list and watch")) };
@@ -137,7 +136,7 @@ impl Tracker {
             }
             Role::Targets if verb == Verb::List => {
                 let numbers: Vec<TargetId> = self.of_stream(number);
-                if spec.fields.is_none() && numbers.len() <= MAX_WATCHES_BY_NAME {
+                if spec.scope.fields.is_none() && numbers.len() <= MAX_WATCHES_BY_NAME {
                     // Roles may name the objects: then each may be watched by its name.
                     self.open_each(&spec, &numbers);
                     return;
@@ -165,13 +164,16 @@ impl Tracker {
             }
             Role::Selection if self.leave_out(number) => {}
             Role::Targets | Role::Selection => {
-                let namespace = match &spec.namespace {
+                let namespace = match &spec.scope.namespace {
                     Some(namespace) => format!(" in namespace \"{namespace}\""),
-                    None if spec.resource.namespaced => " in all namespaces".to_owned(),
+                    None if spec.scope.resource.namespaced => " in all namespaces".to_owned(),
                     None => String::new(),
                 };
-                let message =
-                    format!("cannot {} {}{namespace}: {error}", verb.as_str(), spec.resource.qualified());
+                let message = format!(
+                    "cannot {} {}{namespace}: {error}",
+                    verb.as_str(),
+                    spec.scope.resource.qualified()
+                );
                 let remedy =
                     remedy(if role == Role::Selection { "list and watch" } else { "get, list and watch" });
                 self.deny(number, message, remedy);
@@ -182,7 +184,7 @@ impl Tracker {
     /// The server calls a request malformed: which targets it selects cannot be known.
     pub(super) fn rejected(&mut self, number: StreamId, error: &RequestError) {
         let Some(stream) = self.streams.get_mut(number) else { return };
-        let what = stream.spec.describe();
+        let what = stream.spec.scope.describe();
         stream.ended = true;
         if !stream.is_of_targets() {
             if stream.role == Role::Children {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use kstatus::Status;
+use settled_watch::Resource;
 
 use super::{Role, Tracker};
 use crate::dependents::{By, children, is_custom, remaining, selector};
@@ -12,7 +13,6 @@ use crate::ids::{StreamId, TargetId};
 use crate::link::Link;
 use crate::record::{Record, missing};
 use crate::report::State;
-use crate::resources::Resource;
 use crate::stream::Spec;
 
 /// More selectors of children in a namespace are watched as one.
@@ -96,12 +96,12 @@ impl Tracker {
             return;
         };
         let Some(name) =
-            stream.spec.fields.as_deref().and_then(|fields| fields.strip_prefix("metadata.name="))
+            stream.spec.scope.fields.as_deref().and_then(|fields| fields.strip_prefix("metadata.name="))
         else {
             return;
         };
         let (resource, namespace) =
-            (&stream.spec.resource, stream.spec.namespace.as_deref().unwrap_or_default());
+            (&stream.spec.scope.resource, stream.spec.scope.namespace.as_deref().unwrap_or_default());
         let id = self.evaluator.id(&resource.group, &resource.kind, namespace, name);
         if self.graph.get(&id).is_none()
             && self.graph.missing(&id).is_none()
@@ -201,19 +201,19 @@ impl Tracker {
         // The targets' own stream may have it already.
         let reported = self.streams.iter().any(|stream| {
             !stream.ended
-                && stream.spec.resource == *resource
-                && stream.spec.labels.is_none()
-                && stream.spec.fields.is_none()
+                && stream.spec.scope.resource == *resource
+                && stream.spec.scope.labels.is_none()
+                && stream.spec.scope.fields.is_none()
                 && stream.spec.only.is_none()
-                && stream.spec.namespace.as_deref().is_none_or(|of| *of == *namespace)
+                && stream.spec.scope.namespace.as_deref().is_none_or(|of| *of == *namespace)
         });
         if reported && fields.is_none() {
             return;
         }
         let within = Some(namespace).filter(|namespace| resource.namespaced && !namespace.is_empty());
         let mut spec = Spec::new(resource, within);
-        spec.labels = labels.map(Into::into);
-        spec.fields = fields.map(Into::into);
+        spec.scope.labels = labels.map(Into::into);
+        spec.scope.fields = fields.map(Into::into);
         self.open(spec, Role::Children);
     }
 }

@@ -10,6 +10,8 @@ use kstatus::{Basis, FailureClass, Status, Verdict, reason};
 use super::groups::Groups;
 use super::request::Causes;
 use super::{Followed, Role, Stream, Tracker, Urgency};
+use settled_watch::stream::Scope;
+
 use crate::evaluation::Evaluation;
 use crate::events::{EvidencePlan, FetchedEvidence, LogSource};
 use crate::explain;
@@ -18,7 +20,6 @@ use crate::ids::{StreamId, TargetId};
 use crate::observation::Now;
 use crate::record::Record;
 use crate::report::{Branch, Counts, Explanation, Outcome, Report, Snapshot, State, Step, TargetReport};
-use crate::stream::Spec;
 use crate::unmatched::Unmatched;
 
 impl Tracker {
@@ -272,7 +273,7 @@ impl Tracker {
             is_selection && stream.seen && !stream.ended && !matched.contains(number)
         };
         let describe = |(_, stream): (StreamId, &Stream)| {
-            let Spec { resource, namespace, labels, fields, .. } = &stream.spec;
+            let Scope { resource, namespace, labels, fields, .. } = &stream.spec.scope;
             let selectors: Vec<&str> = labels.iter().chain(fields).map(|text| &**text).collect();
             Unmatched {
                 group: Arc::from(&*resource.group),

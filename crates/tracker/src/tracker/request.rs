@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use settled_rules::RuleSet;
+use settled_watch::RequestError;
 use tokio::time::Instant;
 
-use crate::cluster::RequestError;
 use crate::condition::WaitCondition;
 use crate::events::EvidenceOptions;
 use crate::limits::Limits;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use settled_watch::stream::Scope;
 use tokio::time::Instant;
 
 use super::{Down, Role, START_BACKOFF, Stream, Tracker};
@@ -66,7 +67,8 @@ impl Tracker {
                 stream.synced = false;
             }
             Update::Put(mut record) => {
-                let (epoch, role, resource) = (stream.epoch, stream.role, Arc::clone(&stream.spec.resource));
+                let (epoch, role, resource) =
+                    (stream.epoch, stream.role, Arc::clone(&stream.spec.scope.resource));
                 if role == Role::Crds {
                     // A CRD has changed: perhaps that of a kind that is waited for.
                     self.rediscover = self.rediscover.map(|(_, pause)| (Instant::now(), pause));
@@ -104,7 +106,16 @@ impl Tracker {
                     }
                 }
             }
-            Update::Gone(gone, last) => self.lost(number, &gone, last),
+            Update::Gone(last) => {
+                let id = last.id.clone();
+                self.lost(number, &id, Some(last));
+            }
+            Update::Missing(name) => {
+                let Scope { resource, namespace, .. } = &stream.spec.scope;
+                let namespace = namespace.as_deref().unwrap_or_default();
+                let id = ObjectId::new(&*resource.group, &*resource.kind, namespace, &*name);
+                self.lost(number, &id, None);
+            }
             Update::Synced => {
                 stream.synced = true;
                 stream.seen = true;
@@ -118,7 +129,7 @@ impl Tracker {
             Update::Up => {
                 stream.down = None;
                 if std::mem::take(&mut stream.down_reported) {
-                    let message = format!("the watch of {} goes on", stream.spec.describe());
+                    let message = format!("the watch of {} goes on", stream.spec.scope.describe());
                     self.notify(message, None);
                 }
             }

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use settled_watch::{Cluster, PARTIAL_LIST, Resource, Verb};
+
 use super::request::StartError;
 use super::{Followed, Role, Tracker};
-use crate::cluster::Cluster;
-use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::id::ObjectId;
 use crate::ids::TargetId;
 use crate::observation::MinVersion;
-use crate::resources::Resource;
 use crate::stream::Spec;
 use crate::target::{KindName, Selection};
 
@@ -113,8 +112,8 @@ impl Tracker {
             let namespace = selection.namespace.as_deref().unwrap_or(default);
             let within = (resource.namespaced && !selection.everywhere).then_some(namespace);
             let mut spec = Spec::new(&resource, within);
-            spec.labels = selection.labels.as_deref().map(Into::into);
-            spec.fields = selection.fields.as_deref().map(Into::into);
+            spec.scope.labels = selection.labels.as_deref().map(Into::into);
+            spec.scope.fields = selection.fields.as_deref().map(Into::into);
             spec.target = true;
             let stream = self.open(spec, Role::Selection);
             if let Some(stream) = self.streams.get_mut(stream) {
@@ -181,7 +180,7 @@ impl Tracker {
             let mut spec = spec.clone();
             spec.only = None;
             // A stream for all namespaces may have to be split.
-            spec.namespace =
+            spec.scope.namespace =
                 Some(&*target.id.namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
             let stream = self.open(spec.name(&name), Role::Targets);
             self.assign(*number, stream);
@@ -197,7 +196,7 @@ async fn by_name(cluster: &Cluster, spec: &Spec, count: usize) -> bool {
     if count > MAX_WATCHES_BY_NAME {
         return false;
     }
-    let path = format!("{}?limit=1", spec.resource.path(spec.namespace.as_deref(), None));
+    let path = format!("{}?limit=1", spec.scope.resource.path(spec.scope.namespace.as_deref(), None));
     // Where listing is forbidden, each may be watched all the same.
     let Ok(bytes) = cluster.fetch(Verb::List, http::Method::GET, &path, PARTIAL_LIST, None).await else {
         return true;

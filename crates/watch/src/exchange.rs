@@ -37,10 +37,9 @@ impl Verb {
 }
 
 /// Accepts the metadata of one object, which is enough to know that it is there and who owns it.
-pub(crate) const PARTIAL: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+pub const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The same of a list.
-pub(crate) const PARTIAL_LIST: &str =
+pub const PARTIAL_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// A request, and the head of its answer. Neither has a body here: nothing logs the content of objects.

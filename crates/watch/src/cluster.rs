@@ -104,7 +104,7 @@ type Observer = dyn Fn(&Exchange) + Send + Sync;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use settled_tracker::Cluster;
+/// use settled_watch::Cluster;
 /// let server = settled_apiserver::Server::in_memory().await?;
 /// let cluster = Cluster::new(server.client());
 /// let resources = cluster.resources().await?;
@@ -252,12 +252,14 @@ impl Cluster {
     }
 
     /// When the server last answered.
-    pub(crate) fn answered(&self) -> Option<Instant> {
+    #[must_use]
+    pub fn answered(&self) -> Option<Instant> {
         *self.inner.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many answers the server has given.
-    pub(crate) fn answers(&self) -> u64 {
+    #[must_use]
+    pub fn answers(&self) -> u64 {
         self.inner.answers.load(Ordering::Relaxed)
     }
 
@@ -292,7 +294,8 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn count_bytes(&self, bytes: usize) {
+    /// Counts bytes of a body, which are an answer too.
+    pub fn count_bytes(&self, bytes: usize) {
         self.inner.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.note_answer();
     }
@@ -317,7 +320,7 @@ impl Cluster {
     }
 
     /// The credentials were refused: gets new ones, where that is possible. Says whether there are any.
-    pub(crate) async fn refresh(&self) -> bool {
+    pub async fn refresh(&self) -> bool {
         let Some(reconnect) = &self.inner.reconnect else { return false };
         // Many requests are refused at the same moment, and one login is enough for all of them.
         let mut renewed = self.inner.renewed.lock().await;
@@ -384,7 +387,10 @@ impl Cluster {
     }
 
     /// Sends a request, and waits for the beginning of the answer. Answers that are no success are errors.
-    pub(crate) async fn send(
+    ///
+    /// # Errors
+    /// The server cannot be reached, does not answer in time, or refuses.
+    pub async fn send(
         &self,
         verb: Verb,
         method: Method,
@@ -406,7 +412,10 @@ impl Cluster {
     }
 
     /// A request whose answer is small enough to be held.
-    pub(crate) async fn fetch(
+    ///
+    /// # Errors
+    /// As [`Cluster::send`]; the answer is too large, or does not end.
+    pub async fn fetch(
         &self,
         verb: Verb,
         method: Method,
@@ -419,7 +428,10 @@ impl Cluster {
     }
 
     /// All of an answer that is small enough to be held.
-    pub(crate) async fn whole(&self, answer: Response<Body>) -> Result<Bytes, RequestError> {
+    ///
+    /// # Errors
+    /// The answer is too large, or does not end.
+    pub async fn whole(&self, answer: Response<Body>) -> Result<Bytes, RequestError> {
         let limited = http_body_util::Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
         let whole = tokio::time::timeout_at(self.until(), limited.collect());
         match whole.await {
@@ -436,7 +448,10 @@ impl Cluster {
     }
 
     /// Gets JSON.
-    pub(crate) async fn get(&self, verb: Verb, path: &str) -> Result<Bytes, RequestError> {
+    ///
+    /// # Errors
+    /// As [`Cluster::fetch`].
+    pub async fn get(&self, verb: Verb, path: &str) -> Result<Bytes, RequestError> {
         self.fetch(verb, Method::GET, path, "application/json", None).await
     }
 
@@ -510,7 +525,9 @@ fn connect_error(error: &(dyn std::error::Error + 'static)) -> RequestError {
     }
 }
 
-pub(crate) fn no_answer(within: Duration) -> String {
+/// The text for an answer that did not come in time.
+#[must_use]
+pub fn no_answer(within: Duration) -> String {
     format!("no answer within {}s", within.as_secs_f64().round())
 }
 
@@ -544,7 +561,8 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Escapes a segment of a path or a value of a query.
-pub(crate) fn encode(text: &str) -> String {
+#[must_use]
+pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 

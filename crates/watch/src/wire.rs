@@ -1,11 +1,16 @@
 //! Streaming JSON: cuts answers into objects while they arrive, so that no answer is ever whole in memory.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 /// How long one object may be. etcd holds 1.5 MiB by default; with room for those who raised that.
 pub(crate) const MAX_OBJECT_BYTES: usize = 32 << 20;
 
 /// Something that can't be an answer of an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WireError {
+pub enum WireError {
     /// One object is longer than any can be.
     #[error("one object of the answer has more than {} MiB", MAX_OBJECT_BYTES >> 20)]
     TooLong,
@@ -47,7 +52,7 @@ impl Lines {
 
 /// Cuts a list into its items. Everything else of it is kept, for the revision and the continue token.
 #[derive(Debug, Default)]
-pub(crate) struct Items {
+pub struct Items {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -75,7 +80,10 @@ enum Place {
 
 impl Items {
     /// Takes what has arrived, and hands out the items that are whole.
-    pub(crate) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), WireError> {
+    ///
+    /// # Errors
+    /// An item is longer than any object can be.
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), WireError> {
         // Where what is not kept yet begins.
         let mut from = 0;
         let mut at = 0;
@@ -149,7 +157,10 @@ impl Items {
     }
 
     /// The list without its items, once all has arrived.
-    pub(crate) fn finish(self) -> Result<Vec<u8>, WireError> {
+    ///
+    /// # Errors
+    /// The list ended in the middle.
+    pub fn finish(self) -> Result<Vec<u8>, WireError> {
         if self.depth == 0 && !self.in_string { Ok(self.head) } else { Err(WireError::Cut) }
     }
 }
@@ -164,6 +175,14 @@ pub(crate) enum Kind {
     Error,
 }
 
+#[derive(Deserialize)]
+struct Event<'l> {
+    #[serde(rename = "type", borrow)]
+    type_: Cow<'l, str>,
+    #[serde(borrow)]
+    object: &'l RawValue,
+}
+
 /// Takes a line of a watch apart: `{"type":"ADDED","object":{…}}`.
 pub(crate) fn event(line: &[u8]) -> Option<(Kind, &[u8])> {
     let line = line.trim_ascii();
@@ -176,12 +195,8 @@ pub(crate) fn event(line: &[u8]) -> Option<(Kind, &[u8])> {
         Some((kind(type_)?, object))
     };
     quick().or_else(|| {
-        let whole = kstatus::Object::parse(line).ok()?;
-        let type_ = whole.root().get("type")?.as_str()?;
-        match whole.root().get("object")? {
-            kstatus::Node::Text(object) => Some((kind(type_.as_bytes())?, object)),
-            kstatus::Node::Value(_) => None,
-        }
+        let whole: Event<'_> = serde_json::from_slice(line).ok()?;
+        Some((kind(whole.type_.as_bytes())?, whole.object.get().as_bytes()))
     })
 }
 

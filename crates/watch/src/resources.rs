@@ -281,7 +281,7 @@ impl Resources {
     /// first one in the server's order that fits.
     ///
     /// ```
-    /// # use settled_tracker::connection::{Resource, Resources};
+    /// # use settled_watch::{Resource, Resources};
     /// # let resource = |group: &str, plural: &str, kind: &str, short: &str| Resource { group: group.into(), version: "v1".into(),
     /// #     kind: kind.into(), plural: plural.into(), singular: kind.to_lowercase().into(), short_names: [short.into()].into(),
     /// #     categories: Box::default(), namespaced: true, list: true, watch: true };
