@@ -16,9 +16,11 @@ use crate::{Outcome, root};
 const LAYERS: [(&str, &[&str]); 1] =
     [("apiserver", &["kinds", "auth", "state", "discovery", "admission", "verbs", "http", "controllers"])];
 
-/// Modules that must do no I/O, each of a crate and with the module that does it: no import leads from one to the other.
-const WITHOUT_IO: [(&str, &[&str], &str); 1] =
-    [("tracker", &["policy", "graph", "explain", "report"], "cluster")];
+/// Modules of crates that must do no I/O: their imports lead to no file that names one of the crates [`IO`].
+const WITHOUT_IO: [(&str, &[&str]); 1] = [("tracker", &["policy", "graph", "explain", "report"])];
+
+/// Crates that do I/O, or have the types for it.
+const IO: [&str; 6] = ["settled_watch", "kube_client", "http", "http_body_util", "hyper_util", "tokio"];
 
 /// A path of modules below the crate's root.
 pub(crate) type Module = Vec<String>;
@@ -42,6 +44,8 @@ pub(crate) struct Source {
     globs: Vec<Module>,
     /// Modules that exist in tests only.
     tests: BTreeSet<String>,
+    /// What its paths begin with: other crates, for the most part.
+    crates: BTreeSet<String>,
 }
 
 /// The directories of all crates, in the order of their names.
@@ -75,12 +79,12 @@ pub(crate) fn run() -> Outcome<bool> {
             upwards.push(format!("{name}: {} imports {}, a layer above it", shown(module), shown(other)));
         }
         println!("{name:<16} {:>5} {count:>7}  {}", all.files.len(), texts.join(", "));
-        for (_, modules, io) in WITHOUT_IO.iter().filter(|(of, ..)| *of == name) {
-            for missing in modules.iter().chain([io]).filter(|module| !all.has(module)) {
+        for (_, modules) in WITHOUT_IO.iter().filter(|(of, _)| *of == name) {
+            for missing in modules.iter().filter(|module| !all.has(module)) {
                 well = false;
                 upwards.push(format!("{name}: there is no module {missing}"));
             }
-            for module in reaching(&arrows, modules, io) {
+            for (module, io) in all.reaching(&arrows, modules, &IO) {
                 well = false;
                 upwards
                     .push(format!("{name}: {} must do no I/O, and its imports lead to {io}", shown(&module)));
@@ -170,6 +174,26 @@ impl Crate {
         floors
     }
 
+    /// The files of these modules that depend on a file which names one of these crates, each with the first of them.
+    fn reaching(
+        &self,
+        arrows: &BTreeMap<Module, BTreeSet<Module>>,
+        modules: &[&str],
+        crates: &[&'static str],
+    ) -> Vec<(Module, &'static str)> {
+        let of_modules = |file: &&Module| file.first().is_some_and(|first| modules.contains(&&**first));
+        let named = |file: &Module| {
+            let mut files = reach(arrows, file);
+            files.insert(file.clone());
+            let mut found = files
+                .iter()
+                .filter_map(|file| self.files.get(file))
+                .flat_map(|source| crates.iter().copied().filter(|name| source.crates.contains(*name)));
+            found.next()
+        };
+        self.files.keys().filter(of_modules).filter_map(|file| Some((file.clone(), named(file)?))).collect()
+    }
+
     /// Whether there is a module of this name below the crate's root.
     fn has(&self, module: &str) -> bool {
         self.files.keys().any(|file| file.first().is_some_and(|first| first == module))
@@ -221,6 +245,8 @@ impl Source {
                 _ => code = &text[..found.get(0).map_or(text.len(), |all| all.start())],
             }
         }
+        let begins = Regex::new(r"(?m)(?:^|[^A-Za-z0-9_:])([a-z_][a-z0-9_]*)::")?;
+        source.crates = begins.captures_iter(code).map(|found| found[1].to_owned()).collect();
         let uses = Regex::new(r"(?m)^\s*(pub(?:\([a-z: ]+\))? )?use ([^;]+);")?;
         for found in uses.captures_iter(code) {
             let is_export = found.get(1).is_some();
@@ -334,13 +360,6 @@ fn reach(arrows: &BTreeMap<Module, BTreeSet<Module>>, from: &Module) -> BTreeSet
     seen
 }
 
-/// The files of these modules and below them that depend on another one.
-fn reaching(arrows: &BTreeMap<Module, BTreeSet<Module>>, modules: &[&str], other: &str) -> Vec<Module> {
-    let other = vec![other.to_owned()];
-    let of_modules = |file: &&Module| file.first().is_some_and(|first| modules.contains(&&**first));
-    arrows.keys().filter(of_modules).filter(|file| reach(arrows, file).contains(&other)).cloned().collect()
-}
-
 /// The sets of more than one file that can all reach each other.
 fn circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Module>> {
     let reached: BTreeMap<&Module, BTreeSet<Module>> =
@@ -437,22 +456,27 @@ mod tests {
     }
 
     #[test]
-    fn imports_lead_to_others_through_others() {
+    fn imports_lead_to_crates_through_other_files() {
         let files = [
             ("", "mod a;\nmod b;\nmod c;\nmod d;\n"),
             ("a", "use crate::b::B;\n"),
             ("a::x", "use crate::d::D;\n"),
             ("b", "use crate::c::C;\n"),
-            ("c", "use std::fs;\n"),
-            ("d", "use crate::a::x::X;\n"),
+            ("c", "fn f() { tokio::spawn(g()) }\n"),
+            (
+                "d",
+                "//! Beside [`tokio::time`].\npub use http::Method;\nuse std::fs;\n#[cfg(test)]\nmod tests {\n    use tokio::fs;\n}\n",
+            ),
         ];
-        let arrows = all(&files).arrows();
-        let found = |modules: &[&str], other: &str| -> Vec<String> {
-            reaching(&arrows, modules, other).iter().map(shown).collect()
+        let all = all(&files);
+        let arrows = all.arrows();
+        let found = |modules: &[&str], crates: &[&'static str]| -> Vec<String> {
+            let found = all.reaching(&arrows, modules, crates);
+            found.iter().map(|(module, name)| format!("{} {name}", shown(module))).collect()
         };
-        assert_eq!(found(&["a", "d"], "c"), ["a"]);
-        assert_eq!(found(&["a", "d"], "d"), ["a::x", "d"]);
-        assert_eq!(found(&["c"], "a"), Vec::<String>::new());
+        assert_eq!(found(&["a", "d"], &["tokio"]), ["a tokio"]);
+        assert_eq!(found(&["a", "d"], &["http"]), ["a::x http", "d http"]);
+        assert_eq!(found(&["a", "b"], &["hyper"]), Vec::<String>::new());
     }
 
     #[test]
