@@ -8,6 +8,7 @@ pub mod fields;
 pub mod group_version;
 pub mod labels;
 pub mod net;
+pub mod object_meta;
 pub mod quantity;
 mod selector;
 pub mod unstructured;

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
-use settled_apimachinery::group_version::GroupVersionKind;
+use serde_json::{Map, Value};
+use settled_apimachinery::field::Path;
+use settled_apimachinery::object_meta::{self, validate_object_meta, validate_object_meta_update};
 use settled_apimachinery::validation;
 
 use crate::error::Cause;
-use crate::object::{finalizers, is_terminating, meta, metadata};
-
-/// How much all annotations may hold together, in bytes.
-const MAX_ANNOTATIONS: usize = 256 * 1024;
+use crate::object::metadata;
 
 /// How the names of a kind are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,170 +63,41 @@ pub(crate) fn invalid(field: &str, value: &Value, why: &str) -> Cause {
     Cause::new("FieldValueInvalid", format!("Invalid value: {}: {why}", shown(value)), field)
 }
 
-pub(crate) fn required(field: &str, why: &str) -> Cause {
-    let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
-    Cause::new("FieldValueRequired", message, field)
-}
-
 pub(crate) fn forbidden(field: &str, why: &str) -> Cause {
     Cause::new("FieldValueForbidden", format!("Forbidden: {why}"), field)
 }
 
 /// What is wrong with the metadata of an object, by itself.
 pub(crate) fn validate(object: &Value, namespaced: bool, names: NameRule) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let (name, generate_name) = (meta(object, "name"), meta(object, "generateName"));
-    if !generate_name.is_empty() {
-        let wrong = names.errors(generate_name, true);
-        causes.extend(wrong.iter().map(|why| invalid("metadata.generateName", &json!(generate_name), why)));
-    }
-    if name.is_empty() {
-        causes.push(required("metadata.name", "name or generateName is required"));
-    } else {
-        causes
-            .extend(names.errors(name, false).iter().map(|why| invalid("metadata.name", &json!(name), why)));
-    }
-    let namespace = meta(object, "namespace");
-    if namespaced {
-        if namespace.is_empty() {
-            causes.push(required("metadata.namespace", ""));
-        } else {
-            let wrong = NameRule::Label.errors(namespace, false);
-            causes.extend(wrong.iter().map(|why| invalid("metadata.namespace", &json!(namespace), why)));
-        }
-    } else if !namespace.is_empty() {
-        causes.push(forbidden("metadata.namespace", "not allowed on this type"));
-    }
-    let Some(metadata) = metadata(object) else { return causes };
-    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|number| *number < 0)
-    {
-        causes.push(invalid("metadata.generation", &json!(generation), "must be greater than or equal to 0"));
-    }
-    validate_labels(metadata.get("labels"), "metadata.labels", &mut causes);
-    validate_annotations(metadata.get("annotations"), "metadata.annotations", &mut causes);
-    validate_owners(metadata.get("ownerReferences"), &mut causes);
-    let finalizers = finalizers(object);
-    for finalizer in &finalizers {
-        let wrong = validation::is_qualified_name(finalizer);
-        causes.extend(wrong.iter().map(|why| invalid("metadata.finalizers", &json!(finalizer), why)));
-    }
-    if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
-        let why = "finalizer orphan and foregroundDeletion cannot be both set";
-        causes.push(invalid("metadata.finalizers", &json!(finalizers), why));
-    }
-    causes
+    let (nothing, mut errors) = (Map::new(), Vec::new());
+    let name_errors = |name: &str, prefix: bool| names.errors(name, prefix);
+    let path = Path::Nil;
+    let meta = metadata(object).unwrap_or(&nothing);
+    validate_object_meta(meta, namespaced, &name_errors, &path.child("metadata"), &mut errors);
+    errors.iter().map(Cause::from).collect()
 }
 
 /// What is wrong with labels.
 pub(crate) fn validate_labels(labels: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
-    for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
-        causes
-            .extend(validation::is_qualified_name(name).iter().map(|why| invalid(field, &json!(name), why)));
-        let value = value.as_str().unwrap_or_default();
-        causes.extend(
-            validation::is_valid_label_value(value).iter().map(|why| invalid(field, &json!(value), why)),
-        );
-    }
+    let mut errors = Vec::new();
+    object_meta::validate_labels(labels, field, &mut errors);
+    causes.extend(errors.iter().map(Cause::from));
 }
 
 /// What is wrong with annotations.
 pub(crate) fn validate_annotations(annotations: Option<&Value>, field: &str, causes: &mut Vec<Cause>) {
-    let Some(annotations) = annotations.and_then(Value::as_object) else { return };
-    let mut size = 0;
-    for (name, value) in annotations {
-        size += name.len() + value.as_str().map_or(0, str::len);
-        let wrong = validation::is_qualified_name(&name.to_lowercase());
-        causes.extend(wrong.iter().map(|why| invalid(field, &json!(name), why)));
-    }
-    if size > MAX_ANNOTATIONS {
-        let message = format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes");
-        causes.push(Cause::new("FieldValueTooLong", message, field));
-    }
-}
-
-/// It may own nothing.
-const EVENT: GroupVersionKind<'_> = GroupVersionKind { group: "", version: "v1", kind: "Event" };
-
-fn validate_owners(owners: Option<&Value>, causes: &mut Vec<Cause>) {
-    const FIELD: &str = "metadata.ownerReferences";
-    let mut controller: Option<String> = None;
-    for owner in owners.and_then(Value::as_array).into_iter().flatten() {
-        let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
-        let owner_kind = GroupVersionKind::from_api_version_and_kind(text("apiVersion"), text("kind"));
-        for (name, empty, why) in [
-            ("apiVersion", owner_kind.version.is_empty(), "version must not be empty"),
-            ("kind", text("kind").is_empty(), "must not be empty"),
-            ("name", text("name").is_empty(), "must not be empty"),
-            ("uid", text("uid").is_empty(), "must not be empty"),
-        ] {
-            if empty {
-                causes.push(invalid(&format!("{FIELD}.{name}"), &json!(text(name)), why));
-            }
-        }
-        if owner_kind == EVENT {
-            let why = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(invalid(FIELD, owner, why));
-        }
-        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
-            let this = format!("{}/{}", text("kind"), text("name"));
-            if let Some(first) = &controller {
-                let why = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} \
-                     and {this}"
-                );
-                causes.push(invalid(FIELD, owners.unwrap_or(&Value::Null), &why));
-            } else {
-                controller = Some(this);
-            }
-        }
-    }
+    let mut errors = Vec::new();
+    object_meta::validate_annotations(annotations, field, &mut errors);
+    causes.extend(errors.iter().map(Cause::from));
 }
 
 /// What must not change between two versions of an object.
 pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if is_terminating(old) {
-        let before: BTreeSet<&str> = finalizers(old).into_iter().collect();
-        let extra: BTreeSet<&str> =
-            finalizers(new).into_iter().filter(|name| !before.contains(name)).collect();
-        if !extra.is_empty() {
-            let list: Vec<String> = extra.iter().map(|name| format!("{name:?}")).collect();
-            let why = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers \
-                 []string{{{}}}",
-                list.join(", ")
-            );
-            causes.push(forbidden("metadata.finalizers", &why));
-        }
-    }
-    let number = |object: &Value| {
-        metadata(object)
-            .and_then(|metadata| metadata.get("generation"))
-            .and_then(Value::as_i64)
-            .unwrap_or_default()
-    };
-    if number(new) < number(old) {
-        causes.push(invalid("metadata.generation", &json!(number(new)), "must not be decremented"));
-    }
-    for name in ["name", "namespace", "uid"] {
-        if meta(new, name) != meta(old, name) {
-            causes.push(invalid(&format!("metadata.{name}"), &json!(meta(new, name)), "field is immutable"));
-        }
-    }
-    for name in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let of = |object| {
-            metadata(object).and_then(|metadata: &Map<_, _>| metadata.get(name)).filter(|v| !v.is_null())
-        };
-        if of(new) != of(old) {
-            let value = of(new).unwrap_or(&Value::Null);
-            causes.push(invalid(&format!("metadata.{name}"), value, "field is immutable"));
-        }
-    }
-    let member = |name: &str| metadata(new).and_then(|metadata| metadata.get(name));
-    validate_labels(member("labels"), "metadata.labels", &mut causes);
-    validate_annotations(member("annotations"), "metadata.annotations", &mut causes);
-    validate_owners(member("ownerReferences"), &mut causes);
-    causes
+    let (nothing, mut errors) = (Map::new(), Vec::new());
+    let meta = |object| metadata(object).unwrap_or(&nothing);
+    let path = Path::Nil;
+    validate_object_meta_update(meta(new), meta(old), &path.child("metadata"), &mut errors);
+    errors.iter().map(Cause::from).collect()
 }
 
 /// Drops members that are null, and empty maps and lists, from `metadata`: Go's type of it never holds them.

@@ -1,9 +1,10 @@
 //! Whole CustomResourceDefinitions: `apiextensions.k8s.io/v1` as JSON.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
 use settled_apimachinery::field::{Error as FieldError, Path};
+use settled_apimachinery::object_meta::{validate_object_meta, validate_object_meta_update};
 use settled_apimachinery::unstructured::{flag, given, string};
 use settled_apimachinery::validation;
 use settled_go as go;
@@ -137,7 +138,11 @@ pub fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<FieldError> 
     let metadata = new.get("metadata").and_then(Value::as_object).unwrap_or(&nothing);
     if let Some(old) = old {
         let old = old.get("metadata").and_then(Value::as_object).unwrap_or(&nothing);
-        metadata_update(metadata, old, &at, &mut errors);
+        if metadata::text_of(metadata, "resourceVersion").is_empty() {
+            let at = at.child("resourceVersion");
+            errors.push(FieldError::invalid(at, "", "must be specified for an update"));
+        }
+        validate_object_meta_update(metadata, old, &at, &mut errors);
     } else {
         let full = format!("{}.{}", crd.names.plural, crd.group);
         let name_errors = |name: &str, prefix: bool| {
@@ -147,7 +152,7 @@ pub fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<FieldError> 
             }
             why
         };
-        metadata::object_meta(metadata, false, &name_errors, &at, &mut errors);
+        validate_object_meta(metadata, false, &name_errors, &at, &mut errors);
     }
 
     let spec = nil.child("spec");
@@ -1619,50 +1624,4 @@ fn approval(group: &str, metadata: &Map<String, Value>, old: Option<&Value>, err
         }
         State::Bypassed | State::Approved => {}
     }
-}
-
-fn metadata_update(
-    new: &Map<String, Value>,
-    old: &Map<String, Value>,
-    at: &Path<'_>,
-    errors: &mut Vec<FieldError>,
-) {
-    let present = |meta: &Map<String, Value>, name: &str| meta.get(name).cloned().unwrap_or(Value::Null);
-    if !present(old, "deletionTimestamp").is_null() {
-        let finalizers = |meta: &Map<String, Value>| -> BTreeSet<String> {
-            let list = meta.get("finalizers").and_then(Value::as_array).into_iter().flatten();
-            list.filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        let before = finalizers(old);
-        let extra: Vec<String> =
-            finalizers(new).difference(&before).map(|one| go::strconv::quote(one)).collect();
-        if !extra.is_empty() {
-            let extra = extra.join(", ");
-            let why = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{extra}}}"
-            );
-            errors.push(FieldError::forbidden(at.child("finalizers"), why));
-        }
-    }
-    if metadata::text_of(new, "resourceVersion").is_empty() {
-        errors.push(FieldError::invalid(at.child("resourceVersion"), "", "must be specified for an update"));
-    }
-    let generation =
-        |meta: &Map<String, Value>| meta.get("generation").and_then(Value::as_i64).unwrap_or_default();
-    if generation(new) < generation(old) {
-        errors.push(FieldError::invalid(at.child("generation"), generation(new), "must not be decremented"));
-    }
-    for name in ["name", "namespace", "uid"] {
-        let one = metadata::text_of(new, name);
-        if one != metadata::text_of(old, name) {
-            errors.push(FieldError::invalid(at.child(name), one, "field is immutable"));
-        }
-    }
-    for name in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let one = present(new, name);
-        if one != present(old, name) {
-            errors.push(FieldError::invalid(at.child(name), one, "field is immutable"));
-        }
-    }
-    metadata::common(new, at, false, errors);
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Number, Value};
 use settled_apimachinery::field::{Error as FieldError, Path, to_aggregate};
-use settled_apimachinery::group_version::{GroupVersion, GroupVersionKind};
+use settled_apimachinery::group_version::GroupVersion;
+use settled_apimachinery::object_meta::validate_object_meta;
 use settled_apimachinery::validation;
 use settled_go::Num;
 use settled_go::strconv::quote;
@@ -562,187 +563,13 @@ fn validate_resource(members: &Map<String, Value>, path: &Path<'_>, errors: &mut
                 meta.insert("name".to_owned(), "fakename".into());
             }
             let namespaced = !text_of(&meta, "namespace").is_empty();
-            object_meta(&meta, namespaced, &validation::validate_path_segment_name, &at, errors);
+            validate_object_meta(&meta, namespaced, &validation::validate_path_segment_name, &at, errors);
         }
     }
 }
 
 pub(crate) fn text_of<'m>(members: &'m Map<String, Value>, name: &str) -> &'m str {
     members.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// `ValidateObjectMeta`: what holds for new objects. `name_errors` checks a name, or with `true` the prefix of one.
-pub(crate) fn object_meta(
-    meta: &Map<String, Value>,
-    namespaced: bool,
-    name_errors: &dyn Fn(&str, bool) -> Vec<String>,
-    path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
-) {
-    let generate = text_of(meta, "generateName");
-    if !generate.is_empty() {
-        for why in name_errors(generate, true) {
-            errors.push(FieldError::invalid(path.child("generateName"), generate, why));
-        }
-    }
-    let name = text_of(meta, "name");
-    if name.is_empty() {
-        errors.push(FieldError::required(path.child("name"), "name or generateName is required"));
-    } else {
-        for why in name_errors(name, false) {
-            errors.push(FieldError::invalid(path.child("name"), name, why));
-        }
-    }
-    let namespace = text_of(meta, "namespace");
-    let at = path.child("namespace");
-    if !namespaced {
-        if !namespace.is_empty() {
-            errors.push(FieldError::forbidden(at, "not allowed on this type"));
-        }
-    } else if namespace.is_empty() {
-        errors.push(FieldError::required(at, ""));
-    } else {
-        for why in validation::is_dns1123_label(namespace) {
-            errors.push(FieldError::invalid(at, namespace, why));
-        }
-    }
-    if let Some(generation) = meta.get("generation").and_then(Value::as_i64)
-        && generation < 0
-    {
-        let why = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(path.child("generation"), generation, why));
-    }
-    common(meta, path, true, errors);
-}
-
-/// What is checked on every write. Finalizers are checked for new objects only.
-pub(crate) fn common(
-    meta: &Map<String, Value>,
-    path: &Path<'_>,
-    finalizers: bool,
-    errors: &mut Vec<FieldError>,
-) {
-    let labels = path.child("labels");
-    for (key, value) in meta.get("labels").and_then(Value::as_object).into_iter().flatten() {
-        for why in validation::is_qualified_name(key) {
-            errors.push(FieldError::invalid(labels, key.as_str(), why));
-        }
-        let value = value.as_str().unwrap_or_default();
-        for why in validation::is_valid_label_value(value) {
-            errors.push(FieldError::invalid(labels, value, why));
-        }
-    }
-    let annotations = path.child("annotations");
-    let mut size = 0;
-    for (key, value) in meta.get("annotations").and_then(Value::as_object).into_iter().flatten() {
-        for why in validation::is_qualified_name(&key.to_lowercase()) {
-            errors.push(FieldError::invalid(annotations, key.as_str(), why));
-        }
-        size += key.len() + value.as_str().map_or(0, str::len);
-    }
-    if size > 256 << 10 {
-        errors.push(FieldError::too_long(annotations, 256 << 10));
-    }
-    owners(meta.get("ownerReferences"), &path.child("ownerReferences"), errors);
-    if finalizers {
-        finalizer_names(meta.get("finalizers"), &path.child("finalizers"), errors);
-    }
-    managed(meta.get("managedFields"), &path.child("managedFields"), errors);
-}
-
-/// It may own nothing.
-const EVENT: GroupVersionKind<'_> = GroupVersionKind { group: "", version: "v1", kind: "Event" };
-
-fn owners(owners: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let mut controller: Option<String> = None;
-    for owner in owners.and_then(Value::as_array).into_iter().flatten() {
-        let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (api_version, kind) = (text("apiVersion"), text("kind"));
-        let owner_kind = GroupVersionKind::from_api_version_and_kind(api_version, kind);
-        if owner_kind.version.is_empty() {
-            errors.push(FieldError::invalid(
-                at.child("apiVersion"),
-                api_version,
-                "version must not be empty",
-            ));
-        }
-        for name in ["kind", "name", "uid"] {
-            if text(name).is_empty() {
-                errors.push(FieldError::invalid(at.child(name), "", "must not be empty"));
-            }
-        }
-        if owner_kind == EVENT {
-            let why = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(FieldError::invalid_shown(at, owner_json(owner), why));
-        }
-        if owner.get("controller") == Some(&Value::Bool(true)) {
-            let this = format!("{kind}/{}", text("name"));
-            if let Some(first) = &controller {
-                let why = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
-                );
-                let all: Vec<String> =
-                    owners.and_then(Value::as_array).into_iter().flatten().map(owner_json).collect();
-                errors.push(FieldError::invalid_shown(at, format!("[{}]", all.join(",")), why));
-            } else {
-                controller = Some(this);
-            }
-        }
-    }
-}
-
-/// The reference with its fields in Go's order.
-fn owner_json(owner: &Value) -> String {
-    let mut parts = Vec::new();
-    for name in ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"] {
-        if let Some(value) = owner.get(name) {
-            parts.push(format!("\"{name}\":{}", settled_go::json::to_string(value)));
-        }
-    }
-    format!("{{{}}}", parts.join(","))
-}
-
-fn finalizer_names(finalizers: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let names: Vec<&str> =
-        finalizers.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-    for name in &names {
-        for why in validation::is_qualified_name(name) {
-            errors.push(FieldError::invalid(at, *name, why));
-        }
-    }
-    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
-        let why = "finalizer orphan and foregroundDeletion cannot be both set";
-        errors.push(FieldError::invalid(at, names, why));
-    }
-}
-
-fn managed(entries: Option<&Value>, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    for (index, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
-        let at = at.index(index);
-        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-        let operation = text("operation");
-        if !matches!(operation, "Apply" | "Update") {
-            let why = "must be `Apply` or `Update`";
-            errors.push(FieldError::invalid(at.child("operation"), operation, why));
-        }
-        let kind = text("fieldsType");
-        if !matches!(kind, "" | "FieldsV1") {
-            errors.push(FieldError::invalid(at.child("fieldsType"), kind, "must be `FieldsV1`"));
-        }
-        let manager = text("manager");
-        if manager.len() > 128 {
-            errors.push(FieldError::too_long(at.child("manager"), 128));
-        }
-        for (place, one) in manager.char_indices() {
-            if !settled_go::strconv::is_print(one) {
-                let why = format!("invalid character U+{:04X} (at position {place})", u32::from(one));
-                errors.push(FieldError::invalid(at.child("manager"), manager, why));
-            }
-        }
-        if text("subresource").len() > 256 {
-            errors.push(FieldError::too_long(at.child("subresource"), 256));
-        }
-    }
 }
 
 /// What a default of metadata amounts to, in one text; `None` if it is right.
