@@ -21,6 +21,8 @@ happens, read downward. [ARCHITECTURE.md](../ARCHITECTURE.md) says how the crate
 pub(crate) fn run(write: bool) -> Outcome<bool> {
     let mut text = INTRODUCTION.to_owned();
     let mut silent = Vec::new();
+    // Links of rustdoc lead nowhere here.
+    let link = Regex::new(r"\[(`[^`]+`)\](?:\([^)]*\))?")?;
     for folder in folders()? {
         let (package, purpose) = package(&folder)?;
         let name = folder.strip_prefix(root()).unwrap_or(&folder).display().to_string();
@@ -47,7 +49,10 @@ pub(crate) fn run(write: bool) -> Outcome<bool> {
             if purpose.is_empty() {
                 silent.push(format!("{name}/src/{path}"));
             }
-            text.push_str(&format!("| `{path}` | {floor} | {} |\n", purpose.replace('|', "\\|")));
+            text.push_str(&format!(
+                "| `{path}` | {floor} | {} |\n",
+                link.replace_all(purpose, "$1").replace('|', "\\|")
+            ));
         }
     }
     for file in &silent {

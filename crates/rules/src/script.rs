@@ -19,6 +19,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "what is not run is not kept"))]
     pub(crate) fn new(file: Arc<str>, line: usize, source: &str) -> Self {
         Self {
             file,

@@ -459,14 +459,14 @@ pub(crate) enum Sort {
 
 /// The version with what it was built from, and the version of Kubernetes that `serve` speaks.
 fn long_version() -> String {
-    let mut text = format!(
+    let text = format!(
         "{}\ncommit      {}\ndate        {}",
         env!("CARGO_PKG_VERSION"),
         env!("SETTLED_COMMIT"),
         env!("SETTLED_BUILD_DATE"),
     );
     #[cfg(feature = "serve")]
-    text.push_str(&format!("\nKubernetes  {} (settled serve)", settled_apiserver::kubernetes_version()));
+    let text = format!("{text}\nKubernetes  {} (settled serve)", settled_apiserver::kubernetes_version());
     text
 }
 
