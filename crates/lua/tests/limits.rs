@@ -21,7 +21,8 @@ fn ends(source: &str, expected: &[Error]) {
     let done = run(source, r#"{"a":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}"#);
     let took = started.elapsed();
     assert!(expected.iter().any(|expected| done == Err(expected.clone())), "{done:?}\n{source}");
-    assert!(took < Duration::from_secs(10), "{took:?}\n{source}");
+    // The budget counts steps. This is for scripts that would end, but not today: a busy machine takes ten seconds for some.
+    assert!(took < Duration::from_secs(120), "{took:?}\n{source}");
     assert_eq!(run("return { status = 'Healthy' }", "{}").unwrap().status, HealthStatus::Healthy);
 }
 
