@@ -7,7 +7,7 @@ use crate::decimal::Decimal;
 
 /// Nothing is finer than billionths.
 const NANO: i32 = -9;
-/// The largest [`Quantity::value`] of which [`Quantity::milli_value`] means something.
+/// The largest `Quantity::value` of which `Quantity::milli_value` means something.
 pub const MAX_MILLI_VALUE: i64 = i64::MAX / 1000;
 
 /// How many decimal digits every `i64` holds.

@@ -9,7 +9,7 @@ use crate::server::Kind;
 
 /// The bars. At every size: the median at most this part of the best rival's.
 const PART_OF_THE_BEST: f64 = 1.0 / 3.0;
-/// The 99th percentile of the rounds of [`Plan::tail`], and the worst round at the largest number of objects, in ms.
+/// The 99th percentile of the rounds of [`super::bench::Plan::tail`], and the worst round at the largest number of objects, in ms.
 const P99_BELOW: f64 = 10.0;
 
 impl Bench {
