@@ -93,7 +93,7 @@ impl RequestError {
 /// Makes another client when the credentials of the one before are refused.
 type Reconnect = dyn Fn() -> BoxFuture<'static, Option<Client>> + Send + Sync;
 
-/// Tells the time of day.
+/// The time of day.
 type Clock = dyn Fn() -> Timestamp + Send + Sync;
 
 /// Is shown each request, once its answer has begun.

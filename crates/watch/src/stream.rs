@@ -168,11 +168,11 @@ struct Follower<D: Decode, I> {
     out: Sender<Message<I, D::Item>>,
     updates: Vec<Update<D::Item>>,
     buffer: Vec<u8>,
-    /// From where the next watch goes on; none if all is to be told anew.
+    /// The resourceVersion that the next watch resumes from; none for a relist.
     resource_version: Option<String>,
     /// How many tries in a row have failed.
     failures: u32,
-    /// It was told that the last one did.
+    /// It was reported that the last one did.
     down_reported: bool,
     /// When the present watch began.
     watched: Option<Instant>,
@@ -195,7 +195,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
             };
             let pause = match tried {
                 Ok(End::ReceiverDropped) => return,
-                // Whoever may not watch may perhaps list.
+                // A user who may not watch may be allowed to list.
                 Err(error)
                     if error.is_forbidden() && self.resource_version.is_none() && self.asked_to_watch() =>
                 {
@@ -478,7 +478,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
             }
             Kind::Bookmark => {
                 self.advance(object, None, false);
-                if *syncing && read_metadata(object).is_some_and(|metadata| metadata.annotations.ends()) {
+                if *syncing && read_metadata(object).is_some_and(|metadata| metadata.ends_initial_list()) {
                     *syncing = false;
                     self.succeeded();
                     self.updates.push(Update::Synced);
@@ -511,7 +511,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
     }
 }
 
-/// Asks for single objects again and again: for whoever may get them, but not list or watch them.
+/// Polls single objects by `get`: for users who may neither list nor watch them.
 pub async fn poll<D: Decode, I: Copy>(
     cluster: Cluster,
     scope: Scope,
@@ -607,20 +607,20 @@ struct Meta {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     resource_version: String,
-    #[serde(default)]
-    annotations: Annotations,
+    // Null is allowed as well as absence.
+    annotations: Option<Annotations>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct Annotations {
     #[serde(default, rename = "k8s.io/initial-events-end")]
     initial_events_end: String,
 }
 
-impl Annotations {
-    /// The initial list is complete.
-    fn ends(&self) -> bool {
-        self.initial_events_end == "true"
+impl Metadata {
+    /// The bookmark at the end of the initial list.
+    fn ends_initial_list(&self) -> bool {
+        self.annotations.as_ref().is_some_and(|annotations| annotations.initial_events_end == "true")
     }
 }
 
@@ -651,4 +651,26 @@ fn broken(error: &(dyn std::error::Error + 'static)) -> RequestError {
 
 fn answer_error(error: wire::WireError) -> RequestError {
     RequestError::Answer(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_initial_list_is_an_annotation() {
+        let read = |annotations: &str| {
+            let object = format!(r#"{{"kind":"Pod","metadata":{{"resourceVersion":"7"{annotations}}}}}"#);
+            read_metadata(object.as_bytes()).map(|m| (m.ends_initial_list(), m.resource_version))
+        };
+        for (annotations, ends) in [
+            ("", false),
+            (r#","annotations":null"#, false),
+            (r#","annotations":{"other":"true"}"#, false),
+            (r#","annotations":{"k8s.io/initial-events-end":"false"}"#, false),
+            (r#","annotations":{"k8s.io/initial-events-end":"true","other":"x"}"#, true),
+        ] {
+            assert_eq!(read(annotations), Some((ends, "7".to_owned())), "{annotations}");
+        }
+    }
 }
