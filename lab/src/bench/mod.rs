@@ -42,6 +42,6 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         // Processes of their own, which are measured.
         [reflector::CHILD, rest @ ..] => reflector::child(rest),
         [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
-        _ => Err(format!("no such benchmark: {}", words.join(" ")).into()),
+        _ => Err(format!("no such benchmark: {}; `cargo xtask help` lists them", words.join(" ")).into()),
     }
 }
