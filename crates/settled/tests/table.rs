@@ -25,6 +25,21 @@ fn worst_first_and_one_line_each_in_a_pipe() {
     ");
 }
 
+/// It has no name but that of its source.
+#[test]
+fn a_document_that_cannot_be_read_has_room_for_its_source() {
+    let folder = Folder::new(&[("manifests.yaml", "kind: [")]);
+    assert_snapshot!(status("-f manifests.yaml --width 80").dir(&folder).transcript(), @"
+    exit code: 3
+    --- stdout ---
+    STATUS   OBJECT            REASON
+    Unknown  manifests.yaml#0  Malformed
+             line 1, column 8: did not find expected node content
+    --- stderr ---
+    1 object: 1 Unknown (1 file, [TIME])
+    ");
+}
+
 #[test]
 fn wide() {
     assert_snapshot!(status("-f - -o wide").stdin(all()).transcript(), @"

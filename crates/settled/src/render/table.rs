@@ -67,6 +67,8 @@ impl Cell {
 pub(crate) struct Measure {
     widths: [usize; CELLS],
     namespaces: Namespaces,
+    /// A row is of a document that cannot be read: its object is its source.
+    unreadable: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +89,7 @@ impl Measure {
         for (width, other) in self.widths.iter_mut().zip(other.widths) {
             *width = (*width).max(other);
         }
+        self.unreadable |= other.unreadable;
         match &other.namespaces {
             Namespaces::None => {}
             Namespaces::Same(name) => self.namespace(name),
@@ -114,6 +117,14 @@ impl Measure {
             Namespaces::None => self.namespaces = Namespaces::Same(name.to_owned()),
             Namespaces::Same(same) if same != name => self.namespaces = Namespaces::Many,
             Namespaces::Same(_) | Namespaces::Many => {}
+        }
+    }
+
+    fn width(&self, cell: Cell) -> usize {
+        let width = self.widths[cell as usize];
+        match cell {
+            Cell::Object if self.unreadable => width.max(self.widths[Cell::Source as usize]),
+            _ => width,
         }
     }
 
@@ -183,6 +194,7 @@ pub(super) fn push_body(
         }
     });
     push(Cell::Message, &mut |cell| text::push_clean(cell, &verdict.message));
+    measure.unreadable |= identity.is_unreadable();
 }
 
 /// How a table is laid out.
@@ -223,7 +235,7 @@ impl Table {
         }
         let mut columns = Vec::new();
         for cell in cells {
-            let measured = measure.widths[cell as usize];
+            let measured = measure.width(cell);
             if measured > 0 || cell == Cell::Object {
                 columns.push((cell, measured.max(cell.heading().len())));
             }
