@@ -20,7 +20,7 @@ usage: cargo xtask TASK
 tasks
   ci                          everything that .ci/run does
   conformance [--full] [SUITE]
-                              foreign oracles against ours; all but the last, in a quick size, unless one is named:
+                              ours against reference implementations; all but the last two, in a quick size, unless one is named:
     kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
     yaml                        the golden file of Go's YAML reader against the committed one
     argo                        Argo CD's health checks in our sandbox against their published tests

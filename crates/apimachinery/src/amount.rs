@@ -222,7 +222,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseQuantityError> {
 }
 
 impl Parts<'_> {
-    /// Billionths, rounded up: whoever wants something gets something.
+    /// Billionths, rounded up: a positive request never becomes zero.
     fn nanos(&self, is_binary: bool, exponent: i32) -> Option<i128> {
         let mut nanos: i128 = 0;
         for digit in self.whole.bytes().chain(self.fraction.bytes()) {

@@ -515,7 +515,7 @@ async fn change_used(
 /// Counts anew what the quotas of a namespace limit. False: something is being written there, ask again.
 pub(crate) async fn recount(state: &State, namespace: &str) -> Result<bool, ApiError> {
     let catalog = state.catalog();
-    // First the quotas, then the look at who is writing: whoever begins after that changes a quota, and the count is a conflict.
+    // Read the quotas before checking for writes under way: a write that begins later changes a quota, and this count ends in a conflict.
     let quotas = state.stored("", "resourcequotas", namespace);
     if state.admission.charging().contains_key(namespace) {
         return Ok(false);

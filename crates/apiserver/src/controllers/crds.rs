@@ -235,7 +235,7 @@ async fn try_clean_up(state: &State, name: &str) -> Result<(), ApiError> {
                     Err(error) => return Err(error),
                 }
             }
-            // Those with finalizers go when somebody takes them off.
+            // Objects with finalizers are gone once these are removed.
             if waits {
                 while watch.recv().await.map_err(ApiError::internal)?.entry().is_some() {}
             }

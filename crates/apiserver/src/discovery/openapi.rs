@@ -1,4 +1,4 @@
-//! OpenAPI v3 (`/openapi/v3`): the index, and a document a group version. A document is made when it is asked for and kept
+//! OpenAPI v3 (`/openapi/v3`): the index, and one document for each group version. A document is made when it is asked for and kept
 //! packed.
 
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 /// How the objects of a kind behave in writes. Upstream has a strategy in code for each kind; most of it is this.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Behavior {
-    /// `metadata.generation` counts the changes of what is asked for.
+    /// `metadata.generation` counts changes of the spec.
     pub(crate) generation: bool,
     /// A PUT creates what isn't there.
     pub(crate) create_on_update: bool,

@@ -26,7 +26,7 @@ pub(crate) enum Part {
     Scale,
     /// What keeps a namespace from going.
     Finalize,
-    /// The containers that somebody put into a running pod.
+    /// The ephemeral containers of a running Pod.
     Ephemeral,
     /// What the containers of a pod may use.
     Resize,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What admission remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    /// ServiceAccounts must be there: somebody makes the one called `default`.
+    /// Pods need an existing ServiceAccount: the controller that creates `default` is running.
     accounts: AtomicBool,
     /// How many writes in a namespace have been charged to quotas and are not done yet.
     charging: Mutex<HashMap<String, usize>>,

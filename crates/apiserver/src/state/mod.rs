@@ -41,7 +41,7 @@ pub(crate) struct State {
     clock: Option<Clock>,
 }
 
-/// Tells the time of day: see [`Config::clock`](crate::Config::clock).
+/// The time of day: see [`Config::clock`](crate::Config::clock).
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
 impl State {

@@ -1,7 +1,7 @@
 //! ComponentStatuses (`pkg/registry/core/componentstatus` upstream).
 //!
 //! Upstream asks the health endpoints of the scheduler and the controller manager on its own machine. Here they may run
-//! anywhere or nowhere, so their leader election answers: whoever holds a Lease and renews it is well.
+//! anywhere or nowhere, so their leader election answers: a component whose Lease is held and renewed is healthy.
 
 use serde_json::{Value, json};
 

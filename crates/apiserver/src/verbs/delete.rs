@@ -166,7 +166,7 @@ fn graceful(call: &Call<'_>, graceful: bool, new: &mut Value, options: &DeleteOp
                 let mut grace = grace;
                 let due = match due.and_then(|due| due.checked_add(shift).ok()) {
                     Some(due) if due >= call.now => due,
-                    // It would have been over already; somebody still has to end it.
+                    // The shorter grace period is over already, but the object still has to be removed.
                     _ => {
                         grace = grace.min(1);
                         call.now

@@ -103,7 +103,7 @@ impl Chunk {
     }
 }
 
-/// Begins a watch. What goes wrong with its revision is told in the stream, as upstream does.
+/// Begins a watch. Errors about its resourceVersion are events in the stream, as upstream's.
 pub(crate) async fn watch(
     state: &Arc<State>,
     definition: &Arc<Definition>,

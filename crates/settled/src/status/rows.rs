@@ -77,7 +77,7 @@ pub(super) enum Mark {
     Shown {
         status: Status,
         silent: bool,
-        /// Somebody waits for the object.
+        /// The exit code counts the object.
         blocking: bool,
         key_end: usize,
         end: usize,

@@ -212,7 +212,7 @@ fn name_rule(kind: &BuiltinKind) -> NameRule {
     match (kind.group, kind.kind) {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,
         ("rbac.authorization.k8s.io", _) | ("certificates.k8s.io", _) => NameRule::Path,
-        // Theirs are made of other names: whoever serves them checks what they are made of.
+        // Composed of a version and a group; the aggregator validates both.
         ("apiregistration.k8s.io", _) => NameRule::Path,
         ("authentication.k8s.io" | "authorization.k8s.io", _) => NameRule::Any,
         _ => NameRule::Subdomain,
