@@ -5,6 +5,7 @@
 //	go run . durations   durations as tables show them
 //	go run . groups      groups, versions, kinds and resources: read and written
 //	go run . addresses   addresses and networks
+//	go run . conditions  lists of conditions, and what is wrong with them
 package main
 
 import (
@@ -40,8 +41,10 @@ func main() {
 		groups(put)
 	case "addresses":
 		addresses(put)
+	case "conditions":
+		conditions(put)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: apimachinery names|quantities|durations|groups|addresses")
+		fmt.Fprintln(os.Stderr, "usage: apimachinery names|quantities|durations|groups|addresses|conditions")
 		os.Exit(2)
 	}
 }

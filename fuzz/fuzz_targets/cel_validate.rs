@@ -6,6 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use settled_cel::Validator;
+use settled_schema::Schema;
 
 fuzz_target!(|input: &str| {
     let mut lines = input.splitn(3, '\n');
@@ -30,6 +31,7 @@ fuzz_target!(|input: &str| {
         },
         "x-kubernetes-validations": [{"rule": rule, "messageExpression": rule}],
     });
+    let Ok(schema) = Schema::parse(&schema) else { return };
     let (validator, errors) = Validator::compile(&schema, "schema");
     assert!(errors.iter().all(|error| error.field.starts_with("schema")));
     if let Some(validator) = validator {

@@ -1,5 +1,5 @@
-//! How often the verdict is right, beside upstream's reading: on the pack's own cases, which every clone has, and per kind on the
-//! published cases of the corpus where that is at hand.
+//! Accuracy of verdicts, compared with upstream kstatus: on the test cases of the rule pack, and by kind on the published cases
+//! of the corpus if available.
 //!
 //! The rules were written and revised with both sets in view, so neither figure is one of unseen kinds.
 

@@ -1,4 +1,4 @@
-//! The data of the built-in kinds, for `crates/apiserver`: made from what Kubernetes publishes about itself.
+//! Generator of the data of built-in kinds for `crates/apiserver`, from what Kubernetes publishes.
 //!
 //! Five things come out: the table of kinds (from the recorded discovery documents), the schemas a Go package each (from
 //! the OpenAPI documents, their descriptions apart, and the values that fields may have from the server itself), how Go writes a field that is absent and which number it has in

@@ -1,4 +1,4 @@
-//! Real clients on our server: kubectl, Helm, and the real controllers, by scripts of shell commands.
+//! Client conformance: scripts of kubectl, Helm and Kubernetes controllers against `settled serve`.
 //!
 //! A script is `conformance/clients/SUITE/NAME.yaml`; beside it, `NAME.txt` is what its commands said on the real
 //! kube-apiserver, normalised. `conformance/clients/README.md` has the format.

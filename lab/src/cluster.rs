@@ -1,5 +1,4 @@
-//! What makes a cluster of a server: the real controllers, the scheduler and kwok for kubelets beside it; and the place where
-//! commands of clients run against it.
+//! Cluster fixture: controllers, scheduler and kwok for a server, and the environment in which commands of clients run.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Where the data to test with lies, and how it is read.
+//! Test corpora: locations and readers.
 
 use std::fs;
 use std::io::Read;

@@ -1,5 +1,4 @@
-//! Benchmarks, comparisons with reference implementations, fault injection: what takes servers, Go programs and time. Run by
-//! `cargo xtask`, whose help lists the tasks.
+//! Benchmarks, comparisons with reference implementations, and fault injection. Run by `cargo xtask`, whose help lists the tasks.
 
 #![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
 

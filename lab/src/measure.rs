@@ -1,4 +1,4 @@
-//! Timing: rounds, medians, and how they are printed.
+//! Timing: rounds, medians and their format.
 
 use std::hint::black_box;
 use std::thread;

@@ -1,5 +1,4 @@
-//! Foreign oracles: Go programs of ours around others' libraries, built once into a cache outside the repository, and the
-//! files of others' modules, which Go keeps in its own.
+//! Reference implementations: Go programs, built once and cached outside of the repository, and files of Go modules.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! Other programs: run them, and see what they use.
+//! Child processes and their resource usage.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Servers to compare: the real kube-apiserver on its etcd, and ours, each on free loopback ports in a temporary folder.
+//! Servers under comparison: kube-apiserver with etcd, and `settled serve`, on free loopback ports in a temporary directory.
 
 use std::fs::{self, File};
 use std::net::TcpListener;

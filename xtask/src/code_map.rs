@@ -1,4 +1,4 @@
-//! The code map: every file of every crate with the first sentence of its module comment, in the order of its imports.
+//! Code map: every file with the first sentence of its module comment, ordered by imports.
 
 use std::fs;
 use std::path::Path;
@@ -12,62 +12,62 @@ const DOCUMENT: &str = "docs/code-map.md";
 const INTRODUCTION: &str = "\
 # Code map
 
-Printed by `cargo xtask structure --write-docs` from the comments at the begin of the files; CI fails when it is out of date. The floor of a file is 0 if it
-imports no other file of its crate, else one above the highest that it imports: to understand a crate from the ground, read upward; to find out where something
-happens, read downward. [ARCHITECTURE.md](../ARCHITECTURE.md) says how the crates fit together.
+`cargo xtask structure --write-docs` prints this page from the module comments; CI fails if it is out of date. A file in level 0 imports no other file of its crate; any
+other file is one level above the highest file that it imports. Read upward to learn a crate from its foundations, and downward to find where something happens.
+[ARCHITECTURE.md](../ARCHITECTURE.md) describes how the crates fit together.
 ";
 
-/// Compares the document with the code, or writes it; false where it is out of date, or a file has no comment.
+/// Compares the document with the code, or writes it; false if it is out of date, or a file has no module comment.
 pub(crate) fn run(write: bool) -> Outcome<bool> {
     let mut text = INTRODUCTION.to_owned();
-    let mut silent = Vec::new();
-    // Links of rustdoc lead nowhere here.
+    let mut undocumented = Vec::new();
+    // Rustdoc links do not work here.
     let link = Regex::new(r"\[(`[^`]+`)\](?:\([^)]*\))?")?;
     for folder in folders()? {
         let (package, purpose) = package(&folder)?;
         let name = folder.strip_prefix(root()).unwrap_or(&folder).display().to_string();
         text.push_str(&format!(
-            "\n## `{package}` ({name})\n\n{purpose}\n\n| file | floor | responsible for |\n|---|--:|---|\n"
+            "\n## `{package}` ({name})\n\n{purpose}\n\n| file | level | responsible for |\n|---|--:|---|\n"
         ));
         let source = folder.join("src");
         let files = Crate::read(&source)?;
-        let floors = files.floors();
+        let levels = files.levels();
         let mut rows: Vec<(usize, &Module)> = files
             .files
             .keys()
-            .map(|module| (floors.get(module).copied().unwrap_or_default(), module))
+            .map(|module| (levels.get(module).copied().unwrap_or_default(), module))
             .collect();
-        rows.sort_by(|(floor, module), (other_floor, other)| {
-            other_floor.cmp(floor).then_with(|| module.cmp(other))
+        rows.sort_by(|(level, module), (other_level, other)| {
+            other_level.cmp(level).then_with(|| module.cmp(other))
         });
-        for (floor, module) in rows {
+        for (level, module) in rows {
             let Some(file) = files.files.get(module) else { continue };
             let path = file.path.strip_prefix(&source).unwrap_or(&file.path).display().to_string();
-            // The root's is the crate's README.
+            // The crate's README documents its root.
             let purpose =
-                if module.is_empty() && file.purpose.is_empty() { "the crate's root" } else { &file.purpose };
+                if module.is_empty() && file.purpose.is_empty() { "crate root" } else { &file.purpose };
             if purpose.is_empty() {
-                silent.push(format!("{name}/src/{path}"));
+                undocumented.push(format!("{name}/src/{path}"));
             }
             text.push_str(&format!(
-                "| `{path}` | {floor} | {} |\n",
+                "| `{path}` | {level} | {} |\n",
                 link.replace_all(purpose, "$1").replace('|', "\\|")
             ));
         }
     }
-    for file in &silent {
-        println!("{file}: has no comment that says what it is responsible for");
+    for file in &undocumented {
+        println!("{file}: has no module comment");
     }
     let path = root().join(DOCUMENT);
     if write {
         fs::write(&path, text)?;
-        return Ok(silent.is_empty());
+        return Ok(undocumented.is_empty());
     }
     let is_current = fs::read_to_string(&path).unwrap_or_default() == text;
     if !is_current {
         println!("{DOCUMENT} is out of date: cargo xtask structure --write-docs");
     }
-    Ok(is_current && silent.is_empty())
+    Ok(is_current && undocumented.is_empty())
 }
 
 /// A crate's name and description.

@@ -1,8 +1,8 @@
-//! The project's own tasks. `cargo xtask` without arguments says which there are.
+//! Project tasks. `cargo xtask` without arguments lists them.
 //!
-//! What needs no other crate of the project is done here; all else is a task of the lab, which is built when it is first needed.
+//! Tasks that need other crates of the project belong to the lab, which is built when it is first needed.
 
-#![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
+#![allow(clippy::print_stdout, reason = "the tasks print their results")]
 
 mod code_map;
 mod structure;
@@ -11,94 +11,99 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What a task ends with: whether all was well, or why it could not be done at all.
+/// Result of a task: an exit condition, or the error that prevented it.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks
-  ci                          everything that .ci/run does
+  ci                          run all steps of CI (.ci/run)
   conformance [--full] [SUITE]
-                              ours against reference implementations; all but the last two, in a quick size, unless one is named:
-    kstatus [FILE…]             the profile `kstatus` against upstream's recorded answers
-    yaml                        the golden file of Go's YAML reader against the committed one
-    argo                        Argo CD's health checks in our sandbox against their published tests
-    managed-fields              server-side apply against structured-merge-diff and apimachinery
-    cel                         validation rules of CRDs against apiextensions-apiserver
-    patch                       the API's patches against apimachinery and evanphx/json-patch
-    schema                      schemas of CustomResourceDefinitions against apiextensions-apiserver
-    selectors                   selectors, JSON paths and Accept headers against Go's libraries
-    protobuf                    bodies in protobuf against Kubernetes' own libraries
-      --record                    write the sample of the tests anew
-      the last six:
-      --quick                     as many questions as a run of all suites asks; all of them unless said
-      --seed N                    other questions
-    apiserver [FLAG…]           the API server against the real kube-apiserver
-      --record                    run the real one only, and write its answers anew
-      --recorded                  compare with the recorded answers: no Go is needed
-      --at-most N                 let N answers differ without a reason
-      --case PATTERN              only the cases FILE/CASE that fit (`*` is any text)
+                              compare with reference implementations; without a suite, all but apiserver and live with few random cases:
+    kstatus [FILE…]             profile `kstatus` with recorded upstream answers
+    yaml                        golden file of Go's YAML reader with new answers
+    argo                        Lua sandbox with Argo CD's published health checks and tests
+    managed-fields              server-side apply with structured-merge-diff and apimachinery
+    cel                         CRD validation rules with apiextensions-apiserver
+    patch                       patches with apimachinery and evanphx/json-patch
+    schema                      CRD schemas with apiextensions-apiserver
+    selectors                   selectors, JSONPath and Accept headers with Go's libraries
+    protobuf                    protobuf request bodies with Kubernetes' libraries
+      --record                    write the sample for the tests
+      of the last six:
+      --quick                     as few cases as without a suite
+      --seed N                    other random cases
+    apiserver [FLAG…]           API server with kube-apiserver
+      --record                    run kube-apiserver only, and record its responses
+      --recorded                  compare with the recorded responses, without Go
+      --at-most N                 accept N unexplained differences
+      --case PATTERN              select cases as FILE/CASE (`*` is any text)
       --walk SEED [--operations N]
-                                  only the random walk of that seed (20,000 operations)
+                                  only the random walk with this seed (20,000 operations)
       --server URL --token TOKEN --ca FILE
-                                  compare a server that runs already instead of starting ours
-    live [SCENARIO…] [FLAG…]    what `settled wait`, kubectl and Helm come to, on a real control plane and with its controllers on ours
-      --quick                     on ours only, without slow scenarios
+                                  compare a running server
+    live [SCENARIO…] [FLAG…]    results of `settled wait`, kubectl and Helm on a real control plane, and on `settled serve` with its controllers
+      --quick                     on `settled serve`, without slow scenarios
       --server settled|kube-apiserver
-                                  on that one only
-      --rivals                    without ours
-      --show                      what each of them says, too
-      --write-docs                run nothing; write the table of differences into docs/comparison.md
-  clients [SUITE[/SCRIPT]…]   real clients' scripts on ours, against what they said on the real kube-apiserver:
+                                  only on this server
+      --rivals                    only the other tools
+      --show                      print the output of each tool
+      --write-docs                only write the table of differences into docs/comparison.md
+  clients [SUITE[/SCRIPT]…]   client scripts on `settled serve` with their recorded output on kube-apiserver:
                               kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
-    --record                    run them on the real one only, and write their recordings anew
-    --real                      compare the real one with its recordings
-    --meant                     show what differs as the scripts say, too
-  accuracy                    how often verdicts are right, beside upstream's: on the pack's own cases, and per kind on the published ones
-    --differences               also each case that differs
-    --markdown                  the table as docs/accuracy.md has it
-  structure [--write-docs]    import cycles, imports of a higher layer, and whether docs/code-map.md is current; --write-docs prints it anew
-  generate builtins           the data of the API server's built-in kinds, from upstream's published documents
+    --record                    run kube-apiserver only, and record the output
+    --real                      compare kube-apiserver with its recordings
+    --meant                     show intended differences, too
+  accuracy                    accuracy of verdicts and of upstream kstatus: on the test cases of the pack, and by kind on the published cases
+    --differences               list each case that differs
+    --markdown                  print the table of docs/accuracy.md
+  structure [--write-docs]    check import cycles, layers and docs/code-map.md; --write-docs prints the code map
+  generate builtins           generate the data of the built-in kinds from upstream's published documents
   faults [FAULT…] [--quick] [--seed N]
-                              what befalls `settled serve`, and what it keeps to; all unless named:
-    connections                 half open ones: half a greeting, half a request, half a body
-    kill [--cycles N]           killed again and again while it writes (1,000 cycles)
-    watchers                    200 writers and 50 watchers: each watcher ends with what a list has
-    disk                        a full one, and starts on it
-    clock                       jumps by hours and by centuries
-    slow                        watchers that don't read
-    garbage                     bytes that are no TLS, no HTTP/1.1, no HTTP/2
-    hostile                     requests as expensive as can be, and bodies that never end
-    --quick                     as much as fits into CI
-  bench rules                 what a compiled rule costs, and the pack's load, and the same rule in Lua
-    --smoke                     few, short rounds; nothing fails
-  bench verdict               bytes to verdict, side by side with Go's decoder
-    --smoke                     few, short rounds; only the allocations can fail
-    --callgrind                 also count instructions, where valgrind is installed
-  bench apiserver             `settled serve` beside kube-apiserver on an etcd that syncs
-    --smoke                     seconds of everything, ours alone; nothing fails
-  bench wait [PART…]          `settled wait` beside kubectl, Helm 4, a polling loop, an informer and a reflector; all parts unless named:
-    detect                      from the last status to the exit
-    fail                        from a failure to the exit
-    requests                    what is asked of the server, by verb
-    memory                      with some or all of many Pods tracked
-    large                       thousands of large Pods in every state: time and memory of a look and of a wait
+                              inject faults into `settled serve`; all unless named:
+    connections                 half-open connections: half a handshake, request or body
+    kill [--cycles N]           repeated kills during writes (1,000 cycles)
+    watchers                    200 writers and 50 watches that end with the state of a list
+    disk                        full disk, and starts on it
+    clock                       clock jumps by hours and by centuries
+    slow                        watches that are not read
+    garbage                     bytes that are no TLS, HTTP/1.1 or HTTP/2
+    hostile                     maximally expensive requests, and endless bodies
+    --quick                     the size that CI runs
+  faults controllers [SCHEDULES [SEED]]
+                              every fault at every write of the example controller and of the built-in controllers, and pairs of faults:
+                              at most SCHEDULES (10,000) of each
+  bench rules                 evaluation of a compiled rule, startup time of the pack, and the same rules in Lua
+    --smoke                     few short rounds, without bars
+  bench verdict               time from bytes to verdict, and Go's decoder
+    --smoke                     few short rounds; only allocations can fail
+    --callgrind                 also count instructions, with valgrind
+  bench apiserver             `settled serve`, and kube-apiserver with a synced etcd
+    --smoke                     seconds of each part, without kube-apiserver and bars
+  bench wait [PART…]          `settled wait`, kubectl, Helm 4, a polling loop, an informer and a reflector; all parts unless named:
+    detect                      latency from the last status to the exit
+    fail                        latency from a failure to the exit
+    requests                    requests by verb
+    memory                      memory with some or all of many Pods tracked
+    large                       thousands of large Pods in every state: time and memory of `status` and `wait`
     --server settled|kube-apiserver
-                                on which server (both; requests, memory and large on settled)
-    --rivals                    without ours
-    --rounds N                  so many rounds (5)
-    --smoke                     few, small rounds; what comes out is checked, how fast is not
+                                server (both; requests, memory and large on settled)
+    --rivals                    only the other tools
+    --rounds N                  number of rounds (5)
+    --smoke                     few small rounds; checks results, not times
+  bench cache                 filtered cache of 15,000 Pods, kube-rs' reflector, client-go's informer, controller-runtime's cache
+    --smoke                     500 Pods; bars are not checked
   bench status                `settled status` on dumps of 1 GB
-    --smoke                     dumps of 50 MB; nothing fails
-  All benchmarks but smoke runs know
-    --write-docs                put the tables into docs/performance.md, as they were printed
+    --smoke                     dumps of 50 MB, without bars
+  all benchmarks without --smoke:
+    --write-docs                write the tables into docs/performance.md
 
 environment
-  SETTLED_BINARY              another `settled` than the one that is built here
-  SETTLED_CACHE               where built oracles and generated dumps are kept
+  SETTLED_BINARY              another `settled` binary
+  SETTLED_CACHE               directory of built reference implementations and generated dumps
                               (default: $XDG_CACHE_HOME/settled or ~/.cache/settled)
-  CI=true                     a missing oracle is a failure instead of a skipped suite
+  CI=true                     missing reference implementations are failures instead of skipped
 ";
 
 /// The repository.
@@ -114,6 +119,21 @@ fn main() -> ExitCode {
             Ok(0)
         }
         ["ci"] => code(Command::new("bash").arg(root().join(".ci/run"))),
+        ["faults", "controllers", ref numbers @ ..] => code(
+            Command::new("cargo")
+                .args([
+                    "run",
+                    "--release",
+                    "--quiet",
+                    "--package",
+                    "settled-faults",
+                    "--example",
+                    "controllers",
+                    "--",
+                ])
+                .args(numbers)
+                .current_dir(root()),
+        ),
         ["structure"] => holds(&[&structure::run, &|| code_map::run(false)]),
         ["structure", "--write-docs"] => holds(&[&|| code_map::run(true)]),
         _ => lab(&words),

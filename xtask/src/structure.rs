@@ -1,5 +1,4 @@
-//! Files that import each other in a circle: there shall be none, so that each file can be read after those that it builds on.
-//! Directories that are layers: none imports one above it.
+//! Import cycles and layers: no files import each other in a cycle, and no layer imports a higher one.
 //!
 //! What counts is every path that begins with `crate::` or `super::`, in an import or elsewhere, outside tests. Re-exports of a parent
 //! (`pub use`) are no arrow: who names a re-exported item depends on the file that has it.
@@ -156,22 +155,22 @@ impl Crate {
     }
 
     /// How far each file is from those that import no other file of the crate.
-    pub(crate) fn floors(&self) -> BTreeMap<Module, usize> {
+    pub(crate) fn levels(&self) -> BTreeMap<Module, usize> {
         let arrows = self.arrows();
-        let mut floors: BTreeMap<Module, usize> = arrows.keys().map(|module| (module.clone(), 0)).collect();
+        let mut levels: BTreeMap<Module, usize> = arrows.keys().map(|module| (module.clone(), 0)).collect();
         // As often as there are files: no way without a circle is longer.
         for _ in 0..arrows.len() {
             let mut changed = false;
             for (module, others) in &arrows {
-                let below = others.iter().filter_map(|other| floors.get(other)).max();
-                let floor = below.map_or(0, |below| below + 1).min(arrows.len());
-                changed |= floors.insert(module.clone(), floor) != Some(floor);
+                let below = others.iter().filter_map(|other| levels.get(other)).max();
+                let level = below.map_or(0, |below| below + 1).min(arrows.len());
+                changed |= levels.insert(module.clone(), level) != Some(level);
             }
             if !changed {
                 break;
             }
         }
-        floors
+        levels
     }
 
     /// The files of these modules that depend on a file which names one of these crates, each with the first of them.

@@ -1,4 +1,4 @@
-//! How much a quantity is, read from its text and computed with.
+//! Amounts: values of quantities, parsed for calculations.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Decimal numbers of any length, as far as quantities need `inf.Dec`.
+//! Decimal numbers of any length: the part of `inf.Dec` that quantities need.
 
 use std::cmp::Ordering;
 

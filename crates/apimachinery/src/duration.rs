@@ -1,4 +1,4 @@
-//! `util/duration`: how long ago something was, for people.
+//! `util/duration`: durations in human-readable form.
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;

@@ -1,4 +1,4 @@
-//! `runtime/schema`: groups, versions, kinds and resources, as texts name them.
+//! `runtime/schema`: groups, versions, kinds and resources, and their text forms.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `labels`: label selectors, and those of objects (`metav1.LabelSelectorAsSelector`).
+//! `labels`: label selectors, from text and from `metav1.LabelSelector` (`LabelSelectorAsSelector`).
 
 use std::fmt;
 

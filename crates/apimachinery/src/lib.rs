@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 mod amount;
+pub mod conditions;
 mod decimal;
 pub mod duration;
+pub mod feature_gates;
 pub mod field;
 pub mod fields;
 pub mod group_version;

@@ -1,4 +1,4 @@
-//! `k8s.io/utils/net`, and `util/validation` of addresses: as Go read them before 1.17, with zeros in front of numbers.
+//! `k8s.io/utils/net` and the IP validation of `util/validation`: addresses as Go parsed them before 1.17, with leading zeros.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! `api/validation`: `ObjectMeta`, as every object has it.
+//! `api/validation`: validation of `ObjectMeta`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What label and field selectors share.
+//! Shared parts of label and field selectors.
 
 use std::fmt;
 

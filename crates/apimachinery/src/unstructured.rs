@@ -1,4 +1,4 @@
-//! Fields of objects as JSON, as `unstructured.NestedString` and the like read them: what is absent or of another type is empty.
+//! Accessors for fields of JSON objects, such as `unstructured.NestedString`: absent fields and fields of another type are empty.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! `util/validation`, `api/validate/content` and the names of `api/validation`: what a text may be, and upstream's messages for what is
-//! wrong with it.
+//! `util/validation`, `api/validate/content` and the names of `api/validation`: validation of names, labels and values, with
+//! upstream's messages.
 //!
 //! Upstream has two texts for a text that is too long: `util/validation` counts characters, `content` bytes. Both mean bytes.
 

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use serde_json::Value;
+use settled_apimachinery::conditions::validate_conditions;
 use settled_apimachinery::duration::human_duration;
+use settled_apimachinery::field::{Error, Path};
 use settled_apimachinery::group_version::{
     GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource,
 };
@@ -158,4 +160,19 @@ fn addresses_are_read_as_upstream_does() {
         let wrong = net::is_valid_cidr_for_legacy_field(given).concat();
         assert_eq!(wrong, text(&line, "wrongNetwork"), "{given}");
     }
+}
+
+#[test]
+fn conditions_are_validated_as_upstream_does() {
+    let (mut valid, mut invalid) = (0, 0);
+    for line in lines(include_str!("conditions.jsonl")) {
+        let mut errors = Vec::new();
+        validate_conditions(&line["conditions"], &Path::Nil.child("status").child("conditions"), &mut errors);
+        let wanted: Vec<&str> =
+            line["errors"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
+        assert_eq!(errors, wanted, "{}", line["conditions"]);
+        if errors.is_empty() { valid += 1 } else { invalid += 1 }
+    }
+    assert!(valid > 10 && invalid > 10, "{valid} valid, {invalid} invalid");
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use kube_client::Client;
-use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::auth::User;
 use crate::http::body::Body;
@@ -58,13 +58,11 @@ impl Server {
     /// # Errors
     /// No port can be had.
     pub async fn kube_config(&self) -> Result<kube_client::Config, StartError> {
-        let failed = |error: &dyn std::fmt::Display| StartError::Kubeconfig(error.to_string());
+        let failed = |error: KubeconfigError| StartError::Kubeconfig(error.into());
         let text = self.admin_kubeconfig(&self.url().await?);
-        let kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| failed(&error))?;
+        let kubeconfig = Kubeconfig::from_yaml(&text).map_err(failed)?;
         let options = KubeConfigOptions::default();
-        kube_client::Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .map_err(|error| failed(&error))
+        kube_client::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(failed)
     }
 }
 

@@ -6,10 +6,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::kinds::builtin;
+use crate::kinds::core::pod::subresources::update_part;
 use crate::kinds::names::Part;
+use crate::kinds::strategies;
 use crate::state::services;
-use crate::verbs::parts;
 
 /// How many items there are, and how many times as many for comparison.
 const ITEMS: usize = 1000;
@@ -55,8 +55,7 @@ fn many(count: usize, item: impl Fn(usize) -> Value) -> Value {
 
 /// What is wrong with a change of an object of a kind.
 fn refused(group: &str, kind: &str, new: &Value, old: &Value) -> usize {
-    let kind = builtin::find(group, "v1", kind).expect("a kind");
-    builtin::validate_content(kind, new, Some(old)).len()
+    strategies::find(group, kind).validate_content(new, Some(old)).len()
 }
 
 fn pod(list: &str, items: Value) -> Value {
@@ -109,10 +108,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "ingress of a load balancer",
-        work: |new, old| {
-            let kind = builtin::find("", "v1", "Service").expect("a kind");
-            builtin::validate_status(kind, new, old).len()
-        },
+        work: |new, old| strategies::find("", "Service").validate_part(Part::Status, new, old).len(),
         object: |count| {
             let point = |at: usize| json!({"ip": format!("10.1.{}.{}", at / 256, at % 256), "ipMode": "VIP"});
             json!({"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": many(count, point)}}})
@@ -135,14 +131,14 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "ephemeral containers",
-        work: |new, old| parts::validate_part(Part::Ephemeral, new, old).len(),
+        work: |new, old| strategies::find("", "Pod").validate_part(Part::Ephemeral, new, old).len(),
         object: |count| pod("ephemeralContainers", containers(count)),
     },
     Case {
         name: "containers to be resized",
         work: |new, old| {
             let mut new = new.clone();
-            parts::only_part(Part::Resize, &mut new, old);
+            update_part(Part::Resize, &mut new, old);
             usize::from(new != *old)
         },
         object: |count| pod("containers", containers(count)),

@@ -4,6 +4,7 @@ mod admission;
 pub mod auth;
 mod bootstrap;
 mod budget;
+mod change;
 #[cfg(feature = "client")]
 mod client;
 mod controllers;
@@ -33,12 +34,14 @@ mod version;
 
 pub use crate::http::body::Body;
 pub use crate::http::limits::Limits;
+pub use change::Change;
 pub use controllers::{Controller, Controllers, UnknownController};
 pub use error::{ApiError, Cause, GroupResource};
-pub use features::{FeatureGate, FeatureGateError, FeatureGates};
+pub use features::{Feature, FeatureGates};
 pub use notice::{Listener, Notice};
-pub use server::{Config, KubeconfigFile, Server, StartError};
+pub use server::{Config, Fork, KubeconfigFile, Server, StartError};
 pub use settled_apimachinery::InvalidSelector;
+pub use settled_apimachinery::feature_gates::{FeatureGate, FeatureGateError};
 pub use settled_apimachinery::labels::LabelSelector;
 pub use settled_store::{BackendError, Durability};
 pub use state::Clock;

@@ -146,7 +146,7 @@ impl fmt::Display for Notice {
 /// Who is told. It must not block.
 pub type Listener = Arc<dyn Fn(&Notice) + Send + Sync>;
 
-/// Tells whoever listens.
+/// Notifies the listener; without one, it is an event of `tracing`.
 pub(crate) struct Notices {
     listener: Option<Listener>,
     failures: Mutex<Failures>,
@@ -170,8 +170,10 @@ impl Notices {
     }
 
     pub(crate) fn emit(&self, notice: &Notice) {
-        if let Some(listener) = &self.listener {
-            listener(notice);
+        match &self.listener {
+            Some(listener) => listener(notice),
+            None if notice.is_problem() => tracing::warn!(event = notice.event(), "{notice}"),
+            None => tracing::info!(event = notice.event(), "{notice}"),
         }
     }
 

@@ -264,6 +264,13 @@ pub(crate) fn is_terminating(object: &Value) -> bool {
         .is_some_and(|time| !time.is_null())
 }
 
+/// Marks an object as terminating: when it is due, and how many seconds of grace it has until then.
+pub(crate) fn set_deletion(object: &mut Value, due: jiff::Timestamp, grace: i64) {
+    let metadata = metadata_mut(object);
+    metadata.insert("deletionTimestamp".to_owned(), time(due));
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+}
+
 /// A time as the API writes it, in whole seconds.
 pub(crate) fn time(now: jiff::Timestamp) -> Value {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()

@@ -35,7 +35,7 @@ struct Field {
 
 /// Where the value of a field comes from.
 #[derive(Clone, Debug)]
-enum Source {
+pub(crate) enum Source {
     /// The first of these JSON pointers that leads to a text, else nothing.
     Text(&'static [&'static str]),
     /// A number, 0 if absent.
@@ -61,105 +61,50 @@ enum Refusal {
     ResourceSlice,
 }
 
-/// A name for a field, and the field.
-type Row = (&'static str, Source);
+/// The field selectors of a built-in kind: what the conversions of upstream accept, and what its stores answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldSelectors {
+    /// Names for fields, and the fields.
+    fields: &'static [(&'static str, Source)],
+    refusal: Refusal,
+    /// `metadata.namespace` is not supported.
+    name_only: bool,
+}
 
-const PODS: &[Row] = &[
-    ("spec.nodeName", Source::Text(&["/spec/nodeName"])),
-    ("spec.restartPolicy", Source::Text(&["/spec/restartPolicy"])),
-    ("spec.schedulerName", Source::Text(&["/spec/schedulerName"])),
-    ("spec.serviceAccountName", Source::Text(&["/spec/serviceAccountName"])),
-    ("spec.hostNetwork", Source::Flag("/spec/hostNetwork")),
-    ("status.phase", Source::Text(&["/status/phase"])),
-    ("status.podIP", Source::Text(&["/status/podIPs/0/ip", "/status/podIP"])),
-    ("status.nominatedNodeName", Source::Text(&["/status/nominatedNodeName"])),
-    ("status.podIPs", Source::Nothing),
-];
+impl FieldSelectors {
+    /// Those of kinds that have none of their own.
+    pub(crate) const NONE: Self = Self { fields: &[], refusal: Refusal::Unknown, name_only: false };
 
-/// Events are kept once, and asked for by the names of two groups: the fields are the same, in the same order.
-const EVENTS: &[Row] = &[
-    ("involvedObject.kind", Source::Text(&["/involvedObject/kind", "/regarding/kind"])),
-    ("involvedObject.namespace", Source::Text(&["/involvedObject/namespace", "/regarding/namespace"])),
-    ("involvedObject.name", Source::Text(&["/involvedObject/name", "/regarding/name"])),
-    ("involvedObject.uid", Source::Text(&["/involvedObject/uid", "/regarding/uid"])),
-    ("involvedObject.apiVersion", Source::Text(&["/involvedObject/apiVersion", "/regarding/apiVersion"])),
-    (
-        "involvedObject.resourceVersion",
-        Source::Text(&["/involvedObject/resourceVersion", "/regarding/resourceVersion"]),
-    ),
-    ("involvedObject.fieldPath", Source::Text(&["/involvedObject/fieldPath", "/regarding/fieldPath"])),
-    ("reason", Source::Text(&["/reason"])),
-    ("reportingComponent", Source::Text(&["/reportingComponent", "/reportingController"])),
-    (
-        "source",
-        Source::Text(&[
-            "/source/component",
-            "/deprecatedSource/component",
-            "/reportingComponent",
-            "/reportingController",
-        ]),
-    ),
-    ("type", Source::Text(&["/type"])),
-];
+    pub(crate) const fn of(fields: &'static [(&'static str, Source)]) -> Self {
+        Self { fields, refusal: Refusal::NotSupported, name_only: false }
+    }
 
-const SIGNER: &[Row] = &[("spec.signerName", Source::Text(&["/spec/signerName"]))];
+    pub(crate) const fn of_jobs(fields: &'static [(&'static str, Source)]) -> Self {
+        Self { fields, refusal: Refusal::Job, name_only: false }
+    }
 
-/// What the conversions of upstream accept, and what its stores answer.
-fn builtin_fields(group: &str, kind: &str) -> (&'static [Row], Refusal, bool) {
-    let rows: (&[Row], bool) = match (group, kind) {
-        ("", "Pod") => (PODS, false),
-        ("" | "events.k8s.io", "Event") => (EVENTS, false),
-        ("", "Node") => (&[("spec.unschedulable", Source::Flag("/spec/unschedulable"))], true),
-        ("", "Namespace") => (&[("status.phase", Source::Text(&["/status/phase"]))], true),
-        ("", "Secret") => (&[("type", Source::Text(&["/type"]))], false),
-        ("", "Service") => {
-            let fields = &[
-                ("spec.clusterIP", Source::Text(&["/spec/clusterIP"])),
-                ("spec.type", Source::Text(&["/spec/type"])),
-            ];
-            (fields, false)
-        }
-        ("", "ReplicationController") => (&[("status.replicas", Source::Number("/status/replicas"))], false),
-        ("certificates.k8s.io", "CertificateSigningRequest" | "ClusterTrustBundle") => (SIGNER, true),
-        ("certificates.k8s.io", "PodCertificateRequest") => {
-            let fields = &[
-                ("spec.signerName", Source::Text(&["/spec/signerName"])),
-                ("spec.podName", Source::Text(&["/spec/podName"])),
-                ("spec.nodeName", Source::Text(&["/spec/nodeName"])),
-            ];
-            (fields, true)
-        }
-        ("batch", "Job") => {
-            return (&[("status.successful", Source::Number("/status/succeeded"))], Refusal::Job, false);
-        }
-        ("resource.k8s.io", "ResourceSlice") => {
-            let fields = &[
-                ("spec.nodeName", Source::Text(&["/spec/nodeName"])),
-                ("spec.driver", Source::Text(&["/spec/driver"])),
-            ];
-            return (fields, Refusal::ResourceSlice, true);
-        }
-        _ => return (&[], Refusal::Unknown, false),
-    };
-    (rows.0, Refusal::NotSupported, rows.1)
+    pub(crate) const fn of_resource_slices(fields: &'static [(&'static str, Source)]) -> Self {
+        Self { fields, refusal: Refusal::ResourceSlice, name_only: true }
+    }
+
+    /// Without `metadata.namespace`.
+    pub(crate) const fn of_cluster(self) -> Self {
+        Self { name_only: true, ..self }
+    }
 }
 
 impl SelectableFields {
     /// The fields of a built-in kind.
-    pub(crate) fn builtin(group: &str, kind: &str) -> Self {
-        let (rows, refusal, name_only) = builtin_fields(group, kind);
-        let renamed = |label: &'static str| match label {
-            _ if group != "events.k8s.io" => Cow::Borrowed(label),
-            // Only the older group can be asked for it.
-            "source" => Cow::Borrowed(""),
-            "reportingComponent" => Cow::Borrowed("reportingController"),
-            label => match label.strip_prefix("involvedObject.") {
-                Some(field) => Cow::Owned(format!("regarding.{field}")),
-                None => Cow::Borrowed(label),
-            },
+    pub(crate) fn builtin(selectors: &FieldSelectors) -> Self {
+        let field = |(label, source): &(&'static str, Source)| Field {
+            label: Cow::Borrowed(label),
+            source: source.clone(),
         };
-        let field = |(label, source): &Row| Field { label: renamed(label), source: source.clone() };
-        Self { fields: rows.iter().map(field).collect(), name_only, refusal }
+        Self {
+            fields: selectors.fields.iter().map(field).collect(),
+            name_only: selectors.name_only,
+            refusal: selectors.refusal,
+        }
     }
 
     /// The fields of a version of a custom resource, from its `selectableFields`.
@@ -352,14 +297,14 @@ mod tests {
     #[test]
     fn an_object_without_labels_costs_next_to_nothing() {
         assert!(size_of::<SelectorData>() <= 24);
-        let data = SelectableFields::builtin("", "ConfigMap").data(&json!({"metadata": {"name": "a"}}));
+        let data = SelectableFields::builtin(&FieldSelectors::NONE).data(&json!({"metadata": {"name": "a"}}));
         assert_eq!((data.packed.len(), data.labels), (0, 0));
         assert_eq!(data.label(""), None);
     }
 
     #[test]
     fn a_required_name_means_one_object() {
-        let pods = SelectableFields::builtin("", "Pod");
+        let pods = SelectableFields::builtin(&crate::kinds::strategies::find("", "Pod").field_selectors);
         let required = |text: &str, label: &str| {
             let selector = FieldSelector::parse(text, &pods).expect("a selector");
             selector.required(label).map(str::to_owned)

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use settled_store::{BackendError, Disk, Durability, Options, Store};
+use settled_store::{At, BackendError, Disk, Durability, Options, Revision, Store};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OnceCell, watch};
@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::auth::certificates::{CertificateError, CertificateOptions, user_of, write_private};
 use crate::auth::{Certificates, Tokens, User};
 use crate::bootstrap;
+use crate::change::Change;
 use crate::controllers::{self, Controller, Controllers, crds, notices, own_objects};
 use crate::directory::{self, DirectoryLock};
 use crate::error::ApiError;
@@ -37,6 +38,7 @@ use crate::kinds::definition::{Catalog, Definition};
 use crate::kinds::names::stored_as;
 use crate::notice::Listener;
 use crate::state::lifecycle::Lifecycle;
+use crate::state::random::Random;
 use crate::state::service_range::ServiceRange;
 use crate::state::{Clock, State};
 use crate::verbs::unenforced;
@@ -76,6 +78,8 @@ pub struct Config {
     /// Another clock than the machine's for the times in objects that requests write, for tests whose time does not pass by itself.
     /// With it, a write is done before anything else is: tokio's paused time goes on whenever a task waits for another thread.
     pub clock: Option<Clock>,
+    /// What UIDs, generated names and allocated ports follow from, for tests that repeat them. Nothing: they are random.
+    pub seed: Option<u64>,
 }
 
 /// A running server. Copies are the same one; it stops when the last is dropped or [`Server::stop`] is called.
@@ -87,10 +91,8 @@ pub struct Server(Arc<Running>);
 
 struct Running {
     api: Arc<Api>,
-    certificates: Certificates,
-    /// What kubeconfigs call the cluster.
-    name: Option<String>,
-    data_dir: Option<PathBuf>,
+    certificates: Arc<Certificates>,
+    config: Config,
     /// Keeps other servers away from the data directory.
     lock: Mutex<Option<DirectoryLock>>,
     /// Where it listens, for the objects about itself.
@@ -165,8 +167,8 @@ pub enum StartError {
     #[error("cannot write the initial objects")]
     Bootstrap(#[from] ApiError),
     /// A client does not accept the kubeconfig.
-    #[error("cannot use the kubeconfig: {0}")]
-    Kubeconfig(String),
+    #[error("cannot use the kubeconfig")]
+    Kubeconfig(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Writes the administrator's kubeconfig unless it is there already. On a full disk it takes the place of the old one byte by byte: a
@@ -191,6 +193,48 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long Events stay.
 const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
+
+/// From where a [fork](Server::fork) goes on, and how.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Fork {
+    /// After which write. Nothing: the last one.
+    pub revision: Option<u64>,
+    /// Which built-in controllers run. Nothing: those of the server.
+    pub controllers: Option<Controllers>,
+    /// See [`Config::clock`].
+    pub clock: Option<Clock>,
+    /// See [`Config::seed`].
+    pub seed: Option<u64>,
+}
+
+fn store_options(config: &Config) -> Options {
+    let mut options = Options::default();
+    // A time of its own does not pass while a write is under way.
+    options.in_place = config.clock.is_some();
+    options
+}
+
+/// What answers requests.
+fn api(config: &Config, store: Store, catalog: Catalog, lifecycle: Lifecycle) -> Result<Arc<Api>, ApiError> {
+    let mut tokens = config.tokens.clone();
+    if tokens.audiences().is_empty() {
+        tokens = tokens.for_audiences(vec![AUDIENCE.to_owned()]);
+    }
+    let workers = if config.clock.is_some() { Workers::none() } else { Workers::new() };
+    let state = Arc::new(State::new(
+        store,
+        stored_as("", "namespaces").map_err(ApiError::internal)?,
+        tokens,
+        lifecycle,
+        config.clock.clone(),
+        config.service_range.clone(),
+        Random::new(config.seed),
+    ));
+    state.change_catalog(|served| *served = catalog);
+    Ok(Arc::new(Api::new(state, &config.limits, workers)))
+}
+
 impl Server {
     /// Starts a server for a test: in memory, listening nowhere. Two of them know nothing of each other.
     ///
@@ -206,7 +250,7 @@ impl Server {
     /// The data can't be opened, or the objects that every cluster has can't be written.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let key = |error: settled_store::KeyError| ApiError::internal(error);
-        let lifecycle = Lifecycle::new(config.feature_gates, config.listener);
+        let lifecycle = Lifecycle::new(config.feature_gates.clone(), config.listener.clone());
         let lock = match &config.data_dir {
             Some(path) => {
                 let lock = DirectoryLock::new(path)?;
@@ -218,14 +262,12 @@ impl Server {
             None => None,
         };
         // Beside what follows: both wait for the disk again and again.
-        let (folder, options) = (config.data_dir.clone(), config.certificates);
+        let (folder, options) = (config.data_dir.clone(), config.certificates.clone());
         let certificates = tokio::task::spawn_blocking(move || match folder {
             Some(folder) => Certificates::in_directory(&folder.join("pki"), &options),
             None => Certificates::in_memory(&options),
         });
-        // A time of its own does not pass while a write is under way.
-        let mut options = Options::default();
-        options.in_place = config.clock.is_some();
+        let options = store_options(&config);
         let store = match config.data_dir.as_ref().filter(|_| !config.memory) {
             Some(folder) => {
                 let disk = Disk::open(&folder.join("store"), config.durability)?;
@@ -238,68 +280,113 @@ impl Server {
             catalog.insert(Arc::new(Definition::builtin(row).map_err(key)?));
         }
         lifecycle.notices.opened(store.queue_stats().dropped);
-        let mut tokens = config.tokens;
-        if tokens.audiences().is_empty() {
-            tokens = tokens.for_audiences(vec![AUDIENCE.to_owned()]);
-        }
-        let workers = if config.clock.is_some() { Workers::none() } else { Workers::new() };
-        let state = Arc::new(State::new(
-            store,
-            stored_as("", "namespaces").map_err(key)?,
-            tokens,
-            lifecycle,
-            config.clock,
-            config.service_range,
-        ));
-        state.change_catalog(|served| *served = catalog);
-        let api = Arc::new(Api::new(state.clone(), &config.limits, workers));
+        let api = api(&config, store, catalog, lifecycle)?;
+        let state = &api.state;
         let health = &api.nonresource.health;
         health.begin("crd-informer-synced");
         health.begin("start-system-namespaces-controller");
-        crds::load(&state)?;
+        crds::load(state)?;
         health.finish("crd-informer-synced");
-        bootstrap::write(&state).await?;
+        bootstrap::write(state).await?;
         if config.controllers.has(Controller::Roles) {
-            controllers::aggregate(&state).await?;
+            controllers::aggregate(state).await?;
         }
         let certificates = certificates.await.map_err(ApiError::internal)??;
         if config.controllers.has(Controller::Accounts) {
             state.admission.require_accounts();
-            controllers::begin_accounts(&state, certificates.trusted_pem()).await?;
+            controllers::begin_accounts(state, certificates.trusted_pem()).await?;
         }
+        let server = Self::with_parts(api, Arc::new(certificates), config, lock);
+        let Running { api, facts, .. } = &*server.0;
+        // A full disk must not keep the server from starting: they are tried again.
+        let _tried_again = own_objects::ensure(&api.state, facts).await;
+        api.nonresource.health.finish("start-system-namespaces-controller");
+        server.start_controllers();
+        Ok(server)
+    }
+
+    /// A server in whose store everything is that a server begins with.
+    fn with_parts(
+        api: Arc<Api>,
+        certificates: Arc<Certificates>,
+        config: Config,
+        lock: Option<DirectoryLock>,
+    ) -> Self {
         let address = watch::Sender::default();
         let facts =
             own_objects::Facts { client_ca: certificates.client_ca_pem(), address: address.subscribe() };
-        // A full disk must not keep the server from starting: they are tried again.
-        let _tried_again = own_objects::ensure(&state, &facts).await;
-        health.finish("start-system-namespaces-controller");
+        let (handles, _handle) = watch::channel(());
+        let (lock, loopback) = (Mutex::new(lock), OnceCell::new());
+        let running = Running { api, certificates, config, lock, loopback, address, facts, handles, _handle };
+        Self(Arc::new(running))
+    }
+
+    /// Starts what runs beside the requests.
+    fn start_controllers(&self) {
+        let Running { api, certificates, config, facts, .. } = &*self.0;
+        let state = &api.state;
         let settings = controllers::Settings {
             controllers: config.controllers,
             event_ttl: config.event_ttl.unwrap_or(EVENT_TTL),
             ca: certificates.trusted_pem().to_owned(),
         };
-        controllers::start(&state, settings);
+        controllers::start(state, settings);
         state.lifecycle.spawn(own_objects::run(state.clone(), facts.clone()));
         // Before anybody can write: what is written later is reported then.
-        unenforced::report_all(&state);
+        unenforced::report_all(state);
         state.lifecycle.spawn(crds::run(state.clone()));
         state.lifecycle.spawn(notices::run(state.clone()));
-        let (handles, _handle) = watch::channel(());
-        let (data_dir, loopback) = (config.data_dir, OnceCell::new());
-        let lock = Mutex::new(lock);
-        let running = Running {
-            api,
-            certificates,
-            name: config.name,
-            data_dir,
-            lock,
-            loopback,
-            address,
-            facts,
-            handles,
-            _handle,
+    }
+
+    /// A server that goes on from the objects of this one, on its own, as if this one had been killed after a write and had started
+    /// again: in memory, with the same certificates, and with a clock and a seed of its own.
+    ///
+    /// Objects, certificates and built-in kinds are shared, and nothing is written at its start. Both are in memory from then on, and none knows of the other.
+    ///
+    /// # Errors
+    /// The revision is no longer known, or not yet.
+    pub fn fork(&self, fork: Fork) -> Result<Self, StartError> {
+        let Running { api: origin, certificates, config, .. } = &*self.0;
+        let state = &origin.state;
+        let config = Config {
+            data_dir: None,
+            controllers: fork.controllers.unwrap_or(config.controllers),
+            clock: fork.clock,
+            seed: fork.seed,
+            ..config.clone()
         };
-        Ok(Self(Arc::new(running)))
+        let at = fork.revision.map_or(At::Latest, |revision| At::Exactly(Revision(revision)));
+        let store = state.store.fork(at, store_options(&config)).map_err(ApiError::internal)?;
+        let lifecycle = Lifecycle::new(config.feature_gates.clone(), config.listener.clone());
+        let api = api(&config, store, state.catalog().builtin(), lifecycle)?;
+        crds::load(&api.state)?;
+        if fork.revision.is_none() {
+            api.state.identity.adopt(&state.identity.rbac());
+        }
+        if config.controllers.has(Controller::Accounts) {
+            api.state.admission.require_accounts();
+        }
+        let server = Self::with_parts(api, certificates.clone(), config, None);
+        server.start_controllers();
+        Ok(server)
+    }
+
+    /// The revision of the last write: that of the newest `resourceVersion`.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.0.api.state.store.current_revision().0
+    }
+
+    /// All that was written after a revision, by whomever, in order. The server remembers its last writes for some minutes.
+    ///
+    /// # Errors
+    /// The revision is no longer known: `Expired`.
+    pub fn changes_after(&self, revision: u64) -> Result<Vec<Change>, ApiError> {
+        let state = &self.0.api.state;
+        let events = state.store.events_after(Revision(revision));
+        let events = events.map_err(|error| ApiError::expired(error.to_string()))?;
+        let catalog = state.catalog();
+        Ok(events.iter().map(|event| Change::of(event, &catalog)).collect())
     }
 
     /// Answers a request as if it came through a socket with a client certificate of this user; `None`: without one.
@@ -321,10 +408,11 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
         let acceptor = TlsAcceptor::from(self.0.certificates.server_config()?);
-        if let Some(folder) = &self.0.data_dir {
+        if let Some(folder) = &self.0.config.data_dir {
             let kubeconfig = self.admin_kubeconfig(&format!("https://{local}"));
             keep_kubeconfig(&folder.join("admin.kubeconfig"), kubeconfig.as_bytes())?;
         }
+        tracing::info!(address = local.to_string(), "listening");
         self.0.address.send_replace(Some(local));
         // What fails is tried again, beside the requests.
         let _tried_again = own_objects::ensure(&self.0.api.state, &self.0.facts).await;
@@ -364,7 +452,7 @@ impl Server {
     /// A kubeconfig for the administrator of the server at this URL.
     #[must_use]
     pub fn admin_kubeconfig(&self, url: &str) -> String {
-        match &self.0.name {
+        match &self.0.config.name {
             Some(name) => self.0.certificates.admin_kubeconfig_of(url, name),
             None => self.0.certificates.admin_kubeconfig(url),
         }
@@ -382,8 +470,9 @@ impl Server {
     /// is done, or after 10 seconds.
     pub async fn stopped(&self) {
         self.stop();
-        let _in_time = tokio::time::timeout(DRAIN, self.0.api.state.lifecycle.running.closed()).await;
+        let in_time = tokio::time::timeout(DRAIN, self.0.api.state.lifecycle.running.closed()).await;
         self.0.close();
+        tracing::info!(drained = in_time.is_ok(), "stopped");
     }
 
     /// Done once the last handle is dropped and all that ran has ended: nothing of the server is left then. It keeps the server
@@ -432,7 +521,11 @@ async fn connect(api: Arc<Api>, stream: TcpStream, tls: TlsAcceptor, open: watch
         greeting = tokio::time::timeout(GREETING, tls.accept(stream)) => greeting,
         _ = stopping.wait_for(|stopping| *stopping) => return,
     };
-    let Ok(Ok(stream)) = greeting else { return };
+    let stream = match greeting {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(error = error.to_string(), "TLS handshake failed"),
+        Err(_) => return tracing::debug!("TLS handshake timed out"),
+    };
     let (_, session) = stream.get_ref();
     let h2 = session.alpn_protocol() == Some(b"h2");
     let certificate = session.peer_certificates().and_then(|chain| chain.first());

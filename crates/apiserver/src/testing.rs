@@ -9,10 +9,10 @@ use settled_jsonpath::{JsonPath, PathError};
 use crate::http::negotiate::{self, Endpoint};
 use crate::http::protobuf;
 use crate::human;
-use crate::kinds::builtin;
 use crate::kinds::partial::MetaVersion;
 use crate::kinds::table::{self, Columns, IncludeObject};
-use crate::selector::{FieldSelector, SelectableFields};
+use crate::kinds::{builtin, strategies};
+use crate::selector::{FieldSelector, FieldSelectors, SelectableFields};
 
 /// A label selector as it is written back, or the error.
 pub fn label_selector(text: &str) -> Result<String, String> {
@@ -22,13 +22,13 @@ pub fn label_selector(text: &str) -> Result<String, String> {
 /// Whether a label selector selects an object, by the object and by what is kept of it.
 pub fn label_selector_matches(text: &str, object: &Value) -> Option<[bool; 2]> {
     let selector = LabelSelector::parse(text).ok()?;
-    let data = SelectableFields::builtin("", "ConfigMap").data(object);
+    let data = SelectableFields::builtin(&FieldSelectors::NONE).data(object);
     Some([selector.matches(object), selector.matches(&data)])
 }
 
 /// A label of an object, by what is kept of it.
 pub fn label(object: &Value, key: &str) -> Option<String> {
-    SelectableFields::builtin("", "ConfigMap").data(object).label(key).map(str::to_owned)
+    SelectableFields::builtin(&FieldSelectors::NONE).data(object).label(key).map(str::to_owned)
 }
 
 /// The text of a selector in an object, or the error.
@@ -42,7 +42,7 @@ pub fn object_selector(selector: &Value) -> Result<String, String> {
 pub fn field_selector(text: &str, group: &str, kind: &str, custom: Option<&Value>) -> Result<String, String> {
     let fields = match custom {
         Some(paths) => SelectableFields::custom(paths, true),
-        None => SelectableFields::builtin(group, kind),
+        None => SelectableFields::builtin(&strategies::find(group, kind).field_selectors),
     };
     FieldSelector::parse(text, &fields)
         .map(|selector| selector.to_string())
@@ -51,7 +51,7 @@ pub fn field_selector(text: &str, group: &str, kind: &str, custom: Option<&Value
 
 /// Whether a field selector selects an object of a built-in kind.
 pub fn field_selector_matches(text: &str, group: &str, kind: &str, object: &Value) -> Result<bool, String> {
-    let fields = SelectableFields::builtin(group, kind);
+    let fields = SelectableFields::builtin(&strategies::find(group, kind).field_selectors);
     let selector = FieldSelector::parse(text, &fields).map_err(|error| error.to_string())?;
     let name = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     Ok(selector.matches(name("/metadata/name"), name("/metadata/namespace"), &fields.data(object)))

@@ -12,7 +12,7 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use settled_apiserver::auth::User;
-use settled_apiserver::{Config, Durability, FeatureGates, Notice, Server, StartError};
+use settled_apiserver::{Config, Durability, FeatureGates, Fork, Notice, Server, StartError};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::surface;
@@ -56,6 +56,80 @@ async fn two_servers_never_meet() {
     mixed.cluster_url = right.cluster_url;
     let client = Client::try_from(mixed).unwrap();
     assert!(config_maps(&client).list(&ListParams::default()).await.is_err());
+}
+
+/// A fork of a server that goes on after a write, with its time and a seed of its own.
+fn fork(server: &Server, revision: Option<u64>, seed: u64) -> Server {
+    let mut fork = Fork::default();
+    fork.revision = revision;
+    fork.clock = Some(Arc::new(jiff::Timestamp::now));
+    fork.seed = Some(seed);
+    server.fork(fork).unwrap()
+}
+
+#[tokio::test]
+async fn forks_go_on_by_themselves_from_any_write() {
+    let server = Server::in_memory().await.unwrap();
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let kind =
+        kube::core::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    let widgets =
+        |server: &Server| Api::<kube::core::DynamicObject>::default_namespaced_with(server.client(), &kind);
+    let crds: Api<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    > = Api::all(server.client());
+    crds.create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    await_condition(crds, "widgets.example.com", conditions::is_crd_established()).await.unwrap();
+    create(&server.client(), "before", "").await;
+    let between = server.revision();
+    create(&server.client(), "after", "").await;
+
+    let (last, earlier) = (fork(&server, None, 1), fork(&server, Some(between), 1));
+    for (fork, later) in [(&last, true), (&earlier, false)] {
+        let config_maps = config_maps(&fork.client());
+        assert!(config_maps.get_opt("before").await.unwrap().is_some());
+        assert_eq!(config_maps.get_opt("after").await.unwrap().is_some(), later);
+    }
+    let made = create(&earlier.client(), "in-a-fork", "").await;
+    assert!(config_maps(&server.client()).get_opt("in-a-fork").await.unwrap().is_none());
+    // Custom resources are served, and deleting them in one fork ends nothing in another.
+    assert!(widgets(&last).list(&ListParams::default()).await.unwrap().items.is_empty());
+    let crds: Api<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    > = Api::all(earlier.client());
+    crds.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
+    await_condition(crds, "widgets.example.com", |crd: Option<&_>| crd.is_none()).await.unwrap();
+    assert!(widgets(&earlier).list(&ListParams::default()).await.is_err());
+    assert!(widgets(&last).list(&ListParams::default()).await.is_ok());
+
+    // The same seed, the same UIDs.
+    let again = create(&fork(&server, Some(between), 1).client(), "in-a-fork", "").await;
+    let other = create(&fork(&server, Some(between), 2).client(), "in-a-fork", "").await;
+    assert!(again.uid() == made.uid() && other.uid() != made.uid());
+}
+
+#[tokio::test]
+async fn changes_are_all_writes_in_order() {
+    let server = Server::in_memory().await.unwrap();
+    let before = server.revision();
+    let made = create(&server.client(), "a", "text").await;
+    config_maps(&server.client()).delete("a", &DeleteParams::default()).await.unwrap();
+    let changes = server.changes_after(before).unwrap();
+    let [created, deleted] = changes.as_slice() else { panic!("{changes:?}") };
+    assert_eq!(created.object, Some(serde_json::to_value(&made).unwrap()));
+    assert_eq!(
+        (created.group.as_str(), created.resource.as_str(), created.namespace.as_str()),
+        ("", "configmaps", "default")
+    );
+    assert_eq!(created.revision.to_string(), made.resource_version().unwrap());
+    assert_eq!((deleted.name.as_str(), &deleted.object), ("a", &None));
+    assert_eq!(deleted.revision, server.revision());
 }
 
 #[tokio::test]

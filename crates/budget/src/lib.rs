@@ -22,7 +22,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// How many steps a thread takes from a budget at once. A cancellation is seen after so many steps.
+/// Steps that a thread takes from a budget at once. Cancellation is detected after this number of steps.
 const QUANTUM: u64 = 1024;
 
 thread_local! {
@@ -46,7 +46,7 @@ impl Exceeded {
     const ALL: [Self; 3] = [Self::Steps, Self::Memory, Self::Cancelled];
 }
 
-/// What one request may use. Clones share it.
+/// Resource budget of a request. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<State>);
 

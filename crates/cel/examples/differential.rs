@@ -20,6 +20,7 @@ use std::process::{Command, Stdio, exit};
 
 use serde_json::{Value, json};
 use settled_cel::{FieldError, Validator};
+use settled_schema::{JsonSchemaProps, Schema};
 
 #[path = "differential/random.rs"]
 mod random;
@@ -194,8 +195,11 @@ fn errors(mut found: Vec<FieldError>) -> Value {
 }
 
 fn judge(case: &Value) -> Value {
-    let (validator, compile) = Validator::compile(&case["schema"], WHERE);
-    let mut answer = json!({"compile": errors(compile), "estimates": [], "errors": [], "cost": 0});
+    let mut answer = json!({"compile": [], "estimates": [], "errors": [], "cost": 0});
+    let schema = JsonSchemaProps::parse(&case["schema"]).ok();
+    let Some(schema) = schema.and_then(|schema| Schema::new_structural(&schema).ok()) else { return answer };
+    let (validator, compile) = Validator::compile(&schema, WHERE);
+    answer["compile"] = errors(compile);
     if let Some(validator) = validator {
         answer["estimates"] = validator
             .estimates()

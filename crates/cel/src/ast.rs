@@ -1,5 +1,6 @@
 //! The tree of an expression, flat in one list.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// No deeper tree goes on: macros unfold to several levels each.
@@ -22,6 +23,26 @@ pub(crate) enum Literal {
     Double(f64),
     Text(Arc<str>),
     Bytes(Arc<[u8]>),
+}
+
+/// The name of a function.
+#[derive(Clone, Debug)]
+pub(crate) enum Name {
+    /// Of the table, or of an operator.
+    Known(&'static str),
+    /// Of no function that there is.
+    Written(Arc<str>),
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Known(name) => name,
+            Self::Written(name) => name,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +83,7 @@ pub(crate) enum Kind {
         is_test: bool,
     },
     Call {
-        function: Arc<str>,
+        function: Name,
         target: Option<Id>,
         args: Vec<Id>,
     },
@@ -83,12 +104,16 @@ pub(crate) enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Ast {
     nodes: Vec<Kind>,
-    /// Where a node stands: its offset in characters.
+    /// Where a node stands: its offset in bytes.
     places: Vec<u32>,
     pub(crate) root: Id,
 }
 
 impl Ast {
+    pub(crate) fn with_capacity(nodes: usize) -> Self {
+        Self { nodes: Vec::with_capacity(nodes), places: Vec::with_capacity(nodes), root: 0 }
+    }
+
     pub(crate) fn push(&mut self, at: u32, kind: Kind) -> Id {
         self.nodes.push(kind);
         self.places.push(at);
@@ -169,7 +194,7 @@ impl Ast {
 /// The place of what has none.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// What is wrong with an expression, and at which character.
+/// What is wrong with an expression, and at which byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) at: u32,
@@ -189,7 +214,7 @@ pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
             shown.push(format!("ERROR: <input>:-1:0: {}", issue.message));
             continue;
         }
-        let at = (issue.at as usize).min(chars.len());
+        let at = source.get(..issue.at as usize).map_or(chars.len(), |before| before.chars().count());
         let before = chars.get(..at).unwrap_or_default();
         let line = before.iter().filter(|char| **char == '\n').count();
         let start = before.iter().rposition(|char| *char == '\n').map_or(0, |at| at + 1);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::ast::{Ast, Comprehension, Id, Issue, Kind, Literal, NOWHERE};
+use crate::ast::{Ast, Comprehension, Id, Issue, Kind, Literal, NOWHERE, Name};
 use crate::functions::check_format;
 use crate::library::{self, Overload};
 use crate::parser;
@@ -280,13 +280,14 @@ impl Checker<'_> {
             let Some((name, overloads)) = library::function(plain) else {
                 return self.undeclared(id, function);
             };
-            self.ast.set(id, Kind::Call { function: name.into(), target: None, args: args.to_vec() });
+            self.ast.set(id, Kind::Call { function: Name::Known(name), target: None, args: args.to_vec() });
             return self.resolve(id, name, overloads, None, args);
         };
         if let Some(prefix) = self.ast.qualified_name(receiver) {
             let full = format!("{prefix}.{function}");
             if let Some((name, overloads)) = library::function(full.strip_prefix('.').unwrap_or(&full)) {
-                self.ast.set(id, Kind::Call { function: name.into(), target: None, args: args.to_vec() });
+                self.ast
+                    .set(id, Kind::Call { function: Name::Known(name), target: None, args: args.to_vec() });
                 return self.resolve(id, name, overloads, None, args);
             }
         }
@@ -447,7 +448,7 @@ fn validate(checked: &Checked) -> Vec<Issue> {
                 _ => false,
             };
             if is_bad {
-                issues.push(Issue { at: ast.at(*arg), message: format!("invalid {function} argument") });
+                issues.push(Issue { at: ast.at(*arg), message: format!("invalid {} argument", &**function) });
             }
         }
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::budget::{Budget, Fault, Place, Result};
 use crate::functions::{self, Context, Cost, Function};
 use crate::member::{index, member, missing, missing_key, test};
+use crate::pattern::LiteralPattern;
 use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, Step};
-use crate::scope::{Object, Scope};
-use crate::value::{Const, Data, Entries, Items, Key, List, Map, Never, Text, Typed, Val, insert, push};
+use crate::scope::{Arg, Object, Scope};
+use crate::value::{Const, Data, Entries, Items, List, Map, Never, Text, Typed, Val, insert, push};
 
 /// What one run of an expression may cost.
 pub(crate) const PER_CALL: u64 = 1_000_000;
@@ -52,7 +53,9 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
     const IS_TYPED: bool = S::Data::IS_TYPED;
 
     fn new(program: &'a Program, scope: &'s S, budget: &'s Budget) -> Self {
-        Self { program, scope, slots: vec![Slot::Unset; program.slots], cost: 0, budget }
+        // Most have none.
+        let slots = if program.slots == 0 { Vec::new() } else { vec![Slot::Unset; program.slots] };
+        Self { program, scope, slots, cost: 0, budget }
     }
 
     fn charge(&mut self, cost: u64) -> Result<()> {
@@ -75,11 +78,11 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             Op::Or(a, b) => self.logic(*a, *b, true),
             Op::Equal(a, b) => self.equal(*a, *b, true),
             Op::Unequal(a, b) => self.equal(*a, *b, false),
-            Op::Among { value, keys, list } => {
-                let value = self.eval(*value)?;
+            Op::Among(among) => {
+                let value = self.eval(among.value)?;
                 self.budget.step(value.steps())?;
-                let found = match (keys, list.lift()) {
-                    (Some(keys), _) => Key::of(&value).is_some_and(|key| keys.contains(&key)),
+                let found = match (&among.keys, among.list.lift()) {
+                    (Some(keys), _) => keys.contain(&value),
                     (None, Val::List(list)) => list.contains(&value, self.budget)?,
                     _ => false,
                 };
@@ -133,13 +136,32 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         if Self::IS_TYPED { Ok(value) } else { Err(functions::no_matching_overload(function, &[value])) }
     }
 
+    /// Most have one argument or two: those are not allocated.
     fn scoped(&mut self, id: OpId, call: &'a Call) -> Result<Val<'a, S::Data>> {
-        let mut args = Vec::with_capacity(call.args.len());
-        for arg in &call.args {
-            args.push(self.keep(*arg)?);
+        match *call.args.as_slice() {
+            [a] => {
+                let args = [self.keep(a)?];
+                self.scoped_with(id, call, &args)
+            }
+            [a, b] => {
+                let args = [self.keep(a)?, self.keep(b)?];
+                self.scoped_with(id, call, &args)
+            }
+            ref more => {
+                let args = more.iter().map(|arg| self.keep(*arg)).collect::<Result<Vec<_>>>()?;
+                self.scoped_with(id, call, &args)
+            }
         }
+    }
+
+    fn scoped_with(
+        &mut self,
+        id: OpId,
+        call: &'a Call,
+        args: &[Arg<'a, S::Data>],
+    ) -> Result<Val<'a, S::Data>> {
         let place = Place { op: id, steps: 0 };
-        let value = self.scope.call(call.function, call.is_member, &args, self.budget);
+        let value = self.scope.call(call.function, call.is_member, args, self.budget);
         let value = value.and_then(|value| value.ok_or(Fault::Absent(place)));
         self.scope.observe(self.program, place, &value);
         value
@@ -555,24 +577,45 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
     where
         'a: 's,
     {
-        Context { function: call.function, pattern: call.pattern.as_ref(), budget: self.budget }
+        Context {
+            function: call.function,
+            pattern: call.pattern.as_deref().and_then(LiteralPattern::get),
+            budget: self.budget,
+        }
     }
 
     fn call_untyped(&mut self, id: OpId, call: &'a Call) -> Result<Val<'a, S::Data>> {
-        let mut args = Vec::with_capacity(call.args.len());
-        for arg in &call.args {
-            let value = self.eval(*arg)?;
-            self.budget.step(value.steps())?;
-            args.push(value);
+        match *call.args.as_slice() {
+            [a] => {
+                let args = [self.arg(a)?];
+                self.call_with(id, call, &args)
+            }
+            [a, b] => {
+                let args = [self.arg(a)?, self.arg(b)?];
+                self.call_with(id, call, &args)
+            }
+            ref more => {
+                let args = more.iter().map(|arg| self.arg(*arg)).collect::<Result<Vec<_>>>()?;
+                self.call_with(id, call, &args)
+            }
         }
-        self.scope.check(call.function, &args, self.budget)?;
-        if let (Function::Value, [Val::Optional(None)]) = (call.function, args.as_slice()) {
+    }
+
+    fn arg(&mut self, id: OpId) -> Result<Val<'a, S::Data>> {
+        let value = self.eval(id)?;
+        self.budget.step(value.steps())?;
+        Ok(value)
+    }
+
+    fn call_with(&mut self, id: OpId, call: &'a Call, args: &[Val<'a, S::Data>]) -> Result<Val<'a, S::Data>> {
+        self.scope.check(call.function, args, self.budget)?;
+        if let (Function::Value, [Val::Optional(None)]) = (call.function, args) {
             return Err(Fault::Absent(Place { op: id, steps: 0 }));
         }
-        if is_empty_sum(call, &args) {
+        if is_empty_sum(call, args) {
             return Ok(call.zero.lift());
         }
-        let result = functions::call(self.context(call), &args)?;
+        let result = functions::call(self.context(call), args)?;
         if call.function != Function::Add {
             self.budget.allocate(result.room())?;
         }

@@ -20,8 +20,24 @@ impl Program {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn compile(source: &str, names: &mut dyn Names) -> Result<Self, CompileError> {
+        Self::compile_untyped(source, names, false)
+    }
+
+    /// The same for an expression that is known to compile: its literal patterns are compiled when they are first used.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it, patterns apart.
+    pub fn compile_known(source: &str, names: &mut dyn Names) -> Result<Self, CompileError> {
+        Self::compile_untyped(source, names, true)
+    }
+
+    fn compile_untyped(
+        source: &str,
+        names: &mut dyn Names,
+        has_lazy_patterns: bool,
+    ) -> Result<Self, CompileError> {
         let program = match parser::parse_as(source, Dialect::Untyped) {
-            Ok(ast) => plan::plan_untyped(&ast, names),
+            Ok(ast) => plan::plan_untyped(&ast, names, has_lazy_patterns),
             Err(issues) => {
                 let first = issues.into_iter().min_by_key(|issue| issue.at);
                 return Err(first.map_or_else(
@@ -34,12 +50,7 @@ impl Program {
     }
 }
 
-/// The byte of a character.
+/// Where an issue stands, if that is known: not past the end.
 fn byte(source: &str, at: u32) -> Option<usize> {
-    let past_end = source.chars().count() <= at as usize;
-    match source.char_indices().nth(at as usize) {
-        Some((byte, _)) => Some(byte),
-        None if at != NOWHERE && past_end => Some(source.len()),
-        None => None,
-    }
+    (at != NOWHERE).then(|| source.len().min(at as usize))
 }

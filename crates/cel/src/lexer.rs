@@ -1,11 +1,42 @@
 //! An expression's text, cut into tokens as the grammar of cel-go has it.
 
+use std::borrow::Cow;
+
 use super::ast::Issue;
+
+/// An operator, a bracket and the like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Equal,
+    Unequal,
+    LessOrEqual,
+    GreaterOrEqual,
+    And,
+    Or,
+    Less,
+    Greater,
+    OpenBracket,
+    CloseBracket,
+    OpenBrace,
+    CloseBrace,
+    OpenParen,
+    CloseParen,
+    Dot,
+    Comma,
+    Minus,
+    Not,
+    Question,
+    Colon,
+    Plus,
+    Star,
+    Slash,
+    Percent,
+    In,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// `==`, `(`, `in` and the like.
-    Mark(&'static str),
+    Mark(Mark),
     True,
     False,
     Null,
@@ -22,60 +53,58 @@ pub(crate) enum Token {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lexeme {
     pub(crate) token: Token,
-    /// In characters.
-    pub(crate) at: usize,
-    pub(crate) end: usize,
+    /// In bytes.
+    pub(crate) at: u32,
+    pub(crate) end: u32,
 }
 
-const MARKS: [&str; 25] = [
-    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":",
-    "+", "*", "/", "%", "in",
-];
-
-pub(crate) fn tokens(chars: &[char], issues: &mut Vec<Issue>) -> Vec<Lexeme> {
-    let mut found = Vec::new();
+/// The tokens of a text of less than 4 GiB.
+pub(crate) fn tokens(source: &str, issues: &mut Vec<Issue>) -> Vec<Lexeme> {
+    let bytes = source.as_bytes();
+    // A token has three or four bytes, with the white space before it.
+    let mut found = Vec::with_capacity(bytes.len() / 3 + 2);
     let mut at = 0;
-    while at < chars.len() {
-        let rest = chars.get(at..).unwrap_or_default();
+    while at < bytes.len() {
+        let rest = bytes.get(at..).unwrap_or_default();
         if let Some(length) = blank(rest) {
             at += length;
             continue;
         }
         if let Some((token, length)) = one(rest) {
-            found.push(Lexeme { token, at, end: at + length });
+            found.push(Lexeme { token, at: at as u32, end: (at + length) as u32 });
             at += length;
         } else {
             let bad = bad(rest);
-            let text: String = rest.iter().take(bad).collect();
+            let text = source.get(at..at + bad).unwrap_or_default();
             let text = text.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r");
             let message = format!("Syntax error: token recognition error at: '{text}'");
             issues.push(Issue { at: at as u32, message });
             at += bad;
         }
     }
-    found.push(Lexeme { token: Token::End, at: chars.len(), end: chars.len() });
+    found.push(Lexeme { token: Token::End, at: bytes.len() as u32, end: bytes.len() as u32 });
     found
 }
 
-fn blank(rest: &[char]) -> Option<usize> {
-    let is_blank = |char: &char| matches!(char, '\t' | ' ' | '\r' | '\n' | '\u{c}');
-    let length = rest.iter().take_while(|char| is_blank(char)).count();
+fn blank(rest: &[u8]) -> Option<usize> {
+    let is_blank = |byte: &u8| matches!(byte, b'\t' | b' ' | b'\r' | b'\n' | b'\x0c');
+    let length = rest.iter().take_while(|byte| is_blank(byte)).count();
     if length > 0 {
         return Some(length);
     }
-    rest.starts_with(&['/', '/']).then(|| rest.iter().take_while(|char| **char != '\n').count())
+    rest.starts_with(b"//").then(|| rest.iter().take_while(|byte| **byte != b'\n').count())
 }
 
-fn one(rest: &[char]) -> Option<(Token, usize)> {
+fn one(rest: &[u8]) -> Option<(Token, usize)> {
     let first = *rest.first()?;
     let (prefix, is_raw, is_bytes) = match (first, rest.get(1), rest.get(2)) {
-        ('b' | 'B', Some('r' | 'R'), Some('"' | '\'')) => (2, true, true),
-        ('b' | 'B', Some('"' | '\''), _) => (1, false, true),
-        ('r' | 'R', Some('"' | '\''), _) => (1, true, false),
+        (b'b' | b'B', Some(b'r' | b'R'), Some(b'"' | b'\'')) => (2, true, true),
+        (b'b' | b'B', Some(b'"' | b'\''), _) => (1, false, true),
+        (b'r' | b'R', Some(b'"' | b'\''), _) => (1, true, false),
         _ => (0, false, false),
     };
     let quoted = rest.get(prefix..).unwrap_or_default();
-    if matches!(quoted.first(), Some('"' | '\'')) {
+    if matches!(quoted.first(), Some(b'"' | b'\'')) {
         if let Some(length) = text(quoted, is_raw) {
             let token = if is_bytes { Token::Bytes } else { Token::Text };
             return Some((token, prefix + length));
@@ -84,60 +113,92 @@ fn one(rest: &[char]) -> Option<(Token, usize)> {
             return None;
         }
     }
-    if first.is_ascii_alphabetic() || first == '_' {
-        let length = rest.iter().take_while(|char| char.is_ascii_alphanumeric() || **char == '_').count();
-        let word: String = rest.iter().take(length).collect();
-        let token = match word.as_str() {
-            "in" => Token::Mark("in"),
-            "true" => Token::True,
-            "false" => Token::False,
-            "null" => Token::Null,
+    if first.is_ascii_alphabetic() || first == b'_' {
+        let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+        let token = match rest.get(..length).unwrap_or_default() {
+            b"in" => Token::Mark(Mark::In),
+            b"true" => Token::True,
+            b"false" => Token::False,
+            b"null" => Token::Null,
             _ => Token::Ident,
         };
         return Some((token, length));
     }
-    if first == '`' {
+    if first == b'`' {
         let is_inside =
-            |char: &&char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-' | '/' | ' ');
+            |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'/' | b' ');
         let length = rest.iter().skip(1).take_while(is_inside).count();
-        return (length > 0 && rest.get(length + 1) == Some(&'`'))
+        return (length > 0 && rest.get(length + 1) == Some(&b'`'))
             .then_some((Token::EscapedIdent, length + 2));
     }
     if let Some(number) = number(rest) {
         return Some(number);
     }
-    let mark = MARKS.iter().find(|mark| {
-        let mut chars = rest.iter();
-        mark.chars().all(|char| chars.next() == Some(&char))
-    })?;
-    Some((Token::Mark(mark), mark.len()))
+    mark(first, rest.get(1).copied()).map(|(mark, length)| (Token::Mark(mark), length))
 }
 
-fn digits(rest: &[char]) -> usize {
-    rest.iter().take_while(|char| char.is_ascii_digit()).count()
+fn mark(first: u8, second: Option<u8>) -> Option<(Mark, usize)> {
+    let long = match (first, second) {
+        (b'=', Some(b'=')) => Some(Mark::Equal),
+        (b'!', Some(b'=')) => Some(Mark::Unequal),
+        (b'<', Some(b'=')) => Some(Mark::LessOrEqual),
+        (b'>', Some(b'=')) => Some(Mark::GreaterOrEqual),
+        (b'&', Some(b'&')) => Some(Mark::And),
+        (b'|', Some(b'|')) => Some(Mark::Or),
+        _ => None,
+    };
+    if let Some(long) = long {
+        return Some((long, 2));
+    }
+    let short = match first {
+        b'<' => Mark::Less,
+        b'>' => Mark::Greater,
+        b'[' => Mark::OpenBracket,
+        b']' => Mark::CloseBracket,
+        b'{' => Mark::OpenBrace,
+        b'}' => Mark::CloseBrace,
+        b'(' => Mark::OpenParen,
+        b')' => Mark::CloseParen,
+        b'.' => Mark::Dot,
+        b',' => Mark::Comma,
+        b'-' => Mark::Minus,
+        b'!' => Mark::Not,
+        b'?' => Mark::Question,
+        b':' => Mark::Colon,
+        b'+' => Mark::Plus,
+        b'*' => Mark::Star,
+        b'/' => Mark::Slash,
+        b'%' => Mark::Percent,
+        _ => return None,
+    };
+    Some((short, 1))
 }
 
-fn exponent(rest: &[char]) -> usize {
-    if !matches!(rest.first(), Some('e' | 'E')) {
+fn digits(rest: &[u8]) -> usize {
+    rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+fn exponent(rest: &[u8]) -> usize {
+    if !matches!(rest.first(), Some(b'e' | b'E')) {
         return 0;
     }
-    let sign = usize::from(matches!(rest.get(1), Some('+' | '-')));
+    let sign = usize::from(matches!(rest.get(1), Some(b'+' | b'-')));
     let count = digits(rest.get(1 + sign..).unwrap_or_default());
     if count == 0 { 0 } else { 1 + sign + count }
 }
 
-fn number(rest: &[char]) -> Option<(Token, usize)> {
+fn number(rest: &[u8]) -> Option<(Token, usize)> {
     let after = |at: usize| rest.get(at..).unwrap_or_default();
-    let is_uint = |at: usize| matches!(rest.get(at), Some('u' | 'U'));
-    if rest.starts_with(&['0', 'x']) {
-        let hex = after(2).iter().take_while(|char| char.is_ascii_hexdigit()).count();
+    let is_uint = |at: usize| matches!(rest.get(at), Some(b'u' | b'U'));
+    if rest.starts_with(b"0x") {
+        let hex = after(2).iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         if hex > 0 {
             let end = 2 + hex;
             return Some(if is_uint(end) { (Token::Uint, end + 1) } else { (Token::Int, end) });
         }
     }
     let whole = digits(rest);
-    if rest.get(whole) == Some(&'.') {
+    if rest.get(whole) == Some(&b'.') {
         let part = digits(after(whole + 1));
         if part > 0 {
             let end = whole + 1 + part;
@@ -155,10 +216,10 @@ fn number(rest: &[char]) -> Option<(Token, usize)> {
 }
 
 /// The length of a text with its quotes.
-fn text(rest: &[char], is_raw: bool) -> Option<usize> {
+fn text(rest: &[u8], is_raw: bool) -> Option<usize> {
     let quote = *rest.first()?;
     let is_triple =
-        |at: usize| rest.get(at..at + 3).is_some_and(|three| three.iter().all(|char| *char == quote));
+        |at: usize| rest.get(at..at + 3).is_some_and(|three| three.iter().all(|byte| *byte == quote));
     if is_triple(0) {
         let mut at = 3;
         loop {
@@ -167,7 +228,7 @@ fn text(rest: &[char], is_raw: bool) -> Option<usize> {
             }
             match rest.get(at) {
                 None => break,
-                Some('\\') if !is_raw => match escape(rest.get(at..).unwrap_or_default()) {
+                Some(b'\\') if !is_raw => match escape(rest.get(at..).unwrap_or_default()) {
                     Some(length) => at += length,
                     None => break,
                 },
@@ -178,67 +239,82 @@ fn text(rest: &[char], is_raw: bool) -> Option<usize> {
     let mut at = 1;
     loop {
         match rest.get(at)? {
-            '\n' | '\r' => return None,
-            '\\' if !is_raw => at += escape(rest.get(at..).unwrap_or_default())?,
-            char if *char == quote => return Some(at + 1),
+            b'\n' | b'\r' => return None,
+            b'\\' if !is_raw => at += escape(rest.get(at..).unwrap_or_default())?,
+            byte if *byte == quote => return Some(at + 1),
             _ => at += 1,
         }
     }
 }
 
-fn escape(rest: &[char]) -> Option<usize> {
-    let all = |count: usize, is_digit: fn(&char) -> bool| {
+fn escape(rest: &[u8]) -> Option<usize> {
+    let all = |count: usize, is_digit: fn(&u8) -> bool| {
         rest.get(2..2 + count).filter(|digits| digits.iter().all(is_digit)).map(|_| 2 + count)
     };
     match rest.get(1)? {
-        'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '"' | '\'' | '\\' | '?' | '`' => Some(2),
-        'x' | 'X' => all(2, char::is_ascii_hexdigit),
-        'u' => all(4, char::is_ascii_hexdigit),
-        'U' => all(8, char::is_ascii_hexdigit),
-        '0'..='3' => all(2, |char| ('0'..='7').contains(char)),
+        b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'"' | b'\'' | b'\\' | b'?' | b'`' => Some(2),
+        b'x' | b'X' => all(2, u8::is_ascii_hexdigit),
+        b'u' => all(4, u8::is_ascii_hexdigit),
+        b'U' => all(8, u8::is_ascii_hexdigit),
+        b'0'..=b'3' => all(2, |byte| (b'0'..=b'7').contains(byte)),
         _ => None,
     }
 }
 
-/// How much the lexer gives up on: a text up to where it could not end.
-fn bad(rest: &[char]) -> usize {
+/// The bytes of the character that a text begins with.
+fn char_length(rest: &[u8]) -> usize {
     match rest.first() {
-        Some(quote @ ('"' | '\'')) => {
+        None => 0,
+        Some(..=0x7f) => 1,
+        Some(..=0xdf) => 2,
+        Some(..=0xef) => 3,
+        Some(_) => 4,
+    }
+}
+
+/// How much the lexer gives up on: a text up to where it could not end.
+fn bad(rest: &[u8]) -> usize {
+    let next = |at: usize| char_length(rest.get(at..).unwrap_or_default());
+    match rest.first() {
+        Some(quote @ (b'"' | b'\'')) => {
             let mut at = 1;
-            while let Some(char) = rest.get(at) {
-                if matches!(char, '\n' | '\r') {
+            while let Some(byte) = rest.get(at) {
+                if matches!(byte, b'\n' | b'\r') {
                     return at + 1;
                 }
-                if *char == '\\' {
+                if *byte == b'\\' {
                     match escape(rest.get(at..).unwrap_or_default()) {
                         Some(length) => at += length,
-                        None => return (at + 2).min(rest.len()),
+                        None => return at + 1 + next(at + 1),
                     }
                     continue;
                 }
                 at += 1;
-                if char == quote {
+                if byte == quote {
                     break;
                 }
             }
             at
         }
-        Some('&' | '|' | '=') => rest.len().min(2),
-        _ => 1,
+        Some(b'&' | b'|' | b'=') => 1 + next(1),
+        _ => next(0),
     }
 }
 
 /// What a literal text says. The lexer has let through what can be read.
-pub(crate) fn unescape(literal: &str, is_bytes: bool) -> Result<Vec<u8>, &'static str> {
-    let normal = literal.replace("\r\n", "\n").replace('\r', "\n");
-    let (body, is_raw) = match normal.strip_prefix(['r', 'R']) {
+pub(crate) fn unescape(literal: &str, is_bytes: bool) -> Result<Cow<'_, [u8]>, &'static str> {
+    if literal.contains('\r') {
+        let normal = literal.replace("\r\n", "\n").replace('\r', "\n");
+        return Ok(Cow::Owned(unescape(&normal, is_bytes)?.into_owned()));
+    }
+    let (body, is_raw) = match literal.strip_prefix(['r', 'R']) {
         Some(body) => (body, true),
-        None => (normal.as_str(), false),
+        None => (literal, false),
     };
     let cut = if body.len() >= 6 && (body.starts_with("'''") || body.starts_with("\"\"\"")) { 3 } else { 1 };
     let body = body.get(cut..body.len().saturating_sub(cut)).unwrap_or_default();
     if is_raw || !body.contains('\\') {
-        return Ok(body.as_bytes().to_vec());
+        return Ok(Cow::Borrowed(body.as_bytes()));
     }
     let mut out = Vec::with_capacity(body.len());
     let mut chars = body.chars();
@@ -281,5 +357,5 @@ pub(crate) fn unescape(literal: &str, is_bytes: bool) -> Result<Vec<u8>, &'stati
             out.extend_from_slice(char.encode_utf8(&mut buffer).as_bytes());
         }
     }
-    Ok(out)
+    Ok(Cow::Owned(out))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ast::{ACCU, Ast, Comprehension, Entry, Field, Id, Kind, Literal, MAX_NODES, MAX_TREE};
+use crate::ast::{ACCU, Ast, Comprehension, Entry, Field, Id, Kind, Literal, MAX_NODES, MAX_TREE, Name};
 
 /// One macro, being unfolded: its nodes stand where its bracket opens.
 pub(crate) struct Macro<'p> {
@@ -47,12 +47,12 @@ impl Macro<'_> {
         self.ast.push(self.at, kind)
     }
 
-    fn call(&mut self, function: &str, args: Vec<Id>) -> Id {
-        self.push(Kind::Call { function: function.into(), target: None, args })
+    fn call(&mut self, function: &'static str, args: Vec<Id>) -> Id {
+        self.push(Kind::Call { function: Name::Known(function), target: None, args })
     }
 
-    fn member(&mut self, function: &str, target: Id, args: Vec<Id>) -> Id {
-        self.push(Kind::Call { function: function.into(), target: Some(target), args })
+    fn member(&mut self, function: &'static str, target: Id, args: Vec<Id>) -> Id {
+        self.push(Kind::Call { function: Name::Known(function), target: Some(target), args })
     }
 
     fn ident(&mut self, name: &str) -> Id {

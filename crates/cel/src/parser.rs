@@ -1,7 +1,10 @@
 //! The grammar of cel-go: from text to a tree.
 
-use crate::ast::{Ast, Entry, Field, Id, Issue, Kind, Literal, MAX_TREE, NOWHERE};
-use crate::lexer::{Lexeme, Token, tokens, unescape};
+use std::borrow::Cow;
+
+use crate::ast::{Ast, Entry, Field, Id, Issue, Kind, Literal, MAX_TREE, NOWHERE, Name};
+use crate::functions::Function;
+use crate::lexer::{Lexeme, Mark, Token, tokens, unescape};
 use crate::macros::Macro;
 
 /// No longer expression is read: cel-go's limit.
@@ -49,19 +52,18 @@ pub(crate) fn parse(source: &str) -> Result<Ast, Vec<Issue>> {
 }
 
 pub(crate) fn parse_as(source: &str, dialect: Dialect) -> Result<Ast, Vec<Issue>> {
-    let chars: Vec<char> = source.chars().collect();
-    if chars.len() > MAX_LENGTH {
-        let message =
-            format!("expression code point size exceeds limit: size: {}, limit {MAX_LENGTH}", chars.len());
+    let size = if source.len() > MAX_LENGTH { source.chars().count() } else { 0 };
+    if size > MAX_LENGTH {
+        let message = format!("expression code point size exceeds limit: size: {size}, limit {MAX_LENGTH}");
         return Err(vec![Issue { at: NOWHERE, message }]);
     }
     let mut issues = Vec::new();
-    let lexemes = tokens(&chars, &mut issues);
+    let lexemes = tokens(source, &mut issues);
     let mut parser = Parser {
-        chars: &chars,
-        lexemes,
+        source,
         next: 0,
-        ast: Ast::default(),
+        ast: Ast::with_capacity(lexemes.len()),
+        lexemes,
         issues,
         depth: 0,
         members: 0,
@@ -80,7 +82,8 @@ pub(crate) fn parse_as(source: &str, dialect: Dialect) -> Result<Ast, Vec<Issue>
     match root {
         Ok(root) if parser.issues.is_empty() => {
             parser.ast.root = root;
-            if parser.ast.depth() > MAX_TREE {
+            // A tree is no deeper than it has nodes.
+            if parser.ast.len() > MAX_TREE && parser.ast.depth() > MAX_TREE {
                 return Err(vec![too_deep()]);
             }
             Ok(parser.ast)
@@ -99,7 +102,7 @@ struct Stopped;
 type Parsed<T = Id> = Result<T, Stopped>;
 
 struct Parser<'s> {
-    chars: &'s [char],
+    source: &'s str,
     lexemes: Vec<Lexeme>,
     next: usize,
     ast: Ast,
@@ -111,27 +114,32 @@ struct Parser<'s> {
 }
 
 /// The function of an operator, and how tightly it binds.
-fn binary(mark: &str) -> Option<(&'static str, u8)> {
+fn binary(mark: Mark) -> Option<(&'static str, u8)> {
     Some(match mark {
-        "<" => ("_<_", 1),
-        "<=" => ("_<=_", 1),
-        ">" => ("_>_", 1),
-        ">=" => ("_>=_", 1),
-        "==" => ("_==_", 1),
-        "!=" => ("_!=_", 1),
-        "in" => ("@in", 1),
-        "+" => ("_+_", 2),
-        "-" => ("_-_", 2),
-        "*" => ("_*_", 3),
-        "/" => ("_/_", 3),
-        "%" => ("_%_", 3),
+        Mark::Less => ("_<_", 1),
+        Mark::LessOrEqual => ("_<=_", 1),
+        Mark::Greater => ("_>_", 1),
+        Mark::GreaterOrEqual => ("_>=_", 1),
+        Mark::Equal => ("_==_", 1),
+        Mark::Unequal => ("_!=_", 1),
+        Mark::In => ("@in", 1),
+        Mark::Plus => ("_+_", 2),
+        Mark::Minus => ("_-_", 2),
+        Mark::Star => ("_*_", 3),
+        Mark::Slash => ("_/_", 3),
+        Mark::Percent => ("_%_", 3),
         _ => return None,
     })
 }
 
-impl Parser<'_> {
+/// The name of a function as it is written: those that there are need no copy.
+fn name_of(text: &str) -> Name {
+    Function::named(text).map_or_else(|| Name::Written(text.into()), |function| Name::Known(function.name()))
+}
+
+impl<'s> Parser<'s> {
     fn peek(&self) -> Lexeme {
-        let end = Lexeme { token: Token::End, at: self.chars.len(), end: self.chars.len() };
+        let end = Lexeme { token: Token::End, at: self.source.len() as u32, end: self.source.len() as u32 };
         self.lexemes.get(self.next).copied().unwrap_or(end)
     }
 
@@ -141,22 +149,22 @@ impl Parser<'_> {
         lexeme
     }
 
-    fn text(&self, lexeme: Lexeme) -> String {
+    fn text(&self, lexeme: Lexeme) -> &'s str {
         if lexeme.token == Token::End {
-            return "<EOF>".to_owned();
+            return "<EOF>";
         }
-        self.chars.get(lexeme.at..lexeme.end).unwrap_or_default().iter().collect()
+        self.source.get(lexeme.at as usize..lexeme.end as usize).unwrap_or_default()
     }
 
-    fn is(&self, mark: &str) -> bool {
-        matches!(self.peek().token, Token::Mark(known) if known == mark)
+    fn is(&self, mark: Mark) -> bool {
+        self.peek().token == Token::Mark(mark)
     }
 
-    fn eat(&mut self, mark: &str) -> Option<Lexeme> {
+    fn eat(&mut self, mark: Mark) -> Option<Lexeme> {
         self.is(mark).then(|| self.take())
     }
 
-    fn expect(&mut self, mark: &str, expecting: &str) -> Parsed<Lexeme> {
+    fn expect(&mut self, mark: Mark, expecting: &str) -> Parsed<Lexeme> {
         if let Some(lexeme) = self.eat(mark) {
             return Ok(lexeme);
         }
@@ -172,17 +180,17 @@ impl Parser<'_> {
         self.issue(lexeme.at, format!("Syntax error: {message}"))
     }
 
-    fn issue(&mut self, at: usize, message: impl Into<String>) -> Stopped {
-        self.issues.push(Issue { at: at as u32, message: message.into() });
+    fn issue(&mut self, at: u32, message: impl Into<String>) -> Stopped {
+        self.issues.push(Issue { at, message: message.into() });
         Stopped
     }
 
-    fn push(&mut self, at: usize, kind: Kind) -> Id {
-        self.ast.push(at as u32, kind)
+    fn push(&mut self, at: u32, kind: Kind) -> Id {
+        self.ast.push(at, kind)
     }
 
-    fn call(&mut self, at: usize, function: &str, args: Vec<Id>) -> Id {
-        self.push(at, Kind::Call { function: function.into(), target: None, args })
+    fn call(&mut self, at: u32, function: &'static str, args: Vec<Id>) -> Id {
+        self.push(at, Kind::Call { function: Name::Known(function), target: None, args })
     }
 
     fn expression(&mut self) -> Parsed {
@@ -191,12 +199,12 @@ impl Parser<'_> {
             self.issues.push(too_deep());
             return Err(Stopped);
         }
-        let condition = self.logic("||", "_||_")?;
-        let parsed = match self.eat("?") {
+        let condition = self.or()?;
+        let parsed = match self.eat(Mark::Question) {
             None => condition,
             Some(mark) => {
-                let yes = self.logic("||", "_||_")?;
-                self.expect(":", "':'")?;
+                let yes = self.or()?;
+                self.expect(Mark::Colon, "':'")?;
                 let no = self.expression()?;
                 self.call(mark.at, "_?_:_", vec![condition, yes, no])
             }
@@ -205,12 +213,17 @@ impl Parser<'_> {
         Ok(parsed)
     }
 
+    fn or(&mut self) -> Parsed {
+        self.chain(Mark::Or, "_||_", |parser| parser.chain(Mark::And, "_&&_", |parser| parser.binary_from(1)))
+    }
+
     /// A chain of `||` or of `&&`: balanced, so that a long one is no deep tree.
-    fn logic(&mut self, mark: &'static str, function: &'static str) -> Parsed {
-        let operand = |parser: &mut Self| {
-            if mark == "||" { parser.logic("&&", "_&&_") } else { parser.binary_from(1) }
-        };
-        let (mut terms, mut marks) = (vec![operand(self)?], Vec::new());
+    fn chain(&mut self, mark: Mark, function: &'static str, operand: impl Fn(&mut Self) -> Parsed) -> Parsed {
+        let first = operand(self)?;
+        if !self.is(mark) {
+            return Ok(first);
+        }
+        let (mut terms, mut marks) = (vec![first], Vec::new());
         while let Some(found) = self.eat(mark) {
             marks.push(found.at);
             terms.push(operand(self)?);
@@ -218,7 +231,7 @@ impl Parser<'_> {
         Ok(self.balanced(function, &terms, &marks))
     }
 
-    fn balanced(&mut self, function: &str, terms: &[Id], marks: &[usize]) -> Id {
+    fn balanced(&mut self, function: &'static str, terms: &[Id], marks: &[u32]) -> Id {
         let Some(middle) = marks.len().checked_sub(1).map(|last| last.div_ceil(2)) else {
             return terms.first().copied().unwrap_or_default();
         };
@@ -249,24 +262,23 @@ impl Parser<'_> {
     }
 
     fn unary(&mut self) -> Parsed {
-        for (mark, function) in [("!", "!_"), ("-", "-_")] {
-            if !self.is(mark) {
-                continue;
-            }
-            let first = self.peek();
-            // A sign belongs to the number after it.
-            let number = self.lexemes.get(self.next + 1).map(|next| next.token);
-            if mark == "-" && matches!(number, Some(Token::Int | Token::Float)) {
-                return self.member();
-            }
-            let mut count = 0;
-            while self.eat(mark).is_some() {
-                count += 1;
-            }
-            let operand = self.member()?;
-            return Ok(if count % 2 == 0 { operand } else { self.call(first.at, function, vec![operand]) });
+        let (mark, function) = match self.peek().token {
+            Token::Mark(Mark::Not) => (Mark::Not, "!_"),
+            Token::Mark(Mark::Minus) => (Mark::Minus, "-_"),
+            _ => return self.member(),
+        };
+        let first = self.peek();
+        // A sign belongs to the number after it.
+        let number = self.lexemes.get(self.next + 1).map(|next| next.token);
+        if mark == Mark::Minus && matches!(number, Some(Token::Int | Token::Float)) {
+            return self.member();
         }
-        self.member()
+        let mut count = 0;
+        while self.eat(mark).is_some() {
+            count += 1;
+        }
+        let operand = self.member()?;
+        Ok(if count % 2 == 0 { operand } else { self.call(first.at, function, vec![operand]) })
     }
 
     fn member(&mut self) -> Parsed {
@@ -278,17 +290,17 @@ impl Parser<'_> {
                 self.issues.push(Issue { at: NOWHERE, message: "max recursion depth exceeded".to_owned() });
                 return Err(Stopped);
             }
-            if let Some(dot) = self.eat(".") {
-                let is_optional = self.eat("?").is_some();
+            if let Some(dot) = self.eat(Mark::Dot) {
+                let is_optional = self.eat(Mark::Question).is_some();
                 let name = self.take();
                 let field = match name.token {
                     Token::Ident => self.text(name),
                     Token::EscapedIdent if self.dialect == Dialect::Untyped => {
-                        self.text(name).trim_matches('`').to_owned()
+                        self.text(name).trim_matches('`')
                     }
                     Token::EscapedIdent => {
                         self.issue(name.at, "unsupported syntax: '`'");
-                        String::new()
+                        ""
                     }
                     _ => {
                         let text = self.text(name);
@@ -299,7 +311,7 @@ impl Parser<'_> {
                         } else {
                             format!(
                                 "no viable alternative at input '.{}'",
-                                if text == "<EOF>" { "" } else { &text }
+                                if text == "<EOF>" { "" } else { text }
                             )
                         };
                         return Err(self.syntax(name, what));
@@ -308,17 +320,17 @@ impl Parser<'_> {
                 if is_optional {
                     let key = self.push(name.at, Kind::Literal(Literal::Text(field.into())));
                     operand = self.call(dot.at, "_?._", vec![operand, key]);
-                } else if let Some(open) = self.eat("(") {
+                } else if let Some(open) = self.eat(Mark::OpenParen) {
                     let args = self.arguments()?;
-                    operand = self.member_call(open.at, &field, operand, args)?;
+                    operand = self.member_call(open.at, field, operand, args)?;
                 } else {
                     operand =
                         self.push(dot.at, Kind::Select { operand, field: field.into(), is_test: false });
                 }
-            } else if let Some(open) = self.eat("[") {
-                let is_optional = self.eat("?").is_some();
+            } else if let Some(open) = self.eat(Mark::OpenBracket) {
+                let is_optional = self.eat(Mark::Question).is_some();
                 let index = self.expression()?;
-                self.expect("]", "']'")?;
+                self.expect(Mark::CloseBracket, "']'")?;
                 operand =
                     self.call(open.at, if is_optional { "_[?_]" } else { "_[_]" }, vec![operand, index]);
             } else {
@@ -330,13 +342,13 @@ impl Parser<'_> {
 
     fn arguments(&mut self) -> Parsed<Vec<Id>> {
         let mut args = Vec::new();
-        if self.eat(")").is_some() {
+        if self.eat(Mark::CloseParen).is_some() {
             return Ok(args);
         }
         loop {
             args.push(self.expression()?);
-            if self.eat(",").is_none() {
-                self.expect(")", "')'")?;
+            if self.eat(Mark::Comma).is_none() {
+                self.expect(Mark::CloseParen, "')'")?;
                 return Ok(args);
             }
         }
@@ -345,14 +357,14 @@ impl Parser<'_> {
     fn primary(&mut self) -> Parsed {
         let first = self.take();
         match first.token {
-            Token::Mark("(") => {
+            Token::Mark(Mark::OpenParen) => {
                 let inner = self.expression()?;
-                self.expect(")", "')'")?;
+                self.expect(Mark::CloseParen, "')'")?;
                 Ok(inner)
             }
-            Token::Mark("[") => self.list(first),
-            Token::Mark("{") => self.map(first),
-            Token::Mark(".") => {
+            Token::Mark(Mark::OpenBracket) => self.list(first),
+            Token::Mark(Mark::OpenBrace) => self.map(first),
+            Token::Mark(Mark::Dot) => {
                 let name = self.take();
                 if name.token == Token::Ident {
                     return self.name(name, Some(first));
@@ -360,7 +372,7 @@ impl Parser<'_> {
                 let text = self.text(name);
                 Err(self.syntax(name, format!("mismatched input '{text}' expecting IDENTIFIER")))
             }
-            Token::Mark("-") => {
+            Token::Mark(Mark::Minus) => {
                 let number = self.take();
                 self.number(number, Some(first))
             }
@@ -380,10 +392,10 @@ impl Parser<'_> {
     fn quoted(&mut self, lexeme: Lexeme) -> Parsed {
         let text = self.text(lexeme);
         let is_bytes = lexeme.token == Token::Bytes;
-        let body = if is_bytes { text.get(1..).unwrap_or_default() } else { &text };
+        let body = if is_bytes { text.get(1..).unwrap_or_default() } else { text };
         let literal = match unescape(body, is_bytes) {
-            Ok(bytes) if is_bytes => Literal::Bytes(bytes.into()),
-            Ok(bytes) => Literal::Text(String::from_utf8_lossy(&bytes).into()),
+            Ok(bytes) if is_bytes => Literal::Bytes((&*bytes).into()),
+            Ok(bytes) => Literal::Text((&*String::from_utf8_lossy(&bytes)).into()),
             Err(message) => {
                 self.issue(lexeme.at, message);
                 Literal::Null
@@ -434,9 +446,9 @@ impl Parser<'_> {
     fn name(&mut self, lexeme: Lexeme, dot: Option<Lexeme>) -> Parsed {
         let text = self.text(lexeme);
         let start = dot.unwrap_or(lexeme).at;
-        let full = if dot.is_some() { format!(".{text}") } else { text.clone() };
+        let full = if dot.is_some() { Cow::Owned(format!(".{text}")) } else { Cow::Borrowed(text) };
         if let Some(size) = self.message_start() {
-            let mut name = full;
+            let mut name = full.into_owned();
             for _ in 0..size {
                 self.take();
                 let part = self.take();
@@ -445,28 +457,28 @@ impl Parser<'_> {
             let open = self.take();
             return self.message(open, &name);
         }
-        if RESERVED.contains(&text.as_str()) {
+        if RESERVED.contains(&text) {
             self.issue(start, format!("reserved identifier: {text}"));
-            if let Some(open) = self.eat("(") {
+            if let Some(open) = self.eat(Mark::OpenParen) {
                 self.arguments()?;
                 return Ok(self.push(open.at, Kind::Unspecified));
             }
             return Ok(self.push(start, Kind::Unspecified));
         }
-        if let Some(open) = self.eat("(") {
+        if let Some(open) = self.eat(Mark::OpenParen) {
             let args = self.arguments()?;
-            if let ("has", [arg]) = (full.as_str(), args.as_slice()) {
+            if let ("has", [arg]) = (&*full, args.as_slice()) {
                 let arg = *arg;
                 if let Kind::Select { operand, field, is_test: false } = self.ast.kind(arg).clone() {
                     return Ok(self.push(open.at, Kind::Select { operand, field, is_test: true }));
                 }
-                let at = self.ast.at(arg) as usize;
+                let at = self.ast.at(arg);
                 self.issue(at, "invalid argument to has() macro");
                 return Ok(self.push(open.at, Kind::Unspecified));
             }
-            return Ok(self.call(open.at, &full, args));
+            return Ok(self.push(open.at, Kind::Call { function: name_of(&full), target: None, args }));
         }
-        Ok(self.push(lexeme.at, Kind::Ident(full.into())))
+        Ok(self.push(lexeme.at, Kind::Ident((&*full).into())))
     }
 
     /// Whether `.b.c {` follows, and how many names that are.
@@ -475,8 +487,8 @@ impl Parser<'_> {
         let mut names = 0;
         loop {
             match self.lexemes.get(at)?.token {
-                Token::Mark("{") => return Some(names),
-                Token::Mark(".") if self.lexemes.get(at + 1)?.token == Token::Ident => {
+                Token::Mark(Mark::OpenBrace) => return Some(names),
+                Token::Mark(Mark::Dot) if self.lexemes.get(at + 1)?.token == Token::Ident => {
                     names += 1;
                     at += 2;
                 }
@@ -488,19 +500,19 @@ impl Parser<'_> {
     fn message(&mut self, open: Lexeme, name: &str) -> Parsed {
         let mut fields = Vec::new();
         loop {
-            if self.eat("}").is_some() {
+            if self.eat(Mark::CloseBrace).is_some() {
                 break;
             }
-            self.eat("?");
+            self.eat(Mark::Question);
             let field = self.take();
             if !matches!(field.token, Token::Ident | Token::EscapedIdent) {
                 let text = self.text(field);
                 return Err(self.syntax(field, format!("extraneous input '{text}' expecting {{'}}', ','}}")));
             }
-            self.expect(":", "':'")?;
+            self.expect(Mark::Colon, "':'")?;
             fields.push(Field { value: self.expression()? });
-            if self.eat(",").is_none() {
-                self.expect("}", "{'}', ','}")?;
+            if self.eat(Mark::Comma).is_none() {
+                self.expect(Mark::CloseBrace, "{'}', ','}")?;
                 break;
             }
         }
@@ -509,21 +521,21 @@ impl Parser<'_> {
 
     fn list(&mut self, open: Lexeme) -> Parsed {
         let (mut elements, mut optional) = (Vec::new(), Vec::new());
-        if self.is(",") {
+        if self.is(Mark::Comma) {
             self.take();
-            self.expect("]", "']'")?;
+            self.expect(Mark::CloseBracket, "']'")?;
         } else {
             loop {
-                if self.eat("]").is_some() {
+                if self.eat(Mark::CloseBracket).is_some() {
                     break;
                 }
                 if !elements.is_empty() && self.peek().token == Token::End {
-                    self.expect("]", "']'")?;
+                    self.expect(Mark::CloseBracket, "']'")?;
                 }
-                optional.push(self.eat("?").is_some());
+                optional.push(self.eat(Mark::Question).is_some());
                 elements.push(self.expression()?);
-                if self.eat(",").is_none() {
-                    self.expect("]", "{']', ','}")?;
+                if self.eat(Mark::Comma).is_none() {
+                    self.expect(Mark::CloseBracket, "{']', ','}")?;
                     break;
                 }
             }
@@ -534,30 +546,30 @@ impl Parser<'_> {
     fn map(&mut self, open: Lexeme) -> Parsed {
         let mut entries = Vec::new();
         loop {
-            if self.eat("}").is_some() {
+            if self.eat(Mark::CloseBrace).is_some() {
                 break;
             }
-            let is_optional = self.eat("?").is_some();
+            let is_optional = self.eat(Mark::Question).is_some();
             let key = self.expression()?;
-            self.expect(":", "':'")?;
+            self.expect(Mark::Colon, "':'")?;
             let value = self.expression()?;
             entries.push(Entry { key, value, is_optional });
-            if self.eat(",").is_none() {
-                self.expect("}", "{'}', ','}")?;
+            if self.eat(Mark::Comma).is_none() {
+                self.expect(Mark::CloseBrace, "{'}', ','}")?;
                 break;
             }
         }
         Ok(self.push(open.at, Kind::Map { entries }))
     }
 
-    fn member_call(&mut self, at: usize, function: &str, target: Id, args: Vec<Id>) -> Parsed {
-        let expanded = Macro { ast: &mut self.ast, at: at as u32 }.expand(function, target, &args);
+    fn member_call(&mut self, at: u32, function: &str, target: Id, args: Vec<Id>) -> Parsed {
+        let expanded = Macro { ast: &mut self.ast, at }.expand(function, target, &args);
         match expanded {
-            None => Ok(self.push(at, Kind::Call { function: function.into(), target: Some(target), args })),
+            None => Ok(self.push(at, Kind::Call { function: name_of(function), target: Some(target), args })),
             Some(Ok(id)) => Ok(id),
             Some(Err((at, message))) => {
                 self.issues.push(Issue { at, message });
-                Ok(self.push(at as usize, Kind::Unspecified))
+                Ok(self.push(at, Kind::Unspecified))
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The patterns of `matches`, `find` and `findAll`.
 
+use std::sync::{Arc, OnceLock};
+
 use regex::{Regex, RegexBuilder};
 use settled_go::regexp;
 
@@ -13,6 +15,32 @@ pub(crate) enum Limits {
     Costs,
     /// So that a byte takes a few steps at most.
     Steps,
+}
+
+/// A pattern that an expression has as a literal text.
+#[derive(Debug)]
+pub(crate) struct LiteralPattern {
+    text: Arc<str>,
+    limits: Limits,
+    compiled: OnceLock<Option<Pattern>>,
+}
+
+impl LiteralPattern {
+    /// A pattern that is compiled when it is first used: for those that are known to be right.
+    pub(crate) fn lazy(text: &str, limits: Limits) -> Self {
+        Self { text: text.into(), limits, compiled: OnceLock::new() }
+    }
+
+    /// A pattern that is compiled now, or what Go says is wrong with it.
+    pub(crate) fn compile(text: &str, limits: Limits) -> Result<Self, String> {
+        let pattern = Pattern::new(text, limits)?;
+        Ok(Self { compiled: OnceLock::from(Some(pattern)), ..Self::lazy(text, limits) })
+    }
+
+    /// None where it is wrong.
+    pub(crate) fn get(&self) -> Option<&Pattern> {
+        self.compiled.get_or_init(|| Pattern::new(&self.text, self.limits).ok()).as_ref()
+    }
 }
 
 /// A pattern, compiled.

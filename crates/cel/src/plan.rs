@@ -1,6 +1,7 @@
 //! An expression, made ready to run: names are numbers, functions are found, constants are computed, patterns are
 //! compiled.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use crate::budget::{Budget, Fault, Result};
 use crate::checker::Checked;
 use crate::functions::{Context, Cost, Function, call};
 use crate::library;
-use crate::pattern::{Limits, Pattern};
+use crate::pattern::{Limits, LiteralPattern};
 use crate::types::Type;
 use crate::usages;
-use crate::value::{Const, Key, Map, Val, insert, push};
+use crate::value::{Const, Data, Key, Map, Val, insert, push};
 
 pub(crate) type OpId = u32;
 
@@ -91,9 +92,48 @@ pub(crate) struct Call {
     pub(crate) is_member: bool,
     pub(crate) cost: Cost,
     pub(crate) args: Vec<OpId>,
-    pub(crate) pattern: Option<Pattern>,
+    pub(crate) pattern: Option<Box<LiteralPattern>>,
     /// The sum of no elements.
     pub(crate) zero: Const,
+}
+
+/// Whether a value is among constants.
+#[derive(Debug)]
+pub(crate) struct Among {
+    pub(crate) value: OpId,
+    /// None where the values of some cannot be compared by key.
+    pub(crate) keys: Option<Keys>,
+    pub(crate) list: Const,
+}
+
+/// The keys of constants. Texts are apart: to look one up takes no copy of it.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    /// In their order.
+    texts: Vec<Arc<str>>,
+    others: BTreeSet<Key>,
+}
+
+impl Keys {
+    /// None where one of the values has no key.
+    fn of(values: &[Const]) -> Option<Self> {
+        let (mut texts, mut others) = (Vec::new(), BTreeSet::new());
+        for value in values {
+            match Key::of(value)? {
+                Key::Text(text) => texts.push(text),
+                other => drop(others.insert(other)),
+            }
+        }
+        texts.sort_unstable();
+        Some(Self { texts, others })
+    }
+
+    pub(crate) fn contain<'a, D: Data<'a>>(&self, value: &Val<'a, D>) -> bool {
+        match value {
+            Val::Text(text) => self.texts.binary_search_by(|known| (**known).cmp(&**text)).is_ok(),
+            other => Key::of(other).is_some_and(|key| self.others.contains(&key)),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -104,12 +144,7 @@ pub(crate) enum Op {
     Or(OpId, OpId),
     Equal(OpId, OpId),
     Unequal(OpId, OpId),
-    /// Whether a value is among constants.
-    Among {
-        value: OpId,
-        keys: Option<BTreeSet<Key>>,
-        list: Const,
-    },
+    Among(Box<Among>),
     OptionalOr(OpId, OpId),
     OptionalOrValue(OpId, OpId),
     /// The second one where the first one is absent, null, or an optional without a value.
@@ -205,12 +240,16 @@ impl Names for OfObject {
 
 /// The program of an expression whose types are known, or why a constant in it has no value.
 pub(crate) fn plan(checked: &Checked) -> Result<Program, String> {
-    Planner::run(&checked.ast, Some(checked), &mut OfObject).map_err(|issue| issue.message)
+    Planner::run(&checked.ast, Some(checked), &mut OfObject, false).map_err(|issue| issue.message)
 }
 
-/// The program of an expression without types.
-pub(crate) fn plan_untyped(ast: &Ast, names: &mut dyn Names) -> Result<Program, Issue> {
-    Planner::run(ast, None, names)
+/// The program of an expression without types. Literal patterns are compiled now, or when they are first used.
+pub(crate) fn plan_untyped(
+    ast: &Ast,
+    names: &mut dyn Names,
+    has_lazy_patterns: bool,
+) -> Result<Program, Issue> {
+    Planner::run(ast, None, names, has_lazy_patterns)
 }
 
 struct Planner<'c> {
@@ -220,16 +259,25 @@ struct Planner<'c> {
     program: Program,
     scope: Vec<(Arc<str>, usize)>,
     depth: usize,
+    has_lazy_patterns: bool,
 }
 
 type Planned<T = OpId> = Result<T, Issue>;
 
 impl<'c> Planner<'c> {
-    fn run(ast: &'c Ast, checked: Option<&'c Checked>, names: &'c mut dyn Names) -> Planned<Program> {
+    fn run(
+        ast: &'c Ast,
+        checked: Option<&'c Checked>,
+        names: &'c mut dyn Names,
+        has_lazy_patterns: bool,
+    ) -> Planned<Program> {
         let program = Program { ops: Vec::new(), root: 0, slots: 0, slot_names: Vec::new() };
-        let mut planner = Planner { ast, checked, names, program, scope: Vec::new(), depth: 0 };
+        let scope = Vec::new();
+        let mut planner = Planner { ast, checked, names, program, scope, depth: 0, has_lazy_patterns };
         let root = planner.plan(ast.root)?;
         planner.program.root = root;
+        // Programs live long.
+        planner.program.ops.shrink_to_fit();
         Ok(planner.program)
     }
 
@@ -413,10 +461,15 @@ impl<'c> Planner<'c> {
             && let Some(Val::Text(text)) = planned.get(1).and_then(|arg| self.constant(*arg))
         {
             let limits = if self.checked.is_some() { Limits::Costs } else { Limits::Steps };
-            match Pattern::new(text, limits) {
-                Ok(compiled) => pattern = Some(compiled),
-                Err(message) => return self.error(id, message),
-            }
+            let literal = if self.has_lazy_patterns {
+                LiteralPattern::lazy(text, limits)
+            } else {
+                match LiteralPattern::compile(text, limits) {
+                    Ok(pattern) => pattern,
+                    Err(message) => return self.error(id, message),
+                }
+            };
+            pattern = Some(Box::new(literal));
         }
         let is_constant = function.is_conversion()
             && planned.len() == 1
@@ -450,8 +503,9 @@ impl<'c> Planner<'c> {
                 Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::Text(_) | Val::Null
             )
         };
-        let keys = items.iter().map(Key::of).collect();
-        items.iter().all(is_scalar).then(|| Op::Among { value, keys, list: constant.clone() })
+        let keys = Keys::of(&items);
+        let among = || Op::Among(Box::new(Among { value, keys, list: constant.clone() }));
+        items.iter().all(is_scalar).then(among)
     }
 
     /// The function that is meant where no types are known, and the target where it is a member of one.
@@ -466,15 +520,15 @@ impl<'c> Planner<'c> {
         let (name, target) = match target.map(|target| self.ast.kind(target)) {
             Some(Kind::Ident(space)) if self.local(space).is_none() => {
                 let name = format!("{space}.{function}");
-                if usages::is_known(&name) { (name, None) } else { (function.to_owned(), target) }
+                if usages::is_known(&name) { (name.into(), None) } else { (Cow::Borrowed(function), target) }
             }
-            _ => (function.strip_prefix('.').unwrap_or(function).to_owned(), target),
+            _ => (Cow::Borrowed(function.strip_prefix('.').unwrap_or(function)), target),
         };
         match usages::find(&name, target.is_some(), args) {
             Ok(function) => Ok((function, target)),
             // A call stands where its bracket opens; what is wrong is the name before it.
             Err(message) => {
-                let length = function.chars().count() as u32;
+                let length = function.len() as u32;
                 Err(Issue { at: self.ast.at(id).saturating_sub(length), message })
             }
         }

@@ -1,16 +1,17 @@
-//! What a schema says to expressions: the types of its values, and how large they may be.
+//! Structural schemas as expressions see them: the types of values, and how large they may be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use settled_schema::Node;
 
 use crate::rule::Rule;
 use crate::types::Type;
 
 /// The largest request: what bounds everything that a schema does not.
 pub(crate) const MAX_REQUEST: i64 = 3 * 1024 * 1024;
-/// No deeper schema is read.
+/// No deeper schema is read: types of OpenAPI documents may contain themselves.
 const MAX_DEPTH: usize = 200;
 
 /// A structural schema: what of it matters here.
@@ -43,53 +44,38 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    pub(crate) fn parse(value: &Value) -> Self {
-        Self::parse_at(value, 0)
+    pub(crate) fn of(node: &Node) -> Self {
+        Self::of_depth(node, 0)
     }
 
-    fn parse_at(value: &Value, depth: usize) -> Self {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let flag = |key: &str| value.get(key).and_then(Value::as_bool).unwrap_or_default();
-        let count = |key: &str| {
-            let number = value.get(key)?;
-            number.as_i64().or_else(|| number.as_f64().map(|number| number as i64))
-        };
-        let texts = |key: &str| -> Vec<String> {
-            let list = value.get(key).and_then(Value::as_array);
-            list.into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
-        };
-        let child = |value: &Value| {
-            let is_shallow = depth < MAX_DEPTH && value.is_object();
-            is_shallow.then(|| Arc::new(Self::parse_at(value, depth + 1)))
-        };
-        let properties = value.get("properties").and_then(Value::as_object).map(|properties| {
-            properties.iter().filter_map(|(name, schema)| Some((name.clone(), child(schema)?))).collect()
+    fn of_depth(node: &Node, depth: usize) -> Self {
+        let child = |node: &Node| (depth < MAX_DEPTH).then(|| Arc::new(Self::of_depth(node, depth + 1)));
+        let properties = node.has_properties().then(|| {
+            let properties = node.properties();
+            properties.filter_map(|(name, node)| Some((name.to_owned(), child(node)?))).collect()
         });
-        let additional = value.get("additionalProperties");
-        let rules = value.get("x-kubernetes-validations").and_then(Value::as_array);
-        let all_of = value.get("allOf").and_then(Value::as_array);
         let mut schema = Self {
-            type_: text("type").unwrap_or_default(),
-            format: text("format").unwrap_or_default(),
-            nullable: flag("nullable"),
-            items: value.get("items").and_then(child),
+            type_: node.type_name().to_owned(),
+            format: node.format().to_owned(),
+            nullable: node.nullable(),
+            items: node.items().and_then(child),
             properties,
-            additional: additional.and_then(child),
-            has_additional: additional.is_some_and(|value| !value.is_null()),
-            all_of: all_of.into_iter().flatten().filter_map(child).collect(),
-            required: texts("required"),
-            enumeration: value.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
-            default: value.get("default").cloned(),
-            max_items: count("maxItems"),
-            max_length: count("maxLength"),
-            max_properties: count("maxProperties"),
-            int_or_string: flag("x-kubernetes-int-or-string"),
-            embedded: flag("x-kubernetes-embedded-resource"),
-            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
-            list_type: text("x-kubernetes-list-type"),
-            list_keys: texts("x-kubernetes-list-map-keys"),
-            map_type: text("x-kubernetes-map-type"),
-            rules: rules.into_iter().flatten().map(Rule::parse).collect(),
+            additional: node.additional_properties().and_then(child),
+            has_additional: node.additional_properties_allowed().is_some(),
+            all_of: node.all_of().filter_map(child).collect(),
+            required: node.required().map(str::to_owned).collect(),
+            enumeration: node.enum_values().to_vec(),
+            default: node.default_value().cloned(),
+            max_items: node.max_items(),
+            max_length: node.max_length(),
+            max_properties: node.max_properties(),
+            int_or_string: node.is_int_or_string(),
+            embedded: node.is_embedded_resource(),
+            preserve_unknown: node.preserves_unknown_fields(),
+            list_type: node.list_type().map(|list_type| list_type.as_str().to_owned()),
+            list_keys: node.list_map_keys().map(str::to_owned).collect(),
+            map_type: node.map_type().map(|map_type| map_type.as_str().to_owned()),
+            rules: node.rules().to_vec(),
             as_resource: None,
         };
         if schema.embedded {

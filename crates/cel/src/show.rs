@@ -102,7 +102,7 @@ impl fmt::Display for Shown<'_> {
             Op::Or(a, b) => write!(f, "({} || {})", show(a), show(b)),
             Op::Equal(a, b) => write!(f, "{} == {}", show(a), show(b)),
             Op::Unequal(a, b) => write!(f, "{} != {}", show(a), show(b)),
-            Op::Among { value, list, .. } => write!(f, "{} in {}", show(value), Quoted(list)),
+            Op::Among(among) => write!(f, "{} in {}", show(&among.value), Quoted(&among.list)),
             Op::OptionalOr(a, b) => write!(f, "{}.or({})", show(a), show(b)),
             Op::OptionalOrValue(a, b) => write!(f, "{}.orValue({})", show(a), show(b)),
             Op::Default(a, b) => write!(f, "default({}, {})", show(a), show(b)),

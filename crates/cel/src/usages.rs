@@ -1,20 +1,10 @@
 //! The functions of verdict rules, which have no types: how they are called is all that is known before they are.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::functions::Function;
 use crate::library::{Row, rows};
-use crate::types::split_types;
-
-#[derive(Debug, Default)]
-struct Usage {
-    /// Whether as a member, and with how many arguments.
-    shapes: Vec<(bool, usize)>,
-    /// How it is written.
-    written: Vec<String>,
-    has_own: bool,
-}
+use crate::types::{count_types, split_types};
 
 /// Macros, where they are written as none.
 const MACROS: [(&str, &str); 11] = [
@@ -31,68 +21,96 @@ const MACROS: [(&str, &str); 11] = [
     ("transformList", "list.transformList(i, x, value)"),
 ];
 
-static USAGES: LazyLock<BTreeMap<&'static str, Usage>> = LazyLock::new(|| {
-    let mut usages: BTreeMap<_, Usage> = BTreeMap::new();
-    for Row { name, style, args, environment, usage, .. } in rows() {
-        if environment == "crd" {
-            continue;
-        }
-        let types = split_types(args);
-        let is_member = style == "m";
-        let count = types.len() - usize::from(is_member);
-        let known = usages.entry(name).or_default();
-        if !known.shapes.contains(&(is_member, count)) {
-            known.shapes.push((is_member, count));
-        }
-        if !usage.is_empty() {
-            (known.written, known.has_own) = (vec![usage.to_owned()], true);
-        }
-        if !known.has_own {
-            let args = types.iter().map(|type_| type_.trim().split('(').next().unwrap_or_default());
-            let mut args: Vec<&str> = args.collect();
-            let target = if is_member { format!("{}.", args.remove(0)) } else { String::new() };
-            let written = format!("{target}{name}({})", args.join(", "));
-            if !known.written.contains(&written) {
-                known.written.push(written);
-            }
+/// For each function a bit for each way to call it: those with so many arguments, and from [`MEMBER`] on those of members. None for a
+/// function that verdict rules do not have.
+static SHAPES: LazyLock<[u16; Function::COUNT]> = LazyLock::new(|| {
+    let mut shapes = [0; Function::COUNT];
+    for row in own_rows() {
+        let shape = shapes_of(row);
+        if let Some(known) = Function::named(row.name).and_then(|found| shapes.get_mut(found as usize)) {
+            *known |= shape;
         }
     }
-    usages
+    shapes
 });
+
+/// The first bit of [`SHAPES`] for members.
+const MEMBER: usize = 8;
+
+fn shape(is_member: bool, args: usize) -> u16 {
+    if args < MEMBER { 1 << (args + if is_member { MEMBER } else { 0 }) } else { 0 }
+}
+
+fn shapes_of(row: Row) -> u16 {
+    let is_member = row.style == "m";
+    shape(is_member, count_types(row.args) - usize::from(is_member))
+}
+
+/// The rows of the table that verdict rules have.
+fn own_rows() -> impl Iterator<Item = Row> {
+    rows().filter(|row| row.environment != "crd")
+}
+
+fn shapes(name: &str) -> Option<(Function, u16)> {
+    let function = Function::named(name)?;
+    let shapes = *SHAPES.get(function as usize)?;
+    (shapes != 0).then_some((function, shapes))
+}
 
 /// Whether there is such a function.
 pub(crate) fn is_known(name: &str) -> bool {
-    USAGES.contains_key(name)
+    shapes(name).is_some()
 }
 
 /// The function of a call, or what is wrong with it.
 pub(crate) fn find(name: &str, is_member: bool, args: usize) -> Result<Function, String> {
+    let Some((function, shapes)) = shapes(name) else { return Err(unknown(name)) };
+    let least = (shapes | shapes >> MEMBER).trailing_zeros() as usize;
+    // `math.greatest` and `math.least` take any number.
+    let is_open = shapes.count_ones() > 1 && least <= args && name.starts_with("math.");
+    if is_open || shapes & shape(is_member, args) != 0 {
+        Ok(function)
+    } else {
+        Err(format!("`{name}` is written {}", written(name).join(" or ")))
+    }
+}
+
+/// What is wrong with a name that no function has.
+fn unknown(name: &str) -> String {
     if let Some((_, usage)) = MACROS.iter().find(|(known, _)| *known == name) {
-        return Err(format!("`{name}` is written {usage}"));
+        return format!("`{name}` is written {usage}");
     }
-    match (USAGES.get(name), Function::named(name)) {
-        (Some(usage), Some(function)) => {
-            let least = usage.shapes.iter().map(|(_, count)| *count).min();
-            // `math.greatest` and `math.least` take any number.
-            let is_open = name.starts_with("math.") && usage.shapes.len() > 1 && least <= Some(args);
-            if is_open || usage.shapes.contains(&(is_member, args)) {
-                Ok(function)
-            } else {
-                Err(format!("`{name}` is written {}", usage.written.join(" or ")))
-            }
+    match near(name) {
+        Some(near) => format!("unknown function `{name}`; did you mean `{near}`?"),
+        None => format!("unknown function `{name}`"),
+    }
+}
+
+/// The ways in which a function is written.
+fn written(function: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for Row { name, style, args, usage, .. } in own_rows().filter(|row| row.name == function) {
+        if !usage.is_empty() {
+            return vec![usage.to_owned()];
         }
-        _ => Err(match near(name) {
-            Some(near) => format!("unknown function `{name}`; did you mean `{near}`?"),
-            None => format!("unknown function `{name}`"),
-        }),
+        let args = split_types(args).into_iter();
+        let mut args: Vec<&str> =
+            args.map(|type_| type_.trim().split('(').next().unwrap_or_default()).collect();
+        let target = if style == "m" { format!("{}.", args.remove(0)) } else { String::new() };
+        let written = format!("{target}{name}({})", args.join(", "));
+        if !all.contains(&written) {
+            all.push(written);
+        }
     }
+    all
 }
 
 /// A function whose name differs in little.
 fn near(name: &str) -> Option<&'static str> {
     // Of a short name little is left where two letters are others.
     let most = 2.min(name.len().div_ceil(3));
-    let names = USAGES.keys().copied().filter(|known| known.starts_with(|char: char| char.is_alphabetic()));
+    let names = own_rows().map(|row| row.name);
+    let names = names.filter(|known| known.starts_with(|char: char| char.is_alphabetic()));
     let near = names.map(|known| (distance(known, name), known)).filter(|(distance, _)| *distance <= most);
     near.min().map(|(_, known)| known)
 }
@@ -110,4 +128,19 @@ pub fn distance(a: &str, b: &str) -> usize {
         }
     }
     row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_a_shape() {
+        for row in own_rows() {
+            assert_eq!(count_types(row.args), split_types(row.args).len(), "{}", row.name);
+            assert!(count_types(row.args) < MEMBER, "{}: too many arguments", row.name);
+            let args = count_types(row.args) - usize::from(row.style == "m");
+            assert!(find(row.name, row.style == "m", args).is_ok(), "{}", row.name);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use settled_apimachinery::field::Error as FieldError;
+use settled_schema::Schema as Structural;
 
 use crate::compile::{self, Node};
 use crate::rule::Rule;
@@ -14,12 +15,13 @@ use crate::validate;
 ///
 /// ```
 /// use serde_json::json;
+/// use settled_schema::Schema;
 ///
-/// let schema = json!({"type": "object", "properties": {"spec": {
+/// let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": {
 ///     "type": "object",
 ///     "properties": {"min": {"type": "integer"}, "max": {"type": "integer"}},
 ///     "x-kubernetes-validations": [{"rule": "self.min <= self.max", "message": "min must not exceed max"}],
-/// }}});
+/// }}})).unwrap();
 /// let (validator, errors) = settled_cel::Validator::compile(&schema, "spec.versions[0].schema.openAPIV3Schema");
 /// assert!(errors.is_empty());
 /// let validator = validator.ok_or("the schema has a rule")?;
@@ -35,14 +37,14 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// Compiles the rules of an `openAPIV3Schema`, which must be a structural one.
+    /// Compiles the rules of a structural schema.
     ///
     /// There is a validator even where rules are wrong: those are errors of every object, as they are upstream. There is
     /// none where the schema has no rules. The errors are upstream's of the CRD; `path` is where in the CRD the schema
     /// stands, such as `spec.versions[0].schema.openAPIV3Schema`.
     #[must_use]
-    pub fn compile(schema: &Value, path: &str) -> (Option<Self>, Vec<FieldError>) {
-        let schema = Arc::new(Schema::parse(schema));
+    pub fn compile(schema: &Structural, path: &str) -> (Option<Self>, Vec<FieldError>) {
+        let schema = Arc::new(Schema::of(schema.root()));
         if !schema.has_rules() {
             return (None, Vec::new());
         }

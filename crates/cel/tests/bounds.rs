@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 use settled_cel::{FieldError, Validator};
 
+use crate::structural;
+
 fn judge(rule: &str, text: &str) -> Vec<FieldError> {
     let schema = json!({"type": "object", "properties": {"spec": {
         "type": "object",
         "properties": {"s": {"type": "string"}, "l": {"type": "array", "items": {"type": "string"}}},
         "x-kubernetes-validations": [{"rule": rule}],
     }}});
-    let (validator, _) = Validator::compile(&schema, "schema");
+    let (validator, _) = Validator::compile(&structural(&schema), "schema");
     let list: Vec<Value> = (0..2000).map(|at| format!("{text}{at}").into()).collect();
     validator.unwrap().validate(&json!({"spec": {"s": text.repeat(1000), "l": list}}), None)
 }
@@ -74,7 +76,7 @@ fn odd_objects_are_errors() {
         "properties": {"n": {"type": "integer"}},
         "x-kubernetes-validations": [{"rule": "self.n > 1"}],
     }}});
-    let (validator, errors) = Validator::compile(&schema, "schema");
+    let (validator, errors) = Validator::compile(&structural(&schema), "schema");
     assert!(errors.is_empty());
     let validator = validator.unwrap();
     for spec in

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use settled_cel::{FieldError, Validator};
 
+use crate::structural;
+
 const WHERE: &str = "spec.validation.openAPIV3Schema";
 const RECORDED: &str = include_str!("cases/recorded.jsonl");
 
@@ -43,7 +45,7 @@ fn rules_say_what_upstream_says() {
     for line in RECORDED.lines() {
         let record: Value = serde_json::from_str(line).unwrap();
         let (case, answer) = (&record["case"], &record["answer"]);
-        let (validator, compile) = Validator::compile(&case["schema"], WHERE);
+        let (validator, compile) = Validator::compile(&structural(&case["schema"]), WHERE);
         // What else is wrong with a schema keeps upstream from looking at its rules.
         if answer.get("schema").is_none() {
             assert_eq!(shown(compile), theirs(answer, "compile"), "{case}");

@@ -142,11 +142,35 @@ fn errors_have_places() {
     for (expression, wanted) in [
         ("it.n == other", "refused at Some(8): there is no other"),
         ("'ü' == other", "refused at Some(8): there is no other"),
+        ("'ü' + €", "refused at Some(7): Syntax error: token recognition error at: '€'"),
+        ("'ü\\€' + 1", "refused at Some(0): Syntax error: token recognition error at: ''ü\\€'"),
         ("it.sise()", "refused at Some(3): unknown function `sise`; did you mean `size`?"),
         ("it.size(1)", "refused at Some(3): `size` is written size(x) or x.size()"),
         ("allowed(it)", "refused at Some(0): unknown function `allowed`"),
     ] {
         assert_eq!(shown(expression, &json!({}), &Budget::new(10_000, 10_000)), wanted, "{expression}");
+    }
+}
+
+/// A literal pattern that is wrong is an error of the expression, unless that is known to be right: then nothing is compiled before it is
+/// used.
+#[test]
+fn patterns_are_compiled_with_the_expression_or_when_they_are_used() {
+    const WRONG: &str = "error parsing regexp: missing closing ): `(`";
+    let refused = Program::compile("it.t.matches('(')", &mut Root).map(drop);
+    assert_eq!(refused.map_err(|error| error.message), Err(WRONG.to_owned()));
+    let object = json!({"t": "text"});
+    for (expression, wanted) in [
+        ("it.t == 'text' || it.t.matches('(')", Ok(true)),
+        ("it.t.matches('(')", Err(Fault::error(WRONG))),
+        ("it.t.matches('^te')", Ok(true)),
+        ("it.t.matches('^ex')", Ok(false)),
+    ] {
+        let program = Program::compile_known(expression, &mut Root).expect(expression);
+        for _ in 0..2 {
+            let value = run(&program, &Object(&object), &Budget::new(10_000, 10_000));
+            assert_eq!(value.map(|value| matches!(value, Val::Bool(true))), wanted, "{expression}");
+        }
     }
 }
 
@@ -178,7 +202,7 @@ fn every_function_of_the_table_can_be_called() {
 fn crds_have_the_functions_of_upstream() {
     for rule in ["isTrue('Ready')", "math.abs(-1) == 1", "'ab'.reverse() == 'ba'", "default(1, 2) == 1"] {
         let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
-        let (_, errors) = settled_cel::Validator::compile(&schema, "schema");
+        let (_, errors) = settled_cel::Validator::compile(&crate::structural(&schema), "schema");
         assert_eq!(errors.len(), 1, "{rule}");
     }
 }

@@ -1,4 +1,4 @@
-//! Scripts as data: one YAML file a contract.
+//! Cases: scripted requests, one YAML file per topic.
 
 use std::fs;
 use std::path::Path;

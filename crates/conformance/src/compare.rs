@@ -1,4 +1,4 @@
-//! Where two answers differ, and which differences are meant.
+//! Comparison of responses, and the table of intended differences.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A cross product of query parameters as steps.
+//! Cross product of query parameters, as steps.
 
 use serde_json::{Map, Value, json};
 

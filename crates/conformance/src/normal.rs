@@ -1,4 +1,4 @@
-//! Answers without what differs from run to run.
+//! Normalization: replaces values that change from run to run.
 //!
 //! | what | becomes |
 //! |---|---|

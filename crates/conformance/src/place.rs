@@ -1,4 +1,4 @@
-//! Places inside of an answer: `/items/name=a/spec`.
+//! Paths within a response: `/items/name=a/spec`.
 //!
 //! A segment is a key, an index, `*` for all elements, or `key=value` for the elements of an array (or of the values of
 //! an object) whose `key` (dots lead deeper) is `value`. `~1` is a slash, as in JSON pointers.

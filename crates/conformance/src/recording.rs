@@ -1,4 +1,4 @@
-//! The answers of a server, kept: one file of answers for each file of cases.
+//! Recordings: the responses of a server, one file for each file of cases.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Runs the steps of a case.
+//! Runner: executes the steps of a case.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! What a server looks like to the runner.
+//! Targets: the server interface of the runner.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Continue tokens: base64url without padding, as the server makes them.
+//! Continue tokens: base64url without padding, as kube-apiserver encodes them.
 
 use serde_json::Value;
 use settled_go::base64;

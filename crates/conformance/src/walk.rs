@@ -1,4 +1,4 @@
-//! A seeded random walk, as scripts: what nobody has thought of.
+//! Random walk: a script of operations generated from a seed.
 //!
 //! A walk is cut into episodes, each in a namespace of its own: two servers that differ once do not differ ever after. Operations
 //! depend on the seed only; what they need of earlier answers (revisions, whole objects, uids) they take from variables.

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client for comparing servers: it sends exactly what it is given, and hands on what comes.
+//! Minimal HTTP/1.1 client, which sends requests and returns responses without changing them.
 //!
 //! The client libraries add headers of their own, tidy paths (`?&watch=true` is a case of ours), retry and decompress.
 //! This one needs rustls only, which the workspace has for the server: blocking, a thread a request.
@@ -17,8 +17,8 @@ use crate::target::{Error, Lines, Request, Response, Target, Watching};
 
 /// How long a whole answer may take.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// The longest header section and line of a watch.
-const LONGEST: usize = 64 << 20;
+/// Maximum size of a header section, a body, and a line of a watch.
+const MAX_BYTES: usize = 64 << 20;
 
 type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -142,7 +142,7 @@ impl Client {
                 while read_chunk(&mut stream, &mut head.body)? {}
             } else if let Some(length) = head.header("Content-Length") {
                 let length: usize = length.parse().map_err(io::Error::other)?;
-                let mut body = vec![0; length.min(LONGEST)];
+                let mut body = vec![0; length.min(MAX_BYTES)];
                 stream.read_exact(&mut body)?;
                 head.body = body;
             } else {
@@ -264,7 +264,7 @@ fn read_chunk(stream: &mut Stream, body: &mut Vec<u8>) -> io::Result<bool> {
     let size = line(stream)?;
     let size = size.split(';').next().unwrap_or_default().trim();
     let size = usize::from_str_radix(size, 16).map_err(io::Error::other)?;
-    if size + body.len() > LONGEST {
+    if size + body.len() > MAX_BYTES {
         return Err(io::Error::other("the answer is too long"));
     }
     let start = body.len();

@@ -1,4 +1,4 @@
-//! Reading as `encoding/base64`: line ends are skipped, and spare bits may have any value.
+//! Decoding of `encoding/base64`: line breaks are skipped, and trailing bits can have any value.
 
 use std::borrow::Cow;
 use std::error::Error;

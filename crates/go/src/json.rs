@@ -1,4 +1,4 @@
-//! Writing as `encoding/json`, with its escapes for HTML.
+//! Encoding of `encoding/json`, with its HTML escapes.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `regexp/syntax`: RE2's syntax, for the engine of the crate `regex`.
+//! `regexp/syntax`: RE2 patterns, translated for the crate `regex`.
 //!
 //! Both engines are of the same family, but a pattern may mean something else: `\d` is ASCII in Go, `[a&&b]` is no intersection, a
 //! lone `{` is itself. So a pattern is read as Go's parser reads it, with its errors, and written anew.

@@ -1,4 +1,4 @@
-//! A path is looked up in an object.
+//! Evaluation of a path on an object.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -239,7 +239,7 @@ fn order(left: &Value, right: &Value) -> Result<Option<Ordering>, PathError> {
     }
 }
 
-/// What has an order or at least can be equal.
+/// Values that can be compared.
 fn is_basic(value: &Value) -> bool {
     matches!(value, Value::Bool(_) | Value::Number(_) | Value::String(_))
 }

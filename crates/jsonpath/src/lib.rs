@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Longer paths are refused.
 const MAX_LENGTH: usize = 4096;
-/// How many values an evaluation may touch: `..` and `*` multiply.
+/// Maximum number of values in an evaluation, since `..` and `*` multiply.
 const BUDGET: usize = 100_000;
 
 /// Why a path can't be read, or has no result in an object.

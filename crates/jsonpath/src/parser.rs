@@ -1,4 +1,4 @@
-//! A text becomes a path: client-go's parser, what is odd about it included.
+//! Parser: client-go's, including its quirks.
 
 use crate::{Node, PathError};
 
@@ -16,7 +16,7 @@ pub(crate) fn action(text: &str, depth: usize) -> Result<Vec<Node>, PathError> {
     }
     let mut parser = Parser { text, position: 0, depth };
     let mut first = None;
-    // What follows the first braces has no part in the result, but it has to be correct.
+    // Text after the first braces does not affect the result, but must be valid.
     while let Some(start) = text[parser.position..].find('{') {
         parser.position += start + 1;
         let nodes = parser.inside()?;

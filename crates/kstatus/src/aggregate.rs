@@ -1,11 +1,11 @@
-//! Many verdicts into one.
+//! Aggregation of many statuses into one.
 
 use std::fmt;
 use std::ops::Index;
 
 use crate::verdict::Status;
 
-/// How many objects have each status.
+/// Number of objects by status.
 ///
 /// ```
 /// use kstatus::{Counts, Status};

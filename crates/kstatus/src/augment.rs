@@ -1,4 +1,4 @@
-//! Amending `status.conditions` with the conditions that a verdict stands for.
+//! Augmentation: writes the standard conditions of a verdict into `status.conditions`.
 //!
 //! The bytes of the object are spliced: all but the conditions stays as it is, to the byte.
 
@@ -65,7 +65,7 @@ fn augment_object(
 ) -> Result<Vec<u8>, AugmentError> {
     let Some(list) = amended(object, options, rule)? else { return Ok(json.to_vec()) };
     let list = join(&list);
-    // Where the list goes, and what stands around it there.
+    // Position of the list, and the text around it.
     let (start, end, before, after) = if let Some((start, end)) = object.span(Field::Conditions) {
         (start, end, "", "")
     } else {

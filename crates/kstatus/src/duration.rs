@@ -1,4 +1,4 @@
-//! The one format of durations that people read.
+//! Human-readable durations: `850ms`, `36s`, `1m30s`, `2h5m`, `3d4h`.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Values and types in the words of Go's `fmt` package, which upstream's error texts are made of.
+//! Values and types as Go's `fmt` prints them, for upstream's error messages.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The byte scanner: checks JSON against RFC 8259 while it steps over what no rule reads.
+//! JSON scanner: validates JSON against RFC 8259 while it skips fields that no rule reads.
 //!
 //! Most of an object is skipped (managed fields, pod templates), so skipping is what the time goes into. Nothing
 //! is built while skipping: no tree, no string, no recursion. Skipped text is checked as strictly as text that is
@@ -78,7 +78,7 @@ pub(crate) struct RawString<'a> {
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     pub(crate) at: usize,
-    /// How many containers were entered and not left yet.
+    /// Current nesting depth.
     level: usize,
     /// For each level above the innermost, whether it is an object.
     outer: [u64; MAX_DEPTH / 64],
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
         Invalid
     }
 
-    /// What is wrong, after a method has answered [`Invalid`].
+    /// The error, after a method has returned [`Invalid`].
     pub(crate) fn error(&self) -> SyntaxError {
         let problem = if self.at >= self.bytes.len() { Problem::Eof } else { self.problem };
         SyntaxError { problem, offset: self.at.min(self.bytes.len()) }

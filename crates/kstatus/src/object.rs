@@ -1,4 +1,4 @@
-//! The projection: where in an object the fields lie that some rule reads.
+//! Object projection: positions of the fields that rules read.
 //!
 //! One pass over the bytes notes the span of each field in [`Field`] and skips the rest. Nothing is copied.
 
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::json::{Cursor, Invalid, RawString, SyntaxError};
-use crate::node::{Elements, Kind, Node, same};
+use crate::node::{Elements, Kind, Node, plain_text, same};
 
 /// Declares the fields that rules read. One line a parent; the order of the variants groups a parent's fields.
 macro_rules! fields {
@@ -154,7 +154,7 @@ impl Parent {
     }
 }
 
-/// Where a field's value lies in the bytes. Empty: the field is absent (a JSON value has at least one byte).
+/// Position of a field's value in the bytes; empty if the field is absent, since a JSON value has at least one byte.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     start: u32,
@@ -181,7 +181,7 @@ impl Known {
     }
 }
 
-/// What a look at a path gave.
+/// Result of a field lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found<'a> {
     Value(Node<'a>),
@@ -236,13 +236,13 @@ type ConditionSpans = [Span; CONDITION_KEYS.len()];
 /// Hardly any object has more conditions; those beyond are looked for again when they are asked for.
 const CONDITIONS: usize = 8;
 
-/// Where everything lies that rules read.
+/// Positions of all fields that rules read.
 #[derive(Debug)]
 struct Spans {
     fields: [Span; FIELDS],
     /// The first conditions: the element and its members.
     conditions: [(Span, ConditionSpans); CONDITIONS],
-    /// How many elements the list of conditions has.
+    /// Number of conditions.
     conditions_length: usize,
 }
 
@@ -289,7 +289,7 @@ impl Span {
 pub struct ConditionFields<'o> {
     /// The element itself, of whatever type it is.
     pub element: Node<'o>,
-    /// Where its members lie in the object's bytes, if that was noted.
+    /// Positions of its members in the object's bytes, if recorded.
     noted: Option<(&'o [u8], &'o ConditionSpans)>,
 }
 
@@ -344,7 +344,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// What is wrong, without the place.
+    /// Message without the position.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -461,7 +461,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Where the field's value lies in the bytes the object was read from.
+    /// Position of the field's value in the object's bytes.
     pub(crate) fn span(&self, field: Field) -> Option<(usize, usize)> {
         let span = self.spans.fields.get(field as usize).filter(|span| span.end > 0)?;
         Some((span.start as usize, span.end as usize))
@@ -495,7 +495,7 @@ impl<'a> Object<'a> {
     pub fn type_names(&self) -> (Cow<'a, str>, Cow<'a, str>) {
         let (group, kind) = self.group_kind();
         let text = |bytes: Cow<'a, [u8]>| match bytes {
-            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Borrowed(bytes) => plain_text(bytes),
             Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
         };
         (text(group), text(kind))
@@ -533,11 +533,11 @@ impl<'a> Object<'a> {
     pub(crate) fn group_kind(&self) -> (Cow<'a, [u8]>, Cow<'a, [u8]>) {
         let kind = || self.bytes_of(Field::ObjectKind);
         let version = self.bytes_of(Field::ApiVersion);
-        let mut slashes = version.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        let (first, second) = (slashes.next(), slashes.next());
-        match (first, second) {
-            (None, _) => (Cow::Borrowed(b""), kind()),
-            (Some(at), None) => {
+        let first = version.iter().position(|byte| *byte == b'/');
+        let has_second = |first: usize| version.iter().skip(first + 1).any(|byte| *byte == b'/');
+        match first {
+            None => (Cow::Borrowed(b""), kind()),
+            Some(at) if !has_second(at) => {
                 let group = match version {
                     Cow::Borrowed(version) => Cow::Borrowed(version.get(..at).unwrap_or_default()),
                     Cow::Owned(mut version) => {
@@ -547,7 +547,7 @@ impl<'a> Object<'a> {
                 };
                 (group, kind())
             }
-            (Some(_), Some(_)) => Default::default(),
+            Some(_) => Default::default(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a caller may choose.
+//! Evaluation options.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::{SignedDuration, Timestamp};
 
 crate::verdict::wire_enum! {
-    /// Which reading of the evidence.
+    /// Evaluation profile.
     pub enum Profile ("profile") {
         /// The same vocabulary without upstream's known defects: never Current by mistake.
         Settled = "settled",
@@ -15,7 +15,7 @@ crate::verdict::wire_enum! {
     }
 }
 
-/// What a verdict depends on besides the object.
+/// Evaluation options.
 ///
 /// ```
 /// use kstatus::{Options, Profile};
@@ -24,7 +24,7 @@ crate::verdict::wire_enum! {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Which reading of the evidence.
+    /// Evaluation profile.
     pub profile: Profile,
     /// The present time: how long a deletion lasts, since when a Pod is unschedulable. The library has no clock.
     pub now: Timestamp,

@@ -1,4 +1,4 @@
-//! Reasons of verdicts from which callers decide something. Other reasons are for people.
+//! Reason constants that callers compare with. Other reasons are for display.
 
 /// The object has no status that is understood, and its kind has no rule.
 pub const NO_SIGNAL: &str = "NoSignal";

@@ -1,4 +1,4 @@
-//! Texts that are allocated once, at their size.
+//! Texts that are allocated once with their final size.
 
 use std::fmt::{self, Write as _};
 

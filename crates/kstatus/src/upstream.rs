@@ -1,4 +1,4 @@
-//! The profile `kstatus`: upstream's rules to the letter.
+//! The profile `kstatus`: upstream's rules.
 //!
 //! Followed is `sigs.k8s.io/cli-utils/pkg/kstatus/status` of October 2025: the order of the checks, every branch of
 //! the rules for its 16 kinds, reasons, messages and error texts, with the defects that its users have come to know.
@@ -16,7 +16,7 @@ use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, RECONCILING, STALLED, Status, Text, Verdict};
 
-/// How long upstream lets a Pod be unschedulable before it calls it failed, in seconds.
+/// Upstream's limit for unschedulable Pods, in seconds.
 const SCHEDULE_WINDOW: i64 = 15;
 
 /// An error of upstream's `Compute`, as it reads there.
@@ -416,7 +416,7 @@ fn custom_resource_definition(conditions: &Conditions<'_, '_>) -> Verdict {
     in_progress("Installing", "Install in progress")
 }
 
-// How upstream reads fields.
+// Field access as upstream.
 
 /// A field that is of another type than asked for counts as absent: `GetIntField`.
 fn int(object: &Object<'_>, field: Field, default: i64) -> i64 {

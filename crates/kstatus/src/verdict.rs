@@ -1,4 +1,4 @@
-//! What comes out: a verdict and its parts, with the names they have on the wire.
+//! Verdicts and their parts, with their serialized names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -79,9 +79,9 @@ wire_enum! {
     pub enum Status ("status") {
         /// Reconciling has met an error, or does not get on.
         Failed = "Failed",
-        /// The status cannot be told.
+        /// The status is unknown.
         Unknown = "Unknown",
-        /// The object does not exist in the cluster. No object gives this verdict: whoever looks for one does.
+        /// The object does not exist in the cluster. Callers set this status; no object has it.
         NotFound = "NotFound",
         /// The object is being deleted.
         Terminating = "Terminating",
@@ -99,7 +99,7 @@ wire_enum! {
         Deletion = "deletion",
         /// `metadata.generation` against an `observedGeneration`.
         Generation = "generation",
-        /// What this library knows about the kind.
+        /// The built-in rule for the kind.
         KindRule = "kind-rule",
         /// An annotation on the object itself that says when it is done.
         ObjectAnnotation = "object-annotation",
@@ -125,7 +125,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What kind of trouble stands in the way.
+    /// Class of a failure or obstacle.
     pub enum FailureClass ("failure class") {
         /// An image cannot be pulled or is not valid.
         Image = "image",
@@ -154,7 +154,7 @@ wire_enum! {
     }
 }
 
-/// What stands in the way of an object, and whether it can pass by itself.
+/// Failure or obstacle, and whether recovery needs a change of the spec.
 ///
 /// With status Failed it is the failure; with InProgress or Terminating it is what is being waited for and may
 /// become one.
@@ -172,7 +172,7 @@ pub struct Failure {
 pub struct Problem {
     /// Where: a field's path such as `.status.observedGeneration`, empty for the whole object.
     pub path: Text,
-    /// What is odd about it.
+    /// Description of the irregularity.
     pub message: Text,
 }
 
@@ -239,11 +239,11 @@ pub struct Verdict {
     pub generation: Option<i64>,
     /// `status.observedGeneration`, where it is a number (or, in the profile `settled`, a string that holds one).
     pub observed_generation: Option<i64>,
-    /// What stands in the way, where something does.
+    /// Failure or obstacle, if any.
     pub failure: Option<Failure>,
-    /// What is odd about the object.
+    /// Irregularities of the object.
     pub problems: Vec<Problem>,
-    /// False where an annotation asks that nobody waits for this object. The status is what it is all the same.
+    /// False if an annotation asks not to wait for the object. The status is not affected.
     pub blocking: bool,
     /// The message of the condition where it is another than the verdict's: upstream's rule for a Deployment past
     /// its deadline.

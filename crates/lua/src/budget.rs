@@ -1,4 +1,4 @@
-//! What a run may still use, shared by the hook that counts instructions and the functions written in Rust.
+//! Run budget, shared by the instruction hook and the functions in Rust.
 
 use std::cell::Cell;
 use std::time::Instant;

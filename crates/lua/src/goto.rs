@@ -1,4 +1,4 @@
-//! `goto`, which Argo CD's interpreter has from Lua 5.2, written in words of Lua 5.1.
+//! Translation of `goto`, which Argo CD's interpreter has from Lua 5.2, to Lua 5.1.
 //!
 //! What stands between a `goto` and its label becomes the body of a loop that runs once, and the `goto` becomes the
 //! `break` of that loop:
@@ -19,8 +19,8 @@ use std::ops::Range;
 
 use crate::{Error, MAX_JUMPS, too_many_jumps};
 
-/// How deep blocks may nest in a script with `goto`: as in Lua's own parser.
-const DEEPEST: usize = 200;
+/// Maximum nesting of blocks in a script with `goto`, the limit of Lua's parser.
+const MAX_NESTING: usize = 200;
 
 /// The script without `goto`, or nothing if there is none in it.
 pub(crate) fn lower(source: &str) -> Result<Option<String>, Error> {
@@ -201,7 +201,7 @@ impl<'s> Blocks<'s> {
                 }
                 _ => {}
             }
-            if open.len() > DEEPEST {
+            if open.len() > MAX_NESTING {
                 return Err(all.error("chunk has too many syntax levels", at.start));
             }
         }

@@ -1,4 +1,4 @@
-//! JSON into Lua tables, without anything in between.
+//! Conversion of JSON to Lua tables, without intermediate values.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Errors inside the Lua state, and the names of types that they show.
+//! Errors within the Lua state, with the type names in their messages.
 
 use mlua::Value;
 

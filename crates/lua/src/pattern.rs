@@ -1,4 +1,4 @@
-//! Lua 5.1's patterns, with every step counted. Lua's own matcher may need longer than the universe lasts, in one call.
+//! Lua 5.1 patterns with a step limit. Lua's own matcher can take exponential time in a single call.
 
 use crate::budget::{Budget, Spent};
 

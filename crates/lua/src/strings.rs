@@ -1,5 +1,5 @@
-//! The functions that Lua's libraries lack a bound for, in Rust. Each returns true and its results, or false and what is
-//! wrong with its arguments: the prelude raises that as the script's own error, with the script's line.
+//! Bounded replacements for library functions. Each returns true and its results, or false and an argument error, which the
+//! prelude raises with the line of the script.
 
 use std::rc::Rc;
 

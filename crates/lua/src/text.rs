@@ -1,4 +1,4 @@
-//! Text that leaves the crate: valid, and of bounded length.
+//! Output texts: valid UTF-8 with bounded length.
 
 /// How many characters an error's text has at most.
 const LONGEST_ERROR: usize = 400;

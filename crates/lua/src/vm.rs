@@ -1,4 +1,4 @@
-//! One virtual machine per thread, with the scripts it has compiled.
+//! Virtual machine: one per thread, with a cache of compiled scripts.
 
 use std::cell::Cell;
 use std::collections::HashMap;

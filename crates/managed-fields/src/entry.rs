@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: how managers and their fields stand in an object.
+//! Entries of `metadata.managedFields`, decoded and encoded.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::serialize::FieldsError;
 use crate::set::FieldSet;
 use crate::update::{Managers, VersionedSet};
 
-/// How a manager came to its fields.
+/// Operation of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// By server-side apply.
@@ -46,7 +46,7 @@ impl Operation {
 pub struct Entry {
     /// The name of the manager.
     pub manager: String,
-    /// How it came to the fields.
+    /// Operation: update or apply.
     pub operation: Operation,
     /// The version of the object that the paths are of.
     pub api_version: String,
@@ -54,7 +54,7 @@ pub struct Entry {
     pub time: Option<Timestamp>,
     /// The subresource that it wrote to; empty for the object itself.
     pub subresource: String,
-    /// What it owns.
+    /// Owned fields.
     pub fields: FieldSet,
 }
 
@@ -149,7 +149,7 @@ impl Entry {
         Value::Object(out)
     }
 
-    /// What tells this manager from others, as JSON. An applier is the same in every version.
+    /// Identifier of the manager as JSON. An applier has the same identifier in every version.
     pub(crate) fn identifier(&self) -> String {
         let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
         let parts = [

@@ -7,19 +7,20 @@ mod path;
 mod schema;
 mod serialize;
 mod set;
+mod source;
 mod typed;
 mod update;
 mod value;
 
 pub use entry::{Entry, EntryError, Operation, decode_managed_fields, encode_managed_fields};
 pub use manager::{ApplyError, Cause, FieldManager, ObjectTypes, Untyped};
-pub use openapi::SchemaError;
 pub use path::{KeyFields, Path, PathElement};
 pub use schema::{
     Atom, ListRelationship, ListType, MapRelationship, MapType, Scalar, Schema, StructField, TypeRef,
 };
 pub use serialize::FieldsError;
 pub use set::{ElementPattern, FieldFilter, FieldSet, SetPattern};
+pub use source::{AdditionalProperties, Items, SchemaError, SchemaSource};
 pub use typed::{Comparison, Duplicates, ObjectType, TypedValue, ValidationError, ValidationErrors};
 pub use update::{
     Applied, Conflict, Conflicts, ConvertError, Converter, Managers, SameVersion, UpdateError, Updater,

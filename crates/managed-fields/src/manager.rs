@@ -1,4 +1,4 @@
-//! Server-side apply of whole objects, as the API server of Kubernetes does it.
+//! Field manager: update and server-side apply of whole objects, as in the API server.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::set::{FieldFilter, FieldSet};
 use crate::typed::{Duplicates, ObjectType, TypedValue, ValidationErrors};
 use crate::update::{Conflicts, ConvertError, Converter, UpdateError, Updater, VersionedSet};
 
-/// What a [`FieldManager`] must know about the kinds of objects.
+/// Type information of kinds for a [`FieldManager`].
 pub trait ObjectTypes {
     /// The type of a kind in a version; `None` if there is no such version.
     fn object_type(&self, api_version: &str, kind: &str) -> Option<ObjectType>;
@@ -108,7 +108,7 @@ const KUBECTL: &str = "kubectl";
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 const CURRENT: &str = "current-operation";
 
-/// What belongs to nobody, because the server sets it or the object would not be the same without it.
+/// Fields without owner: those that the server sets or that identify the object.
 static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     let metadata = [
         "name",
@@ -147,7 +147,7 @@ pub struct FieldManager<T> {
     api_version: String,
     kind: String,
     subresource: String,
-    /// What there is before there is an object, if more than its type.
+    /// Empty object of the kind, if it has more than a type.
     empty: Option<Value>,
     filters: BTreeMap<String, FieldFilter>,
     max_update_managers: usize,
@@ -254,14 +254,14 @@ impl<T: ObjectTypes> FieldManager<T> {
         self
     }
 
-    /// How many managers that update are kept apart; 10 by default. Beyond that, the oldest become `ancient-changes`.
+    /// Maximum number of update managers, 10 by default. The oldest ones are merged into `ancient-changes`.
     #[must_use]
     pub const fn with_max_update_managers(mut self, max: usize) -> Self {
         self.max_update_managers = max;
         self
     }
 
-    /// What there is before there is an object: the live object of a create.
+    /// Empty object: the live object of a create.
     #[must_use]
     pub fn empty(&self) -> Value {
         self.empty.clone().unwrap_or_else(|| json!({"apiVersion": self.api_version, "kind": self.kind}))
@@ -373,7 +373,7 @@ impl<T: ObjectTypes> FieldManager<T> {
         manager: &str,
         now: Timestamp,
     ) -> Result<Managed, ApplyError> {
-        // An object that was created without tracking is not tracked before somebody applies.
+        // An object that was created without tracking is tracked from its first apply on.
         let exists = !live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
         if managed.managers.is_empty() && exists {
             return Ok(managed);
@@ -394,7 +394,7 @@ impl<T: ObjectTypes> FieldManager<T> {
         let Managed { managers, mut times } = managed;
         let new_typed = self.typed_version(new, "new", ("convert new object", " to smd typed"))?;
         let live_typed = self.typed_version(live, "live", ("convert live object", " to smd typed"))?;
-        // What this write does is told from what the manager did before, to see whether it does anything.
+        // The entries of this write and of earlier writes are kept apart, to detect writes without effect.
         let mut managers = self
             .updater()
             .update(&live_typed, &new_typed, &self.api_version, &managers, CURRENT)
@@ -429,7 +429,7 @@ impl<T: ObjectTypes> FieldManager<T> {
         updaters.sort();
         let mut left = updaters.len();
         let mut first_of: BTreeMap<String, String> = BTreeMap::new();
-        // What goes into each bucket, merged at the end: one by one, it would be copied again and again.
+        // Sets of each bucket, merged at the end to avoid repeated copies.
         let mut merged: BTreeMap<String, Vec<FieldSet>> = BTreeMap::new();
         for (_, identifier) in updaters {
             if left <= self.max_update_managers {
@@ -540,7 +540,7 @@ impl<T: ObjectTypes> FieldManager<T> {
     ) -> Result<(Value, Managed), Refusal> {
         let mut live = Cow::Borrowed(live);
         if managed.managers.is_empty() {
-            // Whatever is there was written by somebody.
+            // Existing fields have been written by someone.
             let empty = self.empty();
             managed =
                 self.update_managers(&empty, &live, managed, "before-first-apply", now).map_err(|error| {
@@ -585,7 +585,7 @@ impl<T: ObjectTypes> FieldManager<T> {
         Ok((object, Managed { managers, times }))
     }
 
-    /// What kubectl applied on the client's side and has not been changed since. It may take that over.
+    /// Fields of kubectl's client-side apply that have not changed since. An apply can take them over.
     fn own_by_last_applied(&self, live: &Value) -> Option<FieldSet> {
         let last: Value = serde_json::from_str(annotation(live, LAST_APPLIED)).ok()?;
         if string(&last, "apiVersion") != self.api_version {
@@ -633,7 +633,7 @@ fn set_last_applied(object: &mut Value, config: &Value) {
     }
 }
 
-/// Annotations that are null are empty texts once somebody touches them.
+/// Null annotations become empty strings when annotations are written.
 fn without_nulls(annotations: &mut Map<String, Value>) {
     for value in annotations.values_mut().filter(|value| value.is_null()) {
         *value = "".into();

@@ -1,23 +1,12 @@
-//! Schemas from OpenAPI.
+//! Types from schemas of OpenAPI v3 documents and of custom resources.
 
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 
 use crate::MAX_DEPTH;
-use crate::schema::{
-    Atom, ListRelationship, ListType, MapRelationship, MapType, Scalar, Schema, StructField, TypeRef,
-};
-
-/// Why OpenAPI does not make a schema.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{type_name}: {reason}")]
-pub struct SchemaError {
-    /// The type in which something is wrong.
-    pub type_name: String,
-    /// What is wrong.
-    pub reason: String,
-}
+use crate::schema::{Atom, ListType, MapRelationship, MapType, Scalar, Schema, StructField, TypeRef};
+use crate::source::{AdditionalProperties, Items, SchemaError, SchemaSource};
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
@@ -87,7 +76,7 @@ impl Schema {
     ) -> Result<Self, SchemaError> {
         let mut types = Vec::with_capacity(components.len());
         for (name, component) in components {
-            if !reference(component).is_empty() && component.get("$ref").is_some() {
+            if !component.reference().is_empty() && component.get("$ref").is_some() {
                 continue;
             }
             let atom = match name.as_str() {
@@ -100,8 +89,8 @@ impl Schema {
         Ok(Self::new(types))
     }
 
-    /// A schema of one version of a custom resource, from the `openAPIV3Schema` of its definition. The type has the
-    /// name `kind`. The fields that every object has are added.
+    /// A schema of one version of a custom resource, from the `openAPIV3Schema` of its definition, as JSON or in another
+    /// form. The type has the name `kind`. The fields that every object has are added.
     ///
     /// # Errors
     /// As for [`Schema::from_open_api`].
@@ -120,40 +109,21 @@ impl Schema {
     /// let widget = TypedValue::new(widget, ObjectType::named(schema, "Widget"), Duplicates::Reject).unwrap();
     /// assert!(widget.to_field_set().unwrap().to_string().contains(r#".spec.names[="a"]"#));
     /// ```
-    pub fn from_crd(kind: &str, schema: &Value, preserve_unknown: bool) -> Result<Self, SchemaError> {
-        let mut root = schema.clone();
-        if let Some(root) = root.as_object_mut() {
-            root.entry("type").or_insert_with(|| "object".into());
-            add_object_fields(root);
-        }
-        let mut components = Map::new();
-        components.insert(OBJECT_META.to_owned(), META.clone());
-        components.insert(kind.to_owned(), root);
-        Self::from_open_api(&components, preserve_unknown)
+    pub fn from_crd<'s>(
+        kind: &str,
+        schema: impl SchemaSource<'s>,
+        preserve_unknown: bool,
+    ) -> Result<Self, SchemaError> {
+        let meta = Convert { name: OBJECT_META, depth: 0 }.atom(&*META, preserve_unknown)?;
+        let root = Convert { name: kind, depth: 0 }.object(schema, preserve_unknown)?;
+        Ok(Self::new([(OBJECT_META, meta), (kind, root)]))
     }
 }
 
-/// Adds apiVersion, kind and metadata to the schema of an object.
-fn add_object_fields(schema: &mut Map<String, Value>) {
-    let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    if let Some(properties) = properties.as_object_mut() {
-        for name in ["apiVersion", "kind"] {
-            properties.insert(name.to_owned(), json!({"type": "string"}));
-        }
-        properties.insert("metadata".to_owned(), json!({"$ref": OBJECT_META}));
-    }
-}
-
-/// What a schema refers to, directly or as the only part of an allOf.
-fn reference(schema: &Value) -> &str {
-    let direct = schema.get("$ref").and_then(Value::as_str).unwrap_or_default();
-    if !direct.is_empty() {
-        return direct;
-    }
-    match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
-        Some([only]) => only.get("$ref").and_then(Value::as_str).unwrap_or_default(),
-        _ => "",
-    }
+/// The fields that every object has.
+fn object_fields() -> [(&'static str, StructField); 3] {
+    let text = || TypeRef::inline(Atom::scalar(Scalar::String)).into();
+    [("apiVersion", text()), ("kind", text()), ("metadata", TypeRef::named(OBJECT_META).into())]
 }
 
 #[derive(Clone, Copy)]
@@ -167,24 +137,34 @@ impl Convert<'_> {
         SchemaError { type_name: self.name.to_owned(), reason: reason.into() }
     }
 
-    fn atom(self, schema: &Value, preserve: bool) -> Result<Atom, SchemaError> {
+    /// The root of a custom resource.
+    fn object<'s>(self, schema: impl SchemaSource<'s>, preserve: bool) -> Result<Atom, SchemaError> {
+        match schema.type_name() {
+            None | Some("object") => {
+                let preserve = preserve || schema.preserves_unknown_fields();
+                Ok(Atom::map(self.map(schema, preserve, true)?))
+            }
+            Some(_) => self.atom(schema, preserve),
+        }
+    }
+
+    fn atom<'s>(self, schema: impl SchemaSource<'s>, preserve: bool) -> Result<Atom, SchemaError> {
         if self.depth > MAX_DEPTH {
             return Err(self.error(format!("the schema is nested more than {MAX_DEPTH} levels deep")));
         }
-        let preserve =
-            preserve || schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
-        let of = schema.get("type").map(|of| of.get(0).unwrap_or(of)).and_then(Value::as_str);
-        Ok(match of.unwrap_or_default() {
+        let preserve = preserve || schema.preserves_unknown_fields();
+        let is_resource = schema.is_embedded_resource();
+        Ok(match schema.type_name().unwrap_or_default() {
             "" => Atom {
                 scalar: Some(Scalar::Untyped),
                 list: Some(Arc::new(self.list(schema, preserve)?)),
-                map: Some(Arc::new(self.map(schema, preserve)?)),
+                map: Some(Arc::new(self.map(schema, preserve, is_resource)?)),
             },
-            "object" => Atom::map(self.map(schema, preserve)?),
+            "object" => Atom::map(self.map(schema, preserve, is_resource)?),
             "array" => Atom::list(self.list(schema, preserve)?),
             "integer" | "number" => Atom::scalar(Scalar::Numeric),
             "boolean" => Atom::scalar(Scalar::Boolean),
-            "string" => match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
+            "string" => match schema.format() {
                 "" | "byte" => Atom::scalar(Scalar::String),
                 // Dates are written in more than one way, and some formats stand for numbers, too.
                 _ => Atom::scalar(Scalar::Untyped),
@@ -193,8 +173,8 @@ impl Convert<'_> {
         })
     }
 
-    fn type_ref(self, schema: &Value, preserve: bool) -> Result<TypeRef, SchemaError> {
-        let name = reference(schema).rsplit('/').next().unwrap_or_default();
+    fn type_ref<'s>(self, schema: impl SchemaSource<'s>, preserve: bool) -> Result<TypeRef, SchemaError> {
+        let name = schema.reference().rsplit('/').next().unwrap_or_default();
         if name.is_empty() {
             let inner = Self { depth: self.depth + 1, ..self };
             return Ok(TypeRef::inline(inner.atom(schema, preserve)?));
@@ -202,28 +182,29 @@ impl Convert<'_> {
         Ok(TypeRef::Named { name: name.into(), relationship: self.map_relationship(schema)? })
     }
 
-    fn map(self, schema: &Value, preserve: bool) -> Result<MapType, SchemaError> {
-        let mut properties = schema.get("properties").and_then(Value::as_object);
-        let mut embedded = Map::new();
-        if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
-            // Upstream adds these fields when it publishes the schema of a custom resource.
-            if let Some(properties) = properties {
-                embedded.insert("properties".to_owned(), Value::Object(properties.clone()));
+    /// Upstream adds the fields of every object to embedded resources, too, when it publishes the schema of a custom resource.
+    fn map<'s>(
+        self,
+        schema: impl SchemaSource<'s>,
+        preserve: bool,
+        is_resource: bool,
+    ) -> Result<MapType, SchemaError> {
+        let mut fields: Vec<(&str, StructField)> = Vec::new();
+        if is_resource {
+            fields.extend(object_fields());
+        }
+        for (name, property) in schema.properties() {
+            if is_resource && matches!(name, "apiVersion" | "kind" | "metadata") {
+                continue;
             }
-            add_object_fields(&mut embedded);
-            properties = embedded.get("properties").and_then(Value::as_object);
-        }
-        let mut fields = Vec::new();
-        for (name, property) in properties.into_iter().flatten() {
             let type_ref = self.type_ref(property, preserve)?;
-            let default = property.get("default").filter(|default| !default.is_null()).cloned();
-            fields.push((name.as_str(), StructField { type_ref, default }));
+            fields.push((name, StructField { type_ref, default: property.default_value().cloned() }));
         }
-        let element_type = match schema.get("additionalProperties") {
-            None | Some(Value::Null) if preserve || fields.is_empty() => TypeRef::deduced(),
-            Some(Value::Bool(true)) => TypeRef::deduced(),
-            Some(of @ Value::Object(_)) => self.type_ref(of, preserve)?,
-            _ => TypeRef::None,
+        let element_type = match schema.additional_properties() {
+            AdditionalProperties::Absent if preserve || fields.is_empty() => TypeRef::deduced(),
+            AdditionalProperties::Allowed(true) => TypeRef::deduced(),
+            AdditionalProperties::Schema(values) => self.type_ref(values, preserve)?,
+            AdditionalProperties::Absent | AdditionalProperties::Allowed(false) => TypeRef::None,
         };
         let mut map = MapType::new(fields);
         map.element_type = element_type;
@@ -231,56 +212,25 @@ impl Convert<'_> {
         Ok(map)
     }
 
-    fn list(self, schema: &Value, preserve: bool) -> Result<ListType, SchemaError> {
-        let relationship = self.list_relationship(schema)?;
-        let element_type = match schema.get("items") {
-            Some(items @ Value::Object(_)) => self.type_ref(items, preserve)?,
-            Some(Value::Array(_)) => {
+    fn list<'s>(self, schema: impl SchemaSource<'s>, preserve: bool) -> Result<ListType, SchemaError> {
+        let relationship = schema.list_relationship().map_err(|error| self.error(error.reason))?;
+        let element_type = match schema.items() {
+            Items::Schema(items) => self.type_ref(items, preserve)?,
+            Items::List => {
                 return Err(self.error("structural schema arrays must have exactly one member subtype"));
             }
-            _ if schema.get("type").is_some() => {
+            Items::Absent if schema.type_name().is_some() => {
                 return Err(self.error("`items` must be specified on arrays"));
             }
-            _ => TypeRef::atomic(),
+            Items::Absent => TypeRef::atomic(),
         };
         Ok(ListType { element_type, relationship })
     }
 
-    fn map_relationship(self, schema: &Value) -> Result<Option<MapRelationship>, SchemaError> {
-        match schema.get("x-kubernetes-map-type") {
-            None => Ok(None),
-            Some(of) if of == "atomic" => Ok(Some(MapRelationship::Atomic)),
-            Some(of) if of == "granular" => Ok(Some(MapRelationship::Granular)),
-            Some(of) => Err(self.error(format!("unknown map type {of}"))),
-        }
-    }
-
-    fn list_relationship(self, schema: &Value) -> Result<ListRelationship, SchemaError> {
-        if let Some(of) = schema.get("x-kubernetes-list-type") {
-            return match of.as_str() {
-                Some("atomic") => Ok(ListRelationship::Atomic),
-                Some("set") => Ok(ListRelationship::Set),
-                Some("map") => match schema.get("x-kubernetes-list-map-keys") {
-                    None => Err(self.error("missing map keys")),
-                    Some(Value::Array(keys)) => Ok(ListRelationship::Keyed(
-                        keys.iter().filter_map(Value::as_str).map(Arc::from).collect(),
-                    )),
-                    Some(keys) => Err(self.error(format!("uninterpreted map keys: {keys}"))),
-                },
-                _ => Err(self.error(format!("unknown list type {of}"))),
-            };
-        }
-        let Some(strategy) = schema.get("x-kubernetes-patch-strategy") else {
-            return Ok(ListRelationship::Atomic);
-        };
-        match strategy.as_str() {
-            Some("merge" | "merge,retainKeys") => match schema.get("x-kubernetes-patch-merge-key") {
-                None => Ok(ListRelationship::Set),
-                Some(Value::String(key)) => Ok(ListRelationship::Keyed(vec![key.as_str().into()])),
-                Some(key) => Err(self.error(format!("uninterpreted merge key: {key}"))),
-            },
-            Some("retainKeys") => Ok(ListRelationship::Atomic),
-            _ => Err(self.error(format!("unknown patch strategy {strategy}"))),
-        }
+    fn map_relationship<'s>(
+        self,
+        schema: impl SchemaSource<'s>,
+    ) -> Result<Option<MapRelationship>, SchemaError> {
+        schema.map_relationship().map_err(|error| self.error(error.reason))
     }
 }

@@ -1,4 +1,4 @@
-//! The way to a field: elements and paths.
+//! Field paths and their elements.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What is known about the type of an object: just enough to merge it.
+//! Schemas: the type information that structured merge needs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -19,7 +19,7 @@ pub(crate) const UNTYPED_ATOMIC: &str = "__untyped_atomic_";
 /// The name of the type that takes anything: maps by field, lists as one.
 pub(crate) const UNTYPED_DEDUCED: &str = "__untyped_deduced_";
 
-/// What a value can be: any of a scalar, a list and a map.
+/// Atom: a scalar, a list, a map, or a combination.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Atom {
     /// It can be a scalar.
@@ -49,7 +49,7 @@ impl Atom {
         Self { scalar: None, list: None, map: Some(Arc::new(map)) }
     }
 
-    /// Which of the three it can be. Two atoms made from the same type are equal if these are.
+    /// Possible forms. Two atoms of the same type are equal if these are.
     pub(crate) const fn shape(&self) -> (bool, bool, bool) {
         (self.scalar.is_some(), self.list.is_some(), self.map.is_some())
     }
@@ -81,7 +81,7 @@ pub enum Scalar {
     Untyped,
 }
 
-/// How the fields of a map belong together.
+/// Relationship of the fields of a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MapRelationship {
     /// Each field has its own owners.
@@ -91,7 +91,7 @@ pub enum MapRelationship {
     Atomic,
 }
 
-/// How the items of a list belong together.
+/// Relationship of the items of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListRelationship {
     /// The list has its owners as a whole.
@@ -103,13 +103,20 @@ pub enum ListRelationship {
     Keyed(Vec<Arc<str>>),
 }
 
+impl ListRelationship {
+    /// That of items which are known by these fields.
+    pub fn keyed<'k>(keys: impl IntoIterator<Item = &'k str>) -> Self {
+        Self::Keyed(keys.into_iter().map(Arc::from).collect())
+    }
+}
+
 /// A map or struct.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MapType {
     fields: Arc<BTreeMap<Arc<str>, StructField>>,
     /// The type of fields that are not named; [`TypeRef::None`] if there must be none.
     pub element_type: TypeRef,
-    /// How the fields belong together.
+    /// Relationship of the fields.
     pub relationship: MapRelationship,
 }
 
@@ -174,7 +181,7 @@ impl From<TypeRef> for StructField {
 pub struct ListType {
     /// The type of its items.
     pub element_type: TypeRef,
-    /// How the items belong together.
+    /// Relationship of the items.
     pub relationship: ListRelationship,
 }
 
@@ -268,7 +275,7 @@ impl Schema {
         self.types.iter().map(|(name, atom)| (&**name, atom))
     }
 
-    /// What a reference stands for; `None` if there is no type of the name.
+    /// Resolves a type reference; `None` if there is no type with this name.
     #[must_use]
     pub fn resolve(&self, type_ref: &TypeRef) -> Option<Atom> {
         match type_ref {

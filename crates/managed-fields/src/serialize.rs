@@ -1,4 +1,4 @@
-//! `FieldsV1`: how a set of fields stands in an object.
+//! `FieldsV1`: serialization of field sets.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub enum FieldsError {
     Element {
         /// The name.
         key: String,
-        /// What is wrong with it.
+        /// Message.
         reason: String,
     },
     /// More than [`MAX_DEPTH`] levels.

@@ -1,4 +1,4 @@
-//! Sets of fields, as a trie.
+//! Field sets, as tries.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -24,13 +24,13 @@ use crate::schema::{Schema, TypeRef};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// What is in the set at this level, sorted.
+    /// Members at this level, sorted.
     pub(crate) members: Vec<PathElement>,
-    /// What lies deeper, sorted.
+    /// Children, sorted.
     pub(crate) children: Vec<(PathElement, Self)>,
 }
 
-/// Which side of two sorted lists an element stands on.
+/// Side of an element in the merge of two sorted lists.
 enum Side<A, B> {
     Left(A),
     Right(B),
@@ -493,7 +493,7 @@ impl SetPattern {
     }
 }
 
-/// Which fields of a version are tracked at all.
+/// Fields that are excluded from tracking, by version.
 ///
 /// Upstream's name for this is reset fields: the status of an object whose status is written separately is one.
 #[derive(Clone, Debug, PartialEq, Eq)]

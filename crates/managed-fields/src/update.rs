@@ -1,4 +1,4 @@
-//! Who owns what after a write.
+//! Update and apply of typed objects, and the resulting field ownership.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -124,15 +124,15 @@ pub enum UpdateError {
     /// A value does not go with its type.
     #[error("{doing}: {errors}")]
     Invalid {
-        /// What was being done.
+        /// The failed step.
         doing: String,
-        /// What is wrong with the value.
+        /// The validation errors.
         errors: ValidationErrors,
     },
     /// The object could not be converted to the version of a manager.
     #[error("{doing}{}{error}", if doing.is_empty() { "" } else { ": " })]
     Convert {
-        /// What was being done; empty if there is nothing more to say than the error does.
+        /// The failed step; empty if the error suffices.
         doing: String,
         /// Why it failed.
         error: ConvertError,
@@ -142,7 +142,7 @@ pub enum UpdateError {
     Stopped,
 }
 
-/// What a write takes from other managers, as one version has it.
+/// Fields that a write takes from other managers, in one version.
 struct Taken {
     /// The fields that get another value.
     written: FieldSet,
@@ -174,7 +174,7 @@ fn convert<'a>(
     }
 }
 
-/// What an apply leads to.
+/// Result of an apply.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The new object; `None` if nothing about it changes.
@@ -355,7 +355,7 @@ impl<C: Converter> Updater<C> {
         }
     }
 
-    /// Removes what the manager applied last time, did not apply this time, and nobody else owns.
+    /// Removes fields that the manager applied before but not now, and that have no other owner.
     fn prune(
         &self,
         merged: TypedValue,

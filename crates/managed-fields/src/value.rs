@@ -1,4 +1,4 @@
-//! What two JSON values are to each other, and how Go prints them.
+//! Comparison of JSON values, and their formatting in Go.
 //!
 //! An integer and a float are equal if they are the same number. `serde_json` has a third kind, integers beyond
 //! `i64`; Go reads those as floats.

@@ -1,4 +1,4 @@
-//! A batch of documents, and the objects in it.
+//! Batches of documents, and the objects in them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -216,7 +216,7 @@ impl Batch {
         if let Err(error) = scratch.yaml.read(document, &mut scratch.json, self.limits) {
             let mut message = error.message;
             if item.is_some() && message.starts_with("unknown anchor") {
-                message.push_str(" (in a list of more than 2 MiB, items can't share anchors)");
+                message.push_str(" (in a list of more than 2 MiB, items cannot share anchors)");
             }
             return each(Item::Malformed(Malformed {
                 message,

@@ -1,4 +1,4 @@
-//! Cutting JSON text into objects, lists item by item, in as many pieces as it comes.
+//! Incremental splitting of JSON text into objects and list items.
 
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ impl Cutter {
                         data[..at].iter().rev().copied().find(|b| !b.is_ascii_whitespace()).or(self.last);
                     let fits = data[at] != b'-' && matches!(before, Some(b'[' | b',' | b':'));
                     if self.scan.depth > 0 && !fits {
-                        let message = "a new document begins here, but the one before it isn't closed";
+                        let message = "a new document starts here, but the previous one is not closed";
                         return self.after_stray(data, at, Cut::Broken { at, message, restart: true });
                     }
                 }
@@ -367,7 +367,7 @@ impl Cutter {
 }
 
 /// `text` ends with a key `items` and its colon.
-fn key_before_is_items(text: &[u8]) -> bool {
+pub(crate) fn key_before_is_items(text: &[u8]) -> bool {
     let Some(text) = text.trim_ascii_end().strip_suffix(b":") else { return false };
     let Some(text) = text.trim_ascii_end().strip_suffix(b"\"items\"") else { return false };
     // Not the end of a longer string with an escaped quote.

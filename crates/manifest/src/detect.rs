@@ -1,4 +1,4 @@
-//! What a stream, and the next document in it, is: told by its bytes, not by a file's name.
+//! Format detection: YAML or JSON, from the bytes of a stream and of each document.
 
 use memchr::memchr;
 

@@ -1,4 +1,4 @@
-//! JSON out again: as YAML, or without white space.
+//! Output of JSON objects as YAML or compact JSON.
 
 mod scalar;
 

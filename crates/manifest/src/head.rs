@@ -1,4 +1,4 @@
-//! The few members of a JSON object that tell whether it is a list, found without parsing the rest.
+//! List detection: reads `kind`, `apiVersion` and the position of `items` without parsing the rest of an object.
 
 use std::ops::Range;
 

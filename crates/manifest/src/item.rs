@@ -1,4 +1,4 @@
-//! What comes out: objects, and the places where there is none.
+//! Items of a stream: objects, and malformed documents with their position.
 
 use std::fmt;
 

@@ -35,6 +35,10 @@
 //! parser for YAML 1.2 would be no faster, and would have to be bent to these rules first. To measure:
 //! `cargo run --release -p settled-manifest --example throughput -- FILE`.
 //!
+//! # Lists
+//!
+//! [`ListItems`] cuts the answer to a list of an API server, which has no other documents beside it, and keeps its head.
+//!
 //! # Examples
 //!
 //! ```
@@ -68,6 +72,7 @@ mod head;
 mod item;
 mod limits;
 mod lines;
+mod list;
 mod split;
 mod structure;
 mod tokens;
@@ -77,5 +82,6 @@ pub use batch::{Batch, Scratch};
 pub use emit::{minify, write_yaml};
 pub use item::{Item, Malformed, Object, Position};
 pub use limits::Limits;
+pub use list::{ListError, ListItems, MAX_ITEM_BYTES};
 pub use split::Splitter;
 pub use yaml::{yaml_to_json, yaml_to_json_leniently, yaml_to_json_with_places};

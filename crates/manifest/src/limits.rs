@@ -1,4 +1,4 @@
-//! What a reader may hold at once.
+//! Memory limits of a reader.
 
 /// What a reader may hold at once: a batch is never larger than two objects of the largest size and two ordinary
 /// batches.

@@ -1,4 +1,4 @@
-//! Cutting YAML text into documents, line by line, and large lists into items.
+//! Line-based splitting of YAML text into documents, and of large lists into items.
 
 use std::sync::Arc;
 

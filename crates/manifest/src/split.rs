@@ -1,4 +1,4 @@
-//! Cutting a stream into batches of whole documents.
+//! Splitter: cuts a stream into batches of whole documents.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read};

@@ -1,4 +1,4 @@
-//! Finding the brackets of JSON text that stand outside of strings, 64 bytes at a time.
+//! Structural index of JSON text: brackets outside of strings, 64 bytes at a time.
 //!
 //! Cutting a stream is the one thing that can't be spread over threads, so it has to be much faster than the parsing
 //! that can. A block of 64 bytes becomes a handful of bit masks; a block that stays deep inside of a document costs

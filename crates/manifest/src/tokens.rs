@@ -1,4 +1,4 @@
-//! JSON text, token by token, checked.
+//! JSON tokenizer.
 
 use std::borrow::Cow;
 

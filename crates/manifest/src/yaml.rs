@@ -1,4 +1,4 @@
-//! YAML in, JSON out, as Go's `sigs.k8s.io/yaml` has it.
+//! Conversion of YAML to JSON, as Go's `sigs.k8s.io/yaml` does it.
 //!
 //! The scanner and the parser follow libyaml's, which Go's `go.yaml.in/yaml/v2` is a port of as well: what both
 //! accept, and where both give up, is the same. What is different is that the document is in memory as a whole, that
@@ -67,12 +67,12 @@ pub fn yaml_to_json_leniently(text: &[u8], out: &mut Vec<u8>) -> Result<Vec<(u64
         .read(text, &mut json, Limits::default())
         .map_err(|error| Malformed { message: error.message, position: position(error.at) })?;
     out.extend_from_slice(&json);
-    let found = transcoder.duplicates.into_iter().flatten().take(MOST_DUPLICATES);
+    let found = transcoder.duplicates.into_iter().flatten().take(MAX_DUPLICATE_KEYS);
     Ok(found.map(|(at, key)| (position(at).line, key)).collect())
 }
 
-/// No more of them are told: finding the line of each takes time.
-const MOST_DUPLICATES: usize = 100;
+/// Maximum number of reported duplicate keys, since finding their lines takes time.
+const MAX_DUPLICATE_KEYS: usize = 100;
 
 /// As [`yaml_to_json`]; `places` gets, for each node of the JSON in its order, the byte of `out` and the byte of `text`
 /// at which it begins. What a merge (`<<`) brings has the place of the mapping it is merged into.

@@ -211,7 +211,7 @@ fn a_broken_document_does_not_take_the_others_with_it() {
         "{\"a\":\"1}\n{\"b\":2}",
         &["! line 1, column 9: the line ends inside of a string: a quote is missing", r#"{"b":2}"#],
     );
-    let unclosed = "a new document begins here, but the one before it isn't closed";
+    let unclosed = "a new document starts here, but the previous one is not closed";
     check(
         "{\"a\":{\"x\":1}\n{\"b\":2}\n{\"c\":3}",
         &[&format!("! line 2, column 1: {unclosed}"), r#"{"b":2}"#, r#"{"c":3}"#],

@@ -1,4 +1,4 @@
-//! What goes wrong, by the status the API server answers with.
+//! Patch errors, by the status of the API server's response.
 
 /// Why a patch does not apply. The texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum PatchError {
     /// The patch has too many operations, or asks for too much work: 413, RequestEntityTooLarge.
     #[error("{0}")]
     TooLarge(String),
-    /// What upstream does not classify, so that it becomes 500: most of what strategic merge refuses.
+    /// Errors that upstream does not classify, with status 500: most errors of strategic merge.
     #[error("{0}")]
     Internal(String),
 }
@@ -29,7 +29,7 @@ impl PatchError {
         }
     }
 
-    /// Where upstream panics, and its filter answers 500.
+    /// Panics of upstream, whose filter responds with 500.
     pub(crate) fn panics(why: &str) -> Self {
         Self::Internal(why.to_owned())
     }

@@ -1,4 +1,4 @@
-//! JSON as upstream reads it: Go's errors, duplicate and unknown fields, and scalars in the bytes they were written in.
+//! JSON decoding as upstream: Go's errors, duplicate and unknown fields, and scalars with their original bytes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::scalar::{Scalar, unquoted};
 const MAX_STRICT: usize = 100;
 const OPERATION_FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
-/// What the bytes should be.
+/// Expected type of the document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// A list of operations.
@@ -23,7 +23,7 @@ pub(crate) enum Expected {
     Map,
 }
 
-/// What was read.
+/// Decoded document.
 pub(crate) struct Read {
     pub(crate) node: Node,
     pub(crate) strict: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) fn read(bytes: &[u8], expected: Expected) -> Result<Read, String> {
     Ok(Read { node, strict: reader.strict })
 }
 
-/// What Go says about a text that is no JSON. Nothing if it is JSON, or too deep for an answer.
+/// Go's error for invalid JSON; none for valid or too deeply nested JSON.
 ///
 /// ```
 /// assert_eq!(settled_patch::json_error(b"{").as_deref(), Some("unexpected end of JSON input"));
@@ -59,7 +59,7 @@ pub fn json_error(text: &[u8]) -> Option<String> {
     read.err()
 }
 
-/// Where a value stands, as far as its type is known there.
+/// Position of a value, with its type if known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Top,

@@ -1,4 +1,4 @@
-//! JSON patch: RFC 6902, as evanphx/json-patch v4 reads it.
+//! JSON patch (RFC 6902) as in evanphx/json-patch v4.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::error::PatchError;
 use crate::json::{Expected, Read, read, too_deep};
 use crate::node::Node;
 
-/// How many operations a JSON patch may have.
+/// Maximum number of operations of a JSON patch.
 pub const MAX_OPERATIONS: usize = 10_000;
-/// How many bytes of JSON the operations `copy` of a patch may copy in all.
+/// Maximum number of JSON bytes that the `copy` operations of a patch can copy.
 pub const MAX_COPIED: usize = 3 << 20;
 /// How many items of lists the operations of a patch may move to other places in all. Upstream has no such bound, and
 /// takes minutes for a hostile patch.
@@ -163,7 +163,7 @@ struct Document {
     shifted: usize,
 }
 
-/// Where an operation works.
+/// Target of an operation.
 enum Container<'a> {
     Map(&'a mut BTreeMap<String, Node>),
     List(&'a mut Vec<Node>),
@@ -179,7 +179,7 @@ impl Document {
         height: Option<usize>,
     ) -> Result<Option<(Container<'a>, String)>, PatchError> {
         let mut parts = path.split('/');
-        // What is before the first slash does not matter.
+        // Text before the first slash is ignored.
         parts.next();
         let parts: Vec<&str> = parts.collect();
         let Some((last, parents)) = parts.split_last() else {
@@ -408,7 +408,7 @@ impl Document {
         let (value, size) = self
             .peek(&from, |found| {
                 let size = if let Node::Absent = found { 0 } else { found.size() };
-                // What is too large is not copied.
+                // Values above the limit are not copied.
                 (if size > MAX_COPIED { Node::Absent } else { found.copied() }, size)
             })?
             .ok_or_else(|| {

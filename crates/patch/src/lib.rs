@@ -18,5 +18,5 @@ pub use merge::merge_patch;
 pub use schema::{FieldType, PatchField, PatchTypes, StrategicSchema};
 pub use strategic::strategic_merge;
 
-/// How deep objects and patches may be nested: as deep as `serde_json` reads.
+/// Maximum nesting of objects and patches, the limit of `serde_json`.
 pub const MAX_DEPTH: usize = 127;

@@ -1,4 +1,4 @@
-//! Merge patch: RFC 7386, as evanphx/json-patch v4 reads it.
+//! Merge patch (RFC 7386) as in evanphx/json-patch v4.
 
 use serde_json::{Map, Value};
 

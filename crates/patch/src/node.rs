@@ -1,4 +1,4 @@
-//! The tree that a JSON patch works on.
+//! Mutable tree of a JSON patch.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// How many bytes of JSON upstream copies.
+    /// Number of JSON bytes that upstream copies.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Absent | Self::Null | Self::CopiedNull => 4,

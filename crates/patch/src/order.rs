@@ -1,4 +1,4 @@
-//! Lists by key: finding items, and putting them into order.
+//! Lists with merge keys: lookup and order of items.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,7 +9,7 @@ use settled_go::fmt::{plain_map, type_name};
 use crate::error::PatchError;
 use crate::stable;
 
-/// What items are told apart by.
+/// Merge key of items.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Null,
@@ -128,7 +128,7 @@ fn bad_item(place: usize) -> PatchError {
 /// The order that a list gives to items.
 pub(crate) struct Order {
     first: HashMap<Key, usize>,
-    /// What is wrong with the list.
+    /// Error of the list.
     error: Option<PatchError>,
 }
 
@@ -173,7 +173,7 @@ impl Order {
     }
 }
 
-/// What items are, where they are put into order.
+/// Items to be sorted.
 #[derive(Clone, Copy)]
 pub(crate) struct Items<'a> {
     pub(crate) merge_key: &'a str,
@@ -235,7 +235,7 @@ pub(crate) fn normalized(
     let places = |list: &[Value]| -> Result<Vec<_>, PatchError> {
         list.iter().map(|value| server_order.index(&items.key(value))).collect()
     };
-    // Where one of the two is empty nothing is compared.
+    // If either list is empty, nothing is compared.
     let (left, right) = if patch.is_empty() || server_only.is_empty() {
         (Vec::new(), Vec::new())
     } else {

@@ -1,4 +1,4 @@
-//! Scalars of a JSON patch's tree: their bytes as a test compares them, and their values.
+//! Scalars of a JSON patch's tree: the bytes that `test` compares, and their values.
 
 use serde_json::{Number, Value};
 use settled_go::json;
@@ -31,7 +31,7 @@ impl Scalar {
         }
     }
 
-    /// How many bytes upstream copies.
+    /// Number of bytes that upstream copies.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Text(text) => {

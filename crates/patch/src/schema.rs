@@ -1,4 +1,4 @@
-//! What strategic merge must know of types.
+//! Patch strategies and merge keys of types, from OpenAPI v3 documents of built-in kinds. Custom resources have no strategic merge.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct PatchField {
     pub field_type: FieldType,
 }
 
-/// What strategic merge asks about types.
+/// Type information for strategic merge.
 ///
 /// [`PatchTypes`] answers from OpenAPI; others may have the same knowledge in another form.
 pub trait StrategicSchema {
@@ -82,7 +82,7 @@ pub struct PatchTypes {
     components: HashMap<Arc<str>, BTreeMap<String, PatchField>>,
 }
 
-/// How deep a schema may be nested within a component. What is deeper is a map.
+/// Maximum nesting of a schema within a component. Deeper schemas are maps.
 const MAX_SCHEMA_DEPTH: usize = 32;
 
 impl PatchTypes {

@@ -1,4 +1,4 @@
-//! Go's stable sort, move for move.
+//! Go's stable sort, with the same sequence of comparisons and swaps.
 //!
 //! Upstream sorts with a comparison that says "less" of whatever it does not know. What comes out then depends on the
 //! algorithm alone.

@@ -130,7 +130,7 @@ fn same_type(left: &Value, right: &Value) -> bool {
     type_name(left) == type_name(right)
 }
 
-/// What comes after `PREFIX/`; none if the name does not begin with the prefix.
+/// Name after `PREFIX/`, if it has this prefix.
 fn without_prefix<'n>(name: &'n str, prefix: &str, error: &str) -> Result<Option<&'n str>, PatchError> {
     match name.strip_prefix(prefix) {
         None => Ok(None),
@@ -428,9 +428,9 @@ struct Special {
     merged: Vec<Value>,
     /// The keys of the original list, as upstream leaves it behind.
     seen: Vec<Key>,
-    /// Where appended items come to lie in it.
+    /// Position of appended items.
     appended_at: usize,
-    /// What is wrong with what is left of the original list, where nothing else of it is looked at.
+    /// Error of the rest of the original list, which is not merged.
     unkeyed: Option<PatchError>,
     /// The items without `$patch`.
     patch: Vec<Value>,

@@ -1,137 +1,133 @@
-//! The built-in pack: a file a group. A rule is read when the first object of its kind is met.
+//! Built-in rule pack: one file per API group. A rule is parsed for the first object of its kind.
 
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::OnceLock;
 
-use crate::document::{LoadError, LoadErrors};
-use crate::load::{load, load_rules};
+use crate::cel::source::Names;
+use crate::document::{Document, LoadError, LoadErrors};
+use crate::draft::Draft;
+use crate::key::{group_key, kind_key};
+use crate::load::load;
+use crate::matching::Match;
 use crate::origin::{Loaded, Rule};
 
-/// The rules of a group.
+/// File of rules for one API group.
 struct File {
-    /// `_.` stands for `*.`.
-    group: &'static str,
+    /// `builtin:cert-manager.io.yaml`; `_.` stands for `*.`.
+    name: &'static str,
     text: &'static str,
-    rules: &'static [Place],
 }
 
-/// Where a rule stands in its file: a list of one.
+impl File {
+    fn group(&self) -> &'static str {
+        let group = self.name.strip_prefix("builtin:").and_then(|name| name.strip_suffix(".yaml"));
+        group.unwrap_or_default()
+    }
+}
+
+/// Position of a rule.
 struct Place {
-    /// The kinds it is for; none stands for all.
-    kinds: &'static [&'static str],
+    /// Index of its file.
+    file: u16,
     /// The line it begins on, counted from 0.
-    line: usize,
-    start: usize,
-    end: usize,
+    line: u32,
+    /// Range in [`JSON`].
+    start: u32,
+    end: u32,
 }
 
-/// In alphabetical order.
-static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
+// COUNT: number of rules; FILES: sorted by group; SUFFIXES: file groups that begin with `_`; PLACES: one per rule; INDEX: sorted pairs of
+// key (see `kind_key`) and rule; JSON: text of all rules.
+include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
-/// What was read of a file.
-struct Read {
-    text: OnceLock<Arc<str>>,
-    rules: Box<[OnceLock<Option<Rule>>]>,
+/// Parsed rules. Boxed, since most are never parsed.
+static RULES: [OnceLock<Option<Box<Rule>>>; COUNT] = [const { OnceLock::new() }; COUNT];
+
+/// Returns a rule by its index, parsed.
+fn rule(number: usize) -> Option<&'static Rule> {
+    RULES.get(number)?.get_or_init(|| read(PLACES.get(number)?).map(Box::new)).as_deref()
 }
 
-static READ: LazyLock<Box<[Read]>> = LazyLock::new(|| {
-    let read = |file: &File| Read {
-        text: OnceLock::new(),
-        rules: file.rules.iter().map(|_| OnceLock::new()).collect(),
-    };
-    FILES.iter().map(read).collect()
-});
-
-fn file_name(group: &str) -> Arc<str> {
-    format!("builtin:{group}.yaml").into()
+/// Parses a rule. A test parses them all, so there are no errors.
+fn read(place: &Place) -> Option<Rule> {
+    let file = FILES.get(usize::from(place.file))?;
+    let json = JSON.get(place.start as usize..place.end as usize)?;
+    let document = Document::prepared(json, place.line as usize);
+    let mut draft = Draft::read(document.root(), &mut Vec::new())?;
+    draft.names = Names::Builtin;
+    Some(Rule::builtin(file.name, file.text, draft))
 }
 
-/// The rules of a file that may fit a kind, or all of them.
-fn of_file(index: usize, kind: Option<&str>) -> impl Iterator<Item = &'static Rule> {
-    let places =
-        FILES.get(index).into_iter().flat_map(|file| file.rules.iter().map(move |place| (file, place)));
-    let slots = READ.get(index).into_iter().flat_map(|read| read.rules.iter().map(move |slot| (read, slot)));
-    places.zip(slots).filter_map(move |((file, place), (read, slot))| {
-        if kind.is_some_and(|kind| !place.kinds.is_empty() && !place.kinds.contains(&kind)) {
-            return None;
-        }
-        slot.get_or_init(|| read_rule(file, place, read.text.get_or_init(|| file.text.into()))).as_ref()
-    })
+/// Rules with a key.
+fn of_key(key: u32) -> impl Iterator<Item = &'static Rule> {
+    let start = INDEX.partition_point(|(known, _)| *known < key);
+    let found = INDEX.get(start..).unwrap_or_default().iter().take_while(move |(known, _)| *known == key);
+    found.filter_map(|(_, number)| rule(usize::from(*number)))
 }
 
-/// A test reads them all: there are no errors.
-fn read_rule(file: &File, place: &Place, text: &Arc<str>) -> Option<Rule> {
-    let mut loaded = Loaded::default();
-    let part = file.text.get(place.start..place.end).unwrap_or_default();
-    load_rules(&file_name(file.group), text, part, place.line, &mut loaded);
-    loaded.rules.pop()
+/// Rules of a file that may match a kind.
+fn of_file(group: &str, kind: &str) -> impl Iterator<Item = &'static Rule> + use<> {
+    let group = group_key(group);
+    of_key(kind_key(group, kind)).chain(of_key(kind_key(group, "*")))
 }
 
-/// The files for suffixes of groups, the longest first.
-static SUFFIXES: LazyLock<Vec<(&str, usize)>> = LazyLock::new(|| {
-    let names = FILES.iter().enumerate();
-    let mut suffixes: Vec<_> =
-        names.filter_map(|(index, file)| Some((file.group.strip_prefix('_')?, index))).collect();
-    suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-    suffixes
-});
-
-/// The rules that may fit a kind: those of its group's own file, then those for a suffix, the longest first.
-pub(crate) fn rules(group: &str, kind: &str) -> impl Iterator<Item = &'static Rule> {
-    let own = FILES.binary_search_by(|file| file.group.cmp(group)).ok();
-    let suffixes =
-        SUFFIXES.iter().filter(move |(suffix, _)| group.ends_with(suffix)).map(|(_, index)| *index);
-    own.into_iter().chain(suffixes).flat_map(move |index| of_file(index, Some(kind)))
+/// The rules that may fit a kind: those of its group's own file, and those for a suffix.
+pub(crate) fn rules<'k>(group: &'k str, kind: &'k str) -> impl Iterator<Item = &'static Rule> + use<'k> {
+    let fits = move |file: &&&str| file.strip_prefix('_').is_some_and(|suffix| group.ends_with(suffix));
+    of_file(group, kind).chain(SUFFIXES.iter().filter(fits).flat_map(move |file| of_file(file, kind)))
 }
 
 /// All rules of the pack.
 pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
-    (0..FILES.len()).flat_map(|index| of_file(index, None))
+    (0..COUNT).filter_map(rule)
 }
 
-/// What is wrong with the pack: for tests.
+/// Debug text of a rule, without positions.
+fn shown(draft: &Draft) -> String {
+    format!("{:?}", Draft { names: Names::Known, ..draft.clone() })
+}
+
+/// Expected keys of a rule in the index.
+fn keys(file: &str, matches: &Match) -> Vec<u32> {
+    let group = group_key(file);
+    let kinds = matches.kinds.as_deref();
+    let kinds = kinds.map(|kinds| kinds.iter().map(|kind| kind_key(group, kind)).collect());
+    let mut keys: Vec<u32> = kinds.unwrap_or_else(|| vec![kind_key(group, "*")]);
+    keys.sort_unstable();
+    keys
+}
+
+/// Errors of the pack, for tests.
 pub(crate) fn check() -> Result<usize, LoadErrors> {
     let mut errors = Vec::new();
-    let mut count = 0;
-    for (index, File { group, text, rules }) in FILES.iter().enumerate() {
+    for (number, file) in FILES.iter().enumerate() {
         let mut loaded = Loaded::default();
-        let file = file_name(group);
-        load(&file, text, &mut loaded);
+        load(&file.name.into(), file.text, &mut loaded);
         errors.append(&mut loaded.errors);
+        let error =
+            |line: usize, message: String| LoadError { file: file.name.to_owned(), line, column: 1, message };
+        let places = PLACES.iter().enumerate();
+        let its = places.filter(|(_, place)| usize::from(place.file) == number);
+        let numbers: Vec<usize> = its.map(|(rule, _)| rule).collect();
         // One by one they are the same.
-        let alone = of_file(index, None).map(|rule| format!("{:?}", rule.draft()));
-        if !alone.eq(loaded.rules.iter().map(|rule| format!("{:?}", rule.draft()))) {
-            let message = "its rules are others when they are read one by one".to_owned();
-            errors.push(LoadError { file: file.to_string(), line: 1, column: 1, message });
+        let alone = numbers.iter().map(|number| rule(*number).map(|rule| shown(rule.draft())));
+        if !alone.eq(loaded.rules.iter().map(|rule| Some(shown(rule.draft())))) {
+            errors.push(error(1, "its rules are others when they are read one by one".to_owned()));
         }
-        for (rule, place) in loaded.rules.iter().zip(*rules) {
-            let kinds = rule.draft().matches.kinds.as_deref().unwrap_or_default();
-            if !kinds.iter().map(|kind| &**kind).eq(place.kinds.iter().copied()) {
-                let message = format!("it is found for other kinds: {}", place.kinds.join(", "));
-                errors.push(LoadError {
-                    file: file.to_string(),
-                    line: rule.draft().line,
-                    column: 1,
-                    message,
-                });
+        for (rule, number) in loaded.rules.iter().zip(numbers) {
+            let (matches, line) = (&rule.draft().matches, rule.draft().line);
+            let found = INDEX.iter().filter(|(_, rule)| usize::from(*rule) == number);
+            if !found.map(|(key, _)| *key).eq(keys(file.group(), matches)) {
+                errors.push(error(line, "it is found for other kinds".to_owned()));
             }
-        }
-        for rule in &loaded.rules {
-            count += 1;
             if let Err(wrong) = rule.check() {
                 errors.extend(wrong);
             }
-            let wanted = group.replacen("_.", "*.", 1);
-            if rule.draft().matches.group.to_string() != wanted {
-                let message =
-                    format!("the rule is for {}, its file for {wanted}", rule.draft().matches.group);
-                errors.push(LoadError {
-                    file: file.to_string(),
-                    line: rule.draft().line,
-                    column: 1,
-                    message,
-                });
+            let wanted = file.group().replacen("_.", "*.", 1);
+            if matches.group.to_string() != wanted {
+                let message = format!("the rule is for {}, its file for {wanted}", matches.group);
+                errors.push(error(line, message));
             }
         }
     }
-    if errors.is_empty() { Ok(count) } else { Err(LoadErrors(errors)) }
+    if errors.is_empty() { Ok(COUNT) } else { Err(LoadErrors(errors)) }
 }

@@ -1,4 +1,4 @@
-//! Cases: an object, and the verdict that is expected of it.
+//! Test cases of rules: objects with their expected verdicts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::set::RuleSet;
 pub struct CaseFailure {
     /// The file, line and name of the case.
     pub case: String,
-    /// What differs: name of the field, expected, found.
+    /// Differences: field, expected value, actual value.
     pub differences: Vec<(String, String, String)>,
 }
 
@@ -31,14 +31,14 @@ impl fmt::Display for CaseFailure {
     }
 }
 
-/// What came of some cases.
+/// Result of test cases.
 #[derive(Clone, Debug, Default)]
 pub struct CaseReport {
-    /// How many cases there were.
+    /// Number of cases.
     pub cases: usize,
     /// Those that failed.
     pub failures: Vec<CaseFailure>,
-    /// What can't be read.
+    /// Files that cannot be read.
     pub errors: Vec<LoadError>,
     /// Branches that no case reached, and expressions that touched an absent field in every case.
     pub warnings: Vec<String>,
@@ -54,7 +54,7 @@ impl CaseReport {
     }
 }
 
-/// How the branches of a rule fared over all cases.
+/// Coverage of the branches of a rule over all cases.
 #[derive(Default)]
 struct Coverage {
     branches: BTreeMap<usize, Fate>,

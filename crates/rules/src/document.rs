@@ -1,4 +1,4 @@
-//! YAML documents whose every value knows its line and column.
+//! YAML documents with the line and column of each value.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct LoadError {
     pub line: usize,
     /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong, and what to write instead where that is known.
+    /// Message, with a suggestion if possible.
     pub message: String,
 }
 
@@ -39,25 +39,22 @@ pub(crate) struct Document<'f> {
     text: &'f str,
     /// The line of the file that the document begins on, counted from 0.
     line: usize,
-    json: Vec<u8>,
+    json: Cow<'f, [u8]>,
+    /// None where the file's text is not at hand.
     places: Vec<(usize, usize)>,
-    /// Where its lines end.
+    /// Offsets of line ends.
     ends: Vec<usize>,
 }
 
 /// One document, which begins on a line of its file, counted from 0; none where it is empty.
-pub(crate) fn document<'f>(
-    file: &'f str,
-    text: &'f str,
-    line: usize,
-) -> Result<Option<Document<'f>>, LoadError> {
+fn document<'f>(file: &'f str, text: &'f str, line: usize) -> Result<Option<Document<'f>>, LoadError> {
     let (mut json, mut places) = (Vec::new(), Vec::new());
     match settled_manifest::yaml_to_json_with_places(text.as_bytes(), &mut json, &mut places) {
         Ok(()) if json.is_empty() || json == b"null" => Ok(None),
         Ok(()) => {
             let ends =
                 text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
-            Ok(Some(Document { file, text, line, json, places, ends }))
+            Ok(Some(Document { file, text, line, json: Cow::Owned(json), places, ends }))
         }
         Err(error) => Err(LoadError {
             file: file.to_owned(),
@@ -86,6 +83,11 @@ pub(crate) fn documents<'f>(file: &'f str, text: &'f str) -> Vec<Result<Document
 }
 
 impl<'f> Document<'f> {
+    /// A value in JSON that was read before, from a line counted from 0. Of what is in it no places are known.
+    pub(crate) fn prepared(json: &'f [u8], line: usize) -> Self {
+        Self { file: "", text: "", line, json: Cow::Borrowed(json), places: Vec::new(), ends: Vec::new() }
+    }
+
     /// The root, and the JSON it was read from: an object's bytes.
     pub(crate) fn root(&self) -> Item<'_, 'f> {
         Item { document: self, node: Node::Text(self.json.trim_ascii()) }
@@ -137,13 +139,17 @@ impl<'d, 'f> Item<'d, 'f> {
     /// This text with the place it comes from.
     pub(crate) fn sourced(&self) -> Result<Sourced, LoadError> {
         let text = self.text()?.into_owned();
+        if self.document.places.is_empty() {
+            return Ok(Sourced::made(text));
+        }
         let begin = self.error("");
         let source = self.document.text.get(self.at()..).unwrap_or_default();
         if text.is_empty() && source.starts_with('!') {
             return Err(self.error("put this in quotes: YAML takes a word that starts with `!` for a tag"));
         }
         let turns = turns(source, &text, begin.line, begin.column);
-        Ok(Sourced { text, file: begin.file, line: begin.line, column: begin.column, turns })
+        let origin = Origin { file: begin.file, line: begin.line, column: begin.column, turns };
+        Ok(Sourced { text, origin: Some(Box::new(origin)) })
     }
 
     /// The line this value begins on, counted from 1.
@@ -154,6 +160,11 @@ impl<'d, 'f> Item<'d, 'f> {
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let node = self.node.get(key).filter(|node| !node.is_null())?;
         Some(Self { node, ..*self })
+    }
+
+    /// The members of a map, gone over once: to look for several of them.
+    pub(crate) fn fields(&self) -> Fields<'d, 'f> {
+        Fields(self.members().collect())
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = (Cow<'d, str>, Self)> + use<'d, 'f> {
@@ -203,17 +214,7 @@ impl<'d, 'f> Item<'d, 'f> {
 
     /// That a map has no other keys than these.
     pub(crate) fn only(&self, known: &[&str], errors: &mut Vec<LoadError>) {
-        for (key, value) in self.members() {
-            if !known.contains(&&*key) {
-                let near = known.iter().min_by_key(|known| settled_cel::distance(known, &key));
-                let near = near.filter(|near| settled_cel::distance(near, &key) <= 2);
-                let hint = near.map_or_else(
-                    || format!("; known are {}", known.join(", ")),
-                    |near| format!("; did you mean `{near}`?"),
-                );
-                errors.push(value.error(format!("unknown key `{key}`{hint}")));
-            }
-        }
+        self.fields().only(known, errors);
     }
 
     /// The document as an object of Kubernetes.
@@ -222,10 +223,44 @@ impl<'d, 'f> Item<'d, 'f> {
     }
 }
 
+/// The members of a map, in their order.
+#[derive(Debug)]
+pub(crate) struct Fields<'d, 'f>(Vec<(Cow<'d, str>, Item<'d, 'f>)>);
+
+impl<'d, 'f> Fields<'d, 'f> {
+    /// As [`Item::get`].
+    pub(crate) fn get(&self, key: &str) -> Option<Item<'d, 'f>> {
+        let found = self.0.iter().rev().find(|(known, _)| **known == *key);
+        found.map(|(_, item)| *item).filter(|item| !item.node.is_null())
+    }
+
+    /// That there are no other keys than these.
+    pub(crate) fn only(&self, known: &[&str], errors: &mut Vec<LoadError>) {
+        for (key, value) in &self.0 {
+            if !known.contains(&&**key) {
+                let near = known.iter().min_by_key(|known| settled_cel::distance(known, key));
+                let near = near.filter(|near| settled_cel::distance(near, key) <= 2);
+                let hint = near.map_or_else(
+                    || format!("; known are {}", known.join(", ")),
+                    |near| format!("; did you mean `{near}`?"),
+                );
+                errors.push(value.error(format!("unknown key `{key}`{hint}")));
+            }
+        }
+    }
+}
+
 /// A text with the place it comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sourced {
     pub(crate) text: String,
+    /// None where the text was made, or its file is not at hand.
+    origin: Option<Box<Origin>>,
+}
+
+/// Where a text comes from.
+#[derive(Clone, PartialEq, Eq)]
+struct Origin {
     file: String,
     line: usize,
     column: usize,
@@ -233,20 +268,35 @@ pub(crate) struct Sourced {
     turns: Vec<(usize, usize, usize)>,
 }
 
+/// The text alone: it means the same wherever it stands.
+impl fmt::Debug for Sourced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
 impl Sourced {
+    pub(crate) fn made(text: String) -> Self {
+        Self { text, origin: None }
+    }
+
     /// A text that was made of one that came from the same place.
     pub(crate) fn with(&self, text: String) -> Self {
-        Self { text, ..self.clone() }
+        Self { text, origin: self.origin.clone() }
     }
 
     /// An error at a byte of the text.
     pub(crate) fn error(&self, offset: usize, message: impl Into<String>) -> LoadError {
-        let after = self.turns.partition_point(|(from, ..)| *from <= offset);
-        let turn = after.checked_sub(1).and_then(|index| self.turns.get(index));
-        let (from, line, column) = turn.copied().unwrap_or((0, self.line, self.column));
+        let (file, begin, turns) = match self.origin.as_deref() {
+            Some(origin) => (&*origin.file, (0, origin.line, origin.column), &*origin.turns),
+            None => ("", (0, 0, 0), &[][..]),
+        };
+        let after = turns.partition_point(|(from, ..)| *from <= offset);
+        let turn = after.checked_sub(1).and_then(|index| turns.get(index));
+        let (from, line, column) = turn.copied().unwrap_or(begin);
         let between = self.text.get(from..offset.min(self.text.len())).unwrap_or_default();
         LoadError {
-            file: self.file.clone(),
+            file: file.to_owned(),
             line,
             column: column + between.chars().count(),
             message: message.into(),

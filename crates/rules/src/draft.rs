@@ -1,12 +1,12 @@
-//! A rule as it is written: its match and the text of its expressions, from whichever dialect.
+//! Draft: a parsed rule of any dialect, with its match and the text of its expressions.
 
 use kstatus::FailureClass;
 
 use crate::cel::source::Names;
-use crate::document::{Item, LoadError, Sourced};
+use crate::document::{Fields, Item, LoadError, Sourced};
 use crate::matching::Match;
 
-/// What a branch says when its expression is true.
+/// Verdict of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Says {
     Suspended,
@@ -50,7 +50,7 @@ impl Says {
 pub(crate) enum Check {
     On,
     Off,
-    /// Where this expression is true.
+    /// If this expression is true.
     When(Sourced),
 }
 
@@ -128,37 +128,43 @@ impl Draft {
             errors.push(error);
             return None;
         }
-        let Some(matches) = item.get("match") else {
+        let fields = item.fields();
+        let Some(matches) = fields.get("match") else {
             errors.push(item.error("`match` is missing: the group and kind that the rule is for"));
             return None;
         };
-        item.only(&Self::KEYS, errors);
+        fields.only(&Self::KEYS, errors);
         let matches = Match::read(matches, errors);
-        let body = Self::body(item, errors);
+        let body = Self::of_fields(item, &fields, errors);
         let mut draft = body?;
         draft.matches = matches?;
         Some(draft)
     }
 
-    /// What a rule says, without its match.
+    /// Branches of a rule, without its match.
     pub(crate) fn body(item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Option<Self> {
+        Self::of_fields(item, &item.fields(), errors)
+    }
+
+    fn of_fields(item: Item<'_, '_>, fields: &Fields<'_, '_>, errors: &mut Vec<LoadError>) -> Option<Self> {
         let before = errors.len();
         let mut draft = Self::new(Match::default(), item.line(), Names::Known);
-        if let Some(checks) = item.get("checks") {
+        if let Some(checks) = fields.get("checks") {
             errors.extend(checks.map().err());
             checks.only(&["deletion", "generation"], errors);
             draft.checks_deletion = Check::read(checks.get("deletion"), errors);
             draft.checks_generation = Check::read(checks.get("generation"), errors);
         }
         for says in Says::ALL {
-            for branch in item.get(says.key()).map(|item| item.one_or_many()).unwrap_or_default() {
+            for branch in fields.get(says.key()).map(|item| item.one_or_many()).unwrap_or_default() {
                 draft.branches.extend(DraftBranch::read(says, branch, errors));
             }
         }
-        if let Some(otherwise) = item.get("otherwise") {
+        if let Some(otherwise) = fields.get("otherwise") {
             errors.extend(otherwise.map().err());
-            otherwise.only(&["reason", "message", "from", "class"], errors);
-            draft.otherwise = Some(DraftWords::read(otherwise, errors));
+            let fields = otherwise.fields();
+            fields.only(&["reason", "message", "from", "class"], errors);
+            draft.otherwise = Some(DraftWords::read(&fields, errors));
         }
         if draft.branches.is_empty() && errors.len() == before {
             errors.push(item.error("the rule says nothing: give it `failed`, `inProgress` or `current`"));
@@ -176,12 +182,13 @@ impl DraftBranch {
                 Some(Self { says, when, words: DraftWords::default() })
             }
             K::Map => {
-                item.only(&["when", "from", "reason", "message", "class", "terminal"], errors);
-                let words = DraftWords::read(item, errors);
+                let fields = item.fields();
+                fields.only(&["when", "from", "reason", "message", "class", "terminal"], errors);
+                let words = DraftWords::read(&fields, errors);
                 if words.terminal && says != Says::Failed {
                     errors.push(item.error("`terminal` is for `failed` only"));
                 }
-                let Some(when) = item.get("when") else {
+                let Some(when) = fields.get("when") else {
                     errors.push(item.error("`when` is missing: the expression that decides"));
                     return None;
                 };
@@ -202,25 +209,25 @@ impl DraftBranch {
 }
 
 impl DraftWords {
-    fn read(item: Item<'_, '_>, errors: &mut Vec<LoadError>) -> Self {
+    fn read(fields: &Fields<'_, '_>, errors: &mut Vec<LoadError>) -> Self {
         let mut words = Self::default();
         let slots =
             [("from", &mut words.from), ("reason", &mut words.reason), ("message", &mut words.message)];
         for (key, slot) in slots {
-            match item.get(key).map(|item| item.sourced()) {
+            match fields.get(key).map(|item| item.sourced()) {
                 Some(Ok(text)) => *slot = Some(text),
                 Some(Err(error)) => errors.push(error),
                 None => {}
             }
         }
-        if let Some(class) = item.get("class") {
+        if let Some(class) = fields.get("class") {
             match class.text().map(|text| text.parse()) {
                 Ok(Ok(known)) => words.class = Some(known),
                 Ok(Err(error)) => errors.push(class.error(error.to_string())),
                 Err(error) => errors.push(error),
             }
         }
-        match item.get("terminal").map(|item| item.boolean()) {
+        match fields.get("terminal").map(|item| item.boolean()) {
             Some(Ok(terminal)) => words.terminal = terminal,
             Some(Err(error)) => errors.push(error),
             None => {}

@@ -1,14 +1,13 @@
-//! One expression by itself, for callers who ask something of an object that is no verdict.
+//! Standalone expressions, for conditions such as `--for=cel=`.
 
-use std::cell::RefCell;
 use std::fmt;
 
 use jiff::Timestamp;
 use kstatus::Object;
 use settled_cel::Program;
 
-use crate::cel::paths::{Fields, Paths};
-use crate::cel::scope::Scope;
+use crate::cel::paths::Paths;
+use crate::cel::scope::{Run, Scope};
 use crate::cel::source::{Names, compile};
 use crate::rule::Outcome;
 
@@ -35,12 +34,12 @@ pub struct Expression {
     program: Program,
 }
 
-/// What an expression gave on an object.
+/// Result of an expression on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     /// Whether it holds.
     pub outcome: Outcome,
-    /// What it looked at, and what it saw there, in the order of looking; the first hundred.
+    /// The first hundred values that it read, in order.
     pub seen: Vec<(String, String)>,
 }
 
@@ -48,7 +47,7 @@ pub struct Evaluation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidExpression {
-    /// What is wrong.
+    /// Message.
     pub message: String,
     /// At which byte of the text, where that is known.
     pub at: Option<usize>,
@@ -58,7 +57,7 @@ impl Expression {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// What is wrong with it and where: no CEL, an unknown name or function, too long or nested too deeply.
+    /// Syntax error, unknown name or function, or exceeded limit, with the position.
     pub fn compile(text: &str) -> Result<Self, InvalidExpression> {
         let mut paths = Paths::default();
         let program = compile(text, Names::Known, &mut paths)
@@ -69,11 +68,10 @@ impl Expression {
     /// Whether it holds for an object at a time, and what it saw there.
     #[must_use]
     pub fn evaluate(&self, object: &Object<'_>, now: Timestamp) -> Evaluation {
-        let mut scope = Scope::new(Fields::new(object, &self.paths), &self.paths, now);
-        scope.seen = Some(RefCell::default());
+        let run = Run::traced(object, now);
+        let scope = Scope::new(&run, &self.paths);
         let outcome = Outcome::of(&scope.evaluate(&self.program), &self.program, &self.paths);
-        let seen = scope.seen.take().map(RefCell::into_inner).unwrap_or_default();
-        Evaluation { outcome, seen }
+        Evaluation { outcome, seen: run.take_seen() }
     }
 }
 

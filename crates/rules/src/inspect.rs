@@ -1,4 +1,4 @@
-//! What rules there are, and how they came to a verdict.
+//! Inspection: lists rules, and explains verdicts.
 
 use kstatus::{Basis, Object, Options, Verdict};
 
@@ -10,13 +10,13 @@ use crate::set::RuleSet;
 /// A rule, for people who want to know which there are.
 #[derive(Clone, Debug)]
 pub struct RuleInfo {
-    /// What a verdict of this rule has as its basis.
+    /// Basis of the rule's verdicts.
     pub basis: Basis,
     /// The API group, or the suffix of groups: `cert-manager.io`, `*.crossplane.io`.
     pub group: String,
     /// The kinds; `*` for all.
     pub kinds: Vec<String>,
-    /// What else an object must have, such as `name web`; empty where nothing.
+    /// Other requirements of the match, such as `name web`.
     pub narrowed: String,
     /// The file it stands in: as it was named, or `builtin:` and a name.
     pub file: String,
@@ -45,7 +45,7 @@ impl RuleInfo {
             file: rule.file().to_owned(),
             line: rule.draft().line,
             text: snippet(rule.text(), rule.draft().line),
-            reads: rule.compiled().map(|compiled| compiled.fields()).unwrap_or_default(),
+            reads: rule.fields(),
         }
     }
 
@@ -77,7 +77,7 @@ fn snippet(text: &str, line: usize) -> String {
     body.join("\n").trim_end().to_owned()
 }
 
-/// How a verdict came about.
+/// Explanation of a verdict.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The verdict.
@@ -93,7 +93,7 @@ pub struct AskedRule {
     pub name: String,
     /// Its branches, as far as they were tried.
     pub tried: Vec<Tried>,
-    /// What its expressions looked at, and what they saw there.
+    /// Values read by its expressions.
     pub seen: Vec<(String, String)>,
 }
 

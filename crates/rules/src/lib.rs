@@ -8,6 +8,7 @@ mod document;
 mod draft;
 mod expression;
 mod inspect;
+mod key;
 mod load;
 mod matching;
 mod origin;

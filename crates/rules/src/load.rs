@@ -1,10 +1,10 @@
-//! Files of rules: packs, and what other tools have.
+//! Rule files: rule packs and files of other tools.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::dialects;
-use crate::document::{Item, LoadError, document, documents};
+use crate::document::{Item, LoadError, documents};
 use crate::draft::Draft;
 use crate::origin::{Loaded, Rule};
 
@@ -54,10 +54,6 @@ fn pack(file: &Arc<str>, text: &Arc<str>, item: Item<'_, '_>, loaded: &mut Loade
         loaded.errors.push(item.error("`rules` is missing: the list of rules"));
         return;
     };
-    list(file, text, rules, loaded);
-}
-
-fn list(file: &Arc<str>, text: &Arc<str>, rules: Item<'_, '_>, loaded: &mut Loaded) {
     match rules.list() {
         Ok(rules) => {
             for rule in rules {
@@ -65,14 +61,6 @@ fn list(file: &Arc<str>, text: &Arc<str>, rules: Item<'_, '_>, loaded: &mut Load
                 loaded.rules.extend(draft.map(|draft| Rule::new(Arc::clone(file), Arc::clone(text), draft)));
             }
         }
-        Err(error) => loaded.errors.push(error),
-    }
-}
-
-/// Reads a part of a pack: a list of rules that begins on a line, counted from 0.
-pub(crate) fn load_rules(file: &Arc<str>, text: &Arc<str>, part: &str, line: usize, loaded: &mut Loaded) {
-    match document(file, part, line) {
-        Ok(document) => document.iter().for_each(|document| list(file, text, document.root(), loaded)),
         Err(error) => loaded.errors.push(error),
     }
 }

@@ -1,4 +1,4 @@
-//! Which objects a rule is for.
+//! Rule matching: group, kind, version, name, namespace, labels.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(crate) struct Match {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     Exact(Box<str>),
-    /// What follows the `*`: `.crossplane.io`.
+    /// Suffix after the `*`: `.crossplane.io`.
     Suffix(Box<str>),
 }
 
@@ -53,7 +53,7 @@ impl Group {
     }
 }
 
-/// What one group and kind of a [`Match`] is compared by.
+/// Key of a group and kind of a [`Match`].
 pub(crate) type Key = String;
 
 impl Match {
@@ -64,7 +64,8 @@ impl Match {
             errors.push(error);
             return None;
         }
-        item.only(&Self::KEYS, errors);
+        let fields = item.fields();
+        fields.only(&Self::KEYS, errors);
         let before = errors.len();
         let mut matches = Self::default();
         let mut text = |item: Item<'_, '_>| match item.text() {
@@ -74,7 +75,7 @@ impl Match {
                 None
             }
         };
-        match item.get("group") {
+        match fields.get("group") {
             Some(group) => {
                 if let Some(name) = text(group) {
                     match Group::parse(&name) {
@@ -99,7 +100,7 @@ impl Match {
             });
             texts.collect()
         };
-        match item.get("kind") {
+        match fields.get("kind") {
             Some(kind) => {
                 let kinds = texts(kind);
                 matches.kinds = if kinds.iter().any(|kind| **kind == *"*") { None } else { Some(kinds) };
@@ -108,17 +109,17 @@ impl Match {
                 errors.push(item.error("`kind` is missing; write `kind: \"*\"` for all kinds of the group"))
             }
         }
-        if let Some(version) = item.get("version") {
+        if let Some(version) = fields.get("version") {
             matches.versions = texts_of(version, errors);
         }
         for (key, slot) in [("name", &mut matches.name), ("namespace", &mut matches.namespace)] {
-            match item.get(key).map(|item| item.text()) {
+            match fields.get(key).map(|item| item.text()) {
                 Some(Ok(text)) => *slot = Some(Box::from(&*text)),
                 Some(Err(error)) => errors.push(error),
                 None => {}
             }
         }
-        if let Some(labels) = item.get("labels") {
+        if let Some(labels) = fields.get("labels") {
             match labels.map() {
                 Ok(labels) => {
                     for (key, value) in labels.members() {
@@ -144,7 +145,7 @@ impl Match {
         }
     }
 
-    /// How closely this describes an object that it fits: what is compared first comes first.
+    /// Specificity, in order of precedence.
     pub(crate) fn closeness(&self) -> impl Ord + use<> {
         let group = match &self.group {
             Group::Exact(_) => usize::MAX,

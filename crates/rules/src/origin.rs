@@ -1,4 +1,4 @@
-//! A rule of whatever origin, compiled when it is needed, and what files of rules hold.
+//! Rule origins, lazy compilation, and the content of rule files.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,21 +6,26 @@ use kstatus::{Basis, Object, Options, Verdict};
 
 use crate::document::LoadError;
 use crate::draft::Draft;
-use crate::rule::{Compiled, Trace};
+use crate::rule::{Asked, Compiled, Trace};
 use crate::script::Script;
 
 /// One rule of whatever origin. It is compiled when the first object is met that it fits.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    file: Arc<str>,
-    /// All of the file.
-    text: Arc<str>,
+    source: Source,
     /// Of a script only the match, the line and the checks.
     draft: Draft,
     body: Body,
 }
 
-/// What a rule runs.
+/// File of a rule: its name and text.
+#[derive(Debug)]
+enum Source {
+    Builtin { file: &'static str, text: &'static str },
+    Loaded { file: Arc<str>, text: Arc<str> },
+}
+
+/// Program of a rule.
 #[derive(Debug)]
 enum Body {
     Cel(OnceLock<Result<Box<Compiled>, Vec<LoadError>>>),
@@ -29,11 +34,16 @@ enum Body {
 
 impl Rule {
     pub(crate) fn new(file: Arc<str>, text: Arc<str>, draft: Draft) -> Self {
-        Self { file, text, draft, body: Body::Cel(OnceLock::new()) }
+        Self { source: Source::Loaded { file, text }, draft, body: Body::Cel(OnceLock::new()) }
+    }
+
+    /// Creates a rule of the built-in pack.
+    pub(crate) fn builtin(file: &'static str, text: &'static str, draft: Draft) -> Self {
+        Self { source: Source::Builtin { file, text }, draft, body: Body::Cel(OnceLock::new()) }
     }
 
     pub(crate) fn lua(file: Arc<str>, text: Arc<str>, draft: Draft, script: Script) -> Self {
-        Self { file, text, draft, body: Body::Lua(script) }
+        Self { source: Source::Loaded { file, text }, draft, body: Body::Lua(script) }
     }
 
     pub(crate) fn is_lua(&self) -> bool {
@@ -41,11 +51,17 @@ impl Rule {
     }
 
     pub(crate) fn text(&self) -> &str {
-        &self.text
+        match &self.source {
+            Source::Builtin { text, .. } => text,
+            Source::Loaded { text, .. } => text,
+        }
     }
 
     pub(crate) fn file(&self) -> &str {
-        &self.file
+        match &self.source {
+            Source::Builtin { file, .. } => file,
+            Source::Loaded { file, .. } => file,
+        }
     }
 
     pub(crate) fn draft(&self) -> &Draft {
@@ -62,7 +78,12 @@ impl Rule {
         compiled.get_or_init(|| self.compile()).as_deref().ok()
     }
 
-    /// What is wrong with its expressions.
+    /// Paths of the fields that it reads.
+    pub(crate) fn fields(&self) -> Vec<String> {
+        if self.is_lua() { Vec::new() } else { Compiled::fields(&self.draft) }
+    }
+
+    /// Errors of its expressions.
     pub(crate) fn check(&self) -> Result<(), Vec<LoadError>> {
         match &self.body {
             Body::Cel(compiled) => match compiled.get_or_init(|| self.compile()) {
@@ -83,12 +104,12 @@ impl Rule {
         self.compiled().is_some_and(Compiled::has_suspended)
     }
 
-    /// Where it stands, for people: `rules.yaml:12 example.com/Widget`.
+    /// Location for messages: `rules.yaml:12 example.com/Widget`.
     pub(crate) fn name(&self) -> String {
         // An annotation has no line, and is for its object only.
         match self.draft.line {
-            0 => self.file.to_string(),
-            line => format!("{}:{line} {}", self.file, self.draft.matches),
+            0 => self.file().to_owned(),
+            line => format!("{}:{line} {}", self.file(), self.draft.matches),
         }
     }
 
@@ -102,7 +123,8 @@ impl Rule {
     ) -> Option<Verdict> {
         match &self.body {
             Body::Cel(_) => {
-                self.compiled()?.decide(object, options, basis, &|| self.name(), suspended, trace)
+                let asked = Asked { draft: &self.draft, basis, name: &|| self.name(), suspended };
+                self.compiled()?.decide(&asked, object, options, trace)
             }
             #[cfg(feature = "lua")]
             Body::Lua(_) if suspended => None,
@@ -115,13 +137,13 @@ impl Rule {
     }
 }
 
-/// What some files hold.
+/// Content of rule files.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) rules: Vec<Rule>,
     /// Rules that annotations of CustomResourceDefinitions give.
     pub(crate) crd_rules: Vec<Rule>,
     pub(crate) errors: Vec<LoadError>,
-    /// What was passed over, and why: no error, but worth a word.
+    /// Warnings about skipped rules.
     pub(crate) notes: Vec<LoadError>,
 }

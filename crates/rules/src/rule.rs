@@ -1,7 +1,7 @@
-//! A compiled rule, and its word on an object.
+//! Compiled rules, and their evaluation on an object.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::sync::OnceLock;
 
 use kstatus::{
     Basis, ConditionFields, FailureClass, Member, Node, Object, Options, Problem, Status, Verdict,
@@ -10,8 +10,8 @@ use settled_cel::value::Map;
 use settled_cel::{CompileError, Fault, Program};
 
 use crate::cel::bytes::{Bytes, Val};
-use crate::cel::paths::{Fields, Paths};
-use crate::cel::scope::{ROOM, STEPS, Scope, show};
+use crate::cel::paths::Paths;
+use crate::cel::scope::{ROOM, Run, STEPS, Scope, Seen, show};
 use crate::cel::source::{Names, compile};
 use crate::document::{LoadError, Sourced};
 use crate::draft::{Check, Draft, DraftWords, Says};
@@ -25,7 +25,7 @@ const NO_STATUS: &str = "NoStatus";
 pub(crate) struct Compiled {
     paths: Paths,
     branches: Vec<Branch>,
-    otherwise: Option<Words>,
+    otherwise: Option<LazyWords>,
     has_current: bool,
     has_suspended: bool,
     checks_deletion: Checked,
@@ -45,11 +45,16 @@ struct Branch {
     /// The expression as it is written.
     text: Box<str>,
     when: Program,
-    words: Words,
+    words: LazyWords,
 }
 
-#[derive(Debug)]
+/// Compiled with the rule, to report all errors; for the built-in pack, which has none, at first use.
+type LazyWords = OnceLock<Words>;
+
+#[derive(Debug, Default)]
 struct Words {
+    /// Separate from those of the conditions, since words are compiled later.
+    paths: Paths,
     from: Option<From>,
     reason: Option<Template>,
     message: Option<Template>,
@@ -62,7 +67,7 @@ struct Words {
 enum From {
     /// Of `status.conditions`, by its type.
     Type(Box<str>),
-    /// What an expression gives.
+    /// Result of an expression.
     Expression(Program),
 }
 
@@ -93,7 +98,7 @@ impl<'e> Given<'e> {
     }
 }
 
-/// What became of one expression.
+/// Outcome of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It holds.
@@ -122,20 +127,39 @@ impl Outcome {
 
 /// An error as far as it fits: some quote the value that they are about.
 fn bounded(error: &str) -> String {
-    const MOST: usize = 300;
-    match error.char_indices().nth(MOST) {
+    const MAX_ERROR_CHARS: usize = 300;
+    match error.char_indices().nth(MAX_ERROR_CHARS) {
         Some((end, _)) => [error.get(..end).unwrap_or_default(), "..."].concat(),
         None => error.to_owned(),
     }
 }
 
-/// How a rule came to its word: for explanations and coverage.
+/// Trace of an evaluation, for explanations and coverage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     /// The branches that were tried, in their order: index, key, expression, outcome.
     pub(crate) tried: Vec<(usize, &'static str, String, Outcome)>,
-    /// What the expressions looked at and saw.
-    pub(crate) seen: Vec<(String, String)>,
+    /// Values read by the expressions.
+    pub(crate) seen: Seen,
+}
+
+/// Parameters of an evaluation.
+pub(crate) struct Asked<'a> {
+    /// Source of the rule.
+    pub(crate) draft: &'a Draft,
+    pub(crate) basis: Basis,
+    pub(crate) name: &'a dyn Fn() -> String,
+    /// Whether the object is suspended, or everything else.
+    pub(crate) suspended: bool,
+}
+
+impl Asked<'_> {
+    /// Compiles words at first use.
+    fn words<'w>(&self, words: &'w LazyWords, draft: Option<&DraftWords>) -> &'w Words {
+        words.get_or_init(|| {
+            draft.map(|draft| Words::compile(draft, self.draft.names, &mut Vec::new())).unwrap_or_default()
+        })
+    }
 }
 
 impl Compiled {
@@ -143,18 +167,25 @@ impl Compiled {
         let mut paths = Paths::default();
         let mut errors = Vec::new();
         let mut branches = Vec::new();
+        let words = |words: &DraftWords, errors: &mut Vec<LoadError>| match draft.names {
+            Names::Builtin => LazyWords::new(),
+            names => LazyWords::from(Words::compile(words, names, errors)),
+        };
         for branch in &draft.branches {
-            let words = Words::compile(&branch.words, draft.names, &mut paths, &mut errors);
+            let words = words(&branch.words, &mut errors);
             match compile(&branch.when.text, draft.names, &mut paths) {
                 Ok(when) => {
-                    let text = branch.when.text.split_whitespace().collect::<Vec<_>>().join(" ").into();
-                    branches.push(Branch { says: branch.says, text, when, words });
+                    branches.push(Branch {
+                        says: branch.says,
+                        text: on_a_line(&branch.when.text),
+                        when,
+                        words,
+                    });
                 }
                 Err(error) => errors.push(place(&branch.when, error)),
             }
         }
-        let otherwise =
-            draft.otherwise.as_ref().map(|words| Words::compile(words, draft.names, &mut paths, &mut errors));
+        let otherwise = draft.otherwise.as_ref().map(|otherwise| words(otherwise, &mut errors));
         let mut checked = |check: &Check| match check {
             Check::On => Checked::Always(true),
             Check::Off => Checked::Always(false),
@@ -197,8 +228,8 @@ impl Compiled {
         match check {
             Checked::Always(made) => *made,
             Checked::When(program) => {
-                let scope = Scope::new(Fields::new(object, &self.paths), &self.paths, options.now);
-                !matches!(scope.evaluate(program), Ok(Val::Bool(false)))
+                let run = Run::new(object, options.now);
+                !matches!(Scope::new(&run, &self.paths).evaluate(program), Ok(Val::Bool(false)))
             }
         }
     }
@@ -212,12 +243,25 @@ impl Compiled {
         self.has_suspended
     }
 
-    /// The fields of an object that the rule reads.
-    pub(crate) fn fields(&self) -> Vec<String> {
-        self.paths.leaves().collect()
+    /// Paths of the fields that a rule reads.
+    pub(crate) fn fields(draft: &Draft) -> Vec<String> {
+        let (mut paths, names) = (Paths::default(), draft.names);
+        for branch in &draft.branches {
+            Words::default().add(&branch.words, names, &mut paths, &mut Vec::new());
+            drop(compile(&branch.when.text, names, &mut paths));
+        }
+        if let Some(words) = &draft.otherwise {
+            Words::default().add(words, names, &mut paths, &mut Vec::new());
+        }
+        for check in [&draft.checks_deletion, &draft.checks_generation] {
+            if let Check::When(when) = check {
+                drop(compile(&when.text, names, &mut paths));
+            }
+        }
+        paths.leaves().collect()
     }
 
-    /// How many branches there are, and the expression of each.
+    /// Branches with their expressions.
     pub(crate) fn branches(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.branches.iter().map(|branch| (branch.says.key(), &*branch.text))
     }
@@ -225,98 +269,97 @@ impl Compiled {
     /// The first branch that holds, of those that are (or are not) `suspended`.
     pub(crate) fn decide(
         &self,
+        asked: &Asked<'_>,
         object: &Object<'_>,
         options: &Options,
-        basis: Basis,
-        name: &dyn Fn() -> String,
-        suspended: bool,
         trace: Option<&mut Trace>,
     ) -> Option<Verdict> {
-        let mut scope = Scope::new(Fields::new(object, &self.paths), &self.paths, options.now);
-        if trace.is_some() {
-            scope.seen = Some(RefCell::default());
-        }
+        let run = match trace {
+            None => Run::new(object, options.now),
+            Some(_) => Run::traced(object, options.now),
+        };
         let mut tried = Vec::new();
-        let verdict = self.decide_in(&scope, basis, name, suspended, trace.is_some().then_some(&mut tried));
+        let scope = Scope::new(&run, &self.paths);
+        let verdict = self.decide_in(&scope, asked, trace.is_some().then_some(&mut tried));
         if let Some(trace) = trace {
             trace.tried.extend(tried);
-            trace.seen.extend(scope.seen.take().map(RefCell::into_inner).unwrap_or_default());
+            trace.seen.extend(run.take_seen());
         }
         verdict
     }
 
     fn decide_in<'e>(
         &'e self,
-        scope: &'e Scope<'e>,
-        basis: Basis,
-        name: &dyn Fn() -> String,
-        suspended: bool,
+        scope: &Scope<'e>,
+        asked: &Asked<'_>,
         mut tried: Option<&mut Vec<(usize, &'static str, String, Outcome)>>,
     ) -> Option<Verdict> {
         let mut problems = Vec::new();
         for (index, branch) in self.branches.iter().enumerate() {
-            if (branch.says == Says::Suspended) != suspended {
+            if (branch.says == Says::Suspended) != asked.suspended {
                 continue;
             }
             let result = scope.evaluate(&branch.when);
-            let outcome = Outcome::of(&result, &branch.when, &self.paths);
+            let outcome = || Outcome::of(&result, &branch.when, &self.paths);
             if let Some(tried) = &mut tried {
-                tried.push((index, branch.says.key(), branch.text.to_string(), outcome.clone()));
+                tried.push((index, branch.says.key(), branch.text.to_string(), outcome()));
             }
-            match outcome {
-                Outcome::True => {
-                    let mut verdict = self.says(branch, scope, basis);
+            match &result {
+                Ok(Val::Bool(true)) => {
+                    let words = asked.draft.branches.get(index).map(|branch| &branch.words);
+                    let mut verdict = self.says(branch, scope.run, asked, words);
                     verdict.problems = problems;
                     return Some(verdict);
                 }
-                Outcome::False | Outcome::Absent(_) => {}
-                Outcome::Error(error) => {
-                    let message = format!("rule {}, {}: {error}", name(), branch.says.key());
-                    if matches!(result, Err(fault) if fault.is_final()) {
-                        return Some(Verdict::new(Status::Unknown, basis, "RuleFailed", message));
-                    }
-                    problems.push(Problem { path: Cow::Borrowed(""), message: message.into() });
+                Ok(Val::Bool(false)) | Err(Fault::Absent(_)) => continue,
+                _ => {}
+            }
+            if let Outcome::Error(error) = outcome() {
+                let message = format!("rule {}, {}: {error}", (asked.name)(), branch.says.key());
+                if result.is_err_and(|fault| fault.is_final()) {
+                    return Some(Verdict::new(Status::Unknown, asked.basis, "RuleFailed", message));
                 }
+                problems.push(Problem { path: Cow::Borrowed(""), message: message.into() });
             }
         }
-        if suspended || !self.has_current {
+        if asked.suspended || !self.has_current {
             return None;
         }
-        let mut verdict = self.not_yet(scope, basis);
+        let mut verdict = self.not_yet(scope.run, asked);
         verdict.problems = problems;
         Some(verdict)
     }
 
-    fn says<'e>(&'e self, branch: &'e Branch, scope: &'e Scope<'e>, basis: Basis) -> Verdict {
+    fn says(&self, branch: &Branch, run: &Run<'_>, asked: &Asked<'_>, words: Option<&DraftWords>) -> Verdict {
         let status = match branch.says {
             Says::Suspended | Says::Current => Status::Current,
             Says::Failed => Status::Failed,
             Says::InProgress => Status::InProgress,
             Says::Unknown => Status::Unknown,
         };
-        let (reason, message) = branch.words.render(scope);
+        let words = asked.words(&branch.words, words);
+        let (reason, message) = words.render(run);
         let reason = reason.unwrap_or_else(|| Cow::Borrowed(branch.says.word()));
         let message = message.unwrap_or_else(|| branch.text.to_string());
-        let verdict = Verdict::new(status, basis, reason, message);
-        match (branch.says, branch.words.class) {
-            (Says::Failed, class) => {
-                verdict.failure(class.unwrap_or(FailureClass::Other), branch.words.terminal)
-            }
+        let verdict = Verdict::new(status, asked.basis, reason, message);
+        match (branch.says, words.class) {
+            (Says::Failed, class) => verdict.failure(class.unwrap_or(FailureClass::Other), words.terminal),
             (Says::InProgress, Some(class)) => verdict.failure(class, false),
             _ => verdict,
         }
     }
 
     /// The verdict where no branch holds.
-    fn not_yet<'e>(&'e self, scope: &'e Scope<'e>, basis: Basis) -> Verdict {
-        let status = kstatus::Known::find("", "status").and_then(|known| scope.fields.object.known(known));
+    fn not_yet(&self, run: &Run<'_>, asked: &Asked<'_>) -> Verdict {
+        let basis = asked.basis;
+        let status = kstatus::Known::find("", "status").and_then(|known| run.object.known(known));
         let has_status = status.is_some_and(says_something);
-        let words = self.otherwise.as_ref();
-        if let Some(message) = scope.conditions.lagging() {
+        let words = self.otherwise.as_ref().map(|words| asked.words(words, asked.draft.otherwise.as_ref()));
+        if let Some(message) = run.conditions.lagging() {
             return Verdict::new(Status::InProgress, basis, "LatestGenerationNotObserved", message);
         }
         let verdict = if has_status {
-            let (reason, message) = words.map(|words| words.render(scope)).unwrap_or_default();
+            let (reason, message) = words.map(|words| words.render(run)).unwrap_or_default();
             let current = self.branches.iter().find(|branch| branch.says == Says::Current);
             let not_yet = || ["not yet: ", current.map_or("", |branch| &branch.text)].concat();
             let reason = reason.unwrap_or(Cow::Borrowed("NotCurrent"));
@@ -341,8 +384,15 @@ fn says_something(status: Node<'_>) -> bool {
 }
 
 impl Words {
-    fn compile(words: &DraftWords, names: Names, paths: &mut Paths, errors: &mut Vec<LoadError>) -> Self {
-        let from = words.from.as_ref().and_then(|from| {
+    fn compile(words: &DraftWords, names: Names, errors: &mut Vec<LoadError>) -> Self {
+        let mut paths = Paths::default();
+        let mut compiled = Self::default();
+        compiled.add(words, names, &mut paths, errors);
+        Self { paths, ..compiled }
+    }
+
+    fn add(&mut self, words: &DraftWords, names: Names, paths: &mut Paths, errors: &mut Vec<LoadError>) {
+        self.from = words.from.as_ref().and_then(|from| {
             let expression = from.text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
             let Some(expression) = expression else { return Some(From::Type(from.text.as_str().into())) };
             let program = compile(expression, names, paths);
@@ -355,23 +405,20 @@ impl Words {
             let text = text.as_ref()?;
             Template::compile(&text.text, names, paths).map_err(|error| errors.push(place(text, error))).ok()
         };
-        Self {
-            from,
-            reason: template(&words.reason),
-            message: template(&words.message),
-            class: words.class,
-            terminal: words.terminal,
-        }
+        self.reason = template(&words.reason);
+        self.message = template(&words.message);
+        (self.class, self.terminal) = (words.class, words.terminal);
     }
 
     /// Reason and message, as far as they are given and not empty.
-    fn render<'e>(&'e self, scope: &'e Scope<'e>) -> (Option<Cow<'static, str>>, Option<String>) {
+    fn render(&self, run: &Run<'_>) -> (Option<Cow<'static, str>>, Option<String>) {
+        let scope = &Scope::new(run, &self.paths);
         let filled = |text: String| Some(text).filter(|text| !text.is_empty());
         let mut reason = self.reason.as_ref().and_then(|template| filled(template.render(scope)));
         let mut message = self.message.as_ref().and_then(|template| filled(template.render(scope)));
         let condition = match &self.from {
             None => None,
-            Some(From::Type(type_)) => scope.conditions.get(type_).map(Given::Condition),
+            Some(From::Type(type_)) => run.conditions.get(type_).map(Given::Condition),
             Some(From::Expression(program)) => match scope.evaluate(program) {
                 Ok(Val::Map(Map::Data(Bytes(element)))) => {
                     Some(Given::Condition(ConditionFields::of(element)))
@@ -408,8 +455,8 @@ impl Words {
 
 /// A reason as the API demands it: one word. What is none becomes one: `not ready` is `NotReady`.
 fn camel_case(text: String) -> Option<String> {
-    const LONGEST: usize = 128;
-    let is_word = text.len() <= LONGEST
+    const MAX_REASON_BYTES: usize = 128;
+    let is_word = text.len() <= MAX_REASON_BYTES
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b',' | b':'));
@@ -425,12 +472,21 @@ fn camel_case(text: String) -> Option<String> {
         }
         word.push(first.to_ascii_uppercase());
         word.push_str(chars.as_str());
-        if word.len() > LONGEST {
-            word.truncate(LONGEST);
+        if word.len() > MAX_REASON_BYTES {
+            word.truncate(MAX_REASON_BYTES);
             break;
         }
     }
     Some(word).filter(|word| !word.is_empty())
+}
+
+/// Joins the lines of an expression.
+fn on_a_line(text: &str) -> Box<str> {
+    let is_other = |byte: u8| !byte.is_ascii() || (byte.is_ascii_whitespace() && byte != b' ');
+    if text.contains("  ") || text.trim().len() < text.len() || text.bytes().any(is_other) {
+        return text.split_whitespace().collect::<Vec<_>>().join(" ").into();
+    }
+    text.into()
 }
 
 fn place(source: &Sourced, error: CompileError) -> LoadError {

@@ -1,4 +1,4 @@
-//! Rules in their order of precedence, and the verdict they give.
+//! Rule set: rules in order of precedence, and the resulting verdict.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -203,7 +203,7 @@ impl RuleSet {
         learned.iter().rev().find(|rule| rule.draft().matches.fits_type(group, kind)).cloned()
     }
 
-    /// What was passed over while loading, and why.
+    /// Warnings about skipped rules.
     #[must_use]
     pub fn notes(&self) -> &[LoadError] {
         &self.notes
@@ -314,7 +314,7 @@ impl Decider<'_> {
             .take_while(move |(_, rule)| !std::mem::replace(&mut over, rule.always_decides(suspended)))
     }
 
-    /// What annotations add to a verdict.
+    /// Effects of annotations on a verdict.
     fn finish(&self, mut verdict: Verdict) -> Verdict {
         verdict.blocking &= !self.ignored;
         if let Some(annotated) = &self.annotated {

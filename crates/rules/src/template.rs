@@ -1,16 +1,17 @@
-//! Text with expressions in it: `Ready: ${status.ready}/${spec.replicas}`.
+//! Text templates with expressions: `Ready: ${status.ready}/${spec.replicas}`.
 
 use std::fmt::Write as _;
 
 use settled_cel::{CompileError, Program};
 
+use crate::cel::bytes::Val;
 use crate::cel::paths::Paths;
 use crate::cel::scope::Scope;
 use crate::cel::shown::Plain;
 use crate::cel::source::{Names, compile};
 
-/// No longer text comes out: the limit of a condition's message.
-const MOST: usize = 32 * 1024;
+/// Maximum length of a text, the limit of a condition's message.
+const MAX_TEXT_BYTES: usize = 32 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Template(Vec<Part>);
@@ -56,13 +57,14 @@ impl Template {
     }
 
     /// The text for an object; what is absent is left out.
-    pub(crate) fn render<'e>(&'e self, scope: &'e Scope<'e>) -> String {
+    pub(crate) fn render<'e>(&'e self, scope: &Scope<'e>) -> String {
         let mut text = String::new();
         for part in &self.0 {
             let mut out = Bounded { text: &mut text };
             let written = match part {
                 Part::Text(part) => out.write_str(part),
                 Part::Expression(program) => match scope.evaluate(program) {
+                    Ok(Val::Text(value)) => out.write_str(&value),
                     Ok(value) => write!(out, "{}", Plain(&value)),
                     Err(_) => Ok(()),
                 },
@@ -72,11 +74,11 @@ impl Template {
                 break;
             }
         }
-        text.trim().to_owned()
+        if text.trim().len() == text.len() { text } else { text.trim().to_owned() }
     }
 }
 
-/// Where the bracket closes, past nested ones and quotes.
+/// Position of the closing bracket, after nested ones and quotes.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     outside_quotes(text, |_, char| {
@@ -115,7 +117,7 @@ struct Bounded<'t> {
 
 impl std::fmt::Write for Bounded<'_> {
     fn write_str(&mut self, more: &str) -> std::fmt::Result {
-        let room = MOST.saturating_sub(self.text.len());
+        let room = MAX_TEXT_BYTES.saturating_sub(self.text.len());
         if more.len() <= room {
             self.text.push_str(more);
             return Ok(());

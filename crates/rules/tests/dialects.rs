@@ -125,10 +125,10 @@ fn what_is_passed_over_is_said() {
     let rules = add(RuleSet::builder(), "kapp.yaml", &read("kapp.yaml")).build();
     let notes: Vec<String> = rules.notes().iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(notes.join("\n"), @r#"
-    kapp.yaml:28:5: passed over for example.com/Gadget: a rule before is for it
-    kapp.yaml:45:7: passed over: a rule in Starlark can't be run; write it in CEL
-    kapp.yaml:55:9: passed over: `notMatcher` has no counterpart; name the groups and kinds
-    kapp.yaml:52:5: passed over in part: a rule needs an API group; put an `apiGroupKindMatcher` into an `andMatcher`
+    kapp.yaml:28:5: skipped for example.com/Gadget: an earlier rule applies
+    kapp.yaml:45:7: skipped: Starlark is not supported; write the rule in CEL
+    kapp.yaml:55:9: skipped: `notMatcher` has no equivalent; specify groups and kinds
+    kapp.yaml:52:5: skipped in part: a rule needs an API group; put an `apiGroupKindMatcher` into an `andMatcher`
     "#);
 }
 
@@ -217,12 +217,12 @@ fn errors_have_a_place() {
         (
             "crd.yaml",
             krane(r#"{"success_conditions": [{"path": "$..phase", "value": 1}]}"#),
-            "crd.yaml:4:51: `$..phase`: .. can't be translated; write the rule in CEL",
+            "crd.yaml:4:51: `$..phase`: .. cannot be converted; write the rule in CEL",
         ),
         (
             "crd.yaml",
             krane(r#"{"success_conditions": [{"path": "$.a", "value": null}]}"#),
-            "crd.yaml:4:51: `value: null` can't be translated; write the rule in CEL",
+            "crd.yaml:4:51: `value: null` cannot be converted; write the rule in CEL",
         ),
         ("crd.yaml", crd("|\n      current: stat.up\n"), "crd.yaml:6:16: unknown name `stat`"),
         ("crd.yaml", crd("|\n      current: 'true'\n      curent: 'true'\n"), "crd.yaml:7:15: unknown key `curent`"),
@@ -270,7 +270,7 @@ fn wrong_annotations_are_passed_over() {
         ("settled.dev/current", "", "the expression is empty"),
         ("pulumi.com/waitFor", "Ready", "expected `jsonpath={.path}`"),
         ("pulumi.com/waitFor", "jsonpath={.a}=b=c", "expected one value after `=`"),
-        ("pulumi.com/waitFor", "jsonpath={.a..b}", "can't be translated"),
+        ("pulumi.com/waitFor", "jsonpath={.a..b}", "cannot be converted"),
         ("pulumi.com/waitFor", "[1]", "expected a JSON list of texts"),
         ("pulumi.com/waitFor", "[]", "the list is empty"),
         (

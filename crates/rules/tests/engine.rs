@@ -9,6 +9,7 @@ use kstatus::{Object, Options, Profile, Status, Verdict};
 use serde_json::{Value, json};
 use settled_cel::Validator;
 use settled_rules::{LoadErrors, RuleSet};
+use settled_schema::Schema;
 
 /// The present time in all cases.
 pub(crate) const NOW: &str = "2026-01-01T00:00:00Z";
@@ -129,7 +130,7 @@ fn expressions() {
 /// functions. None where a CRD with it is refused.
 pub(crate) fn opinion_of_crds(expression: &str) -> Option<Option<bool>> {
     let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": expression}]});
-    let (validator, errors) = Validator::compile(&schema, "schema");
+    let (validator, errors) = Validator::compile(&Schema::parse(&schema).unwrap(), "schema");
     if !errors.is_empty() {
         return None;
     }

@@ -74,15 +74,16 @@ fn default(value: &mut Value, node: &Node, nulls: bool, growth: &mut Growth) {
             if nulls {
                 members.retain(|key, member| {
                     !member.is_null()
-                        || node.member(key).is_none_or(|one| one.nullable() || one.default.is_some())
+                        || node.member(key).is_none_or(|child| child.nullable() || child.default.is_some())
                 });
             }
             // Names of members that came from defaults.
             let mut set: Vec<&str> = Vec::new();
             if node.has_defaults() {
-                for (name, one) in node.properties() {
-                    let Some(default) = one.default_value() else { continue };
-                    let missing = members.get(name).is_none_or(|member| member.is_null() && !one.nullable());
+                for (name, child) in node.properties() {
+                    let Some(default) = child.default_value() else { continue };
+                    let missing =
+                        members.get(name).is_none_or(|member| member.is_null() && !child.nullable());
                     if !missing {
                         continue;
                     }
@@ -93,19 +94,19 @@ fn default(value: &mut Value, node: &Node, nulls: bool, growth: &mut Growth) {
                 }
             }
             for (key, member) in members.iter_mut() {
-                if let Some(one) = node.property(key) {
-                    default(member, one, nulls && set.binary_search(&key.as_str()).is_err(), growth);
-                } else if let Some(one) = node.additional_properties() {
-                    let new = fill(member, one, growth);
-                    default(member, one, nulls && !new, growth);
+                if let Some(child) = node.property(key) {
+                    default(member, child, nulls && set.binary_search(&key.as_str()).is_err(), growth);
+                } else if let Some(child) = node.additional_properties() {
+                    let new = fill(member, child, growth);
+                    default(member, child, nulls && !new, growth);
                 }
             }
         }
         Value::Array(items) => {
-            let Some(one) = node.items() else { return };
+            let Some(child) = node.items() else { return };
             for item in items {
-                let new = fill(item, one, growth);
-                default(item, one, nulls && !new, growth);
+                let new = fill(item, child, growth);
+                default(item, child, nulls && !new, growth);
             }
         }
         _ => {}

@@ -77,7 +77,7 @@ impl Format {
     /// Whether a text has the format.
     pub(crate) fn accepts(self, text: &str) -> bool {
         match self {
-            Self::BsonObjectId => text.len() == 24 && text.bytes().all(|one| one.is_ascii_hexdigit()),
+            Self::BsonObjectId => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
             Self::Byte => base64::is_base64(text),
             Self::Cidr => net::parse_cidr_sloppy(text).is_some(),
             Self::CreditCard => credit_card(text),
@@ -87,7 +87,7 @@ impl Format {
             Self::Email => mail::is_address(text),
             Self::HexColor => {
                 let digits = text.strip_prefix('#').unwrap_or(text);
-                matches!(digits.len(), 3 | 6) && digits.bytes().all(|one| one.is_ascii_hexdigit())
+                matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
             }
             Self::Hostname => hostname(text),
             Self::Ipv4 => text.contains('.') && net::parse_ip_sloppy(text).is_some(),
@@ -113,7 +113,7 @@ impl Format {
 fn credit_card(text: &str) -> bool {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).collect();
     let starts = |prefix: &str| digits.starts_with(prefix.as_bytes());
-    let within = |first: usize, set: &[u8]| digits.get(first).is_some_and(|one| set.contains(one));
+    let within = |first: usize, set: &[u8]| digits.get(first).is_some_and(|byte| set.contains(byte));
     let known = match digits.len() {
         13 => starts("4"),
         14 => (starts("30") && within(2, b"012345")) || starts("36") || starts("38"),
@@ -149,7 +149,7 @@ pub(crate) fn date(text: &str) -> bool {
         let part = bytes.get(range)?;
         part.iter()
             .all(u8::is_ascii_digit)
-            .then(|| part.iter().fold(0, |sum, one| sum * 10 + u32::from(one - b'0')))
+            .then(|| part.iter().fold(0, |sum, byte| sum * 10 + u32::from(byte - b'0')))
     };
     let (Some(year), Some(month), Some(day)) = (number(0..4), number(5..7), number(8..10)) else {
         return false;
@@ -230,7 +230,7 @@ fn hostname(text: &str) -> bool {
 }
 
 fn without_gaps(text: &str) -> Vec<u8> {
-    text.bytes().filter(|one| !matches!(one, b'\t' | b'\n' | 0xc | b'\r' | b' ' | b'-')).collect()
+    text.bytes().filter(|byte| !matches!(byte, b'\t' | b'\n' | 0xc | b'\r' | b' ' | b'-')).collect()
 }
 
 fn isbn10(text: &str) -> bool {
@@ -271,10 +271,10 @@ fn mac(text: &str) -> bool {
     let sizes = [6, 8, 20];
     if matches!(bytes[2], b':' | b'-') {
         let separator = bytes[2];
-        let parts: Vec<_> = bytes.split(|one| *one == separator).collect();
+        let parts: Vec<_> = bytes.split(|byte| *byte == separator).collect();
         sizes.contains(&parts.len()) && parts.iter().all(|part| part.len() == 2 && hex(part))
     } else if bytes[4] == b'.' {
-        let parts: Vec<_> = bytes.split(|one| *one == b'.').collect();
+        let parts: Vec<_> = bytes.split(|byte| *byte == b'.').collect();
         sizes.contains(&(parts.len() * 2)) && parts.iter().all(|part| part.len() == 4 && hex(part))
     } else {
         sizes.contains(&(bytes.len() / 2)) && bytes.len().is_multiple_of(2) && hex(bytes)
@@ -287,7 +287,7 @@ fn rgb_color(text: &str) -> bool {
     parts.len() == 3
         && parts.iter().all(|part| {
             let part = part.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
-            let digits = !part.is_empty() && part.bytes().all(|one| one.is_ascii_digit());
+            let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
             digits && (part == "0" || !part.starts_with('0')) && part.len() <= 3 && part.parse::<u8>().is_ok()
         })
 }
@@ -295,16 +295,16 @@ fn rgb_color(text: &str) -> bool {
 fn ssn(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(second)) = (bytes.get(3), bytes.get(6)) else { return false };
-    let mut digits = bytes.iter().enumerate().filter(|(at, _)| *at != 3 && *at != 6).map(|(_, one)| one);
+    let mut digits = bytes.iter().enumerate().filter(|(at, _)| *at != 3 && *at != 6).map(|(_, byte)| byte);
     matches!(first, b'-' | b' ') && matches!(second, b'-' | b' ') && digits.all(u8::is_ascii_digit)
 }
 
 fn uuid(text: &str, version: Option<u8>, variant: bool) -> bool {
     let mut digits = Vec::with_capacity(32);
-    for one in text.bytes() {
-        if one.is_ascii_hexdigit() {
-            digits.push(one.to_ascii_lowercase());
-        } else if one != b'-' || !matches!(digits.len(), 8 | 12 | 16 | 20) {
+    for byte in text.bytes() {
+        if byte.is_ascii_hexdigit() {
+            digits.push(byte.to_ascii_lowercase());
+        } else if byte != b'-' || !matches!(digits.len(), 8 | 12 | 16 | 20) {
             return false;
         }
     }

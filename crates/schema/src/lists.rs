@@ -18,14 +18,14 @@ pub(crate) fn validate(value: &Value, node: &Node, path: &Path<'_>, errors: &mut
     }
     match value {
         Value::Object(members) => {
-            if let Some(one) = node.additional_properties() {
+            if let Some(child) = node.additional_properties() {
                 for (key, member) in members {
-                    validate(member, one, &path.key(key), errors);
+                    validate(member, child, &path.key(key), errors);
                 }
             }
             for (key, member) in members {
-                if let Some(one) = node.property(key) {
-                    validate(member, one, &path.child(key), errors);
+                if let Some(child) = node.property(key) {
+                    validate(member, child, &path.child(key), errors);
                 }
             }
         }
@@ -35,9 +35,9 @@ pub(crate) fn validate(value: &Value, node: &Node, path: &Path<'_>, errors: &mut
                 Some(ListType::Map) => map(items, node, path, errors),
                 _ => {}
             }
-            if let Some(one) = node.items() {
+            if let Some(child) = node.items() {
                 for (at, item) in items.iter().enumerate() {
-                    validate(item, one, &path.index(at), errors);
+                    validate(item, child, &path.index(at), errors);
                 }
             }
         }

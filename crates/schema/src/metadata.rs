@@ -85,20 +85,20 @@ impl Coercer {
                     }
                 }
                 for (key, member) in members.iter_mut() {
-                    if let Some(one) = node.property(key) {
+                    if let Some(child) = node.property(key) {
                         // The metadata is new, and has no resources in it.
                         if !resource || key != "metadata" {
-                            self.coerce(member, one, false, &path.child(key));
+                            self.coerce(member, child, false, &path.child(key));
                         }
-                    } else if let Some(one) = node.additional_properties() {
-                        self.coerce(member, one, false, &path.key(key));
+                    } else if let Some(child) = node.additional_properties() {
+                        self.coerce(member, child, false, &path.key(key));
                     }
                 }
             }
             Value::Array(items) => {
-                let Some(one) = node.items() else { return };
+                let Some(child) = node.items() else { return };
                 for (at, item) in items.iter_mut().enumerate() {
-                    self.coerce(item, one, false, &path.index(at));
+                    self.coerce(item, child, false, &path.index(at));
                 }
             }
             _ => {}
@@ -140,9 +140,9 @@ impl Coercer {
                 let Value::Object(fields) = metadata else { return };
                 let mut all = Map::new();
                 for (key, field) in fields {
-                    let one = Value::Object(Map::from_iter([(key.clone(), field.clone())]));
+                    let single = Value::Object(Map::from_iter([(key.clone(), field.clone())]));
                     let mut read = Read::default();
-                    if let Ok(meta) = read.object_meta(&one) {
+                    if let Ok(meta) = read.object_meta(&single) {
                         self.record(&at, read.unknown);
                         all.extend(meta);
                     }
@@ -358,15 +358,15 @@ impl Read {
                             continue;
                         }
                     };
-                    let mut one = self.structure(name, path, &format!("{at}[{index}]"), fields, members)?;
+                    let mut item = self.structure(name, path, &format!("{at}[{index}]"), fields, members)?;
                     if *name == "OwnerReference" {
                         for required in ["apiVersion", "kind", "name", "uid"] {
-                            one.entry(required).or_insert_with(|| "".into());
+                            item.entry(required).or_insert_with(|| "".into());
                         }
                     } else {
-                        one.retain(|key, value| key == "time" || key == "fieldsV1" || !is_empty(value));
+                        item.retain(|key, value| key == "time" || key == "fieldsV1" || !is_empty(value));
                     }
-                    all.push(Value::Object(one));
+                    all.push(Value::Object(item));
                 }
                 Some(Value::Array(all))
             }
@@ -415,7 +415,7 @@ fn time(text: &str) -> Result<String, String> {
     let parts =
         [(4, "2006", "-"), (2, "01", "-"), (2, "02", "T"), (2, "15", ":"), (2, "04", ":"), (2, "05", "")];
     for (number, (digits, name, separator)) in numbers.iter_mut().zip(parts) {
-        let part = rest.get(..digits).filter(|part| part.bytes().all(|one| one.is_ascii_digit()));
+        let part = rest.get(..digits).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
         *number = part.and_then(|part| part.parse().ok()).ok_or_else(|| cannot(rest, name))?;
         rest = &rest[digits..];
         let range = match name {
@@ -444,7 +444,7 @@ fn time(text: &str) -> Result<String, String> {
     } else {
         let zone = rest.as_bytes();
         let digit =
-            |at: usize| zone.get(at).filter(|one| one.is_ascii_digit()).map(|one| i64::from(one - b'0'));
+            |at: usize| zone.get(at).filter(|byte| byte.is_ascii_digit()).map(|byte| i64::from(byte - b'0'));
         let (Some(b'+' | b'-'), Some(b':')) = (zone.first(), zone.get(3)) else {
             return Err(cannot(rest, "Z07:00"));
         };
@@ -514,17 +514,17 @@ pub(crate) fn validate(
                 validate_resource(members, path, errors);
             }
             for (key, member) in members {
-                if let Some(one) = node.property(key) {
-                    validate(member, one, false, &path.child(key), errors);
-                } else if let Some(one) = node.additional_properties() {
-                    validate(member, one, false, &path.key(key), errors);
+                if let Some(child) = node.property(key) {
+                    validate(member, child, false, &path.child(key), errors);
+                } else if let Some(child) = node.additional_properties() {
+                    validate(member, child, false, &path.key(key), errors);
                 }
             }
         }
         Value::Array(items) => {
-            let Some(one) = node.items() else { return };
+            let Some(child) = node.items() else { return };
             for (at, item) in items.iter().enumerate() {
-                validate(item, one, false, &path.index(at), errors);
+                validate(item, child, false, &path.index(at), errors);
             }
         }
         _ => {}

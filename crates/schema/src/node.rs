@@ -1,6 +1,6 @@
-//! A schema as it is used: read once, small, shared.
+//! Structural schemas: what is kept of `JSONSchemaProps`, small and shared.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,8 @@ use settled_apimachinery::field::{Error as FieldError, ErrorType, Path};
 
 use crate::formats::Format;
 use crate::pattern::Pattern;
-use crate::props::Props;
+use crate::props::JsonSchemaProps;
+use crate::rule::ValidationRule;
 use crate::structural;
 
 /// The type that a schema asks for.
@@ -66,6 +67,17 @@ pub enum ListType {
     Map,
 }
 
+impl ListType {
+    /// As it is written in a schema.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Atomic => "atomic",
+            Self::Set => "set",
+            Self::Map => "map",
+        }
+    }
+}
+
 /// `x-kubernetes-map-type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MapType {
@@ -73,6 +85,16 @@ pub enum MapType {
     Atomic,
     /// Each member is a value.
     Granular,
+}
+
+impl MapType {
+    /// As it is written in a schema.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Atomic => "atomic",
+            Self::Granular => "granular",
+        }
+    }
 }
 
 /// A schema: what may stand in a custom resource. Cheap to clone; threads share it.
@@ -116,12 +138,24 @@ impl Schema {
     pub fn parse(open_api_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
         let nil = Path::Nil;
         let path = nil.child("openAPIV3Schema");
-        let props = Props::read(open_api_v3_schema, &path)?;
+        let props = JsonSchemaProps::read(open_api_v3_schema, &path)?;
         if let Some(why) = structural::unsupported(&props) {
             return Err(vec![FieldError::invalid(path, "", why)]);
         }
         let errors = structural::validate(&props, &path);
         if errors.is_empty() { Ok(Self::new(&props)) } else { Err(errors) }
+    }
+
+    /// `NewStructural`: the structural schema of a version, which [`validate_definition`](crate::validate_definition) has checked.
+    ///
+    /// # Errors
+    ///
+    /// Fields that no structural schema may have.
+    pub fn new_structural(props: &JsonSchemaProps) -> Result<Self, FieldError> {
+        match structural::unsupported(props) {
+            Some(detail) => Err(FieldError::invalid(Path::Nil.child("openAPIV3Schema"), "", detail)),
+            None => Ok(Self::new(props)),
+        }
     }
 
     /// Reads a schema of an OpenAPI v3 document, as Kubernetes publishes them for its own kinds.
@@ -139,7 +173,7 @@ impl Schema {
     ) -> Result<Self, Vec<FieldError>> {
         let nil = Path::Nil;
         let path = nil.child("schema");
-        let props = Props::read(schema, &path)?;
+        let props = JsonSchemaProps::read(schema, &path)?;
         let mut builder =
             Builder { resolve: Some(resolve), named: HashMap::new(), open: Vec::new(), errors: Vec::new() };
         let root = builder.child(&props);
@@ -147,7 +181,7 @@ impl Schema {
     }
 
     /// A schema that has been checked.
-    pub(crate) fn new(props: &Props) -> Self {
+    pub(crate) fn new(props: &JsonSchemaProps) -> Self {
         let mut builder =
             Builder { resolve: None, named: HashMap::new(), open: Vec::new(), errors: Vec::new() };
         Self { root: builder.child(props) }
@@ -176,22 +210,22 @@ impl Schema {
 }
 
 fn walk<'n>(node: &'n Node, at: &str, above: &mut Vec<&'n Node>, visit: &mut dyn FnMut(&str, &Node)) {
-    if above.iter().any(|one| std::ptr::eq(*one, node)) {
+    if above.iter().any(|ancestor| std::ptr::eq(*ancestor, node)) {
         return;
     }
     above.push(node);
     if !node.rules().is_empty() {
         visit(at, node);
     }
-    for (name, one) in node.properties() {
+    for (name, child) in node.properties() {
         let at = if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
-        walk(one, &at, above, visit);
+        walk(child, &at, above, visit);
     }
-    if let Some(one) = node.items() {
-        walk(one, &format!("{at}[*]"), above, visit);
+    if let Some(child) = node.items() {
+        walk(child, &format!("{at}[*]"), above, visit);
     }
-    if let Some(one) = node.additional_properties() {
-        walk(one, &format!("{at}[*]"), above, visit);
+    if let Some(child) = node.additional_properties() {
+        walk(child, &format!("{at}[*]"), above, visit);
     }
     above.pop();
 }
@@ -255,7 +289,9 @@ pub struct Node {
 #[derive(Debug, Default)]
 struct Rare {
     list_map_keys: Box<[Box<str>]>,
-    rules: Box<[Value]>,
+    rules: Box<[ValidationRule]>,
+    /// `properties` is there and names none.
+    has_no_properties: bool,
 }
 
 /// What a value is checked for beyond its type.
@@ -299,13 +335,18 @@ impl Node {
         self.properties.iter().map(|(name, child)| (&**name, child.get()))
     }
 
+    /// Whether `properties` is there, be it empty.
+    pub fn has_properties(&self) -> bool {
+        !self.properties.is_empty() || self.rare.as_ref().is_some_and(|rare| rare.has_no_properties)
+    }
+
     /// The schema of a field.
     pub fn property(&self, name: &str) -> Option<&Self> {
         self.property_child(name).map(Child::get)
     }
 
     fn property_child(&self, name: &str) -> Option<&Child> {
-        let at = self.properties.binary_search_by(|(one, _)| (**one).cmp(name)).ok()?;
+        let at = self.properties.binary_search_by(|(property, _)| (**property).cmp(name)).ok()?;
         self.properties.get(at).map(|(_, child)| child)
     }
 
@@ -382,7 +423,7 @@ impl Node {
     }
 
     /// `x-kubernetes-validations`, as they are written.
-    pub fn rules(&self) -> &[Value] {
+    pub fn rules(&self) -> &[ValidationRule] {
         self.rare.as_ref().map_or(&[], |rare| &rare.rules)
     }
 
@@ -467,12 +508,12 @@ struct Builder<'r> {
 }
 
 impl Builder<'_> {
-    fn child(&mut self, props: &Props) -> Child {
+    fn child(&mut self, props: &JsonSchemaProps) -> Child {
         if self.resolve.is_some() {
             let reference = match (&props.reference, props.all_of.as_deref()) {
                 (Some(name), _) => Some(name),
                 // How Kubernetes writes a reference with a description or a default beside it.
-                (None, Some([only])) if props.kind.is_empty() && !props.has_properties() => {
+                (None, Some([only])) if props.type_.is_empty() && !props.has_properties() => {
                     only.reference.as_ref()
                 }
                 _ => None,
@@ -485,7 +526,7 @@ impl Builder<'_> {
     }
 
     fn named(&mut self, name: &str) -> Child {
-        if self.open.iter().any(|one| one == name) {
+        if self.open.iter().any(|open| open == name) {
             self.errors.push(FieldError::invalid("$ref", name, "is nothing but itself"));
         }
         if let Some(slot) = self.named.get(name) {
@@ -500,7 +541,7 @@ impl Builder<'_> {
                 let detail = "names no schema that is known";
                 Err(vec![FieldError::new(ErrorType::NotFound, "$ref", Some(name.into()), detail)])
             },
-            |value| Props::read(&value, &nil.child(name)),
+            |value| JsonSchemaProps::read(&value, &nil.child(name)),
         );
         match read {
             Ok(props) if props.reference.is_none() => {
@@ -519,22 +560,22 @@ impl Builder<'_> {
         Child::Named(slot)
     }
 
-    fn node(&mut self, props: &Props) -> Node {
+    fn node(&mut self, props: &JsonSchemaProps) -> Node {
         // What is below holds for other values.
         let open = std::mem::take(&mut self.open);
         let properties: Box<[_]> = props
             .properties
             .iter()
             .flatten()
-            .map(|(name, one)| (name.as_str().into(), self.child(one)))
+            .map(|(name, nested)| (name.as_str().into(), self.child(nested)))
             .collect();
         let items = props.item().map(|item| self.child(item));
         let additional = match props.additional.as_deref() {
             None => Additional::None,
-            Some(one) => one
+            Some(either) => either
                 .schema
                 .as_ref()
-                .map_or(Additional::Allowed(one.allows), |one| Additional::Schema(self.child(one))),
+                .map_or(Additional::Allowed(either.allows), |nested| Additional::Schema(self.child(nested))),
         };
         self.open = open;
         let own = |child: &Child| matches!(child, Child::Own(node) if node.has_defaults);
@@ -546,13 +587,14 @@ impl Builder<'_> {
             && properties.is_empty()
             && items.is_none()
             && matches!(additional, Additional::None)
-            && matches!(props.kind.as_str(), "" | "object");
+            && matches!(props.type_.as_str(), "" | "object");
         let list_map_keys: Box<[Box<str>]> =
             props.list_map_keys.iter().flatten().map(|key| key.as_str().into()).collect();
-        let rules: Box<[Value]> = props.rules.iter().flatten().cloned().collect();
-        let rare = !list_map_keys.is_empty() || !rules.is_empty();
+        let rules: Box<[ValidationRule]> = props.validations.iter().flatten().cloned().collect();
+        let has_no_properties = props.properties.as_ref().is_some_and(BTreeMap::is_empty);
+        let rare = !list_map_keys.is_empty() || !rules.is_empty() || has_no_properties;
         Node {
-            kind: Type::read(&props.kind),
+            kind: Type::read(&props.type_),
             nullable: props.nullable,
             preserve_unknown: props.preserve_unknown == Some(true) || opaque,
             embedded: props.embedded,
@@ -574,14 +616,14 @@ impl Builder<'_> {
             additional,
             required: props.required.iter().flatten().map(|name| name.as_str().into()).collect(),
             default: props.default.clone().map(Box::new),
-            rare: rare.then(|| Box::new(Rare { list_map_keys, rules })),
+            rare: rare.then(|| Box::new(Rare { list_map_keys, rules, has_no_properties })),
             limits: self.limits(props),
         }
     }
 
-    fn limits(&mut self, props: &Props) -> Option<Box<Limits>> {
-        let mut children = |list: &Option<Vec<Props>>| -> Box<[Child]> {
-            list.iter().flatten().map(|one| self.child(one)).collect()
+    fn limits(&mut self, props: &JsonSchemaProps) -> Option<Box<Limits>> {
+        let mut children = |list: &Option<Vec<JsonSchemaProps>>| -> Box<[Child]> {
+            list.iter().flatten().map(|nested| self.child(nested)).collect()
         };
         let (all_of, any_of, one_of) =
             (children(&props.all_of), children(&props.any_of), children(&props.one_of));

@@ -98,8 +98,8 @@ impl Pruner {
                 if (node.embedded || resource) && is_meta(key) {
                     return true;
                 }
-                if let Some(one) = node.property(key) {
-                    self.prune(member, Some(one), false, &At::Key(at, key));
+                if let Some(child) = node.property(key) {
+                    self.prune(member, Some(child), false, &At::Key(at, key));
                 } else if let Additional::None = node.additional {
                     if !is_meta(key) || !matches!(at, At::Root) {
                         self.record(&At::Key(at, key));
@@ -127,17 +127,17 @@ impl Pruner {
                     if (node.embedded || resource) && is_meta(key) {
                         continue;
                     }
-                    let one = node.property(key);
-                    if one.is_some() || !matches!(node.additional, Additional::None) {
-                        let one = one.or_else(|| node.additional_properties());
-                        self.prune(member, one, false, &At::Key(at, key));
+                    let child = node.property(key);
+                    if child.is_some() || !matches!(node.additional, Additional::None) {
+                        let child = child.or_else(|| node.additional_properties());
+                        self.prune(member, child, false, &At::Key(at, key));
                     }
                 }
             }
             Value::Array(items) => {
-                let Some(one) = node.items() else { return };
+                let Some(child) = node.items() else { return };
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.keep(item, one, false, &At::Index(at, index));
+                    self.keep(item, child, false, &At::Index(at, index));
                 }
             }
             _ => {}

@@ -3,10 +3,10 @@
 use settled_apimachinery::field::{Error as FieldError, Path};
 
 use crate::pattern;
-use crate::props::Props;
+use crate::props::JsonSchemaProps;
 
-/// Upstream's `NewStructural`: what can't be in a structural schema at all.
-pub(crate) fn unsupported(props: &Props) -> Option<String> {
+/// `NewStructural`: what cannot be in a structural schema at all.
+pub(crate) fn unsupported(props: &JsonSchemaProps) -> Option<String> {
     let not = |what: &str| Some(format!("OpenAPIV3Schema '{what}' is not supported"));
     if !props.id.is_empty() {
         return not("id");
@@ -14,7 +14,7 @@ pub(crate) fn unsupported(props: &Props) -> Option<String> {
     if !props.schema.is_empty() {
         return not("schema");
     }
-    if props.reference.as_ref().is_some_and(|one| !one.is_empty()) {
+    if props.reference.as_ref().is_some_and(|name| !name.is_empty()) {
         return not("$ref");
     }
     if props.pattern_properties.as_ref().is_some_and(|all| !all.is_empty()) {
@@ -29,12 +29,12 @@ pub(crate) fn unsupported(props: &Props) -> Option<String> {
     if props.definitions.as_ref().is_some_and(|all| !all.is_empty()) {
         return not("definitions");
     }
-    if let Some(why) = props.not.as_deref().and_then(unsupported) {
-        return Some(why);
+    if let Some(detail) = props.not.as_deref().and_then(unsupported) {
+        return Some(detail);
     }
-    for one in [&props.all_of, &props.any_of, &props.one_of].into_iter().flatten().flatten() {
-        if let Some(why) = unsupported(one) {
-            return Some(why);
+    for nested in [&props.all_of, &props.any_of, &props.one_of].into_iter().flatten().flatten() {
+        if let Some(detail) = unsupported(nested) {
+            return Some(detail);
         }
     }
     if props.preserve_unknown == Some(false) {
@@ -46,16 +46,16 @@ pub(crate) fn unsupported(props: &Props) -> Option<String> {
         if items.list.as_ref().is_some_and(|list| !list.is_empty()) {
             return Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
         }
-        if let Some(why) = items.schema.as_ref().and_then(unsupported) {
-            return Some(why);
+        if let Some(detail) = items.schema.as_ref().and_then(unsupported) {
+            return Some(detail);
         }
     }
-    for one in props.properties.iter().flat_map(|all| all.values()) {
-        if let Some(why) = unsupported(one) {
-            return Some(why);
+    for property in props.properties.iter().flat_map(|all| all.values()) {
+        if let Some(detail) = unsupported(property) {
+            return Some(detail);
         }
     }
-    props.additional.as_ref().and_then(|one| one.schema.as_ref()).and_then(unsupported)
+    props.additional.as_ref().and_then(|either| either.schema.as_ref()).and_then(unsupported)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -65,41 +65,48 @@ enum Level {
     Field,
 }
 
-/// Upstream's `ValidateStructural`: sorted by their texts.
-pub(crate) fn validate(props: &Props, path: &Path<'_>) -> Vec<FieldError> {
+/// `ValidateStructural`: sorted by their texts.
+pub(crate) fn validate(props: &JsonSchemaProps, path: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    invariants(props, Level::Root, path, &mut errors);
+    validate_structural_invariants(props, Level::Root, path, &mut errors);
     // Every value validation must have a structural counterpart.
-    complete(props, Some(props), path, path, &mut errors);
+    validate_value_validation_completeness(props, Some(props), path, path, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
 
 /// `{type: integer}, {type: string}`.
-fn int_or_string(any_of: Option<&Vec<Props>>) -> bool {
+fn is_int_or_string_pattern(any_of: Option<&Vec<JsonSchemaProps>>) -> bool {
     let Some([integer, string]) = any_of.map(Vec::as_slice) else { return false };
-    let only = |props: &Props, kind: &str| *props == Props { kind: kind.to_owned(), ..Props::default() };
+    let only = |props: &JsonSchemaProps, kind: &str| {
+        *props == JsonSchemaProps { type_: kind.to_owned(), ..JsonSchemaProps::default() }
+    };
     only(integer, "integer") && only(string, "string")
 }
 
-fn invariants(props: &Props, level: Level, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_structural_invariants(
+    props: &JsonSchemaProps,
+    level: Level,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     let item = props.item();
-    if props.kind == "array" && item.is_none() {
+    if props.type_ == "array" && item.is_none() {
         errors.push(FieldError::required(path.child("items"), "must be specified"));
     }
     if let Some(item) = item {
-        invariants(item, Level::Item, &path.child("items"), errors);
+        validate_structural_invariants(item, Level::Item, &path.child("items"), errors);
     }
-    for (name, one) in props.properties.iter().flatten() {
-        invariants(one, Level::Field, &path.child("properties").key(name), errors);
+    for (name, property) in props.properties.iter().flatten() {
+        validate_structural_invariants(property, Level::Field, &path.child("properties").key(name), errors);
     }
     let additional = path.child("additionalProperties");
-    if let Some(one) = &props.additional {
+    if let Some(either) = &props.additional {
         if level == Level::Root {
             errors.push(FieldError::forbidden(additional, "must not be used at the root"));
         }
-        if let Some(one) = &one.schema {
-            invariants(one, Level::Field, &additional, errors);
+        if let Some(schema) = &either.schema {
+            validate_structural_invariants(schema, Level::Field, &additional, errors);
         }
     }
 
@@ -115,24 +122,24 @@ fn invariants(props: &Props, level: Level, path: &Path<'_>, errors: &mut Vec<Fie
         }
     }
 
-    let skip_any = int_or_string(props.any_of.as_ref());
-    let skip_first = props
+    let skip_any_of = is_int_or_string_pattern(props.any_of.as_ref());
+    let skip_first_all_of_any_of = props
         .all_of
         .as_ref()
         .and_then(|all| all.first())
-        .is_some_and(|first| int_or_string(first.any_of.as_ref()));
-    values(props, skip_any, skip_first, path, errors);
+        .is_some_and(|first| is_int_or_string_pattern(first.any_of.as_ref()));
+    validate_value_validation(props, skip_any_of, skip_first_all_of_any_of, path, errors);
 
     let check_metadata = level == Level::Root || props.embedded;
     let kind = path.child("type");
-    if props.embedded && props.kind != "object" {
+    if props.embedded && props.type_ != "object" {
         let must = "must be object if x-kubernetes-embedded-resource is true";
-        errors.push(if props.kind.is_empty() {
+        errors.push(if props.type_.is_empty() {
             FieldError::required(kind, must)
         } else {
-            FieldError::invalid(kind, props.kind.as_str(), must)
+            FieldError::invalid(kind, props.type_.as_str(), must)
         });
-    } else if props.kind.is_empty() && !props.int_or_string && !preserve {
+    } else if props.type_.is_empty() && !props.int_or_string && !preserve {
         errors.push(FieldError::required(
             kind,
             match level {
@@ -148,25 +155,25 @@ fn invariants(props: &Props, level: Level, path: &Path<'_>, errors: &mut Vec<Fie
             "must not be used if x-kubernetes-embedded-resource is set",
         ));
     }
-    if level == Level::Root && !props.kind.is_empty() && props.kind != "object" {
-        errors.push(FieldError::invalid(kind, props.kind.as_str(), "must be object at the root"));
+    if level == Level::Root && !props.type_.is_empty() && props.type_ != "object" {
+        errors.push(FieldError::invalid(kind, props.type_.as_str(), "must be object at the root"));
     }
     if check_metadata {
         for name in ["kind", "apiVersion"] {
-            if let Some(one) = props.property(name)
-                && one.kind != "string"
+            if let Some(property) = props.property(name)
+                && property.type_ != "string"
             {
                 let at = path.child("properties");
                 let at = at.key(name);
-                errors.push(FieldError::invalid(at.child("type"), one.kind.as_str(), "must be string"));
+                errors.push(FieldError::invalid(at.child("type"), property.type_.as_str(), "must be string"));
             }
         }
     }
     if let Some(metadata) = props.property("metadata") {
         let at = path.child("properties");
         let at = at.key("metadata");
-        if check_metadata && metadata.kind != "object" {
-            errors.push(FieldError::invalid(at.child("type"), metadata.kind.as_str(), "must be object"));
+        if check_metadata && metadata.type_ != "object" {
+            errors.push(FieldError::invalid(at.child("type"), metadata.type_.as_str(), "must be object"));
         }
         if level == Level::Root && restricts_more(metadata) {
             errors.push(FieldError::forbidden(
@@ -186,8 +193,8 @@ fn invariants(props: &Props, level: Level, path: &Path<'_>, errors: &mut Vec<Fie
 }
 
 /// Whether the schema of the root's metadata says more than the type, a default, and schemas of names.
-fn restricts_more(metadata: &Props) -> bool {
-    let mut rest = Props { kind: String::new(), default: None, ..metadata.clone() };
+fn restricts_more(metadata: &JsonSchemaProps) -> bool {
+    let mut rest = JsonSchemaProps { type_: String::new(), default: None, ..metadata.clone() };
     let only_names = metadata
         .properties
         .as_ref()
@@ -195,44 +202,60 @@ fn restricts_more(metadata: &Props) -> bool {
     if only_names {
         rest.properties = None;
     }
-    rest != Props::default()
+    rest != JsonSchemaProps::default()
 }
 
-fn values(props: &Props, skip_any: bool, skip_first: bool, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    if !skip_any {
-        for (at, one) in props.any_of.iter().flatten().enumerate() {
-            nested(one, false, &path.child("anyOf").index(at), errors);
+fn validate_value_validation(
+    props: &JsonSchemaProps,
+    skip_any_of: bool,
+    skip_first_all_of_any_of: bool,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    if !skip_any_of {
+        for (index, nested) in props.any_of.iter().flatten().enumerate() {
+            validate_nested_value_validation(nested, false, &path.child("anyOf").index(index), errors);
         }
     }
-    for (at, one) in props.all_of.iter().flatten().enumerate() {
-        nested(one, skip_first && at == 0, &path.child("allOf").index(at), errors);
+    for (index, nested) in props.all_of.iter().flatten().enumerate() {
+        validate_nested_value_validation(
+            nested,
+            skip_first_all_of_any_of && index == 0,
+            &path.child("allOf").index(index),
+            errors,
+        );
     }
-    for (at, one) in props.one_of.iter().flatten().enumerate() {
-        nested(one, false, &path.child("oneOf").index(at), errors);
+    for (index, nested) in props.one_of.iter().flatten().enumerate() {
+        validate_nested_value_validation(nested, false, &path.child("oneOf").index(index), errors);
     }
     if let Some(not) = &props.not {
-        nested(not, false, &path.child("not"), errors);
+        validate_nested_value_validation(not, false, &path.child("not"), errors);
     }
     if !props.pattern.is_empty()
-        && let Some(why) = pattern::error(&props.pattern)
+        && let Some(error) = pattern::error(&props.pattern)
     {
-        let detail = format!("must be a valid regular expression, but isn't: {why}");
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(path.child("pattern"), props.pattern.as_str(), detail));
     }
 }
 
 /// What stands under `allOf` and its like may only validate.
-fn nested(props: &Props, skip_any: bool, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    values(props, skip_any, false, path, errors);
+fn validate_nested_value_validation(
+    props: &JsonSchemaProps,
+    skip_any_of: bool,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    validate_value_validation(props, skip_any_of, false, path, errors);
     if let Some(item) = props.item() {
-        nested(item, false, &path.child("items"), errors);
+        validate_nested_value_validation(item, false, &path.child("items"), errors);
     }
-    for (name, one) in props.properties.iter().flatten() {
-        nested(one, false, &path.child("properties").key(name), errors);
+    for (name, property) in props.properties.iter().flatten() {
+        validate_nested_value_validation(property, false, &path.child("properties").key(name), errors);
     }
-    let additional = props.additional.as_ref().is_some_and(|one| one.allows || one.schema.is_some());
-    for (set, name, must) in [
-        (!props.kind.is_empty(), "type", "must be empty to be structural"),
+    let additional = props.additional.as_ref().is_some_and(|either| either.allows || either.schema.is_some());
+    for (is_set, name, detail) in [
+        (!props.type_.is_empty(), "type", "must be empty to be structural"),
         (additional, "additionalProperties", "must be undefined to be structural"),
         (props.default.is_some(), "default", "must be undefined to be structural"),
         (!props.title.is_empty(), "title", "must be empty to be structural"),
@@ -253,13 +276,13 @@ fn nested(props: &Props, skip_any: bool, path: &Path<'_>, errors: &mut Vec<Field
         (props.list_type.is_some(), "x-kubernetes-list-type", "must be undefined to be structural"),
         (props.map_type.is_some(), "x-kubernetes-map-type", "must be undefined to be structural"),
         (
-            props.rules.as_ref().is_some_and(|rules| !rules.is_empty()),
+            props.validations.as_ref().is_some_and(|rules| !rules.is_empty()),
             "x-kubernetes-validations",
             "must be empty to be structural",
         ),
     ] {
-        if set {
-            errors.push(FieldError::forbidden(path.child(name), must));
+        if is_set {
+            errors.push(FieldError::forbidden(path.child(name), detail));
         }
     }
     if props.property("metadata").is_some() {
@@ -270,26 +293,32 @@ fn nested(props: &Props, skip_any: bool, path: &Path<'_>, errors: &mut Vec<Field
     }
 }
 
-fn complete(
-    props: &Props,
-    structure: Option<&Props>,
+fn validate_value_validation_completeness(
+    props: &JsonSchemaProps,
+    structure: Option<&JsonSchemaProps>,
     at: &Path<'_>,
     from: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
     if let Some(not) = &props.not {
-        complete_nested(not, structure, at, &from.child("not"), errors);
+        validate_nested_value_validation_completeness(not, structure, at, &from.child("not"), errors);
     }
     for (name, list) in [("allOf", &props.all_of), ("anyOf", &props.any_of), ("oneOf", &props.one_of)] {
-        for (index, one) in list.iter().flatten().enumerate() {
-            complete_nested(one, structure, at, &from.child(name).index(index), errors);
+        for (index, nested) in list.iter().flatten().enumerate() {
+            validate_nested_value_validation_completeness(
+                nested,
+                structure,
+                at,
+                &from.child(name).index(index),
+                errors,
+            );
         }
     }
 }
 
-fn complete_nested(
-    props: &Props,
-    structure: Option<&Props>,
+fn validate_nested_value_validation_completeness(
+    props: &JsonSchemaProps,
+    structure: Option<&JsonSchemaProps>,
     at: &Path<'_>,
     from: &Path<'_>,
     errors: &mut Vec<FieldError>,
@@ -298,13 +327,19 @@ fn complete_nested(
         errors.push(FieldError::required(at, format!("because it is defined in {from}")));
         return;
     };
-    complete(props, Some(structure), at, from, errors);
+    validate_value_validation_completeness(props, Some(structure), at, from, errors);
     if let Some(item) = props.item() {
-        complete_nested(item, structure.item(), &at.child("items"), &from.child("items"), errors);
+        validate_nested_value_validation_completeness(
+            item,
+            structure.item(),
+            &at.child("items"),
+            &from.child("items"),
+            errors,
+        );
     }
-    for (name, one) in props.properties.iter().flatten() {
+    for (name, property) in props.properties.iter().flatten() {
         let (at, from) = (at.child("properties"), from.child("properties"));
         let (at, from) = (at.key(name), from.key(name));
-        complete_nested(one, structure.property(name), &at, &from, errors);
+        validate_nested_value_validation_completeness(property, structure.property(name), &at, &from, errors);
     }
 }

@@ -516,16 +516,24 @@ impl Checker<'_> {
         sink: &mut Report<'_>,
         result: &mut Outcome,
     ) {
-        if limits.enumeration.is_empty() || limits.enumeration.iter().any(|one| converts_to(value, one)) {
+        if limits.enumeration.is_empty()
+            || limits.enumeration.iter().any(|allowed| converts_to(value, allowed))
+        {
             return;
         }
         report(sink, result, || {
             let shown: Vec<Cow<'_, str>> = limits
                 .enumeration
                 .iter()
-                .map(|one| one.as_str().map_or_else(|| go::json::to_string(one).into(), Cow::from))
+                .map(|allowed| {
+                    allowed.as_str().map_or_else(|| go::json::to_string(allowed).into(), Cow::from)
+                })
                 .collect();
-            FieldError::not_supported(self.field(&at.text()), value.clone(), shown.iter().map(|one| &**one))
+            FieldError::not_supported(
+                self.field(&at.text()),
+                value.clone(),
+                shown.iter().map(|allowed| &**allowed),
+            )
         });
     }
 
@@ -539,7 +547,7 @@ impl Checker<'_> {
         depth: usize,
         result: &mut Outcome,
     ) {
-        let count = |one: &Child| self.node(one.get(), value, at, None, &mut None, depth);
+        let count = |nested: &Child| self.node(nested.get(), value, at, None, &mut None, depth);
         // Whose errors are told, by how many checks went well; the first of equals.
         let better = |best: &mut Option<(usize, u64)>, index: usize, matches: u64| {
             if best.is_none_or(|(_, most)| matches > most) {
@@ -549,8 +557,8 @@ impl Checker<'_> {
         if !limits.any_of.is_empty() {
             let mut best = None;
             let mut success = None;
-            for (index, one) in limits.any_of.iter().enumerate() {
-                let outcome = count(one);
+            for (index, nested) in limits.any_of.iter().enumerate() {
+                let outcome = count(nested);
                 if outcome.valid {
                     success = Some(outcome);
                     break;
@@ -577,8 +585,8 @@ impl Checker<'_> {
             let mut best = None;
             let mut success = None;
             let mut validated = 0;
-            for (index, one) in limits.one_of.iter().enumerate() {
-                let outcome = count(one);
+            for (index, nested) in limits.one_of.iter().enumerate() {
+                let outcome = count(nested);
                 if outcome.valid {
                     validated += 1;
                     best = None;
@@ -610,8 +618,8 @@ impl Checker<'_> {
         }
         if !limits.all_of.is_empty() {
             let mut validated = 0;
-            for one in &limits.all_of {
-                let outcome = self.node(one.get(), value, at, None, sink, depth);
+            for nested in &limits.all_of {
+                let outcome = self.node(nested.get(), value, at, None, sink, depth);
                 validated += usize::from(outcome.valid);
                 result.merge(outcome);
             }
@@ -642,11 +650,11 @@ impl Checker<'_> {
         depth: usize,
         result: &mut Outcome,
     ) {
-        if let Some(one) = node.items() {
+        if let Some(child) = node.items() {
             let before = old.and_then(|old| OldList::new(old.node, old.value));
             for (index, item) in items.iter().enumerate() {
                 let old = before.as_ref().and_then(|before| before.find(item));
-                result.merge(self.node(one, item, &At::Index(at, index), old, sink, depth));
+                result.merge(self.node(child, item, &At::Index(at, index), old, sink, depth));
             }
         }
         let Some(limits) = &node.limits else { return };
@@ -715,18 +723,18 @@ impl Checker<'_> {
                     });
                 }
             }
-            Additional::Schema(one) => {
+            Additional::Schema(child) => {
                 for (key, member) in members.iter().filter(|(key, _)| node.property(key).is_none()) {
                     let outcome =
-                        self.node(one.get(), member, &At::Member(at, key), before(key), sink, depth);
+                        self.node(child.get(), member, &At::Member(at, key), before(key), sink, depth);
                     result.merge(outcome);
                 }
             }
             Additional::None | Additional::Allowed(true) => {}
         }
         for (key, member) in members {
-            if let Some(one) = node.property(key) {
-                result.merge(self.node(one, member, &At::Name(at, key), before(key), sink, depth));
+            if let Some(child) = node.property(key) {
+                result.merge(self.node(child, member, &At::Name(at, key), before(key), sink, depth));
             }
         }
         for name in node.required() {
@@ -759,14 +767,14 @@ impl Types {
     fn has(&self, kind: Type) -> bool {
         match self {
             Self::None => false,
-            Self::One(one) => *one == kind,
+            Self::One(own) => *own == kind,
             Self::IntOrString => matches!(kind, Type::Integer | Type::String),
         }
     }
 
     fn only(&self) -> Option<Type> {
         match self {
-            Self::One(one) => Some(*one),
+            Self::One(own) => Some(*own),
             _ => None,
         }
     }
@@ -774,7 +782,7 @@ impl Types {
     fn names(&self) -> String {
         match self {
             Self::None => String::new(),
-            Self::One(one) => one.as_str().to_owned(),
+            Self::One(own) => own.as_str().to_owned(),
             Self::IntOrString => "integer,string".to_owned(),
         }
     }
@@ -838,22 +846,22 @@ fn is_whole(number: f64) -> bool {
 }
 
 /// Whether Go's reflection makes of a value one that equals the given one.
-fn converts_to(value: &Value, one: &Value) -> bool {
-    match (value, one) {
-        (Value::Number(value), Value::Number(one)) => match (Num::of(value), Num::of(one)) {
-            (Num::Int(value), Num::Int(one)) => value == one,
-            (Num::Float(value), Num::Float(one)) => value == one,
-            (value @ Num::Int(_), Num::Float(one)) => value.as_f64() == one,
-            (Num::Float(value), Num::Int(one)) => go_int(value) == one,
+fn converts_to(value: &Value, other: &Value) -> bool {
+    match (value, other) {
+        (Value::Number(value), Value::Number(other)) => match (Num::of(value), Num::of(other)) {
+            (Num::Int(value), Num::Int(other)) => value == other,
+            (Num::Float(value), Num::Float(other)) => value == other,
+            (value @ Num::Int(_), Num::Float(other)) => value.as_f64() == other,
+            (Num::Float(value), Num::Int(other)) => go_int(value) == other,
         },
         // An integer is converted to the text with that code point.
-        (Value::Number(value), Value::String(one)) => value.as_i64().is_some_and(|value| {
+        (Value::Number(value), Value::String(other)) => value.as_i64().is_some_and(|value| {
             let point = u32::try_from(value).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
             let mut bytes = [0; 4];
-            point.encode_utf8(&mut bytes) == one
+            point.encode_utf8(&mut bytes) == other
         }),
         (Value::Null, _) => false,
-        (value, one) => value == one,
+        (value, other) => value == other,
     }
 }
 
@@ -889,7 +897,7 @@ impl<'a> OldList<'a> {
 fn item_key(node: &Node, item: &Value) -> Option<String> {
     let members = item.as_object()?;
     let mut key = String::new();
-    let one = node.list_map_keys().len() == 1;
+    let is_only_key = node.list_map_keys().len() == 1;
     for name in node.list_map_keys() {
         key.push('\0');
         match members.get(name)? {
@@ -898,7 +906,7 @@ fn item_key(node: &Node, item: &Value) -> Option<String> {
             Value::Number(number) => {
                 let _ = match Num::of(number) {
                     Num::Int(number) => write!(key, "{number}"),
-                    Num::Float(number) if one => write!(key, "{number:?}"),
+                    Num::Float(number) if is_only_key => write!(key, "{number:?}"),
                     Num::Float(number) => write!(key, "{number:.6}"),
                 };
             }

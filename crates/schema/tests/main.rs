@@ -13,4 +13,5 @@ mod harness;
 mod golden;
 mod limits;
 mod properties;
+mod published;
 mod references;

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
     check(args)?;
     let dry_run = args.dry_run == DryRun::Server;
     if let [_, _, ..] = &*cluster::namespaces(args.namespace.as_deref())? {
-        return Err(CommandError::usage("apply takes one namespace: an object without one is applied once"));
+        return Err(CommandError::usage("apply accepts only one namespace"));
     }
     let (conditions, limits) = cluster::policy(&args.policy)?;
     let rules = arguments::rule_set(&args.rules)?;
@@ -93,12 +93,12 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<ExitCode, CommandError> {
 fn check(args: &ApplyArgs) -> Result<(), CommandError> {
     match args.dry_run {
         DryRun::Client => {
-            Err(CommandError::usage("--dry-run=client does not work with server-side apply").hint(
-                "--dry-run=server validates on the server and stores nothing; settled status -f FILE reads files without a cluster",
+            Err(CommandError::usage("--dry-run=client is not supported with server-side apply").hint(
+                "--dry-run=server validates on the server without storing anything; settled status -f FILE evaluates files without a cluster",
             ))
         }
         DryRun::Server if args.wait => {
-            Err(CommandError::usage("a dry run changes nothing that --wait could wait for"))
+            Err(CommandError::usage("cannot combine --dry-run with --wait"))
         }
         DryRun::Server | DryRun::None => Ok(()),
     }

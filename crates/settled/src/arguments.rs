@@ -16,7 +16,7 @@ use crate::rule_files;
 /// How many threads give verdicts unless the user says otherwise: the one that reads can't feed more.
 const THREADS_MAX: usize = 16;
 
-/// What verdicts depend on, as the arguments say.
+/// Evaluation options from the arguments.
 fn options(args: &VerdictArgs) -> Options {
     Options {
         profile: args.profile,

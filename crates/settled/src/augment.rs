@@ -101,7 +101,7 @@ impl Work for Amend {
             match output {
                 AugmentOutput::Yaml => {
                     bytes.extend_from_slice(b"---\n");
-                    // What was parsed is JSON.
+                    // Parsed objects are valid JSON.
                     settled_manifest::write_yaml(json, bytes).ok();
                 }
                 AugmentOutput::Json | AugmentOutput::Jsonl => settled_manifest::minify(json, bytes),
@@ -166,12 +166,12 @@ impl Writer {
                 }
                 Mark::Refused { end, why } => {
                     report.failed += 1;
-                    complain(&format!("{}#{document}: {why}; written as it is", input.source));
+                    complain(&format!("{}#{document}: {why}; written unchanged", input.source));
                     *end
                 }
                 Mark::Malformed(error) => {
                     report.failed += 1;
-                    complain(&format!("{}#{document}: {error}; left out", input.source));
+                    complain(&format!("{}#{document}: {error}; omitted", input.source));
                     continue;
                 }
             };
@@ -208,7 +208,7 @@ impl Report {
     fn summary(&self, started: Instant) {
         let Self { written, changed, inputs, .. } = self;
         stderr::print_line(&format!(
-            "{} written, {changed} of them amended ({}, {})",
+            "{} written, {changed} of them changed ({}, {})",
             plural(*written, "object"),
             plural(*inputs, "file"),
             text::elapsed(started.elapsed()),

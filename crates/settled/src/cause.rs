@@ -23,16 +23,16 @@ pub(crate) enum Urgency {
     NotObserved,
 }
 
-/// The root cause of a target that isn't done, else what its verdict says.
+/// Root cause of a target that is not done, or else its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) urgency: Urgency,
-    /// In one word.
+    /// CamelCase word.
     pub(crate) reason: String,
-    /// The useful end of the message; empty where the reason says it all.
+    /// Relevant end of the message; empty if the reason suffices.
     pub(crate) message: String,
     pub(crate) class: Option<FailureClass>,
-    /// How long it has to recover before it counts as failed.
+    /// Remaining grace period.
     pub(crate) fails_in: Option<Duration>,
 }
 
@@ -96,7 +96,7 @@ fn not_found(object: &ObjectId) -> String {
     }
 }
 
-/// What the wait adds to the cause: nothing where it repeats it.
+/// Note of the wait, unless it repeats the cause.
 pub(crate) fn note(target: &TargetReport) -> Option<String> {
     let note = text::clean(target.note.as_deref()?);
     let said = |text: &str| text::clean(text) == note;

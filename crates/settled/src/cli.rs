@@ -1,4 +1,4 @@
-//! Command line arguments (clap): the commands for files, and what all commands share.
+//! Command line arguments (clap): commands for files, and shared options.
 
 pub(crate) mod live;
 #[cfg(feature = "serve")]
@@ -10,53 +10,53 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use jiff::{SignedDuration, Timestamp};
 use kstatus::{Profile, Status};
 
-// By hand within 80 columns: what is longer would be broken anywhere.
+// Wrapped by hand at 80 columns: clap breaks longer lines anywhere.
 
 const HELP_AFTER: &str = "\
 Examples:
-  settled status -A                all that is not done in the cluster
-  settled why deploy/web           why it is not done
-  settled wait -f k8s/             wait for what was applied
+  settled status -A                list all objects that are not done
+  settled why deploy/web           show the root cause
+  settled wait -f k8s/             wait until all objects are done
   settled status -f dump/ --not-current
   settled status --help            more examples, output formats, exit codes
 
-Installed as `kubectl-settled` in the PATH, it is `kubectl settled` as well.";
+Installed as `kubectl-settled` in the PATH, it is the plugin `kubectl settled`.";
 
 const STATUS_HELP_AFTER: &str = "\
 Examples:
-  settled status                              all that is not done in the
-                                              namespace (-A: in all of them)
+  settled status                              all objects in the namespace that
+                                              are not done (-A: all namespaces)
   settled status deploy,sts -n shop           objects of a cluster
-  settled status deploy -w -o jsonl           a line per change
-  settled status -f examples                  all of a directory, worst first
+  settled status deploy -w -o jsonl           one line per change
+  settled status -f examples                  all files of a directory
   kubectl get pods -A -o json | settled status -f -
-                                              what a cluster says now
-  settled status -f dump/ --not-current       only what needs a look
+                                              output of kubectl
+  settled status -f dump/ --not-current       without objects that are done
   settled status -f dump/ --kind deploy,sts -n shop -o wide
-                                              some of it, with more columns
+                                              filtered, with more columns
   settled status -f dump/ -o jsonl | jq -r .reason
-                                              for programs: JSON lines
+                                              JSON lines for scripts
   settled status -f dump/ -q || echo not yet  only the exit code
 
 Output formats:
-  table  worst first, fitted to the terminal; a whole line each in a pipe
-  wide   with generation (observed/wanted), basis, failure class (`!` if only
-         a change of the object helps) and source as well
+  table  sorted by urgency, fitted to the terminal; one line each in a pipe
+  wide   in addition generation (observed/desired), basis, failure class (`!` if
+         recovery needs a change of the spec) and source
   jsonl  one JSON line per object, in the order of the input; keys: source,
          document, apiVersion, kind, namespace, name, status, reason, message,
          basis, generation, observedGeneration, failureClass, terminal,
-         conditions, problems; the ones that say nothing are left out
-  json   the same as one array
-  yaml   the same as YAML documents
+         conditions, problems; absent values are omitted
+  json   one JSON array
+  yaml   YAML documents
 
 Exit codes:
   0    all objects are Current
-  1    something is Failed
-  2    wrong arguments, unreadable input, or no objects found
-  3    not settled yet: InProgress, Terminating, Unknown or NotFound
-  4    the cluster can't be reached, or a permission is missing
-  130  interrupted (129 and 143: by SIGHUP and SIGTERM)
-  When several apply: 2, 4, 1, then 3. What filters leave out is not counted.";
+  1    an object is Failed
+  2    invalid arguments, unreadable input, or no objects found
+  3    not done: InProgress, Terminating, Unknown or NotFound
+  4    the cluster is unreachable, or a permission is missing
+  130  interrupted (129 by SIGHUP, 143 by SIGTERM)
+  If several apply, the precedence is 2, 4, 1, 3. Filtered objects do not count.";
 
 const AUGMENT_HELP_AFTER: &str = "\
 Examples:
@@ -69,48 +69,55 @@ Output formats:
   json   one `List` of all objects
 
 Exit codes:
-  0  all objects were read and amended where they had to be
-  2  wrong arguments, unreadable input, no objects in it, or some that could
-     not be amended: an object is then written as it was, a document that is
-     no object is left out, and standard error names it";
+  0  all objects were written with their conditions
+  2  invalid arguments, unreadable input, no objects, or objects whose
+     conditions cannot be changed: these are written unchanged, malformed
+     documents are omitted, and standard error lists both";
 
 const RULES_HELP_AFTER: &str = "\
 Examples:
-  settled rules list cert-manager             what is known about a group
+  settled rules list cert-manager             rules of an API group
   settled rules show cert-manager.io/Certificate
-                                              how it is decided
+                                              rules for a kind
   settled rules explain -f dump.yaml --name web
-                                              why the verdict is what it is
-  settled rules test rules/                   whether your own rules are right
+                                              the decisive rule and expression
+  settled rules test rules/                   run test cases
   settled rules import argocd-cm.yaml > pack.yaml
-                                              another tool's rules in CEL
+                                              convert rules of another tool
 
-Who decides, in this order:
-  1  an annotation on the object (settled.dev/current and others)
+Precedence:
+  1  annotations on the object (settled.dev/current and others)
   2  your rules: --rules, SETTLED_RULES
-  3  an annotation on the CustomResourceDefinition, if --rules names it
+  3  annotations on the CustomResourceDefinition, in --rules or in the cluster
   4  the built-in rule pack
-  5  what the program knows of the kind, or finds in the object";
+  5  the built-in rule for the kind, or conditions and phases";
 
 const RULES_TEST_HELP_AFTER: &str = "\
 Exit codes:
-  0  all cases are as expected
-  1  a case is not (with --strict: or there is a warning)
-  2  something cannot be read";
+  0  all cases pass
+  1  a case fails (or, with --strict, there is a warning)
+  2  a file cannot be read, or there is no case";
 
-/// Tell whether Kubernetes resources are done, and why when they are not
+/// Wait until Kubernetes resources are ready, and explain why they are not
 ///
-/// Settled reads Kubernetes objects and gives a verdict on each: Current (done), InProgress, Failed, Terminating,
-/// NotFound or Unknown, with a reason and a message that says what is missing.
+/// The status of each object is Current (done), InProgress, Failed, Terminating, NotFound or Unknown, with a reason and
+/// a message.
 #[derive(Debug, Parser)]
 #[command(name = "settled", version, long_version = long_version(), after_help = HELP_AFTER)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// When to use colours; `auto` is on a terminal, unless NO_COLOR is set
+    /// When to use colors; `auto` means on terminals, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub(crate) color: Color,
+
+    /// Log requests, watches and state changes to standard error [default: off, or as RUST_LOG says]
+    ///
+    /// `info` logs state changes and, with `serve`, each request; `debug` also each request and watch; `trace` also each event of a watch. Lines have no object
+    /// content and no credentials. While there is a log, `wait` prints lines instead of the live view.
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Global options")]
+    pub(crate) log_level: Option<LogLevel>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -131,11 +138,11 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// Show the status of objects, in files and dumps or in a cluster
+/// Show the status of objects in a cluster, or in files and dumps
 ///
-/// Without arguments: all that is not done in the namespace. That is the category `all`, PersistentVolumeClaims, Ingresses and custom resources
-/// (at most 50 kinds); objects whose owner is shown are left out. Objects of a cluster are named as for `settled wait`. Of files, it reads YAML and JSON: many documents in a file, JSON
-/// lines, `List` objects, whole folders of them. Memory stays flat however large the input is.
+/// Without arguments, shows all objects in the namespace that are not done: of the category `all`, PersistentVolumeClaims, Ingresses and custom
+/// resources (up to 50 kinds), without objects whose owner is shown. Targets in a cluster are those of `settled wait`. Files contain YAML and
+/// JSON: multiple documents, JSON lines, `List` objects. Memory use does not depend on the size of the input.
 #[derive(Args, Debug)]
 #[command(after_help = STATUS_HELP_AFTER)]
 #[command(mut_arg("targets", |arg| arg.hide(false).help("Objects of a cluster: TYPE/NAME..., TYPE NAME..., or TYPE")))]
@@ -155,7 +162,7 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
 
-    /// Show objects of a cluster again whenever they change, until Ctrl-C; jsonl: a line per change
+    /// Watch objects of a cluster and show changes, until Ctrl-C; with jsonl one line per change
     #[arg(short, long, help_heading = "Output")]
     pub(crate) watch: bool,
 
@@ -163,27 +170,27 @@ pub(crate) struct StatusArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
     pub(crate) output: StatusOutput,
 
-    /// What to sort by; `none` is the order of the input [default: status for tables, none for the others]
+    /// Sort order; `none` is the order of the input [default: status for tables, otherwise none]
     #[arg(long, value_name = "BY", help_heading = "Output")]
     pub(crate) sort: Option<Sort>,
 
-    /// Print nothing but errors, for the exit code
+    /// Print only errors
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
 
-    /// Fit tables into so many columns, 0 for no limit [default: the terminal's; no limit in pipes]
+    /// Width of tables in columns, 0 for no limit [default: the terminal's; no limit in pipes]
     #[arg(long, value_name = "COLUMNS", help_heading = "Output")]
     pub(crate) width: Option<usize>,
 
-    /// How much memory sorting may take before it goes to temporary files
+    /// Memory limit of sorting, after which temporary files are used
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = bytes, hide = true)]
     pub(crate) sort_memory: usize,
 }
 
-/// Write objects back with the standard conditions in their status
+/// Add the standard conditions to the status of objects
 ///
-/// Puts `Reconciling` or `Stalled` into `status.conditions`, as the verdict on the object says, so that tools which
-/// know only standard conditions understand it. Everything else stays as it is, and so does the order.
+/// Writes the objects back with `Reconciling` or `Stalled` in `status.conditions`, according to the verdict, for tools
+/// that support only standard conditions. Everything else, including the order, does not change.
 #[derive(Args, Debug)]
 #[command(after_help = AUGMENT_HELP_AFTER)]
 pub(crate) struct AugmentArgs {
@@ -202,7 +209,7 @@ pub(crate) struct AugmentArgs {
     pub(crate) quiet: bool,
 }
 
-/// Show, explain, test and import rules that say when a kind is done
+/// List, show, explain, test and import readiness rules
 #[derive(Args, Debug)]
 #[command(after_help = RULES_HELP_AFTER)]
 pub(crate) struct RulesArgs {
@@ -219,7 +226,7 @@ pub(crate) enum RulesCommand {
     Import(RulesImportArgs),
 }
 
-/// List all rules, and where each of them comes from
+/// List rules with their origin
 #[derive(Args, Debug)]
 pub(crate) struct RulesListArgs {
     /// Only rules whose group or kind contains this text
@@ -234,10 +241,10 @@ pub(crate) struct RulesListArgs {
     pub(crate) output: RulesOutput,
 }
 
-/// Show the rules for a kind as they are written, the one that counts first
+/// Print the rules for a kind in order of precedence
 #[derive(Args, Debug)]
 pub(crate) struct RulesShowArgs {
-    /// The API group and the kind, such as cert-manager.io/Certificate
+    /// API group and kind, such as cert-manager.io/Certificate
     #[arg(value_name = "GROUP/KIND")]
     pub(crate) kind: String,
 
@@ -245,7 +252,7 @@ pub(crate) struct RulesShowArgs {
     pub(crate) rules: RuleArgs,
 }
 
-/// Explain verdicts: which expression decided, and the values that it saw
+/// Explain verdicts: the decisive expression, and the values that it read
 #[derive(Args, Debug)]
 pub(crate) struct RulesExplainArgs {
     #[command(flatten)]
@@ -258,22 +265,22 @@ pub(crate) struct RulesExplainArgs {
     pub(crate) filter: FilterArgs,
 }
 
-/// Run cases, and show what differs from what they expect
+/// Run test cases of rules
 ///
-/// A case is an object and the verdict that is expected of it. The cases of `x.test.yaml` are tried with the rules of
-/// `x.yaml` beside it, before all others. Warns of branches that no case reaches, and of expressions that in every case
-/// touch a field which is absent.
+/// A case is an object and its expected verdict. For the cases of `x.test.yaml`, the rules of `x.yaml` in the same
+/// directory are loaded first. Warns about branches that no case reaches, and about expressions that read an absent
+/// field in every case.
 #[derive(Args, Debug)]
 #[command(after_help = RULES_TEST_HELP_AFTER)]
 pub(crate) struct RulesTestArgs {
-    /// Files of cases, or folders with files that end in .test.yaml
+    /// Files with test cases, or directories with files that end in .test.yaml
     #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
 
-    /// The time of cases that name none, such as 2026-11-21T12:00:00Z [default: the present]
+    /// Current time for cases without `now`, such as 2026-11-21T12:00:00Z [default: now]
     #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
     pub(crate) now: Option<Timestamp>,
 
@@ -282,19 +289,18 @@ pub(crate) struct RulesTestArgs {
     pub(crate) strict: bool,
 }
 
-/// Translate another tool's rules into a rule pack, and say what can't be
+/// Convert rules of other tools into a rule pack, and list what cannot be converted
 #[derive(Args, Debug)]
 pub(crate) struct RulesImportArgs {
-    /// The file: a manifest with Flux healthCheckExprs, an argocd-cm, a kapp Config, a CustomResourceDefinition, a
-    /// health.lua
+    /// Manifest with Flux healthCheckExprs, argocd-cm, kapp Config, CustomResourceDefinition, or health.lua
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
 }
 
-/// Print the completion script of a shell
+/// Print a shell completion script
 ///
 /// For example, `settled completions bash > ~/.local/share/bash-completion/completions/settled`, or
-/// `source <(settled completions zsh)`. In bash, zsh and fish, types and names come from the cluster. For `kubectl settled`, link the
+/// `source <(settled completions zsh)`. In bash, zsh and fish, types and names are completed from the cluster. For `kubectl settled`, link the
 /// program as `kubectl_complete-settled` in the PATH.
 #[derive(Args, Debug)]
 pub(crate) struct CompletionsArgs {
@@ -302,12 +308,12 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Print the manual page, or write those of all commands into a folder
+/// Print the manual page, or write those of all commands into a directory
 ///
 /// For example, `settled man | man -l -`, or `settled man --dir ~/.local/share/man/man1`.
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
-    /// Write settled.1, settled-status.1 and so on into this folder, which is made if need be
+    /// Write settled.1, settled-status.1 and so on into this directory, which is created if necessary
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -315,29 +321,29 @@ pub(crate) struct ManArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputArgs {
-    // For the objects of clusters, where a command looks at them.
+    // Targets in a cluster, for the commands that support them.
     #[arg(value_name = "TYPE/NAME", hide = true)]
     pub(crate) targets: Vec<String>,
 
-    /// Read this file, all of this directory, this URL, or standard input if `-` (can be repeated)
+    /// File, directory, URL, or `-` for standard input (can be repeated)
     ///
-    /// Patterns such as 'k8s/*.yaml' are expanded. Of a directory, the files that end in .yaml, .yml, .json, .jsonl or .ndjson are read, in sorted order and with
-    /// those in its subdirectories; hidden ones are not. A file that is named may be called anything.
+    /// Patterns such as 'k8s/*.yaml' are expanded. In directories, files that end in .yaml, .yml, .json, .jsonl or .ndjson are read in sorted
+    /// order, including subdirectories, except for hidden files.
     #[arg(
         short = 'f', long = "filename", value_name = "FILE|DIR|URL|-", num_args = 1.., action = ArgAction::Append,
         value_hint = ValueHint::AnyPath
     )]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Read what kustomize builds of this directory; needs kustomize or kubectl in the PATH
+    /// Directory with a kustomization; needs kustomize or kubectl in the PATH
     #[arg(short = 'k', long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) kustomize: Option<PathBuf>,
 
-    /// How many threads give verdicts [default: one per core, at most 16]
+    /// Number of evaluation threads [default: one per core, at most 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 
-    /// How large one object may be; a larger one counts as malformed
+    /// Maximum size of an object; larger ones are malformed
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = bytes)]
     pub(crate) max_object_size: usize,
 }
@@ -345,7 +351,7 @@ pub(crate) struct InputArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Verdict")]
 pub(crate) struct VerdictArgs {
-    /// How to read the evidence
+    /// Evaluation profile; `kstatus` evaluates exactly as upstream kstatus
     #[arg(long, value_name = "PROFILE", default_value = "settled", value_parser = profile_parser())]
     pub(crate) profile: Profile,
 
@@ -353,17 +359,17 @@ pub(crate) struct VerdictArgs {
     #[arg(long)]
     pub(crate) assume_current: bool,
 
-    /// Call an Ingress or a Gateway Current without an address: some controllers never set one
+    /// Count Ingresses and Gateways without an address as Current, for controllers that do not set one
     #[arg(long)]
     pub(crate) address_optional: bool,
 
-    /// How long a Pod may be unschedulable before it is Failed
+    /// Time that a Pod may be unschedulable before it is Failed
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
     pub(crate) schedule_grace: SignedDuration,
 
-    /// The time to count from, for old dumps, such as 2026-11-21T12:00:00Z [default: the present]
+    /// Current time for old dumps, such as 2026-11-21T12:00:00Z [default: now]
     ///
-    /// It decides how long a deletion lasts and whether a Pod's grace for scheduling has passed.
+    /// It affects the age of deletions and --schedule-grace.
     #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
     pub(crate) now: Option<Timestamp>,
 
@@ -371,29 +377,29 @@ pub(crate) struct VerdictArgs {
     pub(crate) rules: RuleArgs,
 }
 
-/// Which rules there are besides what the program knows of kinds.
+/// Rules in addition to the built-in rules for kinds.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Rules")]
 pub(crate) struct RuleArgs {
-    /// Read rules from this file, or all of this folder (can be repeated) [env: SETTLED_RULES, separated by `:`]
+    /// File or directory with rules (can be repeated) [env: SETTLED_RULES, separated by `:`]
     ///
-    /// Rule packs, and the rules of other tools as they are: Flux healthCheckExprs, argocd-cm and health.lua, kapp
-    /// waitRules, CustomResourceDefinitions with annotations. See `settled rules --help`.
+    /// Rule packs, and rules of other tools: Flux healthCheckExprs, argocd-cm and health.lua, kapp waitRules,
+    /// CustomResourceDefinitions with annotations. See `settled rules --help`.
     #[arg(long = "rules", value_name = "FILE|DIR", action = ArgAction::Append, value_hint = ValueHint::AnyPath)]
     pub(crate) rule_files: Vec<PathBuf>,
 
-    /// Leave out the built-in rule pack
+    /// Disable the built-in rule pack
     #[arg(long)]
     pub(crate) no_builtin_rules: bool,
 
-    /// Ignore readiness annotations on objects
+    /// Ignore readiness annotations on objects and CRDs
     #[arg(long)]
     pub(crate) no_annotations: bool,
 }
 
-/// Which objects are shown and count for the exit code.
+/// Filters: which objects are shown and count for the exit code.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Filters (what they leave out is not counted either)")]
+#[command(next_help_heading = "Filters (other objects are neither shown nor counted)")]
 pub(crate) struct FilterArgs {
     /// Only these kinds, separated by commas: `Pod`, `pods`, `po`, `deployments.apps` and so on
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
@@ -403,7 +409,7 @@ pub(crate) struct FilterArgs {
     #[arg(short, long, value_name = "NAMESPACE", value_delimiter = ',')]
     pub(crate) namespace: Vec<String>,
 
-    /// Only objects of these names, separated by commas
+    /// Only objects with these names, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) name: Vec<String>,
 
@@ -412,7 +418,7 @@ pub(crate) struct FilterArgs {
         value_parser = status_parser())]
     pub(crate) status: Vec<Status>,
 
-    /// All statuses but Current
+    /// All statuses except Current
     #[arg(long, conflicts_with = "status")]
     pub(crate) not_current: bool,
 }
@@ -423,6 +429,16 @@ pub(crate) enum Color {
     Auto,
     Always,
     Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -457,7 +473,7 @@ pub(crate) enum Sort {
     None,
 }
 
-/// The version with what it was built from, and the version of Kubernetes that `serve` speaks.
+/// Version, commit, date, and the Kubernetes version of `serve`.
 fn long_version() -> String {
     let text = format!(
         "{}\ncommit      {}\ndate        {}",
@@ -478,7 +494,7 @@ fn status_parser() -> impl clap::builder::TypedValueParser<Value = Status> {
     wire_names(Status::ALL.iter().map(|status| status.as_str()))
 }
 
-/// The names of a wire enum as clap's possible values, so that help and completions know them.
+/// Possible values of an enum by its serialized names, for help and completion.
 fn wire_names<T>(names: impl Iterator<Item = &'static str>) -> impl clap::builder::TypedValueParser<Value = T>
 where
     T: std::str::FromStr<Err = kstatus::UnknownName> + Clone + Send + Sync + 'static,
@@ -488,17 +504,17 @@ where
 }
 
 fn timestamp(text: &str) -> Result<Timestamp, String> {
-    text.parse().map_err(|_| "no timestamp such as 2026-11-21T12:00:00Z".to_owned())
+    text.parse().map_err(|_| "expected a timestamp such as 2026-11-21T12:00:00Z".to_owned())
 }
 
 fn duration(text: &str) -> Result<SignedDuration, String> {
     match text.parse::<SignedDuration>() {
         Ok(duration) if !duration.is_negative() => Ok(duration),
-        _ => Err("no duration such as 15s or 1m30s".to_owned()),
+        _ => Err("expected a duration such as 15s or 1m30s".to_owned()),
     }
 }
 
-/// Reads `65536`, `64Ki`, `16M` or `16MiB`: always powers of 1024.
+/// Parses sizes such as `65536`, `64Ki`, `16M` or `16MiB`. All units are powers of 1024.
 fn bytes(text: &str) -> Result<usize, String> {
     const MAX: u64 = 1 << 30;
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -508,11 +524,11 @@ fn bytes(text: &str) -> Result<usize, String> {
         "k" | "ki" | "kb" | "kib" => 1 << 10,
         "m" | "mi" | "mb" | "mib" => 1 << 20,
         "g" | "gi" | "gb" | "gib" => 1 << 30,
-        _ => return Err("no size such as 65536, 512KiB or 16MiB".to_owned()),
+        _ => return Err("expected a size such as 65536, 512KiB or 16MiB".to_owned()),
     };
     match number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)) {
-        Some(0) | None => Err("no size such as 65536, 512KiB or 16MiB".to_owned()),
-        Some(bytes) if bytes > MAX => Err("at most 1GiB".to_owned()),
+        Some(0) | None => Err("expected a size such as 65536, 512KiB or 16MiB".to_owned()),
+        Some(bytes) if bytes > MAX => Err("the maximum is 1GiB".to_owned()),
         Some(bytes) => usize::try_from(bytes).map_err(|error| error.to_string()),
     }
 }
@@ -534,8 +550,8 @@ mod tests {
         assert_eq!(bytes("64Ki"), Ok(65_536));
         assert_eq!(bytes("16MiB"), Ok(16 << 20));
         assert_eq!(bytes("1g"), Ok(1 << 30));
-        for wrong in ["", "0", "-1", "x", "1x", "1.5M", "99999999999999999999", "2G"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
+        for invalid in ["", "0", "-1", "x", "1x", "1.5M", "99999999999999999999", "2G"] {
+            assert!(bytes(invalid).is_err(), "{invalid}");
         }
     }
 }

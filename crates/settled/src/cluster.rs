@@ -58,13 +58,13 @@ pub(crate) async fn connect(
     let Some(connected) = patience.within(waiting, access.connect()).await else {
         let limit = patience.limit();
         return Err(CommandError::cluster(format!("no credentials within {limit}"))
-            .hint("does the kubeconfig's plugin for credentials end, and is the kubeconfig a file?"));
+            .hint("check the credential plugin of the kubeconfig, and that the kubeconfig is a file"));
     };
     let cluster = connected.map_err(|error| {
         let failed = CommandError::cluster(error.to_string());
         match error {
-            ConnectError::Exec(_) => failed.hint("run the plugin by hand to see what it lacks"),
-            _ => failed.hint("--kubeconfig FILE and --context NAME say which one is meant"),
+            ConnectError::Exec(_) => failed.hint("run the credential plugin separately to see its error"),
+            _ => failed.hint("select another one with --kubeconfig FILE and --context NAME"),
         }
     })?;
     let server = cluster.server().unwrap_or_default().to_owned();
@@ -78,7 +78,7 @@ pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, 
     let namespaces = namespaces(args.namespace.as_deref())?;
     if let [_, _, ..] = &*namespaces {
         if !args.files.is_empty() || args.kustomize.is_some() || !args.select.releases.is_empty() {
-            return Err(CommandError::usage("-f and --release take one namespace"));
+            return Err(CommandError::usage("-f and --release accept only one namespace"));
         }
         all = in_each(&all, &namespaces);
     }
@@ -86,7 +86,7 @@ pub(crate) fn targets(args: &TargetArgs, bare: BareType) -> Result<Vec<Target>, 
         all.extend(read(&args.files, args.kustomize.as_deref(), |_, target| target)?);
     }
     if all.is_empty() && args.select.releases.is_empty() {
-        return Err(CommandError::usage("which objects?").hint(
+        return Err(CommandError::usage("no targets given").hint(
             "name them (deploy/web), select them (pods -l app=web), or pass their manifests (-f FILE, -f -)",
         ));
     }
@@ -112,7 +112,7 @@ pub(crate) fn namespaces(list: Option<&str>) -> Result<Vec<String>, CommandError
     let Some(list) = list else { return Ok(Vec::new()) };
     let names: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
     match names.iter().any(String::is_empty) {
-        true => Err(CommandError::usage(format!("--namespace {list:?}: a name is empty"))),
+        true => Err(CommandError::usage(format!("--namespace {list:?}: empty name"))),
         false => Ok(names),
     }
 }
@@ -193,15 +193,15 @@ pub(crate) fn objects(files: &[PathBuf], kustomization: Option<&Path>) -> Result
     read(files, kustomization, |json, _| json.to_vec())
 }
 
-/// What is to be kept of the objects in files, folders and standard input. Part of what is meant must not pass for all of it: if one of
-/// them is no object, there are none.
+/// Reads the objects of all inputs, and keeps what the function returns for each. A single malformed document is an error, since the
+/// remaining objects must not pass for all of them.
 fn read<T>(
     files: &[PathBuf],
     kustomization: Option<&Path>,
     keep: impl Fn(&[u8], Target) -> T,
 ) -> Result<Vec<T>, CommandError> {
     let mut objects = Vec::new();
-    let mut wrong = Vec::new();
+    let mut malformed = Vec::new();
     let mut reader = Reader::default();
     for input in Inputs::of(files, kustomization) {
         let source = input.source;
@@ -216,26 +216,26 @@ fn read<T>(
                 };
                 match object {
                     Ok(object) => objects.push(object),
-                    Err(error) => wrong.push(place(&source, number, &error.to_string())),
+                    Err(error) => malformed.push(place(&source, number, &error.to_string())),
                 }
                 number += 1;
             });
         }
     }
-    if !wrong.is_empty() {
-        let more = wrong.len().saturating_sub(10);
-        let error = CommandError::input("not all of the input is objects");
-        let error = wrong.into_iter().take(10).fold(error, CommandError::detail);
+    if !malformed.is_empty() {
+        let more = malformed.len().saturating_sub(10);
+        let error = CommandError::input("the input contains documents that are not objects");
+        let error = malformed.into_iter().take(10).fold(error, CommandError::detail);
         return Err(if more > 0 { error.detail(format!("… and {more} more")) } else { error });
     }
     if objects.is_empty() {
-        return Err(CommandError::input("there are no objects in the files")
-            .hint("of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read"));
+        return Err(CommandError::input("no objects found in the files")
+            .hint("in directories, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read"));
     }
     Ok(objects)
 }
 
-/// `FILE:LINE:COLUMN: what is wrong`, where the error says so.
+/// `FILE:LINE:COLUMN: message`, if the error has a position.
 fn place(source: &str, number: usize, error: &str) -> String {
     let found = || {
         let (line, rest) = error.strip_prefix("line ")?.split_once(", column ")?;
@@ -246,7 +246,7 @@ fn place(source: &str, number: usize, error: &str) -> String {
     found().unwrap_or_else(|| format!("{source}, object {number}: {error}"))
 }
 
-/// What is to be followed, for a look at how things stand: it is over once all is seen.
+/// Request for a single evaluation: it ends once all objects have been read.
 pub(crate) fn look(
     targets: Vec<Target>,
     namespace: Option<&str>,
@@ -268,10 +268,10 @@ pub(crate) fn look(
     request
 }
 
-/// What is waited for, and when that is over.
+/// Request for a wait, with its conditions and limits.
 pub(crate) fn policy(args: &PolicyArgs) -> Result<(Vec<WaitCondition>, Limits), CommandError> {
     let conditions = WaitCondition::parse_all(&args.conditions).map_err(|error| {
-        CommandError::usage(format!("--for: {error}")).hint("settled wait --help lists what there is")
+        CommandError::usage(format!("--for: {error}")).hint("settled wait --help lists the conditions")
     })?;
     let limits = Limits {
         timeout: Some(args.timeout),
@@ -319,9 +319,9 @@ pub(crate) async fn start(cluster: Cluster, mut request: Request) -> Result<Trac
         StartError::NoKind { name, similar } => {
             let error = CommandError::usage(format!("the cluster has no kind `{name}`"));
             if similar.is_empty() {
-                return error.hint("settled wait -f FILE waits for kinds that don't exist yet, too");
+                return error.hint("settled wait -f FILE also waits for kinds that do not exist yet");
             }
-            error.hint(format!("similar ones are {}", similar.join(", ")))
+            error.hint(format!("similar kinds: {}", similar.join(", ")))
         }
     })
 }
@@ -341,10 +341,10 @@ pub(crate) fn unreachable_at(cluster: &Cluster, error: &RequestError) -> Command
 
 fn refused(cluster: &str, error: &RequestError) -> CommandError {
     if error.code().is_some() {
-        let failed = CommandError::cluster(format!("{cluster} refuses the request: {error}"));
+        let failed = CommandError::cluster(format!("{cluster} rejected the request: {error}"));
         return match error.code() {
             Some(401) => failed.hint("log in again, or choose another --context"),
-            Some(403) => failed.hint("the message names the permission that is missing"),
+            Some(403) => failed.hint("ask for the permission in the message"),
             _ => failed,
         };
     }
@@ -354,15 +354,15 @@ fn refused(cluster: &str, error: &RequestError) -> CommandError {
     failed.hint(if says("invalid peer certificate") {
         "the server's certificate is not signed by the certificate-authority of the kubeconfig, or is for another name"
     } else if says("corrupt message") || says("invalid HTTP version") {
-        "the server does not speak TLS there: check http:// or https:// and the port in the kubeconfig"
+        "the server does not use TLS: check http:// or https:// and the port in the kubeconfig"
     } else if matches!(error, RequestError::Misconfigured(_)) && !says("alert") {
         "check the host in the kubeconfig's server URL"
     } else {
-        "is the server of this context running, and can it be reached from here?"
+        "check that the server of this context is running and reachable"
     })
 }
 
-/// Warns of what the user should know.
+/// Prints notices as warnings.
 pub(crate) fn warn(notices: &[Notice]) {
     let width = crate::live::terminal::width();
     for notice in notices {

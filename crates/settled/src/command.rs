@@ -10,7 +10,8 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::cli::{Cli, Command};
 use crate::error::CommandError;
 use crate::{
-    apply, augment, complete, generate, help, kubectl, look, output, rules, status, style, switches, wait,
+    apply, augment, complete, generate, help, kubectl, log, look, output, rules, status, style, switches,
+    wait,
 };
 
 /// Commands that look at clusters: they know kubectl's options, or say what to take instead.
@@ -20,8 +21,8 @@ const LIVE: [&str; 6] = ["wait", "status", "apply", "why", "tree", "events"];
 const ELSEWHERE: [(&str, &str); 9] = [
     ("get", "settled status TYPE/NAME shows objects and their status"),
     ("describe", "settled why TYPE/NAME explains an object, with its events"),
-    ("logs", "settled why TYPE/NAME shows the logs of what crashed"),
-    ("diff", "settled apply -f FILE --dry-run --diff shows what would change"),
+    ("logs", "settled why TYPE/NAME shows logs of crashed containers"),
+    ("diff", "settled apply -f FILE --dry-run --diff previews changes"),
     ("rollout", "settled wait deploy/NAME waits for a rollout"),
     ("delete", "settled wait TYPE/NAME --for=delete waits for a deletion"),
     ("install", "settled wait --release helm/NAME waits for a release"),
@@ -70,6 +71,7 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         }
     };
     style::choose(cli.color);
+    log::start(cli.log_level, is_log_json(&cli.command))?;
     match &cli.command {
         Command::Wait(args) => wait::run(args),
         Command::Why(args) => look::why(args),
@@ -85,6 +87,15 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
         Command::Store(args) => crate::store::run(args),
         Command::Completions(args) => generate::completions(args),
         Command::Man(args) => generate::man(args),
+    }
+}
+
+/// Whether programs read the lines of the command on standard error.
+fn is_log_json(command: &Command) -> bool {
+    match command {
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => args.log_format == crate::cli::serve::LogFormat::Json,
+        _ => false,
     }
 }
 

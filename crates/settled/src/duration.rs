@@ -4,41 +4,42 @@ use std::time::Duration;
 
 pub(crate) use kstatus::format_duration as format;
 
-/// What a negative timeout means, as for `kubectl wait`: a week.
+/// Meaning of a negative timeout, as in `kubectl wait`.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Reads `30s`, `1m30s`, `1.5h`, `0`: what Go's `time.ParseDuration` reads, unless it is negative.
+/// Parses a nonnegative duration as Go's `time.ParseDuration` does: `30s`, `1m30s`, `1.5h`, `0`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || "no duration such as 30s, 5m or 1h30m".to_owned();
-    match signed(text).ok_or_else(wrong)? {
+    let invalid = || "expected a duration such as 30s, 5m or 1h30m".to_owned();
+    match signed(text).ok_or_else(invalid)? {
         (false, duration) => Ok(duration),
-        (true, _) => Err("a duration that is not negative is needed".to_owned()),
+        (true, _) => Err("the duration must not be negative".to_owned()),
     }
 }
 
-/// As [`parse`], where a negative duration is a week.
+/// Parses a timeout; a negative one means a week.
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let wrong = || "no duration such as 30s, 5m or 1h30m; 0 checks once, -1s waits a week".to_owned();
-    match signed(text).ok_or_else(wrong)? {
+    let invalid =
+        || "expected a duration such as 30s, 5m or 1h30m; 0 checks once, -1s waits one week".to_owned();
+    match signed(text).ok_or_else(invalid)? {
         (true, _) => Ok(WEEK),
         (false, duration) => Ok(duration),
     }
 }
 
-/// Reads kubectl's `--request-timeout`: a bare number is seconds, 0 is no limit, which is a week here.
+/// Parses kubectl's `--request-timeout`: a number without unit is seconds, 0 is no limit (a week).
 pub(crate) fn parse_request_timeout(text: &str) -> Result<Duration, String> {
-    let wrong = || "no duration such as 10s or 1m, and no number of seconds".to_owned();
+    let invalid = || "expected a duration such as 10s or 1m, or a number of seconds".to_owned();
     let timeout = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => match signed(text).ok_or_else(wrong)? {
-            (true, timeout) if !timeout.is_zero() => return Err(wrong()),
+        Err(_) => match signed(text).ok_or_else(invalid)? {
+            (true, timeout) if !timeout.is_zero() => return Err(invalid()),
             (_, timeout) => timeout,
         },
     };
     Ok(if timeout.is_zero() { WEEK } else { timeout.min(WEEK) })
 }
 
-/// Whether it is negative, and how long it is.
+/// Sign and absolute value of a duration.
 fn signed(text: &str) -> Option<(bool, Duration)> {
     let nanoseconds = settled_go::duration::parse(text).ok()?;
     Some((nanoseconds < 0, Duration::from_nanos(nanoseconds.unsigned_abs())))
@@ -79,9 +80,9 @@ mod tests {
         check("1.s", Some(1_000));
         check("+2ms", Some(2));
         assert_eq!(parse("1500us"), Ok(Duration::from_micros(1500)));
-        for wrong in ["", "-", "5", "s", ".", ".s", "1x", "1..5s", "1 s", "-1s", "9999999999h", "1s ", "∞"]
+        for invalid in ["", "-", "5", "s", ".", ".s", "1x", "1..5s", "1 s", "-1s", "9999999999h", "1s ", "∞"]
         {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            assert!(parse(invalid).is_err(), "{invalid}");
         }
     }
 

@@ -8,7 +8,7 @@ use crate::stderr;
 use crate::style::Palette;
 use crate::text;
 
-/// What a command could not do, with what the user may do about it.
+/// Command error with details and hints.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     kind: ErrorKind,
@@ -30,7 +30,7 @@ pub(crate) enum ErrorKind {
     Output,
     /// The cluster can't be reached, or a permission is missing.
     Cluster,
-    /// What was asked for is not done, because it would be wrong.
+    /// The request is invalid.
     Refused,
 }
 

@@ -5,7 +5,7 @@ use kstatus::{Status, Verdict};
 use crate::cli::FilterArgs;
 use crate::row::Identity;
 
-/// What the filters' arguments say.
+/// Filters from the arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     kinds: Vec<KindPattern>,
@@ -45,7 +45,7 @@ impl Filter {
 
     /// Whether the object is one of those that the user asks about.
     pub(crate) fn selects(&self, identity: &Identity<'_>) -> bool {
-        // What can't be read might be anything, so it is never what nobody asked about.
+        // Malformed documents can be any object, so they match all filters.
         if identity.is_unreadable() {
             return true;
         }

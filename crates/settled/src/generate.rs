@@ -85,7 +85,7 @@ fn page(command: clap::Command) -> Result<Vec<u8>, CommandError> {
         }
         roff.to_writer(&mut page)
     };
-    render().map_err(|error| CommandError::output("cannot make the manual page", error))?;
+    render().map_err(|error| CommandError::output("cannot render the manual page", error))?;
     Ok(page)
 }
 

@@ -14,7 +14,7 @@ use std::vec;
 use crate::cli::InputArgs;
 use crate::error::CommandError;
 
-/// What a folder's files must end in to be read.
+/// File name extensions that are read in directories.
 const EXTENSIONS: [&str; 5] = ["yaml", "yml", "json", "jsonl", "ndjson"];
 
 /// Something that can be read, under the name that the user knows it by.
@@ -24,11 +24,11 @@ pub(crate) struct Input {
     pub(crate) reader: io::Result<Box<dyn Read + Send>>,
 }
 
-/// Finds the inputs, folder by folder: never the names of a whole tree at once.
+/// Iterates the inputs directory by directory, without collecting the names of a whole tree.
 pub(crate) struct Inputs {
-    /// What is still to come at each level, from the arguments down.
+    /// Remaining paths at each level, from the arguments down.
     levels: Vec<vec::IntoIter<Item>>,
-    /// The folders that were read already, by their real path: links can make circles.
+    /// Canonical paths of visited directories, to detect loops of symbolic links.
     seen: HashSet<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ impl Inputs {
         if args.files.is_empty() && args.kustomize.is_none() {
             let error = CommandError::usage("no input");
             return Err(if io::stdin().is_terminal() {
-                error.hint(format!("pass files or folders with -f: settled {command} -f FILE"))
+                error.hint(format!("pass files or directories with -f: settled {command} -f FILE"))
             } else {
                 error.hint(format!("to read standard input, pass -f -: settled {command} -f -"))
             });
@@ -84,7 +84,7 @@ impl Inputs {
         Self { levels: vec![items.into_iter()], seen: HashSet::new() }
     }
 
-    /// The paths of a folder that are to be read or gone into, sorted.
+    /// Files and subdirectories of a directory, sorted.
     fn list(&mut self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         if !self.seen.insert(dir.canonicalize()?) {
             return Ok(Vec::new());
@@ -96,7 +96,7 @@ impl Inputs {
                 continue;
             }
             let path = entry.path();
-            // Of what a link points to, not of the link. What can't be looked at can be opened and says why.
+            // Metadata of the link target. If it is unavailable, opening the file returns the error.
             let kind = if entry.file_type()?.is_symlink() {
                 fs::metadata(&path).map(|metadata| metadata.file_type())
             } else {
@@ -162,7 +162,7 @@ pub(crate) fn nothing_found(args: &InputArgs) -> CommandError {
     let names: Vec<_> = args.files.iter().chain(&args.kustomize).map(|path| name(path)).collect();
     let error = CommandError::input(format!("no objects found in {}", names.join(", ")));
     if args.files.iter().any(|path| path.is_dir()) {
-        error.hint("of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read")
+        error.hint("in directories, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read")
     } else {
         error
     }

@@ -6,33 +6,33 @@ use crate::error::CommandError;
 
 /// Options of `kubectl wait`, `kubectl apply` and `kubectl options`.
 const OPTIONS: [(&str, &str); 25] = [
-    ("--all", "apply takes all objects of its files"),
+    ("--all", "apply always applies all objects of its files"),
     (
         "--allow-missing-template-keys",
-        "there are no templates: kubectl get TYPE/NAME -o go-template=... prints fields of objects",
+        "templates are not supported: kubectl get TYPE/NAME -o go-template=... prints fields of objects",
     ),
-    ("--as-user-extra", "--as, --as-group and --as-uid say whom to act as"),
-    ("--cache-dir", "nothing is cached: leave it out"),
+    ("--as-user-extra", "use --as, --as-group and --as-uid"),
+    ("--cache-dir", "nothing is cached: omit the option"),
     ("--cascade", "nothing is replaced, and --prune deletes in the background: kubectl delete has --cascade"),
     (
         "--force",
-        "--force-conflicts takes over fields; kubectl replace --force deletes an object and creates it anew",
+        "--force-conflicts takes over fields; kubectl replace --force deletes and recreates an object",
     ),
     ("--grace-period", "nothing is deleted without --prune: kubectl delete has --grace-period"),
-    ("--kuberc", "preferences of kubectl are not read: leave it out"),
+    ("--kuberc", "kuberc is not read: omit the option"),
     ("--local", "settled status -f FILE reads files without a cluster"),
-    ("--log-flush-frequency", "-v 6 prints each request at once: leave it out"),
-    ("--match-server-version", "every version of Kubernetes will do: leave it out"),
-    ("--openapi-patch", "apply is server-side: leave it out"),
-    ("--overwrite", "apply is server-side: --force-conflicts takes over fields"),
+    ("--log-flush-frequency", "-v 6 prints each request immediately: omit the option"),
+    ("--match-server-version", "the server version does not matter: omit the option"),
+    ("--openapi-patch", "apply is always server-side: omit the option"),
+    ("--overwrite", "apply is always server-side: --force-conflicts takes over fields"),
     (
         "--password",
-        "Kubernetes has no basic authentication since 1.19: --token, or --client-certificate and --client-key",
+        "Kubernetes removed basic authentication in 1.19: use --token, or --client-certificate and --client-key",
     ),
-    ("--profile", "-v 6 prints how long each request took"),
-    ("--profile-output", "-v 6 prints how long each request took"),
-    ("--prune-allowlist", "--prune --applyset NAME deletes the members of an ApplySet"),
-    ("--selector", "apply takes all objects of its files"),
+    ("--profile", "-v 6 prints the duration of each request"),
+    ("--profile-output", "-v 6 prints the duration of each request"),
+    ("--prune-allowlist", "use --prune --applyset NAME"),
+    ("--selector", "apply always applies all objects of its files"),
     (
         "--show-managed-fields",
         "results have no managedFields: kubectl get TYPE/NAME -o yaml --show-managed-fields prints them",
@@ -40,18 +40,15 @@ const OPTIONS: [(&str, &str); 25] = [
     ("--subresource", "kubectl apply --server-side --subresource applies a status or a scale"),
     (
         "--template",
-        "there are no templates: kubectl get TYPE/NAME -o go-template=... prints fields of objects",
+        "templates are not supported: kubectl get TYPE/NAME -o go-template=... prints fields of objects",
     ),
     (
         "--username",
-        "Kubernetes has no basic authentication since 1.19: --token, or --client-certificate and --client-key",
+        "Kubernetes removed basic authentication in 1.19: use --token, or --client-certificate and --client-key",
     ),
     ("--validate", "the server always validates strictly: unknown and duplicate fields are errors"),
-    ("--vmodule", "-v 6 prints requests; there are no modules"),
-    (
-        "--warnings-as-errors",
-        "warnings are lines `Warning: ...` on standard error: a script can look for them",
-    ),
+    ("--vmodule", "-v 6 prints requests"),
+    ("--warnings-as-errors", "warnings are lines `Warning: ...` on standard error"),
 ];
 
 /// Output formats of kubectl that print objects.
@@ -82,13 +79,13 @@ pub(crate) fn refusal(error: &clap::Error) -> Option<CommandError> {
                 name => name,
             };
             let (name, hint) = OPTIONS.iter().find(|(known, _)| *known == name)?;
-            Some(CommandError::usage(format!("there is no {name} here, as kubectl has it")).hint(*hint))
+            Some(CommandError::usage(format!("{name} is not supported")).hint(*hint))
         }
         ErrorKind::InvalidValue if argument.starts_with("--output") => {
             let format = text(ContextKind::InvalidValue)?.split('=').next()?;
             let format = FORMATS.iter().find(|known| **known == format)?;
             Some(
-                CommandError::usage(format!("there is no -o {format} here: results are printed, not objects"))
+                CommandError::usage(format!("-o {format} is not supported: results are printed, not objects"))
                     .hint(format!("-o json prints the result; kubectl get TYPE/NAME -o {format}=... prints fields of objects")),
             )
         }

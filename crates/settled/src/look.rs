@@ -34,7 +34,7 @@ use crate::watch::{self, Changes, View};
 
 /// Of so many objects events are asked for.
 const MAX_OBJECTS: usize = 200;
-/// So many questions at a time.
+/// Maximum number of concurrent requests.
 const MAX_CONCURRENT: usize = 16;
 /// How often events are asked for while they are watched; less often, the more objects there are.
 const EVENTS_EVERY: Duration = Duration::from_secs(2);
@@ -150,7 +150,7 @@ fn drawn(branches: &[Branch], width: Option<usize>) -> String {
     Tree { palette: Palette::stdout(), width, names: &names, now: Timestamp::now() }.text(branches)
 }
 
-/// What the roots of trees come to.
+/// Exit code for the roots of trees.
 fn exit_code(branches: &[Branch]) -> u8 {
     let has = |wanted: &dyn Fn(Status) -> bool| {
         branches.iter().any(|branch| branch.verdict.blocking && wanted(branch.verdict.status))
@@ -330,7 +330,7 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CommandError> {
     cluster::warn(&notices);
     if missing > 0 {
         let label = Palette::stderr().warning("warning:");
-        stderr::print_line(&format!("{label} of {missing} more objects no events were asked for"));
+        stderr::print_line(&format!("{label} events of {missing} more objects were not requested"));
     }
     if args.warnings {
         events.retain(|event| event.type_ != "Normal");

@@ -1,4 +1,4 @@
-//! The binary `settled`: arguments in, verdicts out. It decides nothing itself; `kstatus` does.
+//! The binary `settled`. It contains no decisions: `kstatus` and the other libraries make them.
 
 mod apply;
 mod arguments;
@@ -16,6 +16,7 @@ mod help;
 mod inputs;
 mod kubectl;
 mod live;
+mod log;
 mod look;
 mod names;
 mod output;

@@ -1,4 +1,4 @@
-//! Overview: what `status`, `why` and `tree` show without arguments, which is all that is not done.
+//! Overview: all objects that are not done, for `status`, `why` and `tree` without arguments.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -36,7 +36,7 @@ pub(crate) fn target(select: &SelectArgs) -> Target {
     })
 }
 
-/// Whether something comes in by standard input, which whoever forgot `-f -` means.
+/// Whether standard input is a pipe or file, which suggests a missing `-f -`.
 pub(crate) fn input_is_piped() -> bool {
     if io::stdin().is_terminal() {
         return false;
@@ -84,16 +84,18 @@ impl Overview {
     pub(crate) fn check(&self, objects: u64) -> Result<(), CommandError> {
         if self.kinds.is_forbidden() {
             return Err(CommandError::cluster(format!("no permission to list objects in {}", self.place))
-                .hint("grant list and watch on them, or name the objects that may be read: deploy/web"));
+                .hint("grant list and watch, or name objects that you may read, such as deploy/web"));
         }
         if !self.absent.is_empty() {
             let each = self.absent.iter().map(|name| format!("namespace \"{name}\" does not exist"));
-            return Err(CommandError::input(each.collect::<Vec<_>>().join("; "))
-                .hint("kubectl get namespaces lists them, and --context names another cluster"));
+            return Err(CommandError::input(each.collect::<Vec<_>>().join("; ")).hint(
+                "list namespaces with kubectl get namespaces, or select another cluster with --context",
+            ));
         }
         if objects == 0 {
-            return Err(CommandError::input(format!("no objects in {}", self.place))
-                .hint("-n NAMESPACE or -A says where to look"));
+            return Err(
+                CommandError::input(format!("no objects in {}", self.place)).hint("set -n NAMESPACE or -A")
+            );
         }
         Ok(())
     }
@@ -103,7 +105,7 @@ impl Overview {
         stderr::print_line(&format!("everything in {} is done ({})", self.place, plural(objects, "object")));
     }
 
-    /// What is not in it.
+    /// Prints hints about kinds that are not included.
     pub(crate) fn hints(&self) {
         let label = Palette::stderr().hint("hint:");
         let mut forbidden = self.kinds.forbidden.clone();
@@ -121,7 +123,7 @@ impl Overview {
         if self.kinds.left_out > 0 {
             let count = plural(self.kinds.left_out as u64, "custom kind");
             stderr::print_line(&format!(
-                "{label} {count} not included, because there are so many; name them"
+                "{label} {count} not included, because there are too many; name their types"
             ));
         }
     }

@@ -12,7 +12,7 @@ use crate::style::Palette;
 
 /// How long a command without a timeout waits for credentials.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
-/// After so long without an answer, the user is told what is waited for.
+/// Time without an answer after which a notice is printed.
 const NOTIFY_AFTER: Duration = Duration::from_secs(2);
 
 /// When the process started: from then on timeouts count.
@@ -61,7 +61,7 @@ impl Patience {
         }
     }
 
-    /// Does what comes before the first question to the server, and says what it is when it takes long. None: it took too long.
+    /// Runs the steps before the first request, with a notice if they take long; none on timeout.
     pub(crate) async fn within<T>(self, waiting: &str, work: impl Future<Output = T>) -> Option<T> {
         let by = self.deadline().unwrap_or_else(|| Instant::now() + CONNECT_MAX);
         let told = async {

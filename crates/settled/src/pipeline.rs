@@ -20,9 +20,9 @@ const BATCHES_BYTES: usize = 8 << 20;
 /// How much they may hold: large objects make large batches, and then fewer of them are under way at once.
 const BATCHES_BYTES_MAX: usize = 32 << 20;
 
-/// What a worker does with a batch.
+/// Work on a batch.
 pub(crate) trait Work: Clone + Send + 'static {
-    /// What comes of it. It is used again: whatever an earlier batch left in it is to be cleared.
+    /// Result of a batch. It is reused, so the work must clear it first.
     type Output: Default + Send + 'static;
 
     fn work(&mut self, input: &InputId, batch: &Batch, output: &mut Self::Output);
@@ -48,7 +48,7 @@ pub(crate) enum Syntax {
     Yaml,
 }
 
-/// What the calling thread gets.
+/// Message to the calling thread.
 pub(crate) enum Event<'a, O> {
     /// The next batch's results.
     Output(&'a InputId, &'a mut O),
@@ -118,7 +118,7 @@ pub(crate) fn run<W: Work, E>(
     drop(recycle);
     let mut dealer = Dealer { workers: job_senders, turn: 0, released, under_way: 0 };
     handles.push(spawn("reader", move || {
-        // An error means that nobody takes the batches any more.
+        // An error means that the receiver is gone.
         read(inputs, limits, &recycled, &mut dealer).ok();
     })?);
 
@@ -170,7 +170,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|error| CommandError::output("cannot start a thread", error).hint("try --threads 1"))
 }
 
-/// What a worker's thread gives and takes.
+/// Channels of a worker thread.
 struct Lane<O> {
     jobs: Receiver<Jobs<Batch>>,
     results: SyncSender<Jobs<O>>,

@@ -38,7 +38,7 @@ pub(crate) fn observer(
         if logged {
             stderr::print_line(&line(&server, exchange));
         }
-        // Lists of kinds that nobody asked for by name may be deprecated.
+        // An overview lists kinds that may be deprecated; the user did not choose them.
         if warnings == Warnings::Ignored || exchange.verb != Verb::Write {
             return;
         }

@@ -12,7 +12,7 @@ use settled_rules::RuleSet;
 
 use crate::cli::Sort;
 
-/// What names an object, and when it was created.
+/// Identity and creation time of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identity<'a> {
     pub(crate) api_version: Option<Cow<'a, str>>,
@@ -36,7 +36,7 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// How old the object is; none where nobody says, or the clocks differ.
+    /// Age of the object; none if unknown or negative.
     pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
         let created: Timestamp = self.created.as_deref()?.parse().ok()?;
         now.duration_since(created).as_secs().try_into().ok().map(Duration::from_secs)

@@ -10,16 +10,16 @@ use crate::error::CommandError;
 /// No file of rules is larger.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Adds a file of rules; what is wrong with it is an error with all the places.
+/// Adds a file of rules; reports all invalid places in one error.
 pub(crate) fn add(builder: Builder, file: &Path) -> Result<Builder, CommandError> {
     builder.add(&file.display().to_string(), &read(file)?).map_err(|errors| {
-        const MOST: usize = 20;
+        const MAX_ERRORS: usize = 20;
         let mut error = CommandError::input(format!("cannot use {} as rules", file.display()));
-        for wrong in errors.0.iter().take(MOST) {
-            error = error.detail(wrong.to_string());
+        for invalid in errors.0.iter().take(MAX_ERRORS) {
+            error = error.detail(invalid.to_string());
         }
-        if errors.0.len() > MOST {
-            error = error.detail(format!("and {} more", errors.0.len() - MOST));
+        if errors.0.len() > MAX_ERRORS {
+            error = error.detail(format!("and {} more", errors.0.len() - MAX_ERRORS));
         }
         error
     })

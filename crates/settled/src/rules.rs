@@ -83,8 +83,8 @@ fn list(args: &RulesListArgs) -> Result<ExitCode, CommandError> {
         }
     }
     if list.is_empty() {
-        return Err(CommandError::input(format!("no rule's group or kind contains `{wanted}`"))
-            .hint("kinds without a rule are judged by their conditions and phases"));
+        return Err(CommandError::input(format!("no rule has a group or kind that contains `{wanted}`"))
+            .hint("kinds without a rule are evaluated by their conditions and phases"));
     }
     output::print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -119,7 +119,7 @@ fn columns<const N: usize>(head: &[&str; N], rows: &[[String; N]], out: &mut Str
 
 fn show(args: &RulesShowArgs) -> Result<ExitCode, CommandError> {
     let Some((group, kind)) = args.kind.rsplit_once('/') else {
-        return Err(CommandError::usage(format!("`{}` is no group and kind", args.kind)).hint(
+        return Err(CommandError::usage(format!("`{}` is not a group and kind", args.kind)).hint(
             "write the API group, a slash and the kind: cert-manager.io/Certificate; for the core group /Pod",
         ));
     };
@@ -133,9 +133,9 @@ fn show(args: &RulesShowArgs) -> Result<ExitCode, CommandError> {
     }
     output::print(text.as_bytes())?;
     if fitting.is_empty() {
-        return Err(CommandError::input(format!("there is no rule for {}", args.kind)).hint(
-            "the kind is judged by what the program knows of it, or by its conditions and phase; docs/rules.md says how to \
-             write a rule",
+        return Err(CommandError::input(format!("no rule for {}", args.kind)).hint(
+            "the kind has a built-in rule, or is evaluated by its conditions and phase; docs/rules.md describes how to write \
+             a rule",
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -185,23 +185,24 @@ fn explain(args: &RulesExplainArgs) -> Result<ExitCode, CommandError> {
     })?;
     Stopped::forgive(stopped.and_then(|()| Ok(out.flush()?)))?;
     match shown + hidden + unreadable {
-        0 if passed > 0 => {
-            Err(CommandError::input(format!("the filters leave out all of {}", plural(passed, "object")))
-                .hint("to see what there is, leave out --kind, --namespace and --name"))
-        }
+        0 if passed > 0 => Err(CommandError::input(format!(
+            "no object matches the filters; read {}",
+            plural(passed, "object")
+        ))
+        .hint("omit --kind, --namespace and --name to see all objects")),
         0 => Err(inputs::nothing_found(&args.input)),
         _ => Ok(ExitCode::from(if unreadable > 0 { 2 } else { 0 })),
     }
 }
 
-/// What there is to say of one document.
+/// Explanation of one document.
 enum Explained {
     Object(String),
     /// No object, and why.
     Malformed(String),
-    /// An object in a status that nobody asked about.
+    /// An object whose status does not match the filters.
     Hidden,
-    /// An object that nobody asked about.
+    /// An object that does not match the filters.
     Passed,
 }
 
@@ -254,7 +255,7 @@ impl Work for Explain {
     }
 }
 
-/// What decided, and what it saw.
+/// The decisive rule and the values that it read.
 fn explanation_text(identity: &Identity<'_>, explanation: &Explanation) -> String {
     let palette = Palette::stdout();
     let verdict = &explanation.verdict;
@@ -277,7 +278,7 @@ fn explanation_text(identity: &Identity<'_>, explanation: &Explanation) -> Strin
         let _ = writeln!(out, "  problem: {} {}", problem.path, text::clean(&problem.message));
     }
     if explanation.rules.is_empty() {
-        out.push_str("  no rule was asked\n");
+        out.push_str("  no rule applies\n");
     }
     for rule in &explanation.rules {
         let _ = writeln!(out, "  rule {}", text::clean(&rule.name));
@@ -290,8 +291,8 @@ fn explanation_text(identity: &Identity<'_>, explanation: &Explanation) -> Strin
             out.push_str("    saw\n");
         }
         for (what, value) in &rule.seen {
-            const LONGEST: usize = 400;
-            let (value, _) = text::truncate(&text::clean(value), LONGEST);
+            const MAX_VALUE_WIDTH: usize = 400;
+            let (value, _) = text::truncate(&text::clean(value), MAX_VALUE_WIDTH);
             let _ = writeln!(out, "      {} = {value}", text::clean(what));
         }
     }
@@ -319,8 +320,7 @@ fn test(args: &RulesTestArgs) -> Result<ExitCode, CommandError> {
         total.merge(run_cases(&builder.build(), &[(&file.display().to_string(), &cases)], now));
     }
     if total.cases == 0 && total.errors.is_empty() {
-        return Err(CommandError::input("there is no case in these files")
-            .hint("docs/rules.md says how a case is written"));
+        return Err(CommandError::input("no test cases found").hint("docs/rules.md describes test cases"));
     }
     let palette = Palette::stdout();
     let mut text = String::new();
@@ -362,11 +362,7 @@ fn import_file(args: &RulesImportArgs) -> Result<ExitCode, CommandError> {
     output::print(imported.yaml.as_bytes())?;
     let palette = Palette::stderr();
     for note in &imported.notes {
-        stderr::print_line(&format!(
-            "{} {}",
-            palette.hint("not translated:"),
-            text::clean(&note.to_string())
-        ));
+        stderr::print_line(&format!("{} {}", palette.hint("not converted:"), text::clean(&note.to_string())));
     }
     Ok(ExitCode::from(if imported.notes.is_empty() { 0 } else { 1 }))
 }

@@ -1,4 +1,4 @@
-//! Test fixtures: waits made by hand.
+//! Test fixtures: snapshots and reports of waits.
 
 use std::sync::Arc;
 use std::time::Duration;

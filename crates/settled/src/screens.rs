@@ -1,4 +1,4 @@
-//! Screen tests: what a user sees of a wait in three terminal sizes, while it lasts and at its end.
+//! Screen tests: rendered waits in three terminal sizes, during the wait and at its end.
 
 use std::cell::RefCell;
 use std::io::{self, Write};

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use crate::error::CommandError;
 use crate::progress::Signals;
 
-/// What a process that was interrupted ends with.
+/// Exit code after an interrupt.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Where everything that talks to clusters runs: it waits most of the time, and one thread is enough for that.
@@ -51,7 +51,7 @@ pub(crate) fn interruptible(
     code
 }
 
-/// What a process ends with whose wait came to this.
+/// Exit code for the outcome of a wait.
 pub(crate) fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Settled => 0,
@@ -63,7 +63,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> u8 {
     }
 }
 
-/// What a survey ends with that could not read all that was asked for.
+/// Exit code if some targets could not be read.
 pub(crate) fn unread(tracker: &Tracker) -> Option<u8> {
     match tracker.outcome() {
         Some(outcome) => Some(exit_code(outcome)),

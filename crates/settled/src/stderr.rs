@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use crate::style::Palette;
 use crate::text;
 
-/// Writes one line to standard error. Where that fails there is nobody left to tell.
+/// Writes one line to standard error, ignoring errors.
 pub(crate) fn print_line(line: &str) {
     io::stderr().lock().write_all(format!("{line}\n").as_bytes()).ok();
 }

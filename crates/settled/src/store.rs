@@ -1,4 +1,4 @@
-//! `settled store`: the data of `settled serve`, while it does not run.
+//! `settled store`: verification of a data directory.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,14 +36,14 @@ fn run_check(args: &StoreCheckArgs) -> Result<ExitCode, CommandError> {
 
 fn unusable(error: BackendError, directory: &Path) -> CommandError {
     let hint = match &error {
-        BackendError::Missing { .. } => Some("name the directory that `settled serve --data-dir` was given"),
+        BackendError::Missing { .. } => Some("use the directory of `settled serve --data-dir`"),
         _ => None,
     };
     let error = CommandError::input_error(format!("cannot check {}", directory.display()), error);
     hint.into_iter().fold(error, CommandError::hint)
 }
 
-/// What to do about damage.
+/// Remedy for damage.
 fn remedy(report: &CheckReport) -> String {
     format!(
         "restore the directory from a backup, or move {} away to start empty; the last readable revision is {}",

@@ -64,12 +64,12 @@ impl Palette {
         self.paint(Style::new().bold(), text)
     }
 
-    /// What is of minor interest.
+    /// Secondary text.
     pub(crate) fn dim(self, text: &str) -> String {
         self.paint(DIM, text)
     }
 
-    /// What could become a problem.
+    /// Warnings.
     pub(crate) fn warning(self, text: &str) -> String {
         self.paint(WARNING, text)
     }
@@ -79,12 +79,12 @@ impl Palette {
         self.paint(state_style(state), text)
     }
 
-    /// What is missing, in a comparison.
+    /// Removed lines of a diff.
     pub(crate) fn removed(self, text: &str) -> String {
         self.paint(AnsiColor::Red.on_default(), text)
     }
 
-    /// What is there instead.
+    /// Added lines of a diff.
     pub(crate) fn added(self, text: &str) -> String {
         self.paint(AnsiColor::Green.on_default(), text)
     }

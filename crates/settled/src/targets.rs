@@ -23,7 +23,7 @@ pub(crate) enum Which {
     },
 }
 
-/// What a type without names and selectors means.
+/// Meaning of a type without names and selectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BareType {
     /// All objects of it.
@@ -42,9 +42,8 @@ pub(crate) fn parse(
     let selects = selector.is_some() || field_selector.is_some();
     let Some((first, rest)) = names.split_first() else {
         if selects || *all {
-            return Err(
-                CommandError::usage("a selector needs a type").hint("name it: settled wait pods -l app=web")
-            );
+            return Err(CommandError::usage("a selector needs a type")
+                .hint("add the type, as in settled wait pods -l app=web"));
         }
         return Ok(Vec::new());
     };
@@ -53,7 +52,7 @@ pub(crate) fn parse(
     }
     let resources: Vec<&str> = first.split(',').map(str::trim).collect();
     if resources.iter().any(|resource| resource.is_empty()) {
-        return Err(CommandError::usage(format!("`{first}` names no type")));
+        return Err(CommandError::usage(format!("`{first}` is not a type")));
     }
     let which = match rest {
         [] if !selects && !all && bare == BareType::Mistake => {
@@ -61,9 +60,9 @@ pub(crate) fn parse(
         }
         [] => vec![Which::Selected { labels: selector.clone(), fields: field_selector.clone() }],
         _ if selects => {
-            return Err(CommandError::usage("names and a selector exclude each other"));
+            return Err(CommandError::usage("names cannot be combined with a selector"));
         }
-        _ if *all => return Err(CommandError::usage("names and --all exclude each other")),
+        _ if *all => return Err(CommandError::usage("names cannot be combined with --all")),
         names => {
             if let Some(list) = names.iter().find(|name| name.contains(',')) {
                 return Err(comma(list));
@@ -80,11 +79,11 @@ pub(crate) fn parse(
 /// `TYPE/NAME`.
 fn slashed(name: &str, names: &[String], selects: bool, all: bool) -> Result<Target, CommandError> {
     let Some((resource, object)) = name.split_once('/') else {
-        return Err(CommandError::usage(format!("`{name}` is no TYPE/NAME, as the others are"))
+        return Err(CommandError::usage(format!("`{name}` is not TYPE/NAME like the other arguments"))
             .hint("write `TYPE/NAME TYPE/NAME`, or `TYPE NAME NAME`"));
     };
     if resource.is_empty() || object.is_empty() || object.contains('/') || resource.contains(',') {
-        let error = CommandError::usage(format!("`{name}` is no TYPE/NAME"));
+        let error = CommandError::usage(format!("`{name}` is not TYPE/NAME"));
         return Err(if Path::new(name).exists() {
             error.hint(format!("to read files, pass them with -f: -f {name}"))
         } else {
@@ -97,23 +96,23 @@ fn slashed(name: &str, names: &[String], selects: bool, all: bool) -> Result<Tar
     if selects || all {
         let names = names.join(" ");
         return Err(CommandError::usage(format!(
-            "names ({names}) and a selector or --all exclude each other"
+            "names ({names}) cannot be combined with a selector or --all"
         )));
     }
     Ok(Target { resource: resource.to_owned(), which: Which::Named(object.to_owned()) })
 }
 
 fn comma(name: &str) -> CommandError {
-    CommandError::usage(format!("`{name}` is no name of an object: names have no commas"))
-        .hint("write each object for itself: deploy/web deploy/db")
+    CommandError::usage(format!("`{name}` is not an object name: names have no commas"))
+        .hint("list the objects separately: deploy/web deploy/db")
 }
 
 fn missing_name(resource: &str) -> CommandError {
-    let error = CommandError::usage(format!("which objects of `{resource}`?"));
+    let error = CommandError::usage(format!("no objects of type `{resource}` given"));
     if Path::new(resource).exists() {
         return error.hint(format!("to read files, pass them with -f: -f {resource}"));
     }
-    error.hint(format!("name them ({resource}/NAME), select them (-l app=web), or take --all"))
+    error.hint(format!("name them ({resource}/NAME), select them (-l app=web), or use --all"))
 }
 
 #[cfg(test)]
@@ -166,17 +165,17 @@ mod tests {
         check("pods,jobs --all", "[pods labels= fields=][jobs labels= fields=]");
         check("pods --field-selector a=b", "[pods labels= fields=a=b]");
         check("", "");
-        check("pods", "which objects of `pods`?");
-        check("deploy/web db", "`db` is no TYPE/NAME, as the others are");
-        check("deploy/", "`deploy/` is no TYPE/NAME");
-        check("deploy/a/b", "`deploy/a/b` is no TYPE/NAME");
-        check("deploy/web -l a=b", "names (deploy/web) and a selector or --all exclude each other");
-        check("pod a --all", "names and --all exclude each other");
-        check("pod a -l a=b", "names and a selector exclude each other");
+        check("pods", "no objects of type `pods` given");
+        check("deploy/web db", "`db` is not TYPE/NAME like the other arguments");
+        check("deploy/", "`deploy/` is not TYPE/NAME");
+        check("deploy/a/b", "`deploy/a/b` is not TYPE/NAME");
+        check("deploy/web -l a=b", "names (deploy/web) cannot be combined with a selector or --all");
+        check("pod a --all", "names cannot be combined with --all");
+        check("pod a -l a=b", "names cannot be combined with a selector");
         check("-l a=b", "a selector needs a type");
-        check("pods, -l a=b", "`pods,` names no type");
-        check("deploy/web,db", "`deploy/web,db` is no name of an object: names have no commas");
-        check("deploy web,db", "`web,db` is no name of an object: names have no commas");
+        check("pods, -l a=b", "`pods,` is not a type");
+        check("deploy/web,db", "`deploy/web,db` is not an object name: names have no commas");
+        check("deploy web,db", "`web,db` is not an object name: names have no commas");
         assert_eq!(shown("pods", BareType::All), "[pods labels= fields=]");
     }
 }

@@ -16,6 +16,7 @@ use crate::cli::live::{ClusterArgs, PolicyArgs, ReportFile, ReportFormat, ShowAr
 use crate::cluster;
 use crate::error::CommandError;
 use crate::live::terminal;
+use crate::log;
 use crate::names::{Names, kubectl_name};
 use crate::output;
 use crate::progress::{self, Abandoned, Ended, JsonLines, LiveView, PlainLines, Show, Signals, Source};
@@ -55,7 +56,7 @@ pub(crate) async fn follow<S: Source>(
 ) -> Result<ExitCode, CommandError> {
     let with_times = output.has_times();
     let (mut shows, end) = output.shows();
-    // The end of the process takes care of it: whoever waits for us need not wait for that, too.
+    // The process exits without freeing it, so that its caller does not wait for that.
     let mut source = ManuallyDrop::new(source);
     match progress::follow(&mut *source, &mut shows, signals, with_times).await {
         Ok(ended) => {
@@ -93,13 +94,13 @@ pub(crate) struct Output {
     format: WaitOutput,
     quiet: bool,
     plain: bool,
-    /// Files that are open already: a wait should not fail at its end for the want of a folder.
+    /// Report files, opened before the wait so that it does not fail at its end because of a missing directory.
     files: Vec<(ReportFormat, String, File)>,
-    /// What is waited for is what kubectl knows, too: then its lines are printed.
+    /// True if all conditions are kubectl's, so that its lines are printed.
     kubectl: bool,
 }
 
-/// What is written at the end.
+/// Output at the end of the wait.
 struct End {
     format: WaitOutput,
     quiet: bool,
@@ -133,8 +134,8 @@ impl Output {
         Ok(Self {
             format,
             quiet: args.quiet,
-            // Lines about requests would tear the live view.
-            plain: args.plain || requests::are_logged(cluster),
+            // Lines about requests, and those of the log, would tear the live view.
+            plain: args.plain || requests::are_logged(cluster) || log::is_started(),
             files: args.reports.iter().map(open).collect::<Result<_, CommandError>>()?,
             kubectl: !policy.conditions.is_empty() && policy.conditions.iter().all(known),
         })
@@ -155,7 +156,7 @@ impl Output {
             || self.files.iter().any(|(format, ..)| has_times(*format))
     }
 
-    /// Who shows it as it happens, and what comes at the end.
+    /// The display during the wait, and the output at its end.
     fn shows(self) -> (Vec<Box<dyn Show>>, End) {
         let Self { format, quiet, plain, files, kubectl } = self;
         let mut shows: Vec<Box<dyn Show>> = Vec::new();

@@ -1,4 +1,4 @@
-//! `-w`: shows objects again at each change, in place on a terminal, else what changed.
+//! `-w`: redraws objects in place on a terminal, or prints changes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,6 +14,7 @@ use crate::cluster;
 use crate::error::CommandError;
 use crate::live::screen::Screen;
 use crate::live::terminal;
+use crate::log;
 use crate::output;
 use crate::progress::{self, Signal, Signals};
 use crate::session;
@@ -22,12 +23,12 @@ use crate::style::Palette;
 /// The least time between two pictures.
 const PICTURE: Duration = Duration::from_millis(250);
 
-/// What is watched, as a command shows it.
+/// Watched objects, as shown by a command.
 pub(crate) trait View {
     /// The whole picture, for a terminal with so many columns.
     fn picture(&mut self, tracker: &Tracker, width: usize) -> String;
 
-    /// What changed since the last call; the first time, all of it.
+    /// Changes since the last call; initially all objects.
     fn changes(&mut self, tracker: &Tracker) -> Vec<u8>;
 }
 
@@ -68,7 +69,7 @@ async fn watch(
         return Ok(ExitCode::from(session::unread(&tracker).unwrap_or_default()));
     }
     let mut screen = terminal::size()
-        .filter(|_| io::stdout().is_terminal() && in_place)
+        .filter(|_| terminal::CAN_MOVE_CURSOR && io::stdout().is_terminal() && in_place && !is_torn_by_log())
         .map(|size| Screen::new(io::stdout(), size, Palette::stdout().is_enabled()));
     loop {
         match &mut screen {
@@ -82,7 +83,7 @@ async fn watch(
         }
         match step(&mut tracker, signals, Instant::now() + PICTURE).await {
             Some(Signal::Interrupt | Signal::Hangup) => {
-                // What was seen last stays.
+                // The last output stays on the screen.
                 if let Some(screen) = &mut screen {
                     let rows = rows(&view.picture(&tracker, width()), u16::MAX);
                     let closed = screen.close(&rows);
@@ -99,6 +100,11 @@ async fn watch(
             Some(Signal::Resize) | None => {}
         }
     }
+}
+
+/// Whether the lines of a log would come between the rows of a picture.
+fn is_torn_by_log() -> bool {
+    log::is_started() && io::stderr().is_terminal()
 }
 
 /// Follows until there is something new to show, and for a while beyond; or until a signal comes.

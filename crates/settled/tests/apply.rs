@@ -1,4 +1,4 @@
-//! `settled apply` and what it reads, on a real API server: ours.
+//! `settled apply` against a real API server.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -41,8 +41,8 @@ fn what_changes_is_shown() {
     assert_snapshot!(cluster.transcript("apply -f map.yaml --dry-run=client"), @"
     exit code: 2
     --- stderr ---
-    error: --dry-run=client does not work with server-side apply
-    hint: --dry-run=server validates on the server and stores nothing; settled status -f FILE reads files without a cluster
+    error: --dry-run=client is not supported with server-side apply
+    hint: --dry-run=server validates on the server without storing anything; settled status -f FILE evaluates files without a cluster
     ");
 }
 

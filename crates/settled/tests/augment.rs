@@ -1,4 +1,4 @@
-//! Objects in, objects out.
+//! `settled augment`.
 
 use insta::assert_snapshot;
 
@@ -14,7 +14,7 @@ fn json_in_json_lines_out() {
     {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"b"},"status":{"phase":"Pending","conditions":[{"type":"Reconciling","status":"True","reason":"NotBound","message":"PVC is Pending","lastTransitionTime":"2026-11-21T10:05:00Z","lastUpdateTime":"2026-11-21T10:05:00Z"}]}}
     {"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"c"},"spec":{},"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory.","conditions":[{"type":"Stalled","status":"True","reason":"Evicted","message":"Pod was evicted: The node was low on resource: memory.","lastTransitionTime":"2026-11-21T10:05:00Z","lastUpdateTime":"2026-11-21T10:05:00Z"}]}}
     --- stderr ---
-    3 objects written, 2 of them amended (1 file, [TIME])
+    3 objects written, 2 of them changed (1 file, [TIME])
     "#);
 }
 
@@ -71,7 +71,7 @@ data:
         #!/bin/sh
         echo hello
     --- stderr ---
-    2 objects written, 1 of them amended (1 file, [TIME])
+    2 objects written, 1 of them changed (1 file, [TIME])
     "#);
 }
 
@@ -137,7 +137,7 @@ fn the_first_input_decides_the_format() {
       namespace: shop
       name: b
     --- stderr ---
-    2 objects written, 0 of them amended (3 files, [TIME])
+    2 objects written, 0 of them changed (3 files, [TIME])
     ");
     assert_snapshot!(augment("-f b.json a.yaml").dir(&folder).transcript(), @r#"
     exit code: 0
@@ -145,7 +145,7 @@ fn the_first_input_decides_the_format() {
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"b"}}
     {"apiVersion":"v1","kind":"ConfigMap"}
     --- stderr ---
-    2 objects written, 0 of them amended (2 files, [TIME])
+    2 objects written, 0 of them changed (2 files, [TIME])
     "#);
 }
 
@@ -161,11 +161,11 @@ fn nothing_is_lost_in_silence() {
     {"apiVersion":"v1","kind":"Pod","metadata":{"name":"odd"},"status":{"conditions":"none"}}
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"b"},"status":{"conditions":[]}}
     --- stderr ---
-    error: -#1: Pod/odd: cannot restore slice from string; written as it is
-    error: -#2: line 3, column 7: expected a value; left out
-    error: -#3: line 3, column 8: expected a JSON object, or '---' before YAML; left out
+    error: -#1: Pod/odd: cannot restore slice from string; written unchanged
+    error: -#2: line 3, column 7: expected a value; omitted
+    error: -#3: line 3, column 8: expected a JSON object, or '---' before YAML; omitted
     error: cannot read missing.json: No such file or directory
-    3 objects written, 2 of them amended (1 file, [TIME])
+    3 objects written, 2 of them changed (1 file, [TIME])
     "#);
 }
 

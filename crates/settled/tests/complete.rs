@@ -1,4 +1,4 @@
-//! Completion: what shells are offered at a cursor, with a cluster and without one.
+//! Shell completion with and without a cluster.
 
 use std::net::TcpListener;
 use std::process::{Command, Output};
@@ -97,7 +97,7 @@ fn values_come_from_the_cluster() {
     // Options for those who begin one, each with its help.
     let options = cluster.settled("__complete wait --stab").stdout();
     assert_snapshot!(options, @r"
-    --stable	How long everything must stay done before it counts
+    --stable	Time that all objects must stay done
     :4
     ");
 }

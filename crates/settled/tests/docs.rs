@@ -1,4 +1,4 @@
-//! The pages of the documentation name what the program says.
+//! Documentation: links, and completeness of the reasons.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Wrong arguments and broken pipes.
+//! Invalid arguments and closed pipes.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ fn files_and_clusters_are_two_questions() {
     assert_snapshot!(status("deploy/web").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: --now applies to files only
+    error: --now only applies to files
     ");
     assert_snapshot!(settled("augment deploy/web").transcript(), @"
     exit code: 2
@@ -27,8 +27,8 @@ fn selectors_need_a_cluster() {
     assert_snapshot!(status("-f examples -l app=web").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: selectors are for objects of a cluster
-    hint: name their type: settled status pods -l app=web; of files, choose by --kind and --name
+    error: selectors only apply to objects of a cluster
+    hint: name a type, as in settled status pods -l app=web; filter files with --kind and --name
     ");
 }
 
@@ -79,21 +79,21 @@ fn wrong_values_name_the_right_ones() {
     assert_snapshot!(status("-f x --schedule-grace soon").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: invalid value 'soon' for '--schedule-grace <DURATION>': no duration such as 15s or 1m30s
+    error: invalid value 'soon' for '--schedule-grace <DURATION>': expected a duration such as 15s or 1m30s
 
     For more information, try '--help'.
     ");
     assert_snapshot!(status("-f x --max-object-size 0").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: invalid value '0' for '--max-object-size <BYTES>': no size such as 65536, 512KiB or 16MiB
+    error: invalid value '0' for '--max-object-size <BYTES>': expected a size such as 65536, 512KiB or 16MiB
 
     For more information, try '--help'.
     ");
     assert_snapshot!(settled("status -f x --now yesterday").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: invalid value 'yesterday' for '--now <TIMESTAMP>': no timestamp such as 2026-11-21T12:00:00Z
+    error: invalid value 'yesterday' for '--now <TIMESTAMP>': expected a timestamp such as 2026-11-21T12:00:00Z
 
     For more information, try '--help'.
     ");

@@ -1,4 +1,4 @@
-//! Which objects are shown and count.
+//! Filters of `settled status`.
 
 use insta::assert_snapshot;
 
@@ -53,14 +53,14 @@ fn a_selection_that_finds_nothing_is_an_error() {
     assert_snapshot!(status("-f - --kind deploymnt").stdin(all()).transcript(), @"
     exit code: 2
     --- stderr ---
-    error: none of 5 objects is in the kinds, namespaces or names asked for
-    hint: to see what there is, leave out --kind, --namespace and --name
+    error: no object matches the filters; read 5 objects
+    hint: omit --kind, --namespace and --name to see all objects
     ");
     assert_snapshot!(status("-f - -n prod").stdin(all()).transcript(), @"
     exit code: 2
     --- stderr ---
-    error: none of 5 objects is in the kinds, namespaces or names asked for
-    hint: to see what there is, leave out --kind, --namespace and --name
+    error: no object matches the filters; read 5 objects
+    hint: omit --kind, --namespace and --name to see all objects
     ");
 }
 

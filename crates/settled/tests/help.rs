@@ -1,4 +1,4 @@
-//! Every help text as a whole: whoever changes one sees all of it.
+//! Snapshots of all help texts.
 
 use insta::assert_snapshot;
 

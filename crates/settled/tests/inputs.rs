@@ -1,4 +1,4 @@
-//! Files, folders and standard input; good, bad and hostile.
+//! Input of files, directories and standard input: valid, malformed and hostile.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -109,7 +109,7 @@ fn inputs_without_objects_are_an_error() {
     exit code: 2
     --- stderr ---
     error: no objects found in dir
-    hint: of a folder, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read
+    hint: in directories, only files ending in .yaml, .yml, .json, .jsonl or .ndjson are read
     ");
     assert_snapshot!(status("-f - -o json").transcript(), @"
     exit code: 2

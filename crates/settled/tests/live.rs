@@ -1,4 +1,4 @@
-//! Commands that look at a cluster, on a real API server: ours.
+//! Commands for clusters against a real API server.
 
 use std::fs;
 use std::path::Path;
@@ -155,7 +155,7 @@ fn apply_and_wait_are_one_command() {
     assert_snapshot!(cluster.transcript("apply -f web.yaml --wait --dry-run=server"), @"
     exit code: 2
     --- stderr ---
-    error: a dry run changes nothing that --wait could wait for
+    error: cannot combine --dry-run with --wait
     ");
 }
 
@@ -250,25 +250,25 @@ fn what_is_wrong_with_the_arguments_is_said_before_anything_is_asked() {
     assert_snapshot!(transcript("wait"), @"
     exit code: 2
     --- stderr ---
-    error: which objects?
+    error: no targets given
     hint: name them (deploy/web), select them (pods -l app=web), or pass their manifests (-f FILE, -f -)
     ");
     assert_snapshot!(transcript("wait pods"), @"
     exit code: 2
     --- stderr ---
-    error: which objects of `pods`?
-    hint: name them (pods/NAME), select them (-l app=web), or take --all
+    error: no objects of type `pods` given
+    hint: name them (pods/NAME), select them (-l app=web), or use --all
     ");
     assert_snapshot!(transcript("wait pods --all --for=redy"), @r#"
     exit code: 2
     --- stderr ---
     error: --for: unrecognized condition: "redy"; for the condition of this name write condition=redy
-    hint: settled wait --help lists what there is
+    hint: settled wait --help lists the conditions
     "#);
     assert_snapshot!(transcript("wait -f bad.yaml"), @"
     exit code: 2
     --- stderr ---
-    error: not all of the input is objects
+    error: the input contains documents that are not objects
       bad.yaml, object 0: the object has no metadata.name
       bad.yaml:3:1: expected an object as the item of a list
     ");
@@ -295,7 +295,7 @@ fn what_is_wrong_with_the_arguments_is_said_before_anything_is_asked() {
     exit code: 4
     --- stderr ---
     error: no kubeconfig at /nonexistent (and not running inside a cluster)
-    hint: --kubeconfig FILE and --context NAME say which one is meant
+    hint: select another one with --kubeconfig FILE and --context NAME
     "#);
 }
 
@@ -318,7 +318,7 @@ fn a_kind_that_is_not_there_has_names_like_it() {
     exit code: 2
     --- stderr ---
     error: the cluster has no kind `deploymets`
-    hint: similar ones are deployments.apps
+    hint: similar kinds: deployments.apps
     ");
     assert_snapshot!(cluster.transcript("wait --release helm/shop"), @"
     exit code: 2
@@ -373,7 +373,7 @@ fn why_tree_events_and_status() {
     exit code: 2
     --- stderr ---
     error: cannot combine -f with objects of a cluster
-    hint: to look at the objects of files in a cluster: settled wait -f FILE --timeout 0
+    hint: to evaluate the objects of files in a cluster, use settled wait -f FILE --timeout 0
     ");
 }
 

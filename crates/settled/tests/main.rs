@@ -1,4 +1,4 @@
-//! The binary as its users meet it: arguments and files in; output, messages and an exit code out.
+//! Integration tests of the binary: arguments and files, output, messages and exit codes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
@@ -13,6 +13,7 @@ mod help;
 mod inputs;
 mod kubectl;
 mod live;
+mod log;
 mod overview;
 mod proxy;
 mod reach;

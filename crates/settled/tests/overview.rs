@@ -1,4 +1,4 @@
-//! `status`, `why` and `tree` without arguments: all that is not done.
+//! `status`, `why` and `tree` without arguments.
 
 use serde_json::Value;
 
@@ -116,8 +116,7 @@ fn nothing_there_and_nothing_readable_is_not_everything_done() {
         let (code, out, errors) = ran(cluster.settled(&format!("{command} -n kube-public")));
         assert_eq!((code, &*out), (2, ""), "{command}: {errors}");
         assert_eq!(
-            errors,
-            "error: no objects in namespace kube-public\nhint: -n NAMESPACE or -A says where to look\n",
+            errors, "error: no objects in namespace kube-public\nhint: set -n NAMESPACE or -A\n",
             "{command}"
         );
         // Beside one with objects, too: they are not all that was asked for.
@@ -157,7 +156,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]
 #[test]
 fn a_pipe_without_f_is_a_mistake() {
     let folder = Folder::new(&[]);
-    for (command, error) in [("status", "no input"), ("why", "which objects?"), ("tree", "which objects?")] {
+    for (command, error) in
+        [("status", "no input"), ("why", "no targets given"), ("tree", "no targets given")]
+    {
         let output =
             settled(command).stdin("kind: Pod").env("KUBECONFIG", "/nonexistent").dir(&folder).output();
         let errors = String::from_utf8(output.stderr).unwrap();

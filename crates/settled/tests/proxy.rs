@@ -1,4 +1,4 @@
-//! Proxies: those of the environment, and that of the kubeconfig.
+//! Proxies of the environment and of the kubeconfig.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Clusters that can't be reached, or may not be read: what is said, and what commands end with.
+//! Unreachable clusters and missing permissions: messages and exit codes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -139,7 +139,7 @@ fn no_wait_outlives_its_timeout() {
     assert_snapshot!(said(with(&folder, "wait deploy/web --timeout 1s"), "127.0.0.1:1"), @"
     4
     error: no credentials within 1s
-    hint: does the kubeconfig's plugin for credentials end, and is the kubeconfig a file?
+    hint: check the credential plugin of the kubeconfig, and that the kubeconfig is a file
     ");
 }
 
@@ -151,7 +151,7 @@ fn what_cannot_heal_is_not_retried() {
     assert_snapshot!(said(with(&folder, "status pods"), &refused), @"
     4
     error: cannot reach the cluster at https://ADDRESS: Connection refused
-    hint: is the server of this context running, and can it be reached from here?
+    hint: check that the server of this context is running and reachable
     ");
     let plain = listener(|stream| {
         assert!(stream.read(&mut [0; 512]).unwrap() > 0);
@@ -162,7 +162,7 @@ fn what_cannot_heal_is_not_retried() {
     assert_snapshot!(said(with(&folder, "wait deploy/web"), &plain), @"
     4
     error: cannot reach the cluster at https://ADDRESS: received corrupt message of type InvalidContentType
-    hint: the server does not speak TLS there: check http:// or https:// and the port in the kubeconfig
+    hint: the server does not use TLS: check http:// or https:// and the port in the kubeconfig
     ");
     let cluster = Cluster::start();
     let address = cluster.server.address().to_owned();
@@ -182,7 +182,7 @@ fn a_server_that_is_not_there_is_told_at_once_and_retried() {
     4
     warning: cannot reach the cluster at https://ADDRESS: Connection refused; retrying
     error: cannot reach the cluster at https://ADDRESS: Connection refused
-    hint: is the server of this context running, and can it be reached from here?
+    hint: check that the server of this context is running and reachable
     ");
 }
 
@@ -197,14 +197,14 @@ fn kubeconfigs_that_cannot_be_used() {
     assert_snapshot!(transcript(here, "{}", "status pods --context nope"), @r#"
     4
     error: no context "nope" in ADDRESS/config; there are: here
-    hint: --kubeconfig FILE and --context NAME say which one is meant
+    hint: select another one with --kubeconfig FILE and --context NAME
     "#);
     assert_snapshot!(
         transcript("{server: \"https://127.0.0.1:1\", certificate-authority: /dev/full}", "{}", "status pods"),
         @"
     4
     error: cannot read /dev/full: it is a device
-    hint: --kubeconfig FILE and --context NAME say which one is meant
+    hint: select another one with --kubeconfig FILE and --context NAME
     "
     );
     let endless =
@@ -212,7 +212,7 @@ fn kubeconfigs_that_cannot_be_used() {
     assert_snapshot!(transcript(here, endless, "status pods"), @"
     4
     error: exec plugin yes: it prints more than 1 MiB
-    hint: run the plugin by hand to see what it lacks
+    hint: run the credential plugin separately to see its error
     ");
 }
 

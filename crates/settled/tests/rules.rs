@@ -1,4 +1,4 @@
-//! `settled rules`, and rules of the user's in other commands.
+//! `settled rules`, and `--rules` in other commands.
 
 use insta::assert_snapshot;
 
@@ -111,8 +111,8 @@ fn rules_are_listed_with_where_they_come_from() {
     assert_snapshot!(settled("rules list nobody-has-this").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: no rule's group or kind contains `nobody-has-this`
-    hint: kinds without a rule are judged by their conditions and phases
+    error: no rule has a group or kind that contains `nobody-has-this`
+    hint: kinds without a rule are evaluated by their conditions and phases
     ");
 }
 
@@ -131,13 +131,13 @@ fn rules_are_shown_as_they_are_written() {
     assert_snapshot!(settled("rules show example.com/Gadget").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: there is no rule for example.com/Gadget
-    hint: the kind is judged by what the program knows of it, or by its conditions and phase; docs/rules.md says how to write a rule
+    error: no rule for example.com/Gadget
+    hint: the kind has a built-in rule, or is evaluated by its conditions and phase; docs/rules.md describes how to write a rule
     ");
     assert_snapshot!(settled("rules show Gadget").transcript(), @"
     exit code: 2
     --- stderr ---
-    error: `Gadget` is no group and kind
+    error: `Gadget` is not a group and kind
     hint: write the API group, a slash and the kind: cert-manager.io/Certificate; for the core group /Pod
     ");
 }
@@ -300,10 +300,14 @@ fn nothing_to_do_is_an_error() {
     let folder = Folder::new(&[("empty.test.yaml", ""), ("widgets.yaml", WIDGETS)]);
     std::fs::create_dir(folder.path().join("none")).unwrap();
     for (arguments, code, says) in [
-        ("rules test empty.test.yaml", 2, "error: there is no case in these files"),
+        ("rules test empty.test.yaml", 2, "error: no test cases found"),
         ("rules test none", 2, "error: there is no file in none that could be read"),
         ("status -f widgets.yaml --rules none", 2, "error: there is no file in none that could be read"),
-        ("rules explain -f widgets.yaml --name nobody", 2, "error: the filters leave out all of 3 objects"),
+        (
+            "rules explain -f widgets.yaml --name nobody",
+            2,
+            "error: no object matches the filters; read 3 objects",
+        ),
         ("rules explain -f widgets.yaml --status Terminating", 0, ""),
     ] {
         let output = settled(arguments).dir(&folder).output();

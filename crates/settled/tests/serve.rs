@@ -1,4 +1,4 @@
-//! The API server as a process: what it prints, who gets in, how it ends, what it says when it can't begin.
+//! `settled serve` as a process: output, authentication, shutdown, startup errors.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -27,8 +27,10 @@ impl Drop for Served {
     }
 }
 
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_settled"));
+    // Of whoever runs the tests.
+    command.env_remove("RUST_LOG");
     command.arg("serve").args(["--port", "0"]).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -40,7 +42,7 @@ impl Served {
         Self::spawn(command(arguments))
     }
 
-    fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut banner = String::new();
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap());
@@ -118,7 +120,7 @@ impl Served {
     }
 
     /// Ends it, and gives its standard error.
-    fn end(mut self, signal: &str) -> (ExitStatus, String) {
+    pub(crate) fn end(mut self, signal: &str) -> (ExitStatus, String) {
         self.signal(signal);
         let status = self.child.wait().unwrap();
         let mut errors = String::new();
@@ -310,8 +312,8 @@ fn a_kubeconfig_of_others_is_theirs_again_afterwards() {
 
     let (code, errors) = refused(&["--memory", "--kubeconfig", text(&file), "--name", "prod"]);
     assert_eq!(code, Some(2));
-    assert!(errors.contains(r#"has a cluster of its own called "prod""#), "{errors}");
-    assert!(errors.contains("hint: choose another name for the server's entries: --name NAME"), "{errors}");
+    assert!(errors.contains(r#"has another cluster named "prod""#), "{errors}");
+    assert!(errors.contains("hint: choose another name with --name NAME"), "{errors}");
     assert_eq!(fs::read_to_string(&file).unwrap(), PROD);
 
     // What is kept stays in it, and a file that was not there goes with a server that isn't kept.
@@ -412,7 +414,7 @@ fn what_hinders_it_is_said_with_what_helps() {
     fs::write(&file, "").unwrap();
     let (code, errors) = refused(&["--data-dir", text(&file)]);
     assert_eq!(code, Some(2));
-    assert!(errors.contains("another one: --data-dir DIR"), "{errors}");
+    assert!(errors.contains("set another one with --data-dir DIR"), "{errors}");
 
     // A damaged store.
     let data = folder.path().join("data");

@@ -1,4 +1,4 @@
-//! `settled store check`: what it says of directories, and that it changes none.
+//! `settled store check`.
 
 use std::fs::{self, File};
 
@@ -68,7 +68,7 @@ fn what_is_no_store_or_in_use_is_refused() {
         let said = settled(&format!("store check {name}")).dir(&folder).transcript();
         let expected = format!(
             "exit code: 2\n--- stderr ---\nerror: cannot check {name}: {name} holds no store\n\
-             hint: name the directory that `settled serve --data-dir` was given\n"
+             hint: use the directory of `settled serve --data-dir`\n"
         );
         assert_eq!(said, expected);
     }

@@ -1,4 +1,4 @@
-//! Runs the real binary in an environment that is the same everywhere.
+//! Test support: runs the binary in a fixed environment.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Tables: what a person sees.
+//! Table output.
 
 use insta::assert_snapshot;
 

@@ -1,4 +1,4 @@
-//! The live view in a real pseudo terminal.
+//! Live view in a pseudo terminal.
 
 use std::io::{Read as _, Write as _};
 use std::sync::mpsc::{Receiver, channel};
@@ -113,6 +113,20 @@ fn a_wait_from_its_first_frame_to_its_end() {
     ✓ Deployment/web  [T]
     ✓ settled after [T] in shop: 2/2 done
     ");
+}
+
+#[test]
+fn a_log_on_the_terminal_takes_the_place_of_the_view() {
+    let cluster = Cluster::with_objects();
+    let arguments = "wait cm/web -n shop --log-level info --color never";
+    let mut terminal = Terminal::run(&cluster, arguments, (30, 200));
+    assert_eq!(terminal.end(), 0, "{}", terminal.contents());
+    let contents = terminal.contents();
+    // Whole lines, and those of the wait among them.
+    let is_logged = |line: &str| line.contains(" INFO settled_");
+    assert!(contents.lines().filter(|line| is_logged(line)).count() >= 4, "{contents}");
+    assert!(contents.lines().any(|line| !is_logged(line) && line.contains("1/1 done")), "{contents}");
+    assert!(!contents.contains(" of 5m"), "there is a view: {contents}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The forms for programs.
+//! Machine-readable output.
 
 use insta::assert_snapshot;
 

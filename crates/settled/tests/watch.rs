@@ -1,4 +1,4 @@
-//! `status`, `why` and `events` with `--watch`, in a pipe: what changes is printed.
+//! `status`, `why` and `events` with `--watch` in a pipe.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -112,7 +112,9 @@ fn events_come_below_the_others() {
 fn files_are_not_watched() {
     let text = settled("status -f examples -w").transcript();
     assert!(
-        text.starts_with("exit code: 2\n--- stderr ---\nerror: --watch is for objects of a cluster\n"),
+        text.starts_with(
+            "exit code: 2\n--- stderr ---\nerror: --watch only applies to objects of a cluster\n"
+        ),
         "{text}"
     );
 }

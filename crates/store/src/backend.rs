@@ -1,4 +1,4 @@
-//! Where writes are kept.
+//! Storage backends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,20 +29,20 @@ impl fmt::Debug for Record {
     }
 }
 
-/// What is stored at once: all of it or nothing.
+/// Batch of writes, stored atomically.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The writes, in the order of their revisions.
     pub records: Vec<Record>,
     /// The records with these revisions are needed no longer.
     pub discard: Vec<Revision>,
-    /// How many bytes their keys and values have.
+    /// Size of their keys and values in bytes.
     pub discard_bytes: usize,
     /// The state after the batch.
     pub mark: Mark,
 }
 
-/// What a backend has kept.
+/// State loaded from a backend.
 #[derive(Debug)]
 pub enum Loaded {
     /// A record that has not been discarded.
@@ -51,14 +51,14 @@ pub enum Loaded {
     Mark(Mark),
 }
 
-/// What is stored with every batch, beside the records.
+/// Checkpoint stored with every batch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Mark {
     /// The last revision. No later one has been acknowledged, and no revision up to it may be given out again.
     pub last: Revision,
     /// The oldest revision that can be read.
     pub compact: Revision,
-    /// How many objects there are.
+    /// Number of objects.
     pub objects: u64,
 }
 

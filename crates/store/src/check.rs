@@ -1,4 +1,4 @@
-//! Verification of a directory that no process has open. Nothing is changed.
+//! Verification of a data directory that no process has open. Nothing is changed.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -12,19 +12,19 @@ use std::sync::Arc;
 use crate::backend::DroppedWrite;
 use crate::disk::CORRUPT;
 use crate::disk::FILE;
-use crate::disk::FIRST_FILE;
 use crate::disk::FIRST_FORMAT;
 use crate::disk::LOCK;
-use crate::disk::SEAL;
+use crate::disk::REDB_FILE;
+use crate::disk::SEAL_FILE;
 use crate::disk::failed;
 use crate::disk::known;
 use crate::disk::read_all;
 use crate::error::BackendError;
 use crate::file::SharedFile;
 use crate::frame::Damage;
+use crate::frame::FIRST_FRAME_OFFSET;
 use crate::frame::Failure;
 use crate::frame::Frames;
-use crate::frame::HEAD;
 use crate::frame::State;
 use crate::key::Revision;
 use crate::log::FORMAT;
@@ -34,7 +34,7 @@ use crate::mvcc::Limits;
 use crate::mvcc::Mvcc;
 use crate::record;
 
-/// What a directory holds, as far as it can be read.
+/// Content of a data directory, as far as it can be read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -42,25 +42,25 @@ pub struct CheckReport {
     pub path: PathBuf,
     /// Its format.
     pub format: u32,
-    /// How many bytes the file has.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
-    /// How many of them whole writes use.
+    /// Bytes used by complete writes.
     pub used_bytes: u64,
     /// Up to here, the file is known to have been durable.
     pub sealed_bytes: u64,
-    /// How many batches of writes there are.
+    /// Number of batches.
     pub batches: u64,
-    /// How many records there are that are still needed.
+    /// Number of records that are still needed.
     pub records: u64,
     /// The oldest revision that can be read.
     pub compact_revision: Revision,
     /// The last revision.
     pub last_revision: Revision,
-    /// How many objects there are.
+    /// Number of objects.
     pub objects: u64,
     /// A write at the end that was never acknowledged. The next start drops it.
     pub unfinished: Option<DroppedWrite>,
-    /// What is wrong. The figures are those of the part before it.
+    /// Damage. The other values describe the part before it.
     pub damage: Option<CheckDamage>,
 }
 
@@ -69,7 +69,7 @@ pub struct CheckReport {
 pub struct CheckDamage {
     /// The byte where it begins, where it has a place.
     pub offset: Option<u64>,
-    /// What it is.
+    /// Description of the damage.
     pub what: String,
 }
 
@@ -91,19 +91,19 @@ pub fn check(directory: &Path) -> Result<CheckReport, BackendError> {
     let exists =
         |name: &str| directory.join(name).try_exists().map_err(|e| failed("looking for", directory, e));
     let _lock = lock(directory)?;
-    let (path, set_aside) = match (exists(FILE)?, exists(CORRUPT)?, exists(FIRST_FILE)?) {
+    let (path, set_aside) = match (exists(FILE)?, exists(CORRUPT)?, exists(REDB_FILE)?) {
         (true, _, _) => (path, false),
         (false, true, _) => (directory.join(CORRUPT), true),
         (false, false, true) => {
-            let path = directory.join(FIRST_FILE);
+            let path = directory.join(REDB_FILE);
             return Err(BackendError::Format { path, found: FIRST_FORMAT, known: FORMAT });
         }
         (false, false, false) => return Err(BackendError::Missing { path: directory.to_owned() }),
     };
     let read = |error: io::Error| failed("reading", &path, error);
     let file: SharedFile = Arc::new(File::open(&path).map_err(read)?);
-    let beside = match File::open(directory.join(SEAL)) {
-        Ok(seal) => read_all(Arc::new(seal)).map_err(|e| failed("reading", &directory.join(SEAL), e))?,
+    let beside = match File::open(directory.join(SEAL_FILE)) {
+        Ok(seal) => read_all(Arc::new(seal)).map_err(|e| failed("reading", &directory.join(SEAL_FILE), e))?,
         Err(_) => Vec::new(),
     };
     let mut found = Found::default();
@@ -166,7 +166,7 @@ struct Found {
 /// Puts all objects together from their records, as a start does. Gives the number of records.
 fn replay(file: &SharedFile, found: &Found, whole: bool) -> Result<u64, Failure> {
     let length = file.size()?;
-    if length < HEAD {
+    if length < FIRST_FRAME_OFFSET {
         return Ok(0);
     }
     let Ok(number) = number(file) else { return Ok(0) };

@@ -1,4 +1,4 @@
-//! Answers that come later: to be waited for by a task of any runtime, or by a thread.
+//! Completion of writes: futures for any runtime, and blocking waits for threads.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! The backend on disk: one log, one directory, one process.
+//! Disk backend: one log and one process per directory.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,11 +23,11 @@ use crate::file::SystemDirectory;
 use crate::file::private_file;
 use crate::file::sync_directory;
 use crate::frame::Damage;
+use crate::frame::FIRST_FRAME_OFFSET;
 use crate::frame::Failure;
 use crate::frame::Frame;
 use crate::frame::Frames;
-use crate::frame::HEAD;
-use crate::frame::ROW;
+use crate::frame::RECORD_HEADER_SIZE;
 use crate::frame::State;
 use crate::frame::damaged;
 use crate::key::Revision;
@@ -50,26 +50,26 @@ pub enum Durability {
 
 pub(crate) const FILE: &str = "store.log";
 pub(crate) const NEW: &str = "store.log.new";
-/// What a file is called once it was found to be damaged: it must not be taken for whole by a second try.
+/// Name of a damaged log, which later starts must not use.
 pub(crate) const CORRUPT: &str = "store.log.corrupt";
-/// The seal of the last write. Not needed: it finds more damage.
-pub(crate) const SEAL: &str = "store.seal";
-/// What the first format was kept in.
-pub(crate) const FIRST_FILE: &str = "store.redb";
+/// Seal of the last write. Optional: it detects more damage.
+pub(crate) const SEAL_FILE: &str = "store.seal";
+/// File of format 1, a redb database.
+pub(crate) const REDB_FILE: &str = "store.redb";
 pub(crate) const FIRST_FORMAT: u32 = 1;
 pub(crate) const LOCK: &str = "LOCK";
 
-/// How many revisions are reserved at once where writes are not synced.
+/// Number of revisions reserved at once if writes are not synced.
 const RESERVED: u64 = 10_000;
-/// How many writes, and how many bytes, are held back where they are not synced.
+/// Maximum number and size of buffered writes if they are not synced.
 const BUFFERED: usize = 1000;
 const BUFFERED_BYTES: usize = 4 << 20;
-/// The file is written anew when it has more that nobody needs than what somebody needs, and than this.
+/// Compaction starts when more bytes are obsolete than needed, and more than this.
 const SUPERFLUOUS: u64 = 4 << 20;
-/// How much is copied into the new file at once: with a write so many times its size and so much more, and without one.
-const COPIED: (u64, u64) = (4, 64 << 10);
+/// Bytes copied by compaction: a multiple of its size plus a constant with each write, or a constant while idle.
+const COPY_PER_WRITE: (u64, u64) = (4, 64 << 10);
 const COPIED_IDLE: u64 = 4 << 20;
-/// How much of the new file is synced at once.
+/// Bytes of the new file that are synced at once.
 const COPIED_SYNC: u64 = 8 << 20;
 /// The frames of the new file have about this size.
 const COPIED_FRAME: usize = 256 << 10;
@@ -120,7 +120,7 @@ pub struct Disk {
     dropped: Option<DroppedWrite>,
     frame: Frame,
     record: Vec<u8>,
-    /// What is to be written later.
+    /// Pending writes.
     buffer: Batch,
     buffered_bytes: usize,
     /// Held as long as the directory is in use. It comes last, so that it is let go last.
@@ -156,8 +156,8 @@ impl Disk {
                 let what = "found by an earlier start".to_owned();
                 return Err(BackendError::Corrupt { path: directory.join(CORRUPT), what });
             }
-            if exists(FIRST_FILE)? {
-                let path = directory.join(FIRST_FILE);
+            if exists(REDB_FILE)? {
+                let path = directory.join(REDB_FILE);
                 return Err(BackendError::Format { path, found: FIRST_FORMAT, known: FORMAT });
             }
             create(directory, &*files)?;
@@ -166,7 +166,7 @@ impl Disk {
         let _none = files.remove(NEW);
         let mut state = State::default();
         let mut discarded = HashSet::new();
-        let beside = files.open(SEAL).and_then(read_all).unwrap_or_default();
+        let beside = files.open(SEAL_FILE).and_then(read_all).unwrap_or_default();
         let log = files.open(FILE).map_err(Failure::Io).and_then(|file| {
             Log::open(file, &beside, |body| {
                 state = body.state;
@@ -200,7 +200,7 @@ impl Disk {
         })
     }
 
-    /// How many bytes the file has.
+    /// Size of the file in bytes.
     ///
     /// # Errors
     ///
@@ -224,7 +224,7 @@ impl Disk {
         for record in &batch.records {
             record::encode(record, &mut self.record);
             self.frame.push(record.revision, &self.record);
-            needed += (self.record.len() + ROW) as u64;
+            needed += (self.record.len() + RECORD_HEADER_SIZE) as u64;
         }
         let mut written = log.commit(&self.frame, self.beside.as_ref());
         if written.as_ref().is_err_and(is_full) && self.compaction.is_some() {
@@ -238,17 +238,17 @@ impl Disk {
         written.map_err(|e| failed("writing", &self.path, e))?;
         self.state = state;
         self.end = log.end();
-        let discarded = batch.discard_bytes + batch.discard.len() * (record::OVERHEAD + ROW);
+        let discarded = batch.discard_bytes + batch.discard.len() * (record::OVERHEAD + RECORD_HEADER_SIZE);
         self.needed = needed.saturating_sub(discarded as u64);
         self.discarded.extend(&self.frame.discards);
-        self.compact(self.frame.size() as u64 * COPIED.0 + COPIED.1);
+        self.compact(self.frame.size() as u64 * COPY_PER_WRITE.0 + COPY_PER_WRITE.1);
         Ok(())
     }
 
     /// Goes on with a compaction, or begins one if it is time. What goes wrong does no harm to the file as it is, and is tried again
     /// later.
     fn compact(&mut self, bytes: u64) {
-        let superfluous = self.end.saturating_sub(HEAD + self.needed);
+        let superfluous = self.end.saturating_sub(FIRST_FRAME_OFFSET + self.needed);
         let due = superfluous > self.needed.max(SUPERFLUOUS)
             && (self.end >= self.compact_from.0 || self.needed <= self.compact_from.1);
         if (due || self.compaction.is_some()) && self.copy(bytes).is_err() {
@@ -320,7 +320,7 @@ impl Backend for Disk {
                 for record in body.records() {
                     let (revision, bytes) = record?;
                     if !self.discarded.contains(&revision.0) {
-                        needed += (bytes.len() + ROW) as u64;
+                        needed += (bytes.len() + RECORD_HEADER_SIZE) as u64;
                         let record =
                             record::decode(revision, bytes, &mut resource).map_err(Failure::content)?;
                         visit(Loaded::Record(record)).map_err(Failure::content)?;
@@ -437,7 +437,7 @@ struct Compaction {
 
 impl Compaction {
     fn begin(files: &dyn Directory, old: &Log) -> io::Result<Self> {
-        let frames = old.frames(HEAD);
+        let frames = old.frames(FIRST_FRAME_OFFSET);
         let log = Log::create(files.create(NEW)?)?;
         let (dropped, frame) = (HashSet::new(), Frame::default());
         Ok(Self { frames, log, dropped, frame, pending: false, synced: 0 })
@@ -490,7 +490,7 @@ impl Compaction {
 }
 
 fn changed<T>(offset: u64) -> Result<T, Failure> {
-    damaged(offset, format!("what is at byte {offset} has changed"))
+    damaged(offset, format!("data at byte {offset} has changed"))
 }
 
 /// Ends a compaction. Its file goes: it may be what fills the disk.
@@ -506,7 +506,7 @@ fn set_aside(directory: &Path, files: &dyn Directory, error: BackendError) -> Ba
         BackendError::Corrupt { path, what } => {
             let renamed = files.rename(FILE, CORRUPT).is_ok();
             // A backup that takes its place is shorter.
-            let _none = files.remove(SEAL);
+            let _none = files.remove(SEAL_FILE);
             BackendError::Corrupt { path: if renamed { directory.join(CORRUPT) } else { path }, what }
         }
         other => other,
@@ -540,7 +540,7 @@ fn restrict(directory: &Path) {
     {
         use std::os::unix::fs::PermissionsExt as _;
 
-        let files = [FILE, SEAL, CORRUPT, LOCK].map(|name| (directory.join(name), 0o600));
+        let files = [FILE, SEAL_FILE, CORRUPT, LOCK].map(|name| (directory.join(name), 0o600));
         for (path, mode) in [(directory.to_owned(), 0o700)].into_iter().chain(files) {
             let open = fs::symlink_metadata(&path)
                 .is_ok_and(|metadata| !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0);
@@ -575,10 +575,10 @@ fn lock_directory(directory: &Path) -> Result<File, BackendError> {
 
 /// The file for seals, with room for one, if it can be had.
 fn seal_file(files: &dyn Directory) -> Option<SharedFile> {
-    if let Ok(file) = files.open(SEAL) {
+    if let Ok(file) = files.open(SEAL_FILE) {
         return Some(file);
     }
-    let file = files.create(SEAL).ok()?;
+    let file = files.create(SEAL_FILE).ok()?;
     file.write_all_at(0, &[0; 64]).ok()?;
     Some(file)
 }
@@ -611,7 +611,7 @@ fn closed(path: &Path) -> BackendError {
     failed("using", path, io::Error::other("it is closed"))
 }
 
-/// What went wrong with the file.
+/// Error of a file operation.
 pub(crate) fn known(path: &Path, failure: Failure) -> BackendError {
     match failure {
         Failure::Io(source) => failed("reading", path, source),

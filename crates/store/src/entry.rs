@@ -1,4 +1,4 @@
-//! Objects and what happens to them.
+//! Objects and their events.
 
 use std::any::Any;
 use std::fmt;
@@ -21,7 +21,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What the object is called.
+    /// Key of the object.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -96,7 +96,7 @@ impl Event {
         self.time
     }
 
-    /// What was written.
+    /// Value of the object.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -139,7 +139,7 @@ impl fmt::Debug for Event {
     }
 }
 
-/// What a write expects of the object.
+/// Precondition of a write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Expect {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of writes, reads, watches and backends.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub enum WriteError {
     /// Too many writes are waiting. Nothing was written; try again later.
     #[error("{waiting} writes are waiting already: try again later")]
     Busy {
-        /// How many are waiting.
+        /// Number of waiting writes.
         waiting: usize,
     },
     /// The backend did not store the write. It may yet turn out to have been stored; it then appears to readers and
@@ -64,7 +64,7 @@ pub enum ReadError {
         "revision {requested} is compacted; the oldest one that is kept is {compact_revision}: list again"
     )]
     Compacted {
-        /// What was asked for.
+        /// Requested revision.
         requested: Revision,
         /// The oldest revision there is.
         compact_revision: Revision,
@@ -72,7 +72,7 @@ pub enum ReadError {
     /// It doesn't exist yet.
     #[error("revision {requested} is in the future; the current one is {current_revision}")]
     Future {
-        /// What was asked for.
+        /// Requested revision.
         requested: Revision,
         /// The newest revision there is.
         current_revision: Revision,
@@ -89,9 +89,9 @@ pub enum WatchError {
     /// The watcher fell behind by more than its queue holds.
     #[error("the watcher fell behind by more than {events} events or {bytes} bytes: list again")]
     Slow {
-        /// How many events its queue holds.
+        /// Capacity of its queue in events.
         events: usize,
-        /// How many bytes its queue holds.
+        /// Capacity of its queue in bytes.
         bytes: usize,
     },
     /// There are as many watchers as [`Limits::watchers`](crate::Limits::watchers) allows.
@@ -105,7 +105,7 @@ pub enum WatchError {
     Stopped,
 }
 
-/// What a backend complains about.
+/// Error of a backend.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
@@ -117,16 +117,16 @@ pub enum BackendError {
     Locked {
         /// The directory.
         path: PathBuf,
-        /// Who holds it, as far as is known.
+        /// Process that holds the lock, if known.
         holder: String,
     },
-    /// What is stored isn't what was written.
+    /// Stored data is damaged.
     #[error("{path} is corrupt ({what}): restore the directory from a backup, or move the file away to start empty",
         path = path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
     /// Another version of this program wrote the file.
@@ -151,18 +151,18 @@ pub enum BackendError {
     NoSpace {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
     /// Reading or writing failed otherwise.
     #[error("{action} {path} failed", path = path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },

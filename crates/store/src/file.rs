@@ -1,4 +1,4 @@
-//! Access to files as the log needs it: the system's, and a simulated disk in tests.
+//! File access of the log: the operating system, or a simulated disk in tests.
 
 use std::fmt;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Frames of the log: how a batch is encoded, decoded and read back.
+//! Log frames: encoding and decoding of batches.
 //!
 //! ```text
 //! frame    size, checksum of the body, checksum of these two and of the offset; the body, padded to 8 bytes
@@ -19,13 +19,13 @@ use crate::key::Revision;
 use crate::record::checksum;
 use crate::record::take;
 
-/// Where the first frame begins: a page, so that frames do not share one with the head.
-pub(crate) const HEAD: u64 = 4096;
-/// The head of a frame.
+/// Offset of the first frame: one page, so that the head has its own page.
+pub(crate) const FIRST_FRAME_OFFSET: u64 = 4096;
+/// Size of a frame header.
 pub(crate) const FRAME: usize = 8 + 4 + 4;
 const BODY: usize = 4 * 8 + 4 + 4;
-/// What a record takes beside its bytes.
-pub(crate) const ROW: usize = 8 + 4;
+/// Overhead of a record besides its bytes.
+pub(crate) const RECORD_HEADER_SIZE: usize = 8 + 4;
 
 /// Why a log can't be read.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     Format(u32),
 }
 
-/// What is wrong with a log.
+/// Damage of a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Damage {
     /// The byte where it begins, where that is known.
@@ -61,7 +61,7 @@ pub(crate) fn damaged<T>(offset: u64, what: impl Into<String>) -> Result<T, Fail
     Err(Failure::Damaged(Damage { offset: Some(offset), what: what.into() }))
 }
 
-/// What is stored with every frame, beside the records.
+/// Checkpoint stored with every frame.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct State {
     pub(crate) mark: Mark,
@@ -176,11 +176,11 @@ pub(crate) struct Frames {
 
 impl Frames {
     pub(crate) fn new(file: SharedFile, number: u64, length: u64) -> Self {
-        let file = BufReader::with_capacity(256 << 10, Reader::new(file, HEAD));
-        Self { file, number, place: HEAD, length, body: Vec::new() }
+        let file = BufReader::with_capacity(256 << 10, Reader::new(file, FIRST_FRAME_OFFSET));
+        Self { file, number, place: FIRST_FRAME_OFFSET, length, body: Vec::new() }
     }
 
-    /// Where the next frame begins, or would.
+    /// Offset of the next frame.
     pub(crate) fn place(&self) -> u64 {
         self.place
     }

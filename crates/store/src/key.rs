@@ -1,4 +1,4 @@
-//! What an object is called.
+//! Keys: resource, namespace and name.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,13 +11,13 @@ pub enum KeyError {
     /// Nothing was given.
     #[error("the {part} is empty")]
     Empty {
-        /// What is empty.
+        /// The empty part.
         part: &'static str,
     },
     /// Too much was given.
     #[error("the {part} has {size} bytes; at most {limit} are allowed")]
     TooLong {
-        /// What is too long.
+        /// The part that is too long.
         part: &'static str,
         /// Its size in bytes.
         size: usize,
@@ -27,7 +27,7 @@ pub enum KeyError {
     /// A character would break the order of the keys.
     #[error("the {part} holds {character:?}, which is not allowed in it")]
     Character {
-        /// What holds it.
+        /// The part that contains it.
         part: &'static str,
         /// The character.
         character: char,
@@ -152,7 +152,7 @@ impl Key {
         Self { resource: resource.clone(), path: self.path.clone() }
     }
 
-    /// How many bytes the key has on disk.
+    /// Size of the key on disk in bytes.
     pub(crate) fn len(&self) -> usize {
         self.resource.0.len() + self.path.len()
     }
@@ -176,7 +176,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Which objects of a resource are meant.
+/// Selection of objects of a resource.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Scope {
     /// All of them.

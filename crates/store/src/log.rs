@@ -1,4 +1,4 @@
-//! The file: a head with seals, then frames with checksums, one after the other.
+//! Log file: a head with seals, followed by frames with checksums.
 //!
 //! ```text
 //! head     magic, format, the file's number, checksum; two seals in sectors of their own
@@ -27,10 +27,10 @@ use std::time::SystemTime;
 use crate::file::Reader;
 use crate::file::SharedFile;
 use crate::frame::Body;
+use crate::frame::FIRST_FRAME_OFFSET;
 use crate::frame::Failure;
 use crate::frame::Frame;
 use crate::frame::Frames;
-use crate::frame::HEAD;
 use crate::frame::damaged;
 use crate::record::checksum;
 use crate::record::take;
@@ -43,9 +43,9 @@ pub(crate) const FORMAT: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"settled\n";
 /// Magic, format, number, checksum.
-const TITLE: usize = 8 + 4 + 8 + 4;
-/// What all versions know of a seal, and what was added.
-const SEAL: usize = 8 + 8 + 4;
+const HEADER_SIZE: usize = 8 + 4 + 8 + 4;
+/// Size of a seal, and of the revision that later versions added.
+const SEAL_SIZE: usize = 8 + 8 + 4;
 const SEAL_REVISION: usize = 8 + 4;
 
 /// A seal goes into the head with the next frame after so many frames, or after this time.
@@ -66,21 +66,21 @@ struct Seal {
 }
 
 impl Seal {
-    fn encode(self, number: u64) -> [u8; SEAL + SEAL_REVISION] {
-        let mut bytes = [0; SEAL + SEAL_REVISION];
+    fn encode(self, number: u64) -> [u8; SEAL_SIZE + SEAL_REVISION] {
+        let mut bytes = [0; SEAL_SIZE + SEAL_REVISION];
         bytes[..8].copy_from_slice(&self.count.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.end.to_le_bytes());
         let sum = checksum(number, &bytes[..16]);
-        bytes[16..SEAL].copy_from_slice(&sum.to_le_bytes());
-        bytes[SEAL..SEAL + 8].copy_from_slice(&self.revision.unwrap_or_default().to_le_bytes());
-        let sum = checksum(number, &bytes[..SEAL + 8]);
-        bytes[SEAL + 8..].copy_from_slice(&sum.to_le_bytes());
+        bytes[16..SEAL_SIZE].copy_from_slice(&sum.to_le_bytes());
+        bytes[SEAL_SIZE..SEAL_SIZE + 8].copy_from_slice(&self.revision.unwrap_or_default().to_le_bytes());
+        let sum = checksum(number, &bytes[..SEAL_SIZE + 8]);
+        bytes[SEAL_SIZE + 8..].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
     /// Nothing if it is torn, or that of another file.
     fn decode(bytes: &[u8], number: u64) -> Option<Self> {
-        let bytes = bytes.get(..SEAL + SEAL_REVISION)?;
+        let bytes = bytes.get(..SEAL_SIZE + SEAL_REVISION)?;
         let mut rest = bytes;
         let count = u64::from_le_bytes(take(&mut rest)?);
         let end = u64::from_le_bytes(take(&mut rest)?);
@@ -90,12 +90,12 @@ impl Seal {
         }
         let revision = u64::from_le_bytes(take(&mut rest)?);
         let sum = u32::from_le_bytes(take(&mut rest)?);
-        let revision = (sum == checksum(number, &bytes[..SEAL + 8])).then_some(revision);
+        let revision = (sum == checksum(number, &bytes[..SEAL_SIZE + 8])).then_some(revision);
         Some(Self { count, end, revision })
     }
 }
 
-/// What reading a whole log found.
+/// State recovered from a log.
 #[derive(Debug)]
 pub(crate) struct Scan {
     number: u64,
@@ -104,7 +104,7 @@ pub(crate) struct Scan {
     seal: Seal,
     /// Up to here, the log is known to be durable.
     pub(crate) sealed: u64,
-    /// Where the next frame begins, or would.
+    /// Offset of the next frame.
     pub(crate) end: u64,
     /// The size of a torn write at the end. 0: there is none.
     pub(crate) torn: u64,
@@ -121,10 +121,10 @@ impl Scan {
         mut visit: impl FnMut(&Body<'_>) -> Result<(), Failure>,
     ) -> Result<Self, Failure> {
         let length = file.size()?;
-        if length < HEAD {
+        if length < FIRST_FRAME_OFFSET {
             return damaged(length, format!("it has {length} bytes"));
         }
-        let mut head = vec![0; HEAD as usize];
+        let mut head = vec![0; FIRST_FRAME_OFFSET as usize];
         read_exact(file, &mut head)?;
         let number = title(&head)?;
         let slots = [1, 2].iter().filter_map(|sector| head.get((SECTOR * sector) as usize..));
@@ -146,7 +146,7 @@ impl Scan {
             let what = if tail == Tail::Empty {
                 format!("its writes end at byte {end}")
             } else {
-                format!("what is at byte {end} does not match its checksum")
+                format!("data at byte {end} does not match its checksum")
             };
             return damaged(end, format!("{what}, but it was stored up to byte {}{until}", sealed.end));
         }
@@ -164,11 +164,11 @@ impl Scan {
 pub(crate) struct Log {
     file: SharedFile,
     number: u64,
-    /// Where the next frame begins.
+    /// Offset of the next frame.
     end: u64,
     /// The last revision below the end.
     revision: u64,
-    /// How long the file is: zeros from the end on.
+    /// Size of the file, including the zeros at its end.
     length: u64,
     /// The seal of the head.
     seal: Seal,
@@ -185,19 +185,19 @@ impl Log {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         // No two files of a directory have the same.
         let number = (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 44);
-        let mut head = vec![0; HEAD as usize];
+        let mut head = vec![0; FIRST_FRAME_OFFSET as usize];
         head[..8].copy_from_slice(&MAGIC);
         head[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         head[12..20].copy_from_slice(&number.to_le_bytes());
         let sum = checksum(0, &head[..20]);
-        head[20..TITLE].copy_from_slice(&sum.to_le_bytes());
+        head[20..HEADER_SIZE].copy_from_slice(&sum.to_le_bytes());
         file.write_all_at(0, &head)?;
         let mut log = Self {
             file,
             number,
-            end: HEAD,
+            end: FIRST_FRAME_OFFSET,
             revision: 0,
-            length: HEAD,
+            length: FIRST_FRAME_OFFSET,
             seal: Seal::default(),
             seal_synced: false,
             unsealed: (0, Instant::now()),
@@ -220,7 +220,7 @@ impl Log {
         let mut log = Self { file, number, end, revision, length, seal, seal_synced, unsealed, bytes };
         // What is served must survive a power cut, and what is dropped must not come back with what is written next. A sync that failed
         // before leaves both in the cache alone, and only what is written again is synced again.
-        log.rewrite(sealed.max(HEAD))?;
+        log.rewrite(sealed.max(FIRST_FRAME_OFFSET))?;
         log.cut(end, revision)?;
         if seal.end < end {
             // Should it fail, the next write tries again.
@@ -234,7 +234,7 @@ impl Log {
         Frames::new(self.file.clone(), self.number, length)
     }
 
-    /// How many bytes the head and the frames have.
+    /// Size of head and frames in bytes.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
@@ -265,7 +265,7 @@ impl Log {
         let end = self.end + size as u64;
         let grows = end > self.length;
         if grows {
-            let space = (end / 2).clamp(SPACE.0, SPACE.1).next_multiple_of(HEAD);
+            let space = (end / 2).clamp(SPACE.0, SPACE.1).next_multiple_of(FIRST_FRAME_OFFSET);
             bytes.resize(size + space as usize, 0);
         }
         let mut written = self.file.write_all_at(self.end, &bytes);
@@ -365,7 +365,7 @@ fn read_exact(file: &SharedFile, bytes: &mut [u8]) -> io::Result<()> {
 
 /// The number of a file.
 pub(crate) fn number(file: &SharedFile) -> Result<u64, Failure> {
-    let mut head = [0; TITLE];
+    let mut head = [0; HEADER_SIZE];
     read_exact(file, &mut head)?;
     title(&head)
 }
@@ -380,7 +380,7 @@ fn title(head: &[u8]) -> Result<u64, Failure> {
     let number = take(&mut rest).map(u64::from_le_bytes);
     let sum = take(&mut rest).map(u32::from_le_bytes);
     match (format, number, sum) {
-        (Some(format), Some(number), Some(sum)) if sum == checksum(0, &head[..TITLE - 4]) => {
+        (Some(format), Some(number), Some(sum)) if sum == checksum(0, &head[..HEADER_SIZE - 4]) => {
             // Other formats have a checksum in the same place.
             if format == FORMAT { Ok(number) } else { Err(Failure::Format(format)) }
         }

@@ -1,4 +1,4 @@
-//! An ordered map whose copies share what they have in common.
+//! Persistent ordered map: copies share their nodes.
 //!
 //! A weight-balanced tree with one node per object. A copy is one reference count; a write copies the path from the root
 //! to its node, unless nobody else has it. Every node knows how many are below it, so that what remains after a page is
@@ -52,7 +52,7 @@ impl Map {
         remove(&mut self.root, path)
     }
 
-    /// How many paths are smaller.
+    /// Number of smaller keys.
     pub(crate) fn rank(&self, path: &str) -> usize {
         let mut link = &self.root;
         let mut rank = 0;

@@ -1,4 +1,4 @@
-//! The heart: objects, history and watchers in memory. It has no clock, no thread and no file.
+//! MVCC store: objects, history and watches in memory, without clock, threads or files.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -40,18 +40,18 @@ pub struct Limits {
     pub value_bytes: usize,
     /// The largest sum of all keys and values, in bytes. Writes that would exceed it fail; deletions go on.
     pub live_bytes: usize,
-    /// How many events the history window holds.
+    /// Maximum number of events in the history window.
     pub history_events: usize,
-    /// How many bytes the events of the history window refer to.
+    /// Maximum size of the history window in bytes.
     pub history_bytes: usize,
-    /// How long events stay in the history window.
+    /// Maximum age of events in the history window.
     pub history_age: Duration,
     /// How many events wait for a watcher before it is closed. They are those of the history window, so each costs a pointer; a client that
     /// creates thousands of objects at once must not lose its watch for a moment without processor time.
     pub watch_events: usize,
-    /// How many bytes the events that wait for a watcher refer to before it is closed.
+    /// Maximum size of the queue of a watch in bytes, after which it is closed.
     pub watch_bytes: usize,
-    /// How many watchers there may be.
+    /// Maximum number of watches.
     pub watchers: usize,
 }
 
@@ -70,7 +70,7 @@ impl Default for Limits {
     }
 }
 
-/// Which state is to be read.
+/// Revision of a read.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum At {
     /// The current one.
@@ -82,7 +82,7 @@ pub enum At {
     Exactly(Revision),
 }
 
-/// What the store counts. All but the gauges only grow.
+/// Statistics of the store. All but the gauges are counters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -100,21 +100,21 @@ pub struct Stats {
     pub history_bytes: usize,
     /// Gauge: how many watchers there are. Those that were dropped count until they are noticed.
     pub watchers: usize,
-    /// How many writes were applied.
+    /// Number of applied writes.
     pub written: u64,
-    /// How many writes were conflicts.
+    /// Number of conflicts.
     pub conflicts: u64,
-    /// How many writes were refused because of a limit.
+    /// Number of writes rejected because of a limit.
     pub refused: u64,
-    /// How many watchers were closed because they were slow.
+    /// Number of watches closed because they were slow.
     pub watchers_closed: u64,
-    /// How many watchers were refused because there were too many.
+    /// Number of watches rejected because there were too many.
     pub watchers_refused: u64,
-    /// How many events left the history window.
+    /// Number of events removed from the history window.
     pub events_compacted: u64,
 }
 
-/// What became of a write: the event that it caused, or why there is none.
+/// Result of a write: its event or its error.
 pub type Outcome = Result<Arc<Event>, WriteError>;
 
 /// Writes that were decided and are not applied yet. Their [batch](Prepared::batch) is stored between the two.
@@ -129,7 +129,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// What has to be stored before the writes may be applied.
+    /// Batch to store before the writes are applied.
     #[must_use]
     pub fn batch(&self) -> Batch {
         let records = self.outcomes.iter().flatten().map(|event| record(event)).collect();
@@ -155,10 +155,10 @@ impl Prepared {
     }
 }
 
-/// What applying writes gave.
+/// Result of applying a batch.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// What became of each write, in the order in which they were prepared.
+    /// Result of each write, in the order of preparation.
     pub outcomes: Vec<Outcome>,
     /// The tasks that wait for the events. They are to be woken, best after all locks are free.
     pub wakers: Vec<Waker>,
@@ -220,7 +220,7 @@ impl Table {
 /// Old snapshots. They have a lock of their own, because they are made without that of the store.
 pub(crate) type Remembered = Arc<Mutex<VecDeque<Snapshot>>>;
 
-/// How many old snapshots are remembered, because the next page may be read from them.
+/// Number of cached snapshots for the next pages of lists.
 const REMEMBERED: usize = 32;
 /// A snapshot is remembered if so many events had to be undone.
 const REMEMBER_FROM: usize = 64;
@@ -246,6 +246,44 @@ impl Mvcc {
         }
     }
 
+    /// A store with the objects of this one as they were, and without history before that.
+    ///
+    /// # Errors
+    ///
+    /// The revision is compacted or in the future.
+    pub fn fork(&self, at: At, limits: Limits) -> Result<Self, ReadError> {
+        let mut fork = Self::new(limits);
+        fork.current = self.revision(at)?;
+        for resource in self.tables.keys() {
+            let snapshot = self.snapshot(resource, at)?;
+            for entry in snapshot.map.iter_from("") {
+                fork.stats.objects += 1;
+                fork.stats.live_bytes += entry.key.len() + entry.value.len();
+            }
+            let table = Table { map: snapshot.map, ..Table::default() };
+            if !table.is_unused() {
+                fork.tables.insert(resource.clone(), table);
+            }
+        }
+        fork.compact = fork.current;
+        fork.assigned = fork.current;
+        fork.published.store(fork.current.0, Ordering::Release);
+        Ok(fork)
+    }
+
+    /// All that was written after a revision, in order.
+    ///
+    /// # Errors
+    ///
+    /// The revision is compacted.
+    pub fn events_after(&self, revision: Revision) -> Result<Vec<Arc<Event>>, ReadError> {
+        if revision < self.compact {
+            return Err(ReadError::Compacted { requested: revision, compact_revision: self.compact });
+        }
+        let start = self.history.partition_point(|event| event.revision <= revision);
+        Ok(self.history.range(start..).cloned().collect())
+    }
+
     /// The newest revision.
     #[must_use]
     pub fn current_revision(&self) -> Revision {
@@ -258,7 +296,7 @@ impl Mvcc {
         self.compact
     }
 
-    /// What the store counts.
+    /// Statistics.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats {
@@ -343,7 +381,7 @@ impl Mvcc {
         if let Some(revision) =
             torn.map(|event| event.revision).or_else(|| (self.orphan > mark.compact).then_some(self.orphan))
         {
-            return Err(format!("what revision {revision} changed is missing"));
+            return Err(format!("the value before revision {revision} is missing"));
         }
         // Revisions without a record: they were discarded, or lost.
         self.current = mark.last;
@@ -489,19 +527,24 @@ impl Mvcc {
         Ok(self.plan(resource, at)?.snapshot())
     }
 
-    /// What is needed to make a snapshot without the lock.
-    pub(crate) fn plan(&self, resource: &Resource, at: At) -> Result<Plan, ReadError> {
-        let revision = match at {
-            At::Latest => self.current,
+    /// Which revision is to be read.
+    fn revision(&self, at: At) -> Result<Revision, ReadError> {
+        match at {
+            At::Latest => Ok(self.current),
             At::AtLeast(requested) | At::Exactly(requested) if requested > self.current => {
-                return Err(ReadError::Future { requested, current_revision: self.current });
+                Err(ReadError::Future { requested, current_revision: self.current })
             }
-            At::AtLeast(_) => self.current,
+            At::AtLeast(_) => Ok(self.current),
             At::Exactly(requested) if requested < self.compact => {
-                return Err(ReadError::Compacted { requested, compact_revision: self.compact });
+                Err(ReadError::Compacted { requested, compact_revision: self.compact })
             }
-            At::Exactly(requested) => requested,
-        };
+            At::Exactly(requested) => Ok(requested),
+        }
+    }
+
+    /// Data for creating a snapshot without the lock.
+    pub(crate) fn plan(&self, resource: &Resource, at: At) -> Result<Plan, ReadError> {
+        let revision = self.revision(at)?;
         let plan = |map: Map, undo| {
             let snapshot = Snapshot { resource: resource.clone(), revision, map };
             Plan { snapshot, undo, remembered: self.remembered.clone() }
@@ -709,9 +752,9 @@ pub struct Snapshot {
 pub struct Page {
     /// The objects, in the order of their paths.
     pub entries: Vec<Arc<Entry>>,
-    /// Where the next page starts. Nothing: this was the last one.
+    /// Start of the next page; none for the last page.
     pub next: Option<String>,
-    /// How many objects come after the page.
+    /// Number of objects after the page.
     pub remaining: usize,
 }
 
@@ -734,7 +777,7 @@ impl Snapshot {
         self.map.get(&crate::key::join(namespace, name))
     }
 
-    /// How many objects of a scope there are. They are not walked.
+    /// Number of objects of a scope, without iterating them.
     #[must_use]
     pub fn len(&self, scope: &Scope) -> usize {
         let (start, end) = scope.paths();

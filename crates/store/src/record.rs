@@ -1,4 +1,4 @@
-//! Records as bytes, and the checksum of what holds them.
+//! Record encoding and checksums.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::key::Revision;
 const PUT: u8 = 1;
 const DELETED: u8 = 2;
 
-/// What a record takes beside key and value.
+/// Overhead of a record besides key and value.
 pub(crate) const OVERHEAD: usize = 1 + 8 + 8 + 2 + 2;
 
 /// Kind, creation, time, length of the resource, length of the path, the two, the value.

@@ -1,4 +1,4 @@
-//! A disk with a volatile cache, for tests: what is not synced may be lost, whole or in part, when the power goes.
+//! Simulated disk with a volatile cache, for tests: a power loss drops unsynced data completely or in part.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! The skin: a thread that writes, and locks for those who read.
+//! Thread-safe store: the writer thread, and locks for readers.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -10,8 +10,10 @@ use std::sync::PoisonError;
 use std::sync::RwLock;
 use std::sync::RwLockReadGuard;
 use std::sync::RwLockWriteGuard;
+use std::sync::TryLockError;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,6 +26,7 @@ use crate::backend::Memory;
 use crate::completion::Completer;
 use crate::completion::Pending;
 use crate::entry::Entry;
+use crate::entry::Event;
 use crate::entry::Write;
 use crate::error::BackendError;
 use crate::error::ReadError;
@@ -44,28 +47,28 @@ use crate::mvcc::Snapshot;
 use crate::mvcc::Stats;
 use crate::watch::Watch;
 
-/// How a [`Store`] works.
+/// Options of a [`Store`].
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// The bounds of what is kept.
     pub limits: Limits,
-    /// How many writes are stored at once. It is never more than half of [`Limits::watch_events`].
+    /// Maximum number of writes per batch, at most half of [`Limits::watch_events`].
     pub batch_writes: usize,
-    /// How many bytes are stored at once, unless a single write has more.
+    /// Maximum size of a batch in bytes, unless a single write is larger.
     pub batch_bytes: usize,
-    /// How many writes may wait.
+    /// Maximum number of waiting writes.
     pub waiting_writes: usize,
-    /// How many bytes may wait.
+    /// Maximum size of waiting writes in bytes.
     pub waiting_bytes: usize,
-    /// How many may wait for revisions.
+    /// Maximum number of tasks that wait for revisions.
     pub waiting_readers: usize,
-    /// How often history is looked at while nothing is written.
+    /// Interval of history compaction while the store is idle.
     pub tick: Duration,
     /// The time, in milliseconds. It is stored with the writes, so it should mean the same after a restart.
     pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// A write is done, and those who watch are told, before [`Store::write`] returns: for tests whose time passes as soon as
-    /// nobody has anything to do. It blocks the thread.
+    /// A write is done by the thread that calls [`Store::write`], before that returns, and there is no thread for writes: for tests
+    /// whose time passes as soon as nobody has anything to do, and for stores by the thousand.
     pub in_place: bool,
 }
 
@@ -121,6 +124,8 @@ pub struct Store(Arc<Owner>);
 struct Owner {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// What the thread would do, done by who writes: see [`Options::in_place`].
+    sequencer: Mutex<Option<Sequencer>>,
 }
 
 struct Shared {
@@ -141,17 +146,17 @@ struct Counters {
     failed: AtomicU64,
 }
 
-/// What the queues count. All but the gauges only grow.
+/// Statistics of the queues. All but the gauges are counters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct QueueStats {
     /// Gauge: how many writes wait.
     pub waiting_writes: usize,
-    /// How many writes were refused because too many waited.
+    /// Number of writes rejected because too many were waiting.
     pub busy: u64,
-    /// How many batches were stored.
+    /// Number of stored batches.
     pub batches: u64,
-    /// How many batches could not be stored.
+    /// Number of failed batches.
     pub failed_batches: u64,
     /// The unfinished write that was dropped when the store was opened.
     pub dropped: Option<DroppedWrite>,
@@ -167,7 +172,7 @@ struct Inbox {
     idle: bool,
 }
 
-/// What the thread does next.
+/// Next step of the writer thread.
 struct Work {
     writes: Vec<Waiting>,
     shrink: Vec<Completer<Stored>>,
@@ -213,17 +218,60 @@ impl Store {
             dropped: backend.dropped(),
             options,
         });
-        let sequencer = Sequencer { shared: shared.clone(), backend, unresolved: None, broken: false };
+        let sequencer = Sequencer {
+            shared: shared.clone(),
+            backend,
+            unresolved: None,
+            broken: false,
+            wakers: Vec::new(),
+            ticked: (shared.options.clock)(),
+        };
+        if shared.options.in_place {
+            return Self(Arc::new(Owner {
+                shared,
+                thread: Mutex::default(),
+                sequencer: Mutex::new(Some(sequencer)),
+            }));
+        }
         let thread = thread::Builder::new().name("store".to_owned()).spawn(move || sequencer.run()).ok();
         if thread.is_none() {
             shared.stop();
         }
-        Self(Arc::new(Owner { shared, thread: Mutex::new(thread) }))
+        Self(Arc::new(Owner { shared, thread: Mutex::new(thread), sequencer: Mutex::default() }))
+    }
+
+    /// A store in memory with the objects that this one had at a revision, and without the history before it. Both go on from there on
+    /// their own. Objects are shared, so it costs a few pointers for each resource.
+    ///
+    /// ```
+    /// use settled_store::{At, Key, Options, Resource, Scope, Store, Write};
+    ///
+    /// let store = Store::memory(Options::default());
+    /// let nodes = Resource::new("nodes")?;
+    /// let first = store.write(Write::create(Key::new(&nodes, "", "a")?, *b"1")).wait()?;
+    /// store.write(Write::create(Key::new(&nodes, "", "b")?, *b"2")).wait()?;
+    ///
+    /// let fork = store.fork(At::Exactly(first.revision()), Options::default())?;
+    /// fork.write(Write::create(Key::new(&nodes, "", "c")?, *b"3")).wait()?;
+    /// let count = |store: &Store| store.snapshot(&nodes, At::Latest).map(|nodes| nodes.len(&Scope::All));
+    /// assert_eq!((count(&store)?, count(&fork)?), (2, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The revision is compacted or in the future.
+    pub fn fork(&self, at: At, options: Options) -> Result<Self, ReadError> {
+        let mvcc = self.0.shared.read().fork(at, options.limits.clone())?;
+        Ok(Self::start(mvcc, Box::<Memory>::default(), options))
     }
 
     /// Writes. The answer is the event that the write caused, once it is stored and visible.
     pub fn write(&self, write: Write) -> Pending<Outcome> {
         let shared = &self.0.shared;
+        if shared.options.in_place {
+            return self.0.write_in_place(write);
+        }
         let size = write.size();
         let mut inbox = lock(&shared.inbox);
         if inbox.stopping {
@@ -243,7 +291,7 @@ impl Store {
         if idle {
             shared.ready.notify_one();
         }
-        if options.in_place { Pending::ready(pending.wait()) } else { pending }
+        pending
     }
 
     /// One object as it is now.
@@ -301,6 +349,15 @@ impl Store {
         mvcc.snapshot_and_watch(resource, scope)
     }
 
+    /// All that was written after a revision, of all resources, in order.
+    ///
+    /// # Errors
+    ///
+    /// The revision is compacted.
+    pub fn events_after(&self, revision: Revision) -> Result<Vec<Arc<Event>>, ReadError> {
+        self.0.shared.read().events_after(revision)
+    }
+
     /// Waits until the store has reached a revision. The caller decides for how long.
     pub fn wait_for(&self, revision: Revision) -> Pending<Result<Revision, WatchError>> {
         let shared = &self.0.shared;
@@ -343,6 +400,10 @@ impl Store {
     /// Makes the backend give unused space back. Writes wait meanwhile.
     pub fn shrink(&self) -> Pending<Result<(), WriteError>> {
         let (completer, pending) = Completer::new(|| Err(WriteError::Stopped));
+        if self.0.shared.options.in_place {
+            self.0.do_in_place(|sequencer| sequencer.shrink(completer));
+            return pending;
+        }
         let mut inbox = lock(&self.0.shared.inbox);
         if !inbox.stopping {
             inbox.shrink.push(completer);
@@ -351,13 +412,13 @@ impl Store {
         pending
     }
 
-    /// What the store counts.
+    /// Statistics of the store.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.0.shared.read().stats()
     }
 
-    /// What the queues count.
+    /// Statistics of the queues.
     #[must_use]
     pub fn queue_stats(&self) -> QueueStats {
         let Shared { inbox, counters, dropped, .. } = &*self.0.shared;
@@ -389,8 +450,46 @@ impl fmt::Debug for Store {
 }
 
 impl Owner {
+    fn write_in_place(&self, write: Write) -> Pending<Outcome> {
+        let (completer, pending) = Completer::new(|| Err(WriteError::Stopped));
+        self.do_in_place(|sequencer| {
+            sequencer.tick_if_due();
+            sequencer.process(vec![(write, completer)]);
+        });
+        Pending::ready(pending.wait())
+    }
+
+    fn do_in_place(&self, work: impl FnOnce(&mut Sequencer)) {
+        let mut sequencer = lock(&self.sequencer);
+        if let Some(sequencer) = sequencer.as_mut().filter(|_| self.shared.check_open().is_ok()) {
+            work(sequencer);
+        }
+        let wakers = sequencer.as_mut().map(|sequencer| std::mem::take(&mut sequencer.wakers));
+        drop(sequencer);
+        // What is woken may hold the last copy of the store, and close it.
+        wakers.into_iter().flatten().for_each(Waker::wake);
+        if self.shared.check_open().is_err() {
+            self.close_in_place();
+        }
+    }
+
+    /// Ends the work that is done in place; whoever is at it does so afterwards.
+    fn close_in_place(&self) {
+        let sequencer = match self.sequencer.try_lock() {
+            Ok(mut sequencer) => sequencer.take(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(sequencer) = sequencer {
+            sequencer.end();
+        }
+    }
+
     fn close(&self) {
         lock(&self.shared.inbox).stopping = true;
+        if self.shared.options.in_place {
+            return self.close_in_place();
+        }
         self.shared.ready.notify_one();
         let thread = lock(&self.thread).take();
         // A task that the thread wakes may hold the last copy.
@@ -484,6 +583,10 @@ struct Sequencer {
     unresolved: Option<Prepared>,
     /// The backend has failed and has not recovered.
     broken: bool,
+    /// Whom the present work in place wakes once it is done.
+    wakers: Vec<Waker>,
+    /// When [`Sequencer::tick`] ran last, if the work is done in place.
+    ticked: u64,
 }
 
 impl Drop for Sequencer {
@@ -503,14 +606,22 @@ impl Sequencer {
                 self.process(writes);
             }
             for completer in shrink {
-                let result = self.backend.shrink().map_err(|e| WriteError::Backend(Arc::new(e)));
-                self.broken |= result.is_err();
-                completer.complete(result);
+                self.shrink(completer);
             }
             if end {
                 break;
             }
         }
+        self.end();
+    }
+
+    fn shrink(&mut self, completer: Completer<Stored>) {
+        let result = self.backend.shrink().map_err(|e| WriteError::Backend(Arc::new(e)));
+        self.broken |= result.is_err();
+        completer.complete(result);
+    }
+
+    fn end(mut self) {
         if !self.broken {
             // There is nobody left to tell. The next start takes it for an unclean one.
             let _ = self.backend.close().is_ok();
@@ -519,6 +630,14 @@ impl Sequencer {
 
     fn now(&self) -> u64 {
         (self.shared.options.clock)()
+    }
+
+    fn tick_if_due(&mut self) {
+        let tick = u64::try_from(self.shared.options.tick.as_millis()).unwrap_or(u64::MAX);
+        if self.now().saturating_sub(self.ticked) >= tick {
+            self.ticked = self.now();
+            self.tick();
+        }
     }
 
     fn tick(&mut self) {
@@ -575,15 +694,13 @@ impl Sequencer {
         Ok(())
     }
 
-    fn apply(&self, prepared: Prepared, completers: Vec<Completer<Outcome>>) {
+    fn apply(&mut self, prepared: Prepared, completers: Vec<Completer<Outcome>>) {
         let (Applied { outcomes, mut wakers }, current) = {
             let mut mvcc = self.shared.write();
             (mvcc.apply(prepared), mvcc.current_revision())
         };
         if self.shared.options.in_place {
-            for waker in std::mem::take(&mut wakers) {
-                waker.wake();
-            }
+            self.wakers.append(&mut wakers);
         }
         for (completer, outcome) in completers.into_iter().zip(outcomes) {
             completer.complete(outcome);

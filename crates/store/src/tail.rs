@@ -1,4 +1,4 @@
-//! What follows the last whole frame: nothing, a torn write, or damage.
+//! End of the log: classifies what follows the last valid frame as empty, torn or damaged.
 //!
 //! Frames are written into zero-filled space, and disks write whole sectors. So what a crash leaves of a write lacks sectors, as in
 //! etcd's `isTornEntry`, or it lacks everything from some byte on: the rest is zero. A frame that has all of its sectors and does not
@@ -11,13 +11,13 @@ use crate::frame::Damage;
 use crate::frame::FRAME;
 use crate::frame::frame_head;
 
-/// What disks write as a whole.
+/// Sector size: the unit that disks write atomically.
 pub(crate) const SECTOR: u64 = 512;
-/// How much is read at once.
+/// Read buffer size.
 const CHUNK: usize = 16 << 10;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// What follows the last whole frame.
+/// State of the log after the last valid frame.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Tail {
     /// Zeros, made ahead for the next frames.
@@ -32,8 +32,7 @@ pub(crate) fn inspect(file: &SharedFile, number: u64, end: u64, length: u64) -> 
     let (used, later) = scan(file, number, end, length)?;
     let damaged = |offset: u64, what: String| Ok(Tail::Damaged(Damage { offset: Some(offset), what }));
     if let Some(later) = later {
-        let what =
-            format!("what is at byte {end} does not match its checksum, but later writes are at {later}");
+        let what = format!("data at byte {end} does not match its checksum, but later writes are at {later}");
         return damaged(end, what);
     }
     if used == end {

@@ -1,4 +1,4 @@
-//! Watchers and their queues.
+//! Watches and their queues.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -147,7 +147,7 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// What lies between the store and one watcher.
+/// Queue between the store and a watch.
 pub(crate) struct Queue {
     state: Mutex<State>,
     ready: Condvar,
@@ -179,7 +179,7 @@ impl State {
     }
 }
 
-/// What became of an event that was pushed.
+/// Result of pushing an event.
 pub(crate) enum Pushed {
     Taken,
     /// The watcher does not want any more.
@@ -257,11 +257,11 @@ pub(crate) struct Watchers {
     prune_at: usize,
 }
 
-/// What publishing did.
+/// Result of publishing.
 #[derive(Default)]
 pub(crate) struct Published {
     pub(crate) wakers: Vec<Waker>,
-    /// How many watchers left or were closed.
+    /// Number of watches that ended or were closed.
     pub(crate) left: usize,
     pub(crate) slow: usize,
 }

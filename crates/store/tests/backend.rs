@@ -1,4 +1,4 @@
-//! Backends that fail.
+//! Failing backends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A process that writes is killed, again and again.
+//! A writing process that is killed repeatedly.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Damage to files: what is acknowledged is never rolled back without a word.
+//! Damaged files: acknowledged writes are never lost without an error.
 //!
 //! The directories are as `kill -9` leaves them (the cache survives), as a power cut may (without the seal of the last write, which is
 //! not synced), and closed.

@@ -1,4 +1,4 @@
-//! The backend on disk.
+//! The disk backend.
 
 use std::fs;
 use std::path::Path;

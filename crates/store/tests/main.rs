@@ -1,4 +1,4 @@
-//! Tests of the crate from outside.
+//! Integration tests of the crate.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "clippy takes the helpers of tests for other code")]
 

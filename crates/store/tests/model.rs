@@ -1,4 +1,4 @@
-//! Random operations against a model that keeps everything.
+//! Random operations compared with a complete model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The heart, without threads.
+//! The MVCC store, without threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -368,7 +368,7 @@ fn records_that_do_not_fit_are_refused() {
         ("an object less", vec![a()], mark(2, 0, 2), Some("2 objects were written, 1 are there")),
         ("last", vec![a(), a2()], mark(1, 0, 1), Some("the last revision is 1, but there is 2")),
         ("compacted", vec![a2()], mark(2, 2, 1), None),
-        ("a hole", vec![a2()], mark(2, 1, 1), Some("what revision 2 changed is missing")),
+        ("a hole", vec![a2()], mark(2, 1, 1), Some("the value before revision 2 is missing")),
         ("future", vec![record(1, 2, "a", None)], mark(1, 0, 0), Some("revision 1 was created by 2")),
         (
             "another",
@@ -376,7 +376,12 @@ fn records_that_do_not_fit_are_refused() {
             mark(2, 0, 0),
             Some("revision 2 does not continue 1"),
         ),
-        ("orphan", vec![record(2, 1, "a", None)], mark(2, 1, 0), Some("what revision 2 changed is missing")),
+        (
+            "orphan",
+            vec![record(2, 1, "a", None)],
+            mark(2, 1, 0),
+            Some("the value before revision 2 is missing"),
+        ),
     ];
     for (what, records, mark, error) in rows {
         let mut store = Mvcc::new(Limits::default());

@@ -1,4 +1,4 @@
-//! The skin: threads, tasks and queues.
+//! The thread-safe store: threads, tasks and queues.
 
 use std::collections::BTreeMap;
 use std::future::Future;

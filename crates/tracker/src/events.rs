@@ -6,7 +6,8 @@ use std::time::Duration;
 use http::Method;
 use http_body_util::BodyExt as _;
 use kstatus::{Object, format_duration};
-use settled_watch::{Cluster, Items, RequestError, Verb, encode};
+use settled_manifest::ListItems;
+use settled_watch::{Cluster, RequestError, Verb, encode};
 
 use crate::event_note::{self, EventNote};
 use crate::id::ObjectId;
@@ -56,10 +57,10 @@ pub async fn events_of(
     let namespace = if id.namespace.is_empty() { "default" } else { &id.namespace };
     let path = format!("/api/v1/namespaces/{namespace}/events?limit=500&fieldSelector={}", encode(&selector));
     let bytes = cluster.get(Verb::List, &path).await?;
-    let (mut items, mut found) = (Items::default(), Vec::new());
+    let (mut items, mut found) = (ListItems::default(), Vec::new());
     let each =
         |item: &[u8]| found.extend(Object::parse(item).ok().and_then(|event| event_note::read(event.root())));
-    items.push(&bytes, each).map_err(|error| RequestError::Answer(error.to_string()))?;
+    items.push(&bytes, each).map_err(RequestError::answer)?;
     found.sort_by_key(|event: &EventNote| (event.last, event.first));
     Ok(found)
 }

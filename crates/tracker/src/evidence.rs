@@ -1,6 +1,7 @@
 //! Evidence on kinds without rules: whether a kind has a status at all.
 
-use settled_watch::{Cluster, Items, Resource, Verb};
+use settled_manifest::ListItems;
+use settled_watch::{Cluster, Resource, Verb};
 
 use crate::id::ObjectId;
 use crate::observation::Evidence;
@@ -22,7 +23,7 @@ pub(crate) async fn evidence(cluster: &Cluster, resource: &Resource, asking: &Ob
     for path in [everywhere, here] {
         let Ok(list) = cluster.get(Verb::List, &path).await else { continue };
         let mut reports = false;
-        let mut items = Items::default();
+        let mut items = ListItems::default();
         let each = |item: &[u8]| {
             let Ok(object) = kstatus::Object::parse(item) else { return };
             let is = |part: Option<std::borrow::Cow<'_, str>>, wanted: &str| {

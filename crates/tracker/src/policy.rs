@@ -4,6 +4,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kstatus::{FailureClass, format_duration};
@@ -100,6 +101,8 @@ pub struct Policy {
     conditions: Vec<WaitCondition>,
     /// Boxed: a list of thousands of large elements leaves as much behind when it grows.
     targets: IdVec<TargetId, Box<Target>>,
+    /// When which targets are to be looked at although nothing happens, the earliest first.
+    wakes: BTreeSet<(Duration, TargetId)>,
     counts: Counts,
     /// How many targets have failed in a way that ends the wait.
     ending: usize,
@@ -138,6 +141,7 @@ impl Policy {
             limits,
             conditions,
             targets: IdVec::default(),
+            wakes: BTreeSet::new(),
             counts: Counts::default(),
             ending: 0,
             open: true,
@@ -160,13 +164,14 @@ impl Policy {
     /// A target is none any more: it is no longer selected.
     pub fn drop_target(&mut self, id: TargetId) {
         let Some(target) = self.targets.get_mut(id) else { return };
-        target.wake = None;
+        let wake = target.wake.take();
         let ends = std::mem::take(&mut target.ends);
         if let Some(state) = target.state.take() {
             self.ending -= usize::from(ends);
             self.count(state, false);
             self.counts.total -= 1;
         }
+        self.wake_changed(id, wake, None);
     }
 
     /// Whether a target still is one.
@@ -276,6 +281,7 @@ impl Policy {
             return false;
         };
         let Some(before) = target.state else { return false };
+        let woken = target.wake;
         target.failing = None;
         let status = self.target_status(&mut target, observation, now);
         target.note = status.note;
@@ -299,12 +305,28 @@ impl Policy {
         let after = target.state.unwrap_or(before);
         let ended = std::mem::replace(&mut target.ends, after == State::Failed && !keeps_going);
         self.ending = self.ending + usize::from(target.ends) - usize::from(ended);
-        if let Some(slot) = self.targets.get_mut(id) {
-            **slot = target;
-        }
+        self.put_back(id, woken, target);
         self.count(before, false);
         self.count(after, true);
         before != after
+    }
+
+    /// Keeps a target as it is now; `woken` is when it was to be looked at before.
+    fn put_back(&mut self, id: TargetId, woken: Option<Duration>, target: Target) {
+        self.wake_changed(id, woken, target.wake);
+        if let Some(slot) = self.targets.get_mut(id) {
+            **slot = target;
+        }
+    }
+
+    fn wake_changed(&mut self, id: TargetId, before: Option<Duration>, after: Option<Duration>) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before {
+            self.wakes.remove(&(before, id));
+        }
+        self.wakes.extend(after.map(|after| (after, id)));
     }
 
     fn count(&mut self, state: State, more: bool) {
@@ -320,16 +342,14 @@ impl Policy {
     /// The earliest moment at which something changes although nothing happens, from the start of the wait.
     #[must_use]
     pub fn wake(&self) -> Option<Duration> {
-        let targets =
-            self.targets.iter().filter(|target| target.state.is_some()).filter_map(|target| target.wake);
-        targets.chain(self.limits.timeout.filter(|limit| !limit.is_zero())).min()
+        let target = self.wakes.first().map(|(wake, _)| *wake);
+        target.into_iter().chain(self.limits.timeout.filter(|limit| !limit.is_zero())).min()
     }
 
-    /// The targets that are to be looked at again by now.
+    /// The targets that are to be looked at again by now, the longest overdue first.
     #[must_use]
     pub fn due(&self, now: Now) -> Vec<TargetId> {
-        let due = |target: &Target| target.wake.is_some_and(|wake| wake <= now.elapsed);
-        self.targets.entries().filter(|(_, target)| due(target)).map(|(id, _)| id).collect()
+        self.wakes.iter().take_while(|(wake, _)| *wake <= now.elapsed).map(|(_, id)| *id).collect()
     }
 
     /// Whether the wait is over, and how. `synced`: all that is there was seen once.
@@ -376,13 +396,12 @@ impl Policy {
         let Some(mut target) = self.targets.get_mut(id).map(|target| std::mem::take(&mut **target)) else {
             return;
         };
+        let woken = target.wake;
         if target.state.is_some()
             && let Ok(Some(_)) = self.unmet_condition(&mut target, record, now)
         {
             target.fulfilled_since = None;
         }
-        if let Some(slot) = self.targets.get_mut(id) {
-            **slot = target;
-        }
+        self.put_back(id, woken, target);
     }
 }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use http::Method;
-use settled_watch::{Cluster, Items, PARTIAL_LIST, RequestError, Resource, Resources, Verb, encode};
+use settled_manifest::ListItems;
+use settled_watch::{Cluster, PARTIAL_LIST, RequestError, Resource, Resources, Verb, encode};
 
 use crate::id::ObjectId;
 use crate::inventory::{
@@ -273,10 +274,10 @@ impl Release {
                     continue;
                 }
             };
-            let (mut items, mut stored) = (Items::default(), Vec::new());
+            let (mut items, mut stored) = (ListItems::default(), Vec::new());
             items
                 .push(&list, |item| stored.push(item.to_vec()))
-                .map_err(|error| self.request_error(RequestError::Answer(error.to_string())))?;
+                .map_err(|error| self.request_error(RequestError::answer(error)))?;
             if stored.is_empty() {
                 continue;
             }

@@ -75,7 +75,7 @@ pub(crate) async fn poll(
 ) {
     evaluator.learn(&cluster, &spec.scope.resource).await;
     let decoder = spec.decoder(&evaluator);
-    stream::poll(cluster, spec.scope, names, decoder, stream, out).await;
+    settled_watch::poll(cluster, spec.scope, names, decoder, stream, out).await;
 }
 
 /// Makes records of objects.

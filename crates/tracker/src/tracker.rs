@@ -5,6 +5,7 @@ mod ending;
 mod groups;
 mod index;
 mod live_logs;
+mod log;
 mod missing;
 mod overview;
 mod reading;
@@ -362,7 +363,8 @@ impl Tracker {
         // The question how many others there are must not take longer than the wait.
         let by = started + tracker.patience.answer;
         if tokio::time::timeout_at(by, tracker.watch_objects(&named)).await.is_err() {
-            return Err(StartError::Cluster(RequestError::Transport(no_answer(tracker.patience.answer))));
+            let late = no_answer(tracker.patience.answer);
+            return Err(StartError::Cluster(RequestError::Transport(late.into())));
         }
         if !tracker.streams.iter().any(|stream| stream.role == Role::Selection) {
             tracker.policy.close();
@@ -531,6 +533,7 @@ impl Tracker {
         let first_time = synced && !self.synced_reported;
         if first_time {
             self.synced_reported = true;
+            self.log_synced();
             self.count_missing_from(Instant::now());
             // What is still unseen by now is not there.
             self.dirty.extend(self.targets.ids());
@@ -594,7 +597,10 @@ impl Tracker {
         };
         let unseen = matches!(observation, Observation::NotYet);
         let failure = failures.first().map(|failure| failure.class);
-        self.policy.observe(number, observation, now);
+        let before = self.policy.state(number);
+        if self.policy.observe(number, observation, now) {
+            self.log_state(number, before);
+        }
         if self.policy.is_silent(number) {
             self.ask_for_evidence(number);
         }
@@ -705,6 +711,7 @@ impl Tracker {
     fn notify(&mut self, message: String, remedy: Option<String>) {
         let notice = Notice { message, remedy };
         if !self.notices.contains(&notice) {
+            tracing::info!(notice = notice.message.as_str(), "notice");
             self.notices.push(notice.clone());
             self.events.push_back(Queued::Event(Box::new(Event::Notice(notice))));
         }

@@ -13,10 +13,11 @@ use jiff::{SignedDuration, Timestamp};
 use kube_client::Client;
 use kube_client::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
+use crate::error::{ErrorMessage, RequestError, connect_error, innermost, no_answer, status_error};
 use crate::exchange::{self, Exchange, Verb};
 use crate::resources::{Document, Resource, Resources, read_document, read_resource_list};
 
@@ -31,64 +32,6 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Aggregated discovery where the server has it.
 const DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-
-/// Why a request has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// The server says no.
-    #[error("{message}")]
-    Status {
-        /// The HTTP status code.
-        code: u16,
-        /// Why, in one word, such as `Forbidden`.
-        reason: String,
-        /// Why, in the server's words.
-        message: String,
-        /// When to try again, if the server says so.
-        retry_after: Option<Duration>,
-        /// The whole of it, for details.
-        body: Bytes,
-    },
-    /// The server can't be reached, or its answer broke off.
-    #[error("{0}")]
-    Transport(String),
-    /// No connection can be made, and retrying does not help: the host name does not exist, the certificate is not trusted, or the
-    /// server does not speak TLS.
-    #[error("{0}")]
-    Misconfigured(String),
-    /// What arrived is no answer of an API server.
-    #[error("{0}")]
-    Answer(String),
-}
-
-impl RequestError {
-    /// The HTTP status code of the answer, if there was one.
-    #[must_use]
-    pub fn code(&self) -> Option<u16> {
-        match self {
-            Self::Status { code, .. } => Some(*code),
-            Self::Transport(_) | Self::Misconfigured(_) | Self::Answer(_) => None,
-        }
-    }
-
-    /// Whether the user may not do that.
-    #[must_use]
-    pub fn is_forbidden(&self) -> bool {
-        self.code() == Some(403)
-    }
-
-    /// Whether the server calls the request malformed: it will say so again.
-    #[must_use]
-    pub fn is_rejected(&self) -> bool {
-        matches!(self.code(), Some(400 | 405 | 406 | 414 | 415 | 422))
-    }
-
-    /// Whether it isn't there.
-    #[must_use]
-    pub fn is_not_found(&self) -> bool {
-        self.code() == Some(404)
-    }
-}
 
 /// Makes another client when the credentials of the one before are refused.
 type Reconnect = dyn Fn() -> BoxFuture<'static, Option<Client>> + Send + Sync;
@@ -155,6 +98,12 @@ pub struct Traffic {
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cluster").field("traffic", &self.traffic()).finish_non_exhaustive()
+    }
+}
+
+impl From<Client> for Cluster {
+    fn from(client: Client) -> Self {
+        Self::new(client)
     }
 }
 
@@ -247,7 +196,9 @@ impl Cluster {
     }
 
     fn note_answer(&self) {
-        self.inner.answers.fetch_add(1, Ordering::Relaxed);
+        if self.inner.answers.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::info!(server = self.inner.server.as_deref(), "connected");
+        }
         *self.inner.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
@@ -327,7 +278,11 @@ impl Cluster {
         if renewed.is_some_and(|at| at.elapsed() < RENEWED_FOR) {
             return true;
         }
-        let Some(client) = reconnect().await else { return false };
+        let Some(client) = reconnect().await else {
+            tracing::warn!("the credentials were refused, and there are no others");
+            return false;
+        };
+        tracing::info!("the credentials were refused; read anew");
         *self.inner.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
         *renewed = Some(Instant::now());
         true
@@ -342,8 +297,12 @@ impl Cluster {
         accept: &str,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Response<Body>, RequestError> {
-        let invalid =
-            |error: http::Error| RequestError::Answer(format!("cannot build the request {path}: {error}"));
+        let invalid = |error: http::Error| {
+            RequestError::Answer(ErrorMessage::new(
+                format!("cannot build the request {path}: {error}"),
+                error,
+            ))
+        };
         let mut request = Request::builder().method(method.clone()).uri(path).header(ACCEPT, accept);
         let body = match body {
             Some((type_, bytes)) => {
@@ -356,7 +315,11 @@ impl Cluster {
         self.inner.requests[verb as usize].fetch_add(1, Ordering::Relaxed);
         let client = self.client();
         let asked = Instant::now();
-        let sent = tokio::time::timeout_at(self.until(), client.send(request)).await;
+        // Neither headers nor bodies: they have tokens and Secrets.
+        let span = tracing::debug_span!("request", verb = verb.as_str(), method = method.as_str(), path);
+        let sending = client.send(request).instrument(span.clone());
+        let sent = tokio::time::timeout_at(self.until(), sending).await;
+        let latency_ms = (asked.elapsed().as_secs_f64() * 1e6).round() / 1e3;
         if let Some(observer) = &self.inner.observer {
             let answer = sent.as_ref().ok().and_then(|answer| answer.as_ref().ok());
             observer(&Exchange {
@@ -370,12 +333,15 @@ impl Cluster {
         }
         let failure = match sent {
             Ok(Ok(answer)) => {
+                let code = answer.status().as_u16();
+                tracing::debug!(parent: &span, code, latency_ms, "response");
                 self.note_answer();
                 return Ok(answer);
             }
-            Ok(Err(error)) => connect_error(&error),
-            Err(_) => RequestError::Transport(no_answer(asked.elapsed())),
+            Ok(Err(error)) => connect_error(error),
+            Err(_) => RequestError::Transport(no_answer(asked.elapsed()).into()),
         };
+        tracing::debug!(parent: &span, latency_ms, error = failure.summary(), "no response");
         self.inner.failure.send_replace(Some(failure.clone()));
         Err(failure)
     }
@@ -441,9 +407,10 @@ impl Cluster {
                 Ok(bytes)
             }
             Ok(Err(error)) => {
-                Err(RequestError::Transport(format!("the answer broke off: {}", innermost(&*error))))
+                let text = format!("the answer broke off: {}", innermost(&*error));
+                Err(RequestError::Transport(ErrorMessage::new(text, error)))
             }
-            Err(_) => Err(RequestError::Transport("the answer does not end".to_owned())),
+            Err(_) => Err(RequestError::Transport("the answer does not end".to_owned().into())),
         }
     }
 
@@ -480,7 +447,10 @@ impl Cluster {
     }
 
     async fn discover(&self, path: &str) -> Result<Vec<Resource>, RequestError> {
-        let wrong = |error| RequestError::Answer(format!("{path} is no discovery document: {error}"));
+        let wrong = |error: serde_json::Error| {
+            let text = format!("{path} is no discovery document: {error}");
+            RequestError::Answer(ErrorMessage::new(text, error))
+        };
         let bytes = self.fetch(Verb::Discovery, Method::GET, path, DISCOVERY, None).await?;
         let groups = match read_document(&bytes).map_err(wrong)? {
             Document::Whole(resources) => return Ok(resources),
@@ -505,58 +475,6 @@ impl Cluster {
     }
 }
 
-/// What a request came to that was not answered. TLS and the resolver have no types here that could be asked.
-fn connect_error(error: &(dyn std::error::Error + 'static)) -> RequestError {
-    /// Of rustls, of hyper, of getaddrinfo in glibc, musl and macOS.
-    const PERMANENT: &[&str] = &[
-        "invalid peer certificate",
-        "received fatal alert",
-        "received corrupt message",
-        "invalid HTTP version",
-        "Name or service not known",
-        "Name does not resolve",
-        "No address associated with hostname",
-        "nodename nor servname provided",
-    ];
-    let text = innermost(error);
-    match PERMANENT.iter().any(|words| text.contains(words)) {
-        true => RequestError::Misconfigured(text),
-        false => RequestError::Transport(text),
-    }
-}
-
-/// The text for an answer that did not come in time.
-#[must_use]
-pub fn no_answer(within: Duration) -> String {
-    format!("no answer within {}s", within.as_secs_f64().round())
-}
-
-/// What is wrong at the bottom of it: `tcp connect error` says less than `Connection refused`.
-pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let (mut error, mut text) = (error, error.to_string());
-    while let Some(source) = error.source() {
-        error = source;
-        let inner = error.to_string();
-        if !text.contains(&inner) {
-            text = format!("{text}: {inner}");
-        }
-    }
-    // What hyper and tower say about themselves helps nobody.
-    for noise in [
-        "ServiceError: ",
-        "client error (Connect): ",
-        "client error (SendRequest): ",
-        "tcp connect error: ",
-        "dns error: ",
-    ] {
-        text = text.replace(noise, "");
-    }
-    match text.rfind(" (os error ").filter(|_| text.ends_with(')')) {
-        Some(number) => text[..number].to_owned(),
-        None => text,
-    }
-}
-
 /// What paths and values of queries escape: all but the unreserved characters of RFC 3986.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -564,23 +482,6 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 #[must_use]
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
-}
-
-#[derive(Default, Deserialize)]
-struct RawStatus {
-    #[serde(default)]
-    message: String,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    details: RawDetails,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawDetails {
-    #[serde(default)]
-    retry_after_seconds: u64,
 }
 
 async fn refusal(answer: Response<Body>) -> RequestError {
@@ -594,22 +495,39 @@ async fn refusal(answer: Response<Body>) -> RequestError {
     status_error(code, header, &body)
 }
 
-/// The error of a `Status` object, in an answer or in a watch.
-pub(crate) fn status_error(code: u16, retry_after: Option<u64>, body: &[u8]) -> RequestError {
-    let status: RawStatus = serde_json::from_slice(body).unwrap_or_default();
-    let message = if status.message.is_empty() {
-        let text: String = String::from_utf8_lossy(body).chars().take(200).collect();
-        format!("HTTP {code} {}", text.trim()).trim().to_owned()
-    } else {
-        status.message
-    };
-    let seconds =
-        retry_after.or_else(|| Some(status.details.retry_after_seconds).filter(|seconds| *seconds > 0));
-    RequestError::Status {
-        code,
-        reason: status.reason,
-        message,
-        retry_after: seconds.map(|seconds| Duration::from_secs(seconds.min(60))),
-        body: Bytes::copy_from_slice(body),
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::io;
+
+    use http::Uri;
+    use kube_client::Config;
+
+    use super::*;
+    use crate::connect;
+
+    /// The error at the bottom.
+    fn bottom<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+        let mut error = error;
+        while let Some(source) = error.source() {
+            error = source;
+        }
+        error
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_is_summed_up_and_kept() {
+        // Nothing listens where somebody has just left.
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let url: Uri = format!("http://{address}").parse().unwrap();
+        let config = Config::new(url);
+        let cluster = Cluster::new(connect::client(&config).unwrap());
+        let error = cluster.get(Verb::Get, "/version").await.unwrap_err();
+        assert!(matches!(error, RequestError::Transport(_)), "{error:?}");
+        assert_eq!(error.to_string(), "Connection refused");
+        let source = bottom(&error).downcast_ref::<io::Error>().map(io::Error::kind);
+        assert_eq!(source, Some(io::ErrorKind::ConnectionRefused), "{error:?}");
+        // The state of each stream has a copy.
+        assert_eq!(bottom(&error.clone()).to_string(), bottom(&error).to_string());
     }
 }

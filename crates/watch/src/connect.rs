@@ -11,11 +11,12 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::client::{Body, ConfigExt as _};
-use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
-use crate::cluster::{Cluster, innermost};
+use crate::cluster::Cluster;
+use crate::error::{ErrorMessage, innermost};
 use crate::proxy;
 
 /// Which cluster, and as whom.
@@ -94,14 +95,18 @@ impl fmt::Debug for Token {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// There is no kubeconfig, or it can't be read.
-    #[error("{0}")]
-    Config(String),
+    #[error(transparent)]
+    Config(ErrorMessage),
     /// It asks for something that can't be done.
     #[error("cannot use the kubeconfig: {0}")]
-    Client(String),
+    Client(#[source] ErrorMessage),
     /// The plugin for credentials fails.
     #[error("{0}")]
     Exec(String),
+}
+
+fn config_error(text: String) -> ConnectError {
+    ConnectError::Config(text.into())
 }
 
 impl KubeconfigOptions {
@@ -110,7 +115,8 @@ impl KubeconfigOptions {
     /// # Errors
     /// There is none, or it can't be read.
     pub async fn config(&self) -> Result<Config, ConnectError> {
-        let wrong = |error: &(dyn std::error::Error + 'static)| ConnectError::Config(innermost(error));
+        let wrong =
+            |error: KubeconfigError| ConnectError::Config(ErrorMessage::new(innermost(&error), error));
         let options = KubeConfigOptions {
             context: self.context.clone(),
             cluster: self.cluster.clone(),
@@ -122,9 +128,9 @@ impl KubeconfigOptions {
         let mut config = match file {
             Some(file) => match Config::from_custom_kubeconfig(file, &options).await {
                 Ok(config) => config,
-                Err(error) if asked || self.kubeconfig.is_some() => return Err(wrong(&error)),
+                Err(error) if asked || self.kubeconfig.is_some() => return Err(wrong(error)),
                 // As with kubectl, an empty one is none.
-                Err(error) => self.without_kubeconfig().map_err(|_| wrong(&error))?,
+                Err(error) => self.without_kubeconfig().map_err(|_| wrong(error))?,
             },
             None => self.without_kubeconfig()?,
         };
@@ -135,7 +141,7 @@ impl KubeconfigOptions {
             Some(proxy) => proxy::parse(&proxy).map(Some),
             None => proxy::Environment::of_process().proxy_for(&config.cluster_url),
         };
-        config.proxy_url = proxy.map_err(ConnectError::Client)?;
+        config.proxy_url = proxy.map_err(|text| ConnectError::Client(text.into()))?;
         Ok(config)
     }
 
@@ -173,7 +179,7 @@ impl KubeconfigOptions {
         if !places.iter().any(|path| path.exists()) {
             return match (&self.kubeconfig, &self.context) {
                 (None, None) if self.cluster.is_none() && self.user.is_none() => Ok(None),
-                _ => Err(ConnectError::Config(format!("no kubeconfig at {names}"))),
+                _ => Err(config_error(format!("no kubeconfig at {names}"))),
             };
         }
         places.iter().try_for_each(|path| limited(path))?;
@@ -181,7 +187,9 @@ impl KubeconfigOptions {
             Some(path) => Kubeconfig::read_from(path),
             None => Kubeconfig::read(),
         };
-        let file = read.map_err(|error| ConnectError::Config(innermost(&error)))?;
+        let wrong =
+            |error: KubeconfigError| ConnectError::Config(ErrorMessage::new(innermost(&error), error));
+        let file = read.map_err(wrong)?;
         let clusters = file.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
         let users = file.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
         let files = clusters
@@ -197,7 +205,7 @@ impl KubeconfigOptions {
             } else {
                 format!("there are: {}", known.join(", "))
             };
-            return Err(ConnectError::Config(format!("no context \"{context}\" in {names}; {known}")));
+            return Err(config_error(format!("no context \"{context}\" in {names}; {known}")));
         }
         Ok(Some(file))
     }
@@ -212,9 +220,7 @@ impl KubeconfigOptions {
                 let names: Vec<String> =
                     kubeconfig_paths().iter().map(|path| path.display().to_string()).collect();
                 let names = names.join(", ");
-                Err(ConnectError::Config(format!(
-                    "no kubeconfig at {names} (and not running inside a cluster)"
-                )))
+                Err(config_error(format!("no kubeconfig at {names} (and not running inside a cluster)")))
             }
         }
     }
@@ -301,11 +307,11 @@ impl KubeconfigOptions {
         let handle = tokio::runtime::Handle::current();
         // Files may be on a disk that does not answer.
         let reading = tokio::task::spawn_blocking(move || handle.block_on(access.config()));
-        let mut config = reading.await.map_err(|error| ConnectError::Config(error.to_string()))??;
+        let mut config = reading.await.map_err(|error| config_error(error.to_string()))??;
         crate::exec::fill(&mut config.auth_info, !self.non_interactive).await.map_err(ConnectError::Exec)?;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let making = tokio::task::spawn_blocking(move || client(&config));
-        let client = making.await.map_err(|error| ConnectError::Client(error.to_string()))??;
+        let client = making.await.map_err(|error| ConnectError::Client(error.to_string().into()))??;
         Ok((client, server))
     }
 }
@@ -314,10 +320,10 @@ fn server_url(server: &str) -> Result<http::Uri, ConnectError> {
     // As kubectl, which takes a host and port for HTTP.
     let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let parsed: http::Uri =
-        url.parse().map_err(|error| ConnectError::Config(format!("--server {server} is no URL: {error}")))?;
+        url.parse().map_err(|error| config_error(format!("--server {server} is no URL: {error}")))?;
     match parsed.scheme_str() {
         Some("http" | "https") if parsed.host().is_some() => Ok(parsed),
-        _ => Err(ConnectError::Config(format!("--server {server} is no URL: use https://HOST:PORT"))),
+        _ => Err(config_error(format!("--server {server} is no URL: use https://HOST:PORT"))),
     }
 }
 
@@ -333,7 +339,7 @@ fn kubeconfig_paths() -> Vec<PathBuf> {
 fn limited(path: &Path) -> Result<(), ConnectError> {
     const FILE_MAX: u64 = 16 << 20;
     let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
-    let wrong = |what: &str| Err(ConnectError::Config(format!("cannot read {}: it {what}", path.display())));
+    let wrong = |what: &str| Err(config_error(format!("cannot read {}: it {what}", path.display())));
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt as _;
@@ -350,7 +356,7 @@ fn readable(option: &str, path: &Path) -> Result<(), ConnectError> {
     limited(path)?;
     match std::fs::File::open(path) {
         Ok(_) => Ok(()),
-        Err(error) => Err(ConnectError::Config(format!("cannot read {option} {}: {error}", path.display()))),
+        Err(error) => Err(config_error(format!("cannot read {option} {}: {error}", path.display()))),
     }
 }
 
@@ -371,7 +377,7 @@ fn with_port(url: http::Uri) -> http::Uri {
 /// # Errors
 /// The configuration can't be used.
 pub fn client(config: &Config) -> Result<Client, ConnectError> {
-    let wrong = |error: kube_client::Error| ConnectError::Client(innermost(&error));
+    let wrong = |error: kube_client::Error| ConnectError::Client(ErrorMessage::new(innermost(&error), error));
     if config.proxy_url.is_some() {
         let mut config = config.clone();
         config.cluster_url = with_port(config.cluster_url);
@@ -388,7 +394,7 @@ pub fn client(config: &Config) -> Result<Client, ConnectError> {
         let name = name
             .clone()
             .try_into()
-            .map_err(|error| ConnectError::Client(format!("tls-server-name {name}: {error}")))?;
+            .map_err(|error| ConnectError::Client(format!("tls-server-name {name}: {error}").into()))?;
         builder = builder.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
     }
     let connector = builder.enable_all_versions().wrap_connector(tcp);

@@ -9,8 +9,8 @@ use http_body_util::BodyExt as _;
 use kube_client::Config;
 use kube_client::client::Body;
 
-use crate::cluster::innermost;
 use crate::connect::client;
+use crate::error::innermost;
 use crate::proxy::Environment;
 
 /// How long it may take, redirects included.

@@ -82,6 +82,8 @@ async fn run(plugin: &ExecConfig, command: &str, terminal: bool) -> Result<Vec<u
     process.stdin(if interactive { Stdio::inherit() } else { Stdio::null() });
     process.stderr(if terminal { Stdio::inherit() } else { Stdio::null() });
     process.stdout(Stdio::piped()).kill_on_drop(true);
+    // Neither its arguments nor what it prints: they may be credentials.
+    tracing::debug!(command, "running the credential plugin");
     let mut child = process.spawn().map_err(|error| match &plugin.install_hint {
         Some(hint) => format!("cannot start it: {error}\n{hint}"),
         None => format!("cannot start it: {error}"),

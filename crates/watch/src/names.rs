@@ -2,11 +2,12 @@
 
 use http::Method;
 use serde::Deserialize;
+use settled_manifest::ListItems;
 
-use crate::cluster::{Cluster, RequestError, encode};
+use crate::cluster::{Cluster, encode};
+use crate::error::RequestError;
 use crate::exchange::{PARTIAL_LIST, Verb};
 use crate::resources::Resource;
-use crate::wire::Items;
 
 #[derive(Deserialize)]
 struct Object {
@@ -40,7 +41,7 @@ impl Cluster {
         let each = |item: &[u8]| {
             names.extend(serde_json::from_slice(item).ok().map(|object: Object| object.metadata.name));
         };
-        Items::default().push(&list, each).map_err(|error| RequestError::Answer(error.to_string()))?;
+        ListItems::default().push(&list, each).map_err(RequestError::answer)?;
         // A server need not respect the limit.
         names.truncate(limit);
         Ok(names)

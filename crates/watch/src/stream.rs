@@ -8,77 +8,33 @@
 //!            └─ 403: Forbidden, the receiver falls back to get    └─ 401: new credentials, then again
 //! ```
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::error::Error;
 use std::time::Duration;
 
 use http::Method;
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
-use serde::Deserialize;
+use settled_manifest::ListItems;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
-use crate::cluster::{Cluster, RequestError, encode, innermost, status_error};
+use crate::cluster::{Cluster, encode};
+use crate::error::{ErrorMessage, RequestError, innermost, status_error};
 use crate::exchange::{PARTIAL, PARTIAL_LIST, Verb};
-use crate::resources::Resource;
-use crate::wire::{self, Items, Kind, Lines};
+use crate::metadata::{ListHead, Status, read_metadata};
+pub use crate::scope::Scope;
+use crate::wire::{self, EventType, Lines};
 
 /// Servers send a bookmark each minute or so. Who says nothing for longer may be dead, however alive the connection looks.
 const SILENCE: Duration = Duration::from_secs(90);
 /// How many objects a page of a list has.
 const PAGE: usize = 500;
 /// The longest pause between two tries.
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
-
-/// Which objects a stream is about.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    /// Their kind.
-    pub resource: Arc<Resource>,
-    /// None is all namespaces, or a kind of the cluster.
-    pub namespace: Option<Box<str>>,
-    /// A label selector.
-    pub labels: Option<Box<str>>,
-    /// A field selector.
-    pub fields: Option<Box<str>>,
-    /// Metadata is enough.
-    pub metadata: bool,
-}
-
-impl Scope {
-    /// The objects of a kind, in a namespace or everywhere.
-    #[must_use]
-    pub fn new(resource: &Arc<Resource>, namespace: Option<&str>) -> Self {
-        Self {
-            resource: Arc::clone(resource),
-            namespace: namespace.map(Into::into),
-            labels: None,
-            fields: None,
-            metadata: false,
-        }
-    }
-
-    /// Only the object of this name.
-    #[must_use]
-    pub fn name(mut self, name: &str) -> Self {
-        self.fields = Some(format!("metadata.name={name}").into());
-        self
-    }
-
-    /// What it is about, for people: `pods in shop`.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        let mut text = self.resource.qualified();
-        if let Some(namespace) = &self.namespace {
-            text.push_str(" in ");
-            text.push_str(namespace);
-        } else if self.resource.namespaced {
-            text.push_str(" in all namespaces");
-        }
-        text
-    }
-}
 
 /// What becomes of an object on its way to the receiver. It is called while the object arrives; nobody else keeps its bytes.
 pub trait Decode: Send + Sync {
@@ -87,6 +43,20 @@ pub trait Decode: Send + Sync {
 
     /// What is kept of an object, and its resourceVersion as a number, 0 if it is none. Nothing if the object is passed over.
     fn decode(&self, object: &[u8], now: Timestamp) -> Option<(Self::Item, u64)>;
+
+    /// The same of an object that is gone, or no longer selected: how it was at last.
+    fn decode_deleted(&self, object: &[u8], now: Timestamp) -> Option<(Self::Item, u64)> {
+        self.decode(object, now)
+    }
+
+    /// An initial list, or a relist, begins: as [`Update::Restart`], before its first object is decoded.
+    fn restarted(&self) {}
+
+    /// It is complete, at this resourceVersion: as [`Update::Synced`], before the next object is decoded.
+    fn synced(&self, _resource_version: &str) {}
+
+    /// A bookmark: all changes up to this resourceVersion were decoded.
+    fn bookmark(&self, _resource_version: &str) {}
 }
 
 /// What happened.
@@ -143,6 +113,7 @@ pub async fn follow<D: Decode, I: Copy + Into<u32>>(
     stream: I,
     out: Sender<Message<I, D::Item>>,
 ) {
+    let span = scope.span();
     let follower = Follower {
         cluster,
         scope,
@@ -156,8 +127,11 @@ pub async fn follow<D: Decode, I: Copy + Into<u32>>(
         down_reported: false,
         watched: None,
         watch_list: true,
+        synced: false,
+        objects: 0,
+        events: 0,
     };
-    follower.run().await;
+    follower.run().instrument(span).await;
 }
 
 struct Follower<D: Decode, I> {
@@ -178,6 +152,12 @@ struct Follower<D: Decode, I> {
     watched: Option<Instant>,
     /// Whether a watch that begins with the state may be tried.
     watch_list: bool,
+    /// The initial list was complete once.
+    synced: bool,
+    /// How many objects have come since the last list began.
+    objects: usize,
+    /// How many events the present watch has sent.
+    events: usize,
 }
 
 impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
@@ -199,18 +179,19 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
                 Err(error)
                     if error.is_forbidden() && self.resource_version.is_none() && self.asked_to_watch() =>
                 {
+                    tracing::debug!("a watch is forbidden; listing instead");
                     self.watch_list = false;
                     continue;
                 }
                 Ok(End::NoWatchList) => {
+                    tracing::debug!("a watch cannot begin with the initial list here; listing instead");
                     self.cluster.without_watch_list();
                     continue;
                 }
                 Ok(End::Expired) => {
-                    self.resource_version = None;
                     // A server that is behind may say so again at once.
                     self.failures += 1;
-                    self.pause(None)
+                    self.relist()
                 }
                 Ok(End::Closed) => {
                     let lasted = self.watched.map(|since| since.elapsed());
@@ -228,11 +209,13 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
                     match error.code() {
                         Some(403) => {
                             let verb = if self.resource_version.is_some() { Verb::Watch } else { Verb::List };
+                            tracing::warn!(verb = verb.as_str(), "forbidden; the stream ends");
                             self.updates.push(Update::Forbidden(verb, error));
                             self.flush().await;
                             return;
                         }
                         _ if error.is_rejected() => {
+                            tracing::warn!(error = error.summary(), "rejected; the stream ends");
                             self.updates.push(Update::Rejected(error));
                             self.flush().await;
                             return;
@@ -240,18 +223,19 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
                         Some(404) => {
                             self.resource_version = None;
                             self.updates.push(Update::NoKind);
-                            self.pause(None)
+                            let pause = self.pause(None);
+                            let backoff_ms = pause.as_millis();
+                            tracing::info!(backoff_ms, "the kind is not served; retrying");
+                            pause
                         }
-                        Some(410) => {
-                            self.resource_version = None;
-                            self.pause(None)
-                        }
+                        Some(410) => self.relist(),
                         Some(401) if self.failures <= 2 && self.cluster.refresh().await => Duration::ZERO,
                         _ => {
                             let pause = self.pause(match &error {
                                 RequestError::Status { retry_after, .. } => *retry_after,
                                 _ => None,
                             });
+                            self.log_failure(&error, pause);
                             self.updates.push(Update::Down(error, self.cluster.answers()));
                             self.down_reported = true;
                             pause
@@ -279,6 +263,22 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
             Duration::from_millis(200 << self.failures.saturating_sub(1).min(6)).min(MAX_BACKOFF);
         let spread = Duration::from_millis(u64::from(self.stream.into().wrapping_mul(37) % 100));
         asked.unwrap_or_default().max(exponential) + spread
+    }
+
+    /// The resourceVersion is too old: the next request is a list again. Says how long to wait before.
+    fn relist(&mut self) -> Duration {
+        self.resource_version = None;
+        let pause = self.pause(None);
+        tracing::info!(backoff_ms = pause.as_millis(), "the resourceVersion has expired; relisting");
+        pause
+    }
+
+    fn log_failure(&self, error: &RequestError, pause: Duration) {
+        let (failures, backoff_ms) = (self.failures, pause.as_millis());
+        match error.code() {
+            Some(429) => tracing::warn!(failures, backoff_ms, "throttled by the server; retrying"),
+            _ => tracing::warn!(error = error.summary(), failures, backoff_ms, "failed; retrying"),
+        }
     }
 
     fn path(&self, query: &str) -> String {
@@ -314,31 +314,53 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
     /// A request succeeded: how long for, is still to be seen.
     fn up(&mut self) {
         if std::mem::take(&mut self.down_reported) {
+            tracing::info!("reconnected");
             self.updates.push(Update::Up);
         }
     }
 
+    /// The whole state follows.
+    fn restart(&mut self) {
+        self.objects = 0;
+        self.decoder.restarted();
+        self.updates.push(Update::Restart);
+    }
+
+    /// The whole state was there.
+    fn complete(&mut self) {
+        let objects = self.objects;
+        match std::mem::replace(&mut self.synced, true) {
+            false => tracing::info!(objects, "listed"),
+            true => tracing::info!(objects, "relisted"),
+        }
+        self.updates.push(Update::Synced);
+    }
+
     /// Notes an object; its resourceVersion, if that is a number.
     fn put(&mut self, object: &[u8]) -> Option<u64> {
-        let (item, resource_version) = self.decode(object)?;
+        let (item, resource_version) = self.decode(object, EventType::Modified)?;
+        self.objects += 1;
         self.updates.push(Update::Put(item));
         Some(resource_version).filter(|resource_version| *resource_version > 0)
     }
 
-    fn decode(&mut self, object: &[u8]) -> Option<(D::Item, u64)> {
+    fn decode(&mut self, object: &[u8], event: EventType) -> Option<(D::Item, u64)> {
+        let (resource, now) = (&self.scope.resource, self.cluster.now());
         // Metadata alone has a type of its own.
-        if self.scope.metadata {
-            return self.decoder.decode(object, self.cluster.now());
+        let object = match self.scope.metadata {
+            true => object,
+            false => wire::typed(object, &resource.api_version(), &resource.kind, &mut self.buffer),
+        };
+        match event {
+            EventType::Deleted => self.decoder.decode_deleted(object, now),
+            _ => self.decoder.decode(object, now),
         }
-        let resource = &self.scope.resource;
-        let object = wire::typed(object, &resource.api_version(), &resource.kind, &mut self.buffer);
-        self.decoder.decode(object, self.cluster.now())
     }
 
     /// Lists all objects, page by page.
     async fn list(&mut self) -> Result<End, RequestError> {
         let mut token = String::new();
-        self.updates.push(Update::Restart);
+        self.restart();
         loop {
             let mut query = format!("limit={PAGE}");
             if !token.is_empty() {
@@ -349,26 +371,28 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
             let accept = if self.scope.metadata { PARTIAL_LIST } else { JSON };
             let answer = self.cluster.send(Verb::List, Method::GET, &path, accept, None).await?;
             let mut body = answer.into_body();
-            let mut items = Items::default();
+            let mut items = ListItems::default();
             while let Some(frame) = within(SILENCE, body.frame()).await? {
-                let frame = frame.map_err(|error| broken(&error))?;
+                let frame = frame.map_err(broken)?;
                 let Some(data) = frame.data_ref() else { continue };
                 self.cluster.count_bytes(data.len());
                 let each = |item: &[u8]| {
                     self.put(item);
                 };
-                items.push(data, each).map_err(answer_error)?;
+                items.push(data, each).map_err(RequestError::answer)?;
                 if !self.flush().await {
                     return Ok(End::ReceiverDropped);
                 }
             }
-            let head = items.finish().map_err(answer_error)?;
-            let head: ListHead = serde_json::from_slice(&head)
-                .map_err(|error| RequestError::Answer(format!("{path} is no list: {error}")))?;
+            let head = items.finish().map_err(RequestError::answer)?;
+            let head: ListHead = serde_json::from_slice(&head).map_err(|error| {
+                RequestError::Answer(ErrorMessage::new(format!("{path} is no list: {error}"), error))
+            })?;
             self.succeeded();
             if head.metadata.continue_.is_empty() {
+                self.decoder.synced(&head.metadata.resource_version);
                 self.resource_version = Some(head.metadata.resource_version);
-                self.updates.push(Update::Synced);
+                self.complete();
                 return Ok(if self.flush().await { End::Closed } else { End::ReceiverDropped });
             }
             token = head.metadata.continue_;
@@ -377,6 +401,24 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
 
     /// Watches from the resourceVersion; or, `from_state`, from the initial list on.
     async fn watch(&mut self, from_state: bool) -> Result<End, RequestError> {
+        let span = tracing::debug_span!(
+            "watch",
+            resource_version = self.resource_version.as_deref(),
+            initial_list = from_state,
+            events = Empty,
+            reason = Empty,
+        );
+        self.events = 0;
+        let ended = self.watch_events(from_state).instrument(span.clone()).await;
+        if !span.is_disabled() {
+            span.record("events", self.events);
+            span.record("reason", &*reason(&ended));
+            tracing::debug!(parent: &span, "watch ended");
+        }
+        ended
+    }
+
+    async fn watch_events(&mut self, from_state: bool) -> Result<End, RequestError> {
         // So that not all watches of a cluster end at once.
         let seconds = 300 + self.stream.into().wrapping_mul(53) % 240;
         let mut query = format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}");
@@ -397,7 +439,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
         self.watched = Some(Instant::now());
         let mut syncing = from_state;
         if syncing {
-            self.updates.push(Update::Restart);
+            self.restart();
         } else {
             self.up();
             if !self.flush().await {
@@ -414,11 +456,11 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
             let data = match frame {
                 // Silent for too long. From the same revision, nothing is lost.
                 Err(_) if syncing => {
-                    return Err(RequestError::Transport("the state does not come".to_owned()));
+                    return Err(RequestError::Transport("the state does not come".to_owned().into()));
                 }
                 Ok(None) if syncing => {
                     return Err(RequestError::Transport(
-                        "the watch ended before the initial list was complete".to_owned(),
+                        "the watch ended before the initial list was complete".to_owned().into(),
                     ));
                 }
                 Err(_) | Ok(None) => return Ok(End::Closed),
@@ -427,7 +469,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
                 {
                     return Ok(End::Closed);
                 }
-                Ok(Some(Err(error))) => return Err(broken(&error)),
+                Ok(Some(Err(error))) => return Err(broken(error)),
                 Ok(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => data,
                     Err(_) => continue,
@@ -441,7 +483,7 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
                         end = self.line(line, &mut syncing);
                     }
                 })
-                .map_err(answer_error)?;
+                .map_err(RequestError::answer)?;
             if !self.flush().await {
                 return Ok(End::ReceiverDropped);
             }
@@ -458,33 +500,37 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
         if line.trim_ascii().is_empty() {
             return None;
         }
-        let Some((kind, object)) = wire::event(line) else {
-            return Some(Err(RequestError::Answer(format!(
-                "the watch of {} sent what is no event",
-                self.scope.describe()
-            ))));
+        let Some((kind, object)) = wire::read_event(line) else {
+            let text = format!("the watch of {} sent what is no event", self.scope.describe());
+            return Some(Err(RequestError::Answer(text.into())));
         };
+        self.events += 1;
+        tracing::trace!(kind = ?kind, bytes = object.len(), "event");
         match kind {
-            Kind::Added | Kind::Modified => {
+            EventType::Added | EventType::Modified => {
                 self.failures = 0;
                 let resource_version = self.put(object);
                 self.advance(object, resource_version, *syncing);
             }
-            Kind::Deleted => {
-                if let Some((item, _)) = self.decode(object) {
+            EventType::Deleted => {
+                if let Some((item, _)) = self.decode(object, kind) {
                     self.updates.push(Update::Gone(item));
                 }
                 self.advance(object, None, *syncing);
             }
-            Kind::Bookmark => {
-                self.advance(object, None, false);
-                if *syncing && read_metadata(object).is_some_and(|metadata| metadata.ends_initial_list()) {
+            EventType::Bookmark => {
+                let metadata = read_metadata(object)?;
+                if *syncing && metadata.ends_initial_list() {
                     *syncing = false;
+                    self.decoder.synced(&metadata.resource_version);
                     self.succeeded();
-                    self.updates.push(Update::Synced);
+                    self.complete();
+                } else if !*syncing {
+                    self.decoder.bookmark(&metadata.resource_version);
                 }
+                self.resource_version = Some(metadata.resource_version);
             }
-            Kind::Error => {
+            EventType::Error => {
                 let code = serde_json::from_slice(object).map_or(500, |status: Status| status.code);
                 return Some(if code == 410 {
                     Ok(End::Expired)
@@ -511,166 +557,25 @@ impl<D: Decode, I: Copy + Into<u32>> Follower<D, I> {
     }
 }
 
-/// Polls single objects by `get`: for users who may neither list nor watch them.
-pub async fn poll<D: Decode, I: Copy>(
-    cluster: Cluster,
-    scope: Scope,
-    names: Vec<Box<str>>,
-    decoder: D,
-    stream: I,
-    out: Sender<Message<I, D::Item>>,
-) {
-    let mut pause = Duration::from_millis(500);
-    let mut resource_versions = vec![None; names.len()];
-    let (mut synced, mut failed, mut refused) = (false, false, 0);
-    let mut updates = vec![Update::Restart];
-    loop {
-        let (mut down, mut unanswered) = (None, false);
-        for (name, known) in names.iter().zip(&mut resource_versions) {
-            match cluster.object(&scope.resource, scope.namespace.as_deref(), name).await {
-                Ok(bytes) => {
-                    let Some((item, resource_version)) = decoder.decode(&bytes, cluster.now()) else {
-                        continue;
-                    };
-                    if known.replace(resource_version) != Some(resource_version) || resource_version == 0 {
-                        updates.push(Update::Put(item));
-                        pause = Duration::from_millis(500);
-                    }
-                }
-                Err(error) if error.is_not_found() => {
-                    if known.take().is_some() {
-                        updates.push(Update::Missing(name.clone()));
-                    }
-                }
-                Err(error) if error.is_forbidden() => {
-                    updates.push(Update::Forbidden(Verb::Get, error));
-                    let _sent = out.send(Message { stream, updates }).await;
-                    return;
-                }
-                Err(error) => {
-                    unanswered = true;
-                    if error.code() == Some(401) {
-                        refused += 1;
-                        // New credentials, and then again.
-                        if refused <= 2 && cluster.refresh().await {
-                            continue;
-                        }
-                    }
-                    down = Some(error);
-                }
-            }
-        }
-        if let Some(error) = down {
-            failed = true;
-            updates.push(Update::Down(error, cluster.answers()));
-        } else if !unanswered {
-            refused = 0;
-            if std::mem::take(&mut failed) {
-                updates.push(Update::Up);
-            }
-            // Before, what was not answered for may be there.
-            if !std::mem::replace(&mut synced, true) {
-                updates.push(Update::Synced);
-            }
-        }
-        let reported = std::mem::take(&mut updates);
-        if out.is_closed()
-            || !reported.is_empty() && out.send(Message { stream, updates: reported }).await.is_err()
-        {
-            return;
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 3 / 2).min(MAX_BACKOFF);
+/// Why a watch has ended, for logs.
+fn reason(ended: &Result<End, RequestError>) -> Cow<'static, str> {
+    match ended {
+        Ok(End::Closed) => "closed".into(),
+        Ok(End::Expired) => "resourceVersion expired".into(),
+        Ok(End::NoWatchList) => "cannot begin with the initial list".into(),
+        Ok(End::ReceiverDropped) => "no receiver".into(),
+        Err(error) => error.summary().into(),
     }
-}
-
-#[derive(Deserialize)]
-struct ListHead {
-    metadata: ListMeta,
-}
-
-#[derive(Deserialize)]
-struct ListMeta {
-    #[serde(default, rename = "continue")]
-    continue_: String,
-    #[serde(default, rename = "resourceVersion")]
-    resource_version: String,
-}
-
-/// Of an object in a watch: its metadata, as far as the watch goes by it.
-#[derive(Deserialize)]
-struct Meta {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    resource_version: String,
-    // Null is allowed as well as absence.
-    annotations: Option<Annotations>,
-}
-
-#[derive(Deserialize)]
-struct Annotations {
-    #[serde(default, rename = "k8s.io/initial-events-end")]
-    initial_events_end: String,
-}
-
-impl Metadata {
-    /// The bookmark at the end of the initial list.
-    fn ends_initial_list(&self) -> bool {
-        self.annotations.as_ref().is_some_and(|annotations| annotations.initial_events_end == "true")
-    }
-}
-
-fn read_metadata(object: &[u8]) -> Option<Metadata> {
-    serde_json::from_slice(object).ok().map(|object: Meta| object.metadata)
-}
-
-/// Of the object of an `ERROR` event.
-#[derive(Deserialize)]
-struct Status {
-    #[serde(default = "internal_error")]
-    code: u16,
-}
-
-fn internal_error() -> u16 {
-    500
 }
 
 async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, RequestError> {
     tokio::time::timeout(limit, future)
         .await
-        .map_err(|_| RequestError::Transport("the answer does not end".to_owned()))
+        .map_err(|_| RequestError::Transport("the answer does not end".to_owned().into()))
 }
 
-fn broken(error: &(dyn std::error::Error + 'static)) -> RequestError {
-    RequestError::Transport(format!("the connection broke: {}", innermost(error)))
-}
-
-fn answer_error(error: wire::WireError) -> RequestError {
-    RequestError::Answer(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_the_initial_list_is_an_annotation() {
-        let read = |annotations: &str| {
-            let object = format!(r#"{{"kind":"Pod","metadata":{{"resourceVersion":"7"{annotations}}}}}"#);
-            read_metadata(object.as_bytes()).map(|m| (m.ends_initial_list(), m.resource_version))
-        };
-        for (annotations, ends) in [
-            ("", false),
-            (r#","annotations":null"#, false),
-            (r#","annotations":{"other":"true"}"#, false),
-            (r#","annotations":{"k8s.io/initial-events-end":"false"}"#, false),
-            (r#","annotations":{"k8s.io/initial-events-end":"true","other":"x"}"#, true),
-        ] {
-            assert_eq!(read(annotations), Some((ends, "7".to_owned())), "{annotations}");
-        }
-    }
+fn broken(error: impl Into<Box<dyn Error + Send + Sync>>) -> RequestError {
+    let error = error.into();
+    let text = format!("the connection broke: {}", innermost(&*error));
+    RequestError::Transport(ErrorMessage::new(text, error))
 }

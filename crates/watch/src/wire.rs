@@ -1,34 +1,24 @@
-//! Streaming JSON: cuts answers into objects while they arrive, so that no answer is ever whole in memory.
+//! Watches, cut into events while they arrive, and items of lists that get their type back.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-/// How long one object may be. etcd holds 1.5 MiB by default; with room for those who raised that.
-pub(crate) const MAX_OBJECT_BYTES: usize = 32 << 20;
-
-/// Something that can't be an answer of an API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WireError {
-    /// One object is longer than any can be.
-    #[error("one object of the answer has more than {} MiB", MAX_OBJECT_BYTES >> 20)]
-    TooLong,
-    /// The answer ended in the middle.
-    #[error("the answer ended in the middle of an object")]
-    Cut,
-}
+use settled_manifest::{ListError, MAX_ITEM_BYTES};
 
 /// Cuts a watch into its lines.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     /// The beginning of a line whose end has not arrived.
     rest: Vec<u8>,
 }
 
 impl Lines {
     /// Takes what has arrived, and hands out the lines that are whole.
-    pub(crate) fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), WireError> {
+    ///
+    /// # Errors
+    /// A line is longer than any event can be.
+    pub fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ListError> {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
             bytes = rest;
@@ -42,136 +32,26 @@ impl Lines {
                 self.rest.shrink_to(64 << 10);
             }
         }
-        if self.rest.len() + bytes.len() > MAX_OBJECT_BYTES {
-            return Err(WireError::TooLong);
+        if self.rest.len() + bytes.len() > MAX_ITEM_BYTES {
+            return Err(ListError::TooLong);
         }
         self.rest.extend_from_slice(bytes);
         Ok(())
     }
 }
 
-/// Cuts a list into its items. Everything else of it is kept, for the revision and the continue token.
-#[derive(Debug, Default)]
-pub struct Items {
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
-    /// The last string of the list itself, which may be a key, and whether it is being read.
-    key: Vec<u8>,
-    in_key: bool,
-    place: Place,
-    /// The beginning of an item whose end has not arrived.
-    item: Vec<u8>,
-    /// The list without its items.
-    head: Vec<u8>,
-}
-
-/// Where in a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
-    /// Outside of `items`.
-    #[default]
-    Head,
-    /// Between two items.
-    Between,
-    /// In an item.
-    Item,
-}
-
-impl Items {
-    /// Takes what has arrived, and hands out the items that are whole.
-    ///
-    /// # Errors
-    /// An item is longer than any object can be.
-    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), WireError> {
-        // Where what is not kept yet begins.
-        let mut from = 0;
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            if self.in_string {
-                if self.escaped {
-                    self.escaped = false;
-                } else if byte == b'\\' {
-                    self.escaped = true;
-                } else if byte == b'"' {
-                    self.in_string = false;
-                    self.in_key = false;
-                } else if self.in_key {
-                    self.key.push(byte);
-                } else {
-                    // Nothing else matters in a string.
-                    at += memchr::memchr2(b'"', b'\\', &bytes[at..]).unwrap_or(bytes.len() - at);
-                    continue;
-                }
-                at += 1;
-                continue;
-            }
-            at += 1;
-            match byte {
-                b'"' => {
-                    self.in_string = true;
-                    self.in_key = self.depth == 1;
-                    if self.in_key {
-                        self.key.clear();
-                    }
-                }
-                b'{' | b'[' => {
-                    self.depth += 1;
-                    if self.depth == 2 && byte == b'[' && self.key == b"items" {
-                        self.head.extend_from_slice(&bytes[from..at]);
-                        self.place = Place::Between;
-                    } else if self.depth == 3 && self.place == Place::Between {
-                        from = at - 1;
-                        self.place = Place::Item;
-                    }
-                }
-                b'}' | b']' => {
-                    self.depth = self.depth.saturating_sub(1);
-                    if self.depth == 2 && self.place == Place::Item {
-                        if self.item.is_empty() {
-                            each(&bytes[from..at]);
-                        } else {
-                            self.item.extend_from_slice(&bytes[from..at]);
-                            each(&self.item);
-                            self.item.clear();
-                        }
-                        self.place = Place::Between;
-                    } else if self.depth == 1 && self.place == Place::Between {
-                        from = at - 1;
-                        self.place = Place::Head;
-                    }
-                }
-                _ => {}
-            }
-        }
-        let kept = match self.place {
-            Place::Between => return Ok(()),
-            Place::Head => &mut self.head,
-            Place::Item => &mut self.item,
-        };
-        if kept.len() + bytes.len() - from > MAX_OBJECT_BYTES {
-            return Err(WireError::TooLong);
-        }
-        kept.extend_from_slice(&bytes[from..]);
-        Ok(())
-    }
-
-    /// The list without its items, once all has arrived.
-    ///
-    /// # Errors
-    /// The list ended in the middle.
-    pub fn finish(self) -> Result<Vec<u8>, WireError> {
-        if self.depth == 0 && !self.in_string { Ok(self.head) } else { Err(WireError::Cut) }
-    }
-}
-
-/// One line of a watch.
+/// What an event of a watch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum EventType {
+    /// An object was created, or is part of the initial list.
     Added,
+    /// An object was changed.
     Modified,
+    /// An object was deleted, or is no longer selected.
     Deleted,
+    /// The watch has come to this resourceVersion.
     Bookmark,
+    /// The watch ends: the object is a `Status`.
     Error,
 }
 
@@ -183,8 +63,9 @@ struct Event<'l> {
     object: &'l RawValue,
 }
 
-/// Takes a line of a watch apart: `{"type":"ADDED","object":{…}}`.
-pub(crate) fn event(line: &[u8]) -> Option<(Kind, &[u8])> {
+/// Takes a line of a watch apart: `{"type":"ADDED","object":{…}}`. None if it is no event.
+#[must_use]
+pub fn read_event(line: &[u8]) -> Option<(EventType, &[u8])> {
     let line = line.trim_ascii();
     // As all servers write it.
     let quick = || {
@@ -192,21 +73,21 @@ pub(crate) fn event(line: &[u8]) -> Option<(Kind, &[u8])> {
         let end = memchr::memchr(b'"', rest)?;
         let (type_, rest) = rest.split_at(end);
         let object = rest.strip_prefix(b"\",\"object\":")?.strip_suffix(b"}")?;
-        Some((kind(type_)?, object))
+        Some((event_type(type_)?, object))
     };
     quick().or_else(|| {
         let whole: Event<'_> = serde_json::from_slice(line).ok()?;
-        Some((kind(whole.type_.as_bytes())?, whole.object.get().as_bytes()))
+        Some((event_type(whole.type_.as_bytes())?, whole.object.get().as_bytes()))
     })
 }
 
-fn kind(type_: &[u8]) -> Option<Kind> {
+fn event_type(type_: &[u8]) -> Option<EventType> {
     Some(match type_ {
-        b"ADDED" => Kind::Added,
-        b"MODIFIED" => Kind::Modified,
-        b"DELETED" => Kind::Deleted,
-        b"BOOKMARK" => Kind::Bookmark,
-        b"ERROR" => Kind::Error,
+        b"ADDED" => EventType::Added,
+        b"MODIFIED" => EventType::Modified,
+        b"DELETED" => EventType::Deleted,
+        b"BOOKMARK" => EventType::Bookmark,
+        b"ERROR" => EventType::Error,
         _ => return None,
     })
 }
@@ -238,45 +119,37 @@ mod tests {
 
     use super::*;
 
-    fn cut(text: &[u8], sizes: &[usize]) -> (Vec<String>, Result<Vec<u8>, WireError>) {
-        let (mut items, mut found) = (Items::default(), Vec::new());
-        let mut rest = text;
-        for size in sizes.iter().cycle() {
-            if rest.is_empty() {
-                break;
-            }
-            let (now, later) = rest.split_at((*size).min(rest.len()));
-            items.push(now, |item| found.push(String::from_utf8_lossy(item).into_owned())).unwrap();
-            rest = later;
-        }
-        (found, items.finish())
-    }
-
     proptest! {
         #[test]
-        fn a_list_is_cut_however_it_arrives(sizes in prop::collection::vec(1..20_usize, 1..8)) {
-            let list = br#"{"kind":"List","x":{"items":[{"no":1}]},"metadata":{"continue":"a\"]}"},"items": [ {"a":[{}]} , {"b":"}]\\\""},{} ],"z":[1]}"#;
-            let (items, head) = cut(list, &sizes);
-            prop_assert_eq!(items, [r#"{"a":[{}]}"#, r#"{"b":"}]\\\""}"#, "{}"]);
-            let head: serde_json::Value = serde_json::from_slice(&head.unwrap()).unwrap();
-            prop_assert_eq!(&head["items"], &serde_json::json!([]));
-            prop_assert_eq!(&head["metadata"]["continue"], "a\"]}");
-            prop_assert_eq!(&head["z"], &serde_json::json!([1]));
+        fn lines_are_whole_however_they_arrive(
+            lines in prop::collection::vec("[a-z{}\"]{0,30}", 0..8),
+            sizes in prop::collection::vec(1..20_usize, 1..8),
+        ) {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let (mut cutter, mut found, mut rest) = (Lines::default(), Vec::new(), text.as_bytes());
+            for size in sizes.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (now, later) = rest.split_at((*size).min(rest.len()));
+                cutter.push(now, |line| found.push(String::from_utf8_lossy(line).into_owned())).unwrap();
+                rest = later;
+            }
+            prop_assert_eq!(found, lines);
         }
 
         #[test]
-        fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..200), sizes in prop::collection::vec(1..20_usize, 1..4)) {
-            drop(cut(&bytes, &sizes));
-            let _ = event(&bytes);
+        fn no_event_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read_event(&bytes);
         }
     }
 
     #[test]
     fn an_event_is_taken_apart() {
         let object: &[u8] = br#"{"a":1}"#;
-        assert_eq!(event(br#"{"type":"ADDED","object":{"a":1}}"#), Some((Kind::Added, object)));
-        assert_eq!(event(br#" {"object":{"a":1},"type":"ERROR"} "#), Some((Kind::Error, object)));
-        assert_eq!(event(b"{}"), None);
+        assert_eq!(read_event(br#"{"type":"ADDED","object":{"a":1}}"#), Some((EventType::Added, object)));
+        assert_eq!(read_event(br#" {"object":{"a":1},"type":"ERROR"} "#), Some((EventType::Error, object)));
+        assert_eq!(read_event(b"{}"), None);
     }
 
     #[test]

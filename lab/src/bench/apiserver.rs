@@ -1,5 +1,5 @@
-//! The API server beside the real one: kube-apiserver on an etcd that syncs, ours on its disk, the same load program for both,
-//! each measure in alternating rounds.
+//! Benchmark of the API server: kube-apiserver with a synced etcd, and `settled serve` on disk, with the same load program in
+//! alternating rounds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -437,7 +437,11 @@ fn watch_round(
             let timed = started.len() == 1;
             for events in started {
                 watching.spawn(async move {
-                    if timed { events.times(count).await } else { events.count(count).await.map(|()| vec![]) }
+                    match timed {
+                        true => events.times(count).await,
+                        false if events.count(count).await? => Ok(vec![]),
+                        false => Err("a watch ended early".into()),
+                    }
                 });
             }
             let sent: Arc<Mutex<Vec<(usize, Instant)>>> = Arc::default();

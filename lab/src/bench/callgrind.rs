@@ -1,4 +1,4 @@
-//! Instructions per object, which no noise of the machine moves: valgrind counts them.
+//! Instructions per object, counted by valgrind independently of noise.
 
 use std::fs;
 use std::hint::black_box;

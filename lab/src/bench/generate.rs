@@ -1,4 +1,4 @@
-//! Objects as a cluster serves them: Deployments and Pods with managedFields, of a wanted size.
+//! Generator of Deployments and Pods with managedFields and a given size.
 
 use serde_json::{Map, Value, json};
 

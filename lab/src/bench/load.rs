@@ -1,5 +1,4 @@
-//! The load program of the API server's benchmark: clients that speak HTTP/2 over TLS as Kubernetes' own do, and do as little as
-//! possible besides.
+//! Load program of the API server benchmark: HTTP/2 clients over TLS with minimal overhead.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -223,13 +222,15 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Counts events until there were so many. Each is a line.
-    pub(crate) async fn count(mut self, wanted: usize) -> Outcome<()> {
+    /// Counts events until there were so many; each is a line. False if the server ended the watch before: kube-apiserver does so when
+    /// a burst of events comes faster than it can send them.
+    pub(crate) async fn count(mut self, wanted: usize) -> Outcome<bool> {
         let mut seen = 0;
         while seen < wanted {
-            seen += memchr::memchr_iter(b'\n', &self.next().await?).count();
+            let Some(data) = self.read().await? else { return Ok(false) };
+            seen += memchr::memchr_iter(b'\n', &data).count();
         }
-        Ok(())
+        Ok(true)
     }
 
     /// When each event came, with the number at the end of its object's name.
@@ -259,9 +260,14 @@ impl Events {
     }
 
     async fn next(&mut self) -> Outcome<Bytes> {
+        Ok(self.read().await?.ok_or("a watch ended early")?)
+    }
+
+    /// What came next; None at the end of the watch.
+    async fn read(&mut self) -> Outcome<Option<Bytes>> {
         let data = tokio::time::timeout(PATIENCE, self.stream.data()).await?;
-        let data = data.ok_or("a watch ended early")??;
+        let Some(data) = data.transpose()? else { return Ok(None) };
         self.stream.flow_control().release_capacity(data.len())?;
-        Ok(data)
+        Ok(Some(data))
     }
 }

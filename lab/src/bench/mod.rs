@@ -1,6 +1,7 @@
-//! Benchmarks, each side by side with what others do, and their tables in the documentation.
+//! Benchmarks with competitors, and their tables in the documentation.
 
 mod apiserver;
+mod cache;
 mod callgrind;
 mod generate;
 mod load;
@@ -29,6 +30,10 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         ["apiserver", flags @ ..] => {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
             apiserver::run(smoke, write_docs)
+        }
+        ["cache", flags @ ..] => {
+            let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
+            cache::run(smoke, write_docs)
         }
         ["wait", words @ ..] => wait::run(words),
         ["rules", flags @ ..] => {

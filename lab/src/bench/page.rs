@@ -1,4 +1,4 @@
-//! What a benchmark publishes: printed while it runs, and with `--write-docs` put into `docs/performance.md` as it was printed.
+//! Published benchmark results: printed during the run, and written to `docs/performance.md` with `--write-docs`.
 //!
 //! A published part stands between two marks. The first one carries a checksum of what is between them, so that a test notices
 //! when somebody edits a figure.
@@ -124,7 +124,7 @@ mod tests {
             names.push(name);
         }
         let wait = ["wait-detect", "wait-fail", "wait-requests", "wait-memory", "wait-large"];
-        for name in ["verdict", "rules", "status", "apiserver"].iter().chain(&wait) {
+        for name in ["verdict", "rules", "status", "apiserver", "cache"].iter().chain(&wait) {
             assert!(names.contains(name), "{DOCUMENT} has no part bench:{name}");
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A proxy between clients and a server, which counts what is asked: requests and bytes by verb.
+//! Counting proxy between clients and a server: requests and bytes by verb.
 //!
 //! It speaks what both sides speak, HTTP/2 where they agree on it, and hands on bodies as they are. Servers count requests too, but
 //! not the bytes of each verb, and not for one client alone.

@@ -1,4 +1,4 @@
-//! `settled status` on dumps as large as a large cluster: speed and peak memory of the whole program.
+//! Benchmark of `settled status` on large dumps: throughput and peak memory.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};

@@ -1,4 +1,4 @@
-//! How long a verdict takes, side by side with the decoder that every Go reader starts with.
+//! Benchmark of a verdict, compared with the decoder that every Go reader needs.
 //!
 //! Rounds of all contestants alternate within one run, so that noise of the machine hits each of them.
 

@@ -1,4 +1,4 @@
-//! Who waits: ours and the rivals, each with the command line that its users would write for the same objects.
+//! Waiting tools: `settled` and competitors, with the command lines that users would write.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The API server against the real one: the same scripts to both, their answers normalised and compared.
+//! API server conformance: the same scripts on kube-apiserver and `settled serve`, with normalized responses.
 
 use std::collections::BTreeMap;
 use std::fs;

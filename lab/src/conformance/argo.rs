@@ -1,5 +1,4 @@
-//! Argo CD's own health checks: every published script runs unchanged in our sandbox, on every object of its published
-//! tests, and has to say what they expect.
+//! Argo CD conformance: every published health check runs unchanged in the sandbox on every object of its tests.
 //!
 //! The scripts are asked twice: one by one in `settled-lua`, and all together as rules, as `--rules` reads them. The
 //! second time it matters too which script is found for an object, wildcards included. Only the virtual machine and

@@ -1,5 +1,5 @@
-//! Our libraries against Go's: an example of the crate makes questions up from a seed, asks one of our Go programs in
-//! `conformance/` too, and ends with 1 where the answers differ.
+//! Differential tests of libraries: an example of the crate generates questions from a seed, also asks a Go program in
+//! `conformance/`, and exits with 1 if the answers differ.
 
 use std::process::Command;
 

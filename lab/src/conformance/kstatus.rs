@@ -1,4 +1,4 @@
-//! Parity: the profile `kstatus` against what the upstream library answered, recorded object by object.
+//! kstatus conformance: the profile `kstatus` and recorded answers of the upstream library, object by object.
 //!
 //! A line of a recording is `{"object": …, "answer": …}`. The answer's `augmented` is `status.conditions` as Augment
 //! leaves them, with `lastTransitionTime` and `lastUpdateTime` taken out of every `Reconciling` and `Stalled`; what

@@ -1,5 +1,5 @@
-//! Whether waits come out as they should on a real control plane, and on ours with the same controllers: `settled wait`,
-//! `kubectl wait`, `kubectl rollout status` and Helm 4 on the same objects.
+//! Wait conformance: results of `settled wait`, `kubectl wait`, `kubectl rollout status` and Helm 4 on a real control plane, and
+//! on `settled serve` with the same controllers.
 //!
 //! A scenario is `conformance/live/NAME.yaml`. Where a rival's outcome is another than ours, `differences.yaml` says who is right and
 //! why; `docs/comparison.md` shows it. `conformance/live/README.md` has the formats.
@@ -612,7 +612,7 @@ fn between(text: &str) -> Option<(&str, &str, &str)> {
 
 fn table(scenarios: &BTreeMap<String, Scenario>, differences: &[Difference]) -> String {
     let mut text = String::from(
-        "| what | competitor | result | `settled wait` | time, options | right | why |\n|---|---|---|---|---|---|---|\n",
+        "| scenario | tool | result | `settled wait` | timeout, options | correct | reason |\n|---|---|---|---|---|---|---|\n",
     );
     for Difference { scenario: name, tools, right, why } in differences {
         let Some(scenario) = scenarios.get(name) else { continue };
@@ -620,17 +620,17 @@ fn table(scenarios: &BTreeMap<String, Scenario>, differences: &[Difference]) -> 
         let tools: Vec<String> = tools.iter().map(|tool| format!("`{}`", tool.name())).collect();
         let right = match right {
             Right::Settled => "settled",
-            Right::Rival => "the competitor",
+            Right::Rival => "the other tool",
             Right::Both => "both",
         };
-        // What ours is asked beyond its defaults decides some rows: a grace of 2 s where the default is 30 s to 5 min.
+        // Options that change the result, such as a shorter grace period.
         let run = scenario.settled.run.as_deref().unwrap_or_default();
         let options: Vec<&str> = run.split_whitespace().skip_while(|word| !word.starts_with("--")).collect();
         let options =
             if options.is_empty() { "defaults".to_owned() } else { format!("`{}`", options.join(" ")) };
         let _infallible = writeln!(
             text,
-            "| {} | {} | {} | {} | {} s, {options} | {right} | {} |",
+            "| {} | {} | {} | {} | {}s, {options} | {right} | {} |",
             scenario.about.trim(),
             tools.join(", "),
             theirs.words(),

@@ -1,4 +1,5 @@
-//! Ours against reference implementations: recorded answers, Go programs around upstream's libraries, real servers and clients.
+//! Conformance with reference implementations: recorded answers, Go programs around upstream's libraries, real servers and
+//! clients.
 
 mod apiserver;
 mod argo;

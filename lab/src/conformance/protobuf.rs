@@ -1,5 +1,4 @@
-//! The sample of bodies in protobuf that the tests read: random objects of every kind, written by Kubernetes' own
-//! libraries in protobuf and in JSON.
+//! Protobuf sample for tests: random objects of every kind, encoded by Kubernetes' libraries in protobuf and JSON.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! The golden file of Go's YAML reader, answered anew by the Go program and compared with the committed one.
+//! YAML conformance: the golden file, generated again by the Go program and compared.
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! Clocks that jump: by hours, by years, by centuries. Nothing panics, revisions grow one by one all the same, watches go on,
-//! and what was written is there after a start at any time.
+//! Clock jumps by hours, years and centuries. Nothing panics, revisions grow by one, watches continue, and all writes are there
+//! after a start at any time.
 //!
 //! Debian's libfaketime tells the server the time; the clock that timers use stays as it is, as on real machines.
 

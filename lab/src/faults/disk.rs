@@ -1,5 +1,5 @@
-//! A disk that is full. Writes are refused and say why, nothing that was acknowledged is lost, reads go on, and once there is
-//! room the server writes again; killed and started on the full disk, too.
+//! Full disk. Writes fail with a reason, no acknowledged write is lost, reads continue, and writes succeed again once there is
+//! space; also after a kill and start on the full disk.
 //!
 //! The disk is a small tmpfs in a mount namespace of its own, so that nobody else sees it and no rights are needed.
 

@@ -1,5 +1,5 @@
-//! Garbage on the socket: in place of a greeting, inside TLS, in place of HTTP/1.1 and of frames of HTTP/2. It ends a
-//! connection at most; nobody else notices.
+//! Garbage on the socket: instead of a TLS handshake, inside TLS, and instead of HTTP/1.1 or HTTP/2 frames. It closes a
+//! connection at most; other clients are not affected.
 
 use std::io::Write as _;
 use std::thread;

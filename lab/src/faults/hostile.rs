@@ -1,5 +1,5 @@
-//! Users who mean harm: requests that are as expensive as can be, and bodies that never end. Health, the administrator and other
-//! users are answered meanwhile, and memory is bounded.
+//! Hostile clients: maximally expensive requests, and endless bodies. Health checks, the administrator and other users are still
+//! served, and memory is bounded.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};

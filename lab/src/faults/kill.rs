@@ -1,4 +1,4 @@
-//! The server is killed in the middle of its work, again and again, and must keep its word.
+//! Repeated kills of a working server.
 //!
 //! What was acknowledged is there after the restart, with the revision that was acknowledged; what was not is there as a
 //! whole or not at all; no revision is given out twice.

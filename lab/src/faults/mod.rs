@@ -1,4 +1,4 @@
-//! Faults: what befalls `settled serve` from outside, and what it must go on to keep.
+//! Fault injection for `settled serve`.
 //!
 //! Each fault has a server of its own, the program as users have it, behind a socket. It passes if nothing is wrong with
 //! what clients saw, the process still runs, and nothing in it panicked.

@@ -1,5 +1,5 @@
-//! Connections that stay half open: nothing is sent, or half of what a greeting or a request is. They are closed after a
-//! while, and keep nobody else from being served.
+//! Half-open connections that send nothing, or part of a handshake or request. They are closed after a while, and other clients
+//! are served.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Power cuts: the log of the store on simulated disks that lose what is not synced, whole, in part or by sectors.
+//! Power loss: the log of the store on simulated disks that lose unsynced data completely, in part or by sectors.
 //!
 //! `kill -9` can't find a missing sync: the cache of the system survives it. The tests of `settled-store` count the operations of the
 //! file layer, cut the power at any of them, and compare what is there afterwards with what was acknowledged. Here they run in an

@@ -1,4 +1,4 @@
-//! Watchers that don't read. Each is closed, after events without a gap; the others see everything; and memory is bounded.
+//! Slow watches. Each is closed after events without a gap, others see all events, and memory is bounded.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Connections that do as they like: raw bytes, and TLS with raw bytes in it.
+//! Raw connections: bytes over TCP and over TLS.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! Many writers, and watchers that begin anywhere: with a list, with pages of one, with a streamed list, or with what was
-//! the state some time ago. Each ends with what a list has.
+//! Concurrent writers, and watches that start with a list, a paginated list, a streaming list or an older resourceVersion. Each
+//! ends with the state of a list.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! `field.Error`: what is wrong with one field.
+//! `field.Error`: validation errors of fields.
 
 use std::fmt;
 

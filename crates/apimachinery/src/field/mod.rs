@@ -1,4 +1,4 @@
-//! `util/validation/field`: what is wrong with a field, and where it is.
+//! `util/validation/field`: field errors and field paths.
 
 mod error;
 mod path;

@@ -1,4 +1,4 @@
-//! `field.Path`: where in a value we are.
+//! `field.Path`: the path of a field within a value.
 
 use std::fmt;
 

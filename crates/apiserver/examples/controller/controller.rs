@@ -70,7 +70,7 @@ pub enum Error {
     Finalizer(#[from] Box<kube::runtime::finalizer::Error<Self>>),
 }
 
-/// Runs until it is told to stop.
+/// Runs until shutdown is requested.
 pub async fn run(
     client: Client,
     config: watcher::Config,

@@ -1,82 +1,18 @@
 //! LimitRanger: defaults and bounds of LimitRanges for containers, Pods and PVCs (`plugin/pkg/admission/limitranger` upstream).
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 use settled_apimachinery::quantity::{MAX_MILLI_VALUE, Quantity};
 use settled_apimachinery::unstructured::items_at;
 
 use crate::error::ApiError;
+use crate::kinds::core::pod::quota::pod_amounts;
 use crate::kinds::names::Part;
+use crate::kinds::quota::{Amounts, amounts};
 use crate::object::{is_terminating, member_mut, text};
 use crate::state::State;
 use crate::state::call::Target;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-
-/// Amounts by the name of the resource.
-pub(crate) type Amounts = BTreeMap<String, Quantity>;
-
-/// Amounts as an object has them.
-pub(crate) fn amounts(map: Option<&Value>) -> Amounts {
-    let members = map.and_then(Value::as_object).into_iter().flatten();
-    members.filter_map(|(name, value)| Some((name.clone(), Quantity::from_value(value)?))).collect()
-}
-
-/// Adds amounts up.
-pub(crate) fn add(sum: &mut Amounts, more: &Amounts) {
-    for (name, quantity) in more {
-        match sum.get_mut(name) {
-            Some(total) => total.add(quantity),
-            None => drop(sum.insert(name.clone(), quantity.clone())),
-        }
-    }
-}
-
-/// The larger of each.
-fn larger(sum: &mut Amounts, other: &Amounts) {
-    for (name, quantity) in other {
-        if sum.get(name).is_none_or(|before| quantity > before) {
-            sum.insert(name.clone(), quantity.clone());
-        }
-    }
-}
-
-/// What a pod asks for as a whole: `requests` or `limits`.
-pub(crate) fn of_pod(pod: &Value, what: &str, overhead: bool) -> Amounts {
-    let of = |container: &Value| amounts(container.pointer(&format!("/resources/{what}")));
-    let mut total = Amounts::new();
-    for container in items_at(pod, "/spec/containers") {
-        add(&mut total, &of(container));
-    }
-    let (mut sidecars, mut before) = (Amounts::new(), Amounts::new());
-    for container in items_at(pod, "/spec/initContainers") {
-        let mut needs = of(container);
-        if text(container, "restartPolicy") == "Always" {
-            add(&mut total, &needs);
-            add(&mut sidecars, &needs);
-            needs.clone_from(&sidecars);
-        } else {
-            add(&mut needs, &sidecars);
-        }
-        larger(&mut before, &needs);
-    }
-    larger(&mut total, &before);
-    for (name, quantity) in amounts(pod.pointer(&format!("/spec/resources/{what}"))) {
-        if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
-            total.insert(name, quantity);
-        }
-    }
-    if overhead {
-        for (name, quantity) in amounts(pod.pointer("/spec/overhead")) {
-            // Without a limit there is none to raise.
-            if what == "requests" || total.contains_key(&name) {
-                add(&mut total, &Amounts::from([(name, quantity)]));
-            }
-        }
-    }
-    total
-}
 
 /// One bound and what it is compared with.
 struct Bound<'a> {
@@ -183,8 +119,8 @@ fn violations(range: &Value, plural: &str, object: &Value) -> Vec<String> {
             ("pods", "Pod") => {
                 check(
                     limit,
-                    &of_pod(object, "requests", false),
-                    &of_pod(object, "limits", false),
+                    &pod_amounts(object, "requests", false),
+                    &pod_amounts(object, "limits", false),
                     &mut errors,
                 );
             }
@@ -259,7 +195,7 @@ pub(super) fn check_limits(
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let plural = target.definition.plural.as_str();
+    let plural = target.definition.names.plural.as_str();
     let concerned = match (plural, old) {
         (_, Some(old)) if is_terminating(old) => false,
         ("pods", None) => true,

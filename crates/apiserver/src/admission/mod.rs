@@ -40,7 +40,7 @@ pub(crate) async fn mutate(
     if part != Part::Main {
         return Ok(());
     }
-    match (definition.group.as_str(), definition.plural.as_str()) {
+    match (definition.names.group.as_str(), definition.names.plural.as_str()) {
         ("", "pods") => pods::mutate(state, target, new, old).await,
         ("", "nodes") if old.is_none() => {
             taint(new);
@@ -106,7 +106,7 @@ pub(crate) async fn admit<'a>(
     dry_run: bool,
 ) -> Result<Option<Charge<'a>>, ApiError> {
     let definition = target.definition;
-    match (definition.group.as_str(), definition.plural.as_str()) {
+    match (definition.names.group.as_str(), definition.names.plural.as_str()) {
         (RBAC_GROUP, plural) => {
             if let Some(kind) = PolicyKind::of_resource(plural) {
                 let (user, namespace, name) = (&call.user, target.namespace, target.name);

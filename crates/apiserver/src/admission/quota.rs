@@ -1,19 +1,18 @@
-//! ResourceQuota: usage of objects, and charging it to quotas (`pkg/quota/v1`, `plugin/resourcequota` upstream).
+//! ResourceQuota: charging writes to quotas (`plugin/resourcequota` upstream), by what `kinds::quota` says of a kind.
 //!
 //! A write is charged before it is made: `status.used` is raised by compare-and-swap. Two writes can't both take what is left.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use settled_apimachinery::quantity::Quantity;
-use settled_apimachinery::unstructured::{items_at, string_at};
+use settled_apimachinery::unstructured::items_at;
 use settled_store::{At, Entry, Scope, Write, WriteError};
 
-use super::limits::{Amounts, add, amounts, of_pod};
 use crate::error::{ApiError, write_failed};
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Part, stored_as};
+use crate::kinds::quota::{Amounts, Quota, ScopeSelector, add, amounts};
 use crate::object::{self, member_mut, meta, text};
 use crate::state::State;
 use crate::state::admission::Admission;
@@ -21,11 +20,6 @@ use crate::state::call::Target;
 
 /// How often a charge is tried again because the quota changed meanwhile.
 const MAX_ATTEMPTS: usize = 100;
-/// What is counted under its own name besides `count/…`.
-const COUNTED: [&str; 5] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets", "services"];
-/// Whoever limits these must be told by pods how much they want.
-const REQUIRED: [&str; 6] =
-    ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
 /// A write that quotas have been charged for.
 pub(crate) struct Charge<'a> {
@@ -54,246 +48,44 @@ fn count_name(definition: &Definition) -> String {
     format!("count/{}", definition.group_resource())
 }
 
-fn is_core(definition: &Definition, plural: &str) -> bool {
-    definition.group.is_empty() && definition.plural == plural
-}
-
 /// What an object uses.
 pub(crate) fn usage(definition: &Definition, object: &Value, now: jiff::Timestamp) -> Amounts {
-    let one = || Quantity::from(1);
-    let mut used = Amounts::from([(count_name(definition), one())]);
-    if !definition.group.is_empty() {
-        return used;
-    }
-    match definition.plural.as_str() {
-        "pods" if is_running(object, now) => {
-            used.insert("pods".to_owned(), one());
-            used.extend(compute(&of_pod(object, "requests", true), &of_pod(object, "limits", true)));
-        }
-        "services" => {
-            used.insert("services".to_owned(), one());
-            let ports = items_at(object, "/spec/ports");
-            let count = |ports: usize| Quantity::from(i64::try_from(ports).unwrap_or(i64::MAX));
-            let (mut balancers, mut node_ports) = (Quantity::from(0), Quantity::from(0));
-            match string_at(object, "/spec/type") {
-                "NodePort" => node_ports = count(ports.len()),
-                "LoadBalancer" => {
-                    balancers = one();
-                    let allocated =
-                        object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&false.into());
-                    let given = |port: &&Value| port["nodePort"].as_i64().is_some_and(|number| number != 0);
-                    node_ports =
-                        count(if allocated { ports.len() } else { ports.iter().filter(given).count() });
-                }
-                _ => {}
-            }
-            used.insert("services.loadbalancers".to_owned(), balancers);
-            used.insert("services.nodeports".to_owned(), node_ports);
-        }
-        "persistentvolumeclaims" => {
-            used.insert("persistentvolumeclaims".to_owned(), one());
-            let annotated =
-                string_at(object, "/metadata/annotations/volume.beta.kubernetes.io~1storage-class");
-            let class = Some(annotated).filter(|class| !class.is_empty());
-            let class = class.unwrap_or_else(|| string_at(object, "/spec/storageClassName"));
-            let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
-            if !class.is_empty() {
-                used.insert(of_class("persistentvolumeclaims"), one());
-            }
-            let mut storage = amounts(object.pointer("/spec/resources/requests")).remove("storage");
-            let allocated = amounts(object.pointer("/status/allocatedResources")).remove("storage");
-            if storage.is_some() && allocated > storage {
-                storage = allocated;
-            }
-            if let Some(storage) = storage {
-                if !class.is_empty() {
-                    used.insert(of_class("requests.storage"), storage.clone());
-                }
-                used.insert("requests.storage".to_owned(), storage);
-            }
-        }
-        plural if COUNTED.contains(&plural) => {
-            used.insert(plural.to_owned(), one());
-        }
-        _ => {}
-    }
-    used
-}
-
-/// Does the pod still use what it asked for?
-fn is_running(pod: &Value, now: jiff::Timestamp) -> bool {
-    if matches!(string_at(pod, "/status/phase"), "Failed" | "Succeeded") {
-        return false;
-    }
-    let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
-    let due: Option<jiff::Timestamp> = meta(pod, "deletionTimestamp").parse().ok();
-    match (due, grace) {
-        (Some(due), Some(grace)) => {
-            due.checked_add(jiff::SignedDuration::from_secs(grace)).is_ok_and(|end| now <= end)
-        }
-        _ => true,
-    }
-}
-
-/// What requests and limits are called in quotas.
-fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
-    let mut used = Amounts::new();
-    for (name, quantity) in requests {
-        match name.as_str() {
-            "cpu" | "memory" | "ephemeral-storage" => {
-                used.insert(name.clone(), quantity.clone());
-                used.insert(format!("requests.{name}"), quantity.clone());
-            }
-            _ if name.starts_with("hugepages-") => {
-                used.insert(name.clone(), quantity.clone());
-                used.insert(format!("requests.{name}"), quantity.clone());
-            }
-            // Others are limited under this name only.
-            _ if name.contains('/') => {
-                used.insert(format!("requests.{name}"), quantity.clone());
-            }
-            _ => {}
-        }
-    }
-    for (name, quantity) in limits {
-        if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
-            used.insert(format!("limits.{name}"), quantity.clone());
-        }
+    let mut used = Amounts::from([(count_name(definition), Quantity::from(1))]);
+    match definition.model.strategy().quota {
+        Quota::Counted | Quota::Exempt => {}
+        Quota::Named(name) => drop(used.insert(name.to_owned(), Quantity::from(1))),
+        Quota::Evaluator(evaluator) => used.extend((evaluator.usage)(object, now)),
     }
     used
 }
 
 /// Is a limit of this name one on objects of this kind?
-fn concerns(definition: &Definition, name: &str) -> bool {
+fn matches_resource(definition: &Definition, name: &str) -> bool {
     if let Some(counted) = name.strip_prefix("count/") {
         return counted == definition.group_resource().to_string();
     }
-    if !definition.group.is_empty() {
-        return false;
-    }
-    match definition.plural.as_str() {
-        "pods" => {
-            let extended = name.strip_prefix("requests.").is_some_and(|rest| rest.contains('/'));
-            let plain =
-                name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
-            matches!(plain, "cpu" | "memory" | "ephemeral-storage")
-                || name == "pods"
-                || name.starts_with("hugepages-")
-                || name.starts_with("requests.hugepages-")
-                || (extended && !name.contains(".storageclass.storage.k8s.io/"))
-        }
-        "persistentvolumeclaims" => {
-            let plain = name.rsplit_once(".storageclass.storage.k8s.io/").map_or(name, |(_, rest)| rest);
-            matches!(plain, "persistentvolumeclaims" | "requests.storage")
-        }
-        "services" => matches!(name, "services" | "services.nodeports" | "services.loadbalancers"),
-        plural => name == plural && COUNTED.contains(&plural),
+    match definition.model.strategy().quota {
+        Quota::Counted | Quota::Exempt => false,
+        Quota::Named(own) => name == own,
+        Quota::Evaluator(evaluator) => (evaluator.matches_resource)(name),
     }
 }
 
 /// Is the object in the scopes of the quota?
-fn in_scopes(quota: &Value, definition: &Definition, object: &Value) -> bool {
-    let plain = items_at(quota, "/spec/scopes")
-        .iter()
-        .filter_map(Value::as_str)
-        .map(|name| (name, "Exists", &[][..]));
-    let selected = items_at(quota, "/spec/scopeSelector/matchExpressions")
-        .iter()
-        .map(|scope| (text(scope, "scopeName"), text(scope, "operator"), items_at(scope, "/values")));
-    plain.chain(selected).all(|(name, operator, values)| in_scope(name, operator, values, definition, object))
-}
-
-fn in_scope(name: &str, operator: &str, values: &[Value], definition: &Definition, object: &Value) -> bool {
-    let selects = |value: &str| {
-        let named = values.iter().any(|wanted| wanted == value);
-        match operator {
-            "In" => !value.is_empty() && named,
-            "NotIn" => !named,
-            "DoesNotExist" => value.is_empty(),
-            _ => !value.is_empty(),
-        }
-    };
-    if is_core(definition, "persistentvolumeclaims") {
-        return name == "VolumeAttributesClass"
-            && selects(string_at(object, "/spec/volumeAttributesClassName"));
+fn matches_scopes(quota: &Value, definition: &Definition, object: &Value) -> bool {
+    let plain = items_at(quota, "/spec/scopes").iter().filter_map(Value::as_str);
+    let plain = plain.map(|name| ScopeSelector { name, operator: "Exists", values: &[] });
+    let selected =
+        items_at(quota, "/spec/scopeSelector/matchExpressions").iter().map(|scope| ScopeSelector {
+            name: text(scope, "scopeName"),
+            operator: text(scope, "operator"),
+            values: items_at(scope, "/values"),
+        });
+    let mut scopes = plain.chain(selected);
+    match definition.model.strategy().quota {
+        Quota::Evaluator(evaluator) => scopes.all(|scope| (evaluator.matches_scope)(&scope, object)),
+        _ => scopes.next().is_none(),
     }
-    if !is_core(definition, "pods") {
-        return false;
-    }
-    match name {
-        "Terminating" => is_bounded(object),
-        "NotTerminating" => !is_bounded(object),
-        "BestEffort" => is_best_effort(object),
-        "NotBestEffort" => !is_best_effort(object),
-        "PriorityClass" => selects(string_at(object, "/spec/priorityClassName")),
-        "CrossNamespacePodAffinity" => reaches_out(object),
-        _ => false,
-    }
-}
-
-/// Does the pod end by itself?
-fn is_bounded(pod: &Value) -> bool {
-    pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds >= 0)
-}
-
-/// Does the pod ask for no CPU and no memory at all?
-fn is_best_effort(pod: &Value) -> bool {
-    let lists = [items_at(pod, "/spec/containers"), items_at(pod, "/spec/initContainers")];
-    let resources = lists.into_iter().flatten().filter_map(|container| container.get("resources"));
-    let mut resources = resources.chain(pod.pointer("/spec/resources"));
-    !resources.any(|resources| {
-        ["requests", "limits"].iter().any(|what| {
-            let asked = amounts(resources.get(what));
-            asked
-                .iter()
-                .any(|(name, quantity)| matches!(name.as_str(), "cpu" | "memory") && !quantity.is_zero())
-        })
-    })
-}
-
-/// Does the pod want to be near those of other namespaces, or far from them?
-fn reaches_out(pod: &Value) -> bool {
-    let elsewhere =
-        |term: &Value| !items_at(term, "/namespaces").is_empty() || term.get("namespaceSelector").is_some();
-    ["podAffinity", "podAntiAffinity"].iter().any(|affinity| {
-        let place = |list: &str| format!("/spec/affinity/{affinity}/{list}");
-        items_at(pod, &place("requiredDuringSchedulingIgnoredDuringExecution")).iter().any(elsewhere)
-            || items_at(pod, &place("preferredDuringSchedulingIgnoredDuringExecution"))
-                .iter()
-                .filter_map(|weighted| weighted.get("podAffinityTerm"))
-                .any(elsewhere)
-    })
-}
-
-/// What containers don't say although a quota wants to know.
-fn unsaid(pod: &Value, limited: &[&str]) -> Option<String> {
-    if pod
-        .pointer("/spec/resources")
-        .and_then(Value::as_object)
-        .is_some_and(|resources| !resources.is_empty())
-    {
-        return None;
-    }
-    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for container in
-        [items_at(pod, "/spec/containers"), items_at(pod, "/spec/initContainers")].into_iter().flatten()
-    {
-        let of = |what: &str| amounts(container.pointer(&format!("/resources/{what}")));
-        let said = compute(&of("requests"), &of("limits"));
-        for name in limited.iter().filter(|name| REQUIRED.contains(*name) && !said.contains_key(**name)) {
-            missing.entry(name).or_default().insert(text(container, "name"));
-        }
-    }
-    if missing.is_empty() {
-        return None;
-    }
-    let texts: Vec<String> = missing
-        .iter()
-        .map(|(name, containers)| {
-            format!("{name} for: {}", containers.iter().copied().collect::<Vec<_>>().join(","))
-        })
-        .collect();
-    Some(format!("must specify {}", texts.join("; ")))
 }
 
 /// `pods=1,requests.cpu=500m`.
@@ -329,13 +121,13 @@ impl Request<'_> {
         let hard = amounts(quota.pointer("/status/hard"));
         let used = amounts(quota.pointer("/status/used"));
         let limited: Vec<&str> =
-            hard.keys().map(String::as_str).filter(|name| concerns(definition, name)).collect();
-        if limited.is_empty() || !in_scopes(quota, definition, self.new) {
+            hard.keys().map(String::as_str).filter(|name| matches_resource(definition, name)).collect();
+        if limited.is_empty() || !matches_scopes(quota, definition, self.new) {
             return Ok(None);
         }
         let refuse = |why: String| Err(self.target.forbidden(self.new, &why));
-        if is_core(definition, "pods")
-            && let Some(why) = unsaid(self.new, &limited)
+        if let Quota::Evaluator(evaluator) = definition.model.strategy().quota
+            && let Some(why) = (evaluator.constraints)(self.new, &limited)
         {
             return refuse(format!("failed quota: {name}: {why}"));
         }
@@ -352,7 +144,7 @@ impl Request<'_> {
             return refuse(format!("quota usage is negative for resource(s): {}", negative.join(",")));
         }
         if let Some(old) = self.old
-            && in_scopes(quota, definition, old)
+            && matches_scopes(quota, definition, old)
         {
             let before = usage(definition, old, self.now);
             for (name, quantity) in &mut wanted {
@@ -388,12 +180,10 @@ impl Request<'_> {
 
 /// Is a write of this kind one that quotas look at?
 fn is_charged(definition: &Definition, part: Part, new: &Value, old: Option<&Value>) -> bool {
-    match (definition.group.as_str(), definition.plural.as_str(), part) {
-        (_, "events", _) => false,
-        ("", "pods", Part::Resize) => true,
-        ("", "pods", Part::Main) => old.is_none_or(|old| is_bounded(old) != is_bounded(new)),
-        ("", "services" | "persistentvolumeclaims", Part::Main) => true,
-        (_, _, Part::Main) => old.is_none(),
+    match (definition.model.strategy().quota, old) {
+        (Quota::Exempt, _) => false,
+        (_, None) => part == Part::Main,
+        (Quota::Evaluator(evaluator), Some(old)) => (evaluator.handles_update)(part, new, old),
         _ => false,
     }
 }
@@ -525,13 +315,13 @@ pub(crate) async fn recount(state: &State, namespace: &str) -> Result<bool, ApiE
         let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::from(0))).collect();
         let now = jiff::Timestamp::now();
         for definition in catalog.preferred() {
-            if !definition.namespaced || !hard.keys().any(|name| concerns(definition, name)) {
+            if !definition.namespaced || !hard.keys().any(|name| matches_resource(definition, name)) {
                 continue;
             }
-            for (_, object) in state.stored(&definition.group, &definition.plural, namespace) {
-                if in_scopes(&quota, definition, &object) {
+            for (_, object) in state.stored(&definition.names.group, &definition.names.plural, namespace) {
+                if matches_scopes(&quota, definition, &object) {
                     let mut uses = usage(definition, &object, now);
-                    uses.retain(|name, _| hard.contains_key(name) && concerns(definition, name));
+                    uses.retain(|name, _| hard.contains_key(name) && matches_resource(definition, name));
                     add(&mut used, &uses);
                 }
             }

@@ -6,7 +6,7 @@ use settled_apimachinery::unstructured::{items_at, string_at};
 
 use crate::auth::{Attributes, User};
 use crate::error::ApiError;
-use crate::kinds::builtin;
+use crate::kinds::certificates::certificate_signing_request::organizations;
 use crate::kinds::names::{Part, SIGNING_REQUESTS_GROUP};
 use crate::state::State;
 use crate::state::call::{Call, Target};
@@ -35,7 +35,7 @@ pub(super) fn check(
             require_signer(state, call, target, "sign", old)
         }
         (Part::Main, None) if string_at(new, "/spec/signerName") == CLIENT_SIGNER => {
-            let organizations = builtin::organizations(string_at(new, "/spec/request"))
+            let organizations = organizations(string_at(new, "/spec/request"))
                 .map_err(|error| target.forbidden(new, &format!("failed to parse CSR: {error}")))?;
             if organizations.iter().any(|name| name == MASTERS) {
                 let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");

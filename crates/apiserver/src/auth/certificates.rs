@@ -14,6 +14,7 @@
 //! good for two years: less than the 825 days beyond which some systems trust no server, and no less than it takes to meet a restart,
 //! which renews what has less than half of its time left.
 
+use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -83,11 +84,11 @@ pub enum CertificateError {
         what: String,
     },
     /// A certificate can't be made.
-    #[error("cannot make a certificate: {0}")]
-    Make(String),
+    #[error("cannot make a certificate")]
+    Make(#[source] Box<dyn Error + Send + Sync>),
     /// TLS does not accept what it is given.
-    #[error("cannot set up TLS: {0}")]
-    Tls(String),
+    #[error("cannot set up TLS")]
+    Tls(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// What certificates are wanted.
@@ -189,7 +190,7 @@ impl Certificates {
         let now = seconds(options);
         let Authority { ca_pem, ca_expires, key } = authority;
         let issuer = Issuer::from_ca_cert_pem(&ca_pem, key).map_err(make_error)?;
-        let mut client_cas = certificates_in(&ca_pem).map_err(CertificateError::Tls)?;
+        let mut client_cas = certificates_in(&ca_pem).map_err(tls_error)?;
         if let Some(path) = &options.client_ca {
             let pem = read(path)?.ok_or_else(|| missing(path))?;
             client_cas.extend(certificates_in(&pem).map_err(|what| damaged(path, &what))?);
@@ -252,10 +253,9 @@ impl Certificates {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .allow_unauthenticated()
             .build()
-            .map_err(|error| CertificateError::Tls(error.to_string()))?;
-        let chain = certificates_in(&self.serving.certificate).map_err(CertificateError::Tls)?;
-        let key = PrivateKeyDer::from_pem_slice(self.serving.key.as_bytes())
-            .map_err(|error| CertificateError::Tls(error.to_string()))?;
+            .map_err(tls_error)?;
+        let chain = certificates_in(&self.serving.certificate).map_err(tls_error)?;
+        let key = PrivateKeyDer::from_pem_slice(self.serving.key.as_bytes()).map_err(tls_error)?;
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(tls_error)?
@@ -398,7 +398,7 @@ impl Certificates {
     /// Puts another subject into a certificate and signs it again: rcgen keeps one value of each attribute, and a user is in several
     /// groups, each an `O`.
     fn with_subject(&self, der: &[u8], subject: &[u8]) -> Result<String, CertificateError> {
-        let broken = || CertificateError::Make("cannot read the template".to_owned());
+        let broken = || CertificateError::Make("cannot read the template".into());
         let (_, parsed) = X509Certificate::from_der(der).map_err(|_| broken())?;
         let body: &[u8] = parsed.tbs_certificate.as_ref();
         let old = parsed.tbs_certificate.subject().as_raw();
@@ -689,11 +689,11 @@ fn missing(path: &Path) -> CertificateError {
 }
 
 fn make_error(error: rcgen::Error) -> CertificateError {
-    CertificateError::Make(error.to_string())
+    CertificateError::Make(error.into())
 }
 
-fn tls_error(error: rustls::Error) -> CertificateError {
-    CertificateError::Tls(error.to_string())
+fn tls_error(error: impl Into<Box<dyn Error + Send + Sync>>) -> CertificateError {
+    CertificateError::Tls(error.into())
 }
 
 #[cfg(test)]

@@ -361,3 +361,26 @@ fn what_a_start_costs() {
     Certificates::in_memory(&CertificateOptions::default()).unwrap().server_config().unwrap();
     panic!("not a failure: on disk {times:?}, in memory {:?}", start.elapsed());
 }
+
+#[test]
+fn errors_keep_their_source() {
+    let options = CertificateOptions { names: vec!["ü".to_owned()], ..at(NOW) };
+    let error = Certificates::in_memory(&options).err().unwrap();
+    assert_eq!(error.to_string(), "cannot make a certificate");
+    let source = error.source().unwrap();
+    assert!(source.downcast_ref::<rcgen::Error>().is_some(), "{source:?}");
+
+    // A key that is another certificate's.
+    let folder = Folder::new("mixed");
+    fs::create_dir_all(&folder.0).unwrap();
+    let path = |name: &str| folder.0.join(name);
+    let [own, other] = [(); 2].map(|()| Certificates::in_memory(&at(NOW)).unwrap());
+    fs::write(path("own.crt"), &own.serving.certificate).unwrap();
+    fs::write(path("other.key"), &other.serving.key).unwrap();
+    let serving = Some((path("own.crt"), path("other.key")));
+    let mixed = Certificates::in_memory(&CertificateOptions { serving, ..at(NOW) }).unwrap();
+    let error = mixed.server_config().unwrap_err();
+    assert_eq!(error.to_string(), "cannot set up TLS");
+    let source = error.source().unwrap();
+    assert!(source.downcast_ref::<rustls::Error>().is_some(), "{source:?}");
+}

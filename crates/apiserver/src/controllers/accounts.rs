@@ -26,8 +26,8 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 /// Follows the namespaces, and those two in them, until the server stops.
 pub(super) async fn run(state: Arc<State>, ca: String) {
     let mut feed = Feed::new(&state, Scope::All, |definition| {
-        definition.group.is_empty()
-            && matches!(definition.plural.as_str(), "namespaces" | "serviceaccounts" | "configmaps")
+        definition.names.group.is_empty()
+            && matches!(definition.names.plural.as_str(), "namespaces" | "serviceaccounts" | "configmaps")
     });
     let mut attempts = 0;
     let mut again: BTreeSet<String> = BTreeSet::new();

@@ -24,7 +24,7 @@ use crate::verbs::update;
 
 /// The finalizer of a kind that is protected.
 fn finalizer(definition: &Definition) -> Option<&'static str> {
-    match (definition.group.as_str(), definition.plural.as_str()) {
+    match (definition.names.group.as_str(), definition.names.plural.as_str()) {
         ("", "persistentvolumeclaims") => Some("kubernetes.io/pvc-protection"),
         ("", "persistentvolumes") => Some("kubernetes.io/pv-protection"),
         ("storage.k8s.io", "volumeattributesclasses") => Some("kubernetes.io/vac-protection"),
@@ -56,7 +56,7 @@ fn names_class(object: &Value, class: &str) -> bool {
 /// Follows what is protected, and those that use it, until the server stops.
 pub(super) async fn run(state: Arc<State>) {
     let mut feed = Feed::new(&state, Scope::All, |definition| {
-        finalizer(definition).is_some() || (definition.group.is_empty() && definition.plural == "pods")
+        finalizer(definition).is_some() || definition.is("", "pods")
     });
     let mut held: HashSet<Key> = HashSet::new();
     let mut attempts = 0;
@@ -119,7 +119,7 @@ async fn let_go(state: &State, key: &Key) -> Result<bool, ApiError> {
         state.stored("", plural, namespace).iter().any(|(_, object)| uses(object))
     };
     let name = key.name();
-    let used = match definition.plural.as_str() {
+    let used = match definition.names.plural.as_str() {
         "persistentvolumeclaims" => any("pods", key.namespace(), &|pod| uses_claim(pod, name)),
         "persistentvolumes" => string_at(&object, "/status/phase") == "Bound",
         _ => ["persistentvolumeclaims", "persistentvolumes"]

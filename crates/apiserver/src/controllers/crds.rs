@@ -9,7 +9,10 @@ use serde_json::Value;
 use settled_store::{At, Scope};
 
 use crate::error::ApiError;
-use crate::kinds::crd::{self, CLEANUP, GROUP, PLURAL};
+use crate::kinds::apiextensions::custom_resource_definition::{
+    CLEANUP, accept_names, is_true, report_approval,
+};
+use crate::kinds::crd::{self, GROUP, PLURAL};
 use crate::kinds::definition::Definition;
 use crate::kinds::names::Part;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut, text};
@@ -43,7 +46,7 @@ fn crds_where(state: &State, fits: impl Fn(&str) -> bool) -> Result<Vec<Value>, 
 /// Serves what the stored definitions describe: at the start, before anything else.
 pub(crate) fn load(state: &State) -> Result<(), ApiError> {
     for crd in crds(state)? {
-        if crd::is_true(&crd, "Established") {
+        if is_true(&crd, "Established") {
             serve_crd(state, &crd)?;
         }
     }
@@ -139,7 +142,7 @@ async fn try_settle_crd(state: Arc<State>, name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let spec_names = crd.pointer("/spec/names");
-    let settled = spec_names == crd.pointer("/status/acceptedNames") && crd::is_true(&crd, "Established");
+    let settled = spec_names == crd.pointer("/status/acceptedNames") && is_true(&crd, "Established");
     if settled {
         if !is_served(&state, &crd, false) {
             serve_crd(&state, &crd)?;
@@ -152,10 +155,10 @@ async fn try_settle_crd(state: Arc<State>, name: &str) -> Result<(), ApiError> {
         other != name && other.strip_suffix(&end).is_some_and(|plural| !plural.contains('.'))
     })?;
     let mut accepted = crd.clone();
-    let now = jiff::Timestamp::now();
-    crd::accept_names(&mut accepted, &others, now);
-    crd::report_approval(&mut accepted, now);
-    if crd::is_true(&accepted, "Established") && !is_served(&state, &accepted, false) {
+    let now = state.now();
+    accept_names(&mut accepted, &others, now);
+    report_approval(&mut accepted, now);
+    if is_true(&accepted, "Established") && !is_served(&state, &accepted, false) {
         serve_crd(&state, &accepted)?;
     }
     let status = accepted.get("status").cloned().unwrap_or_default();
@@ -225,7 +228,7 @@ async fn try_clean_up(state: &State, name: &str) -> Result<(), ApiError> {
             }
             let mut waits = false;
             for entry in snapshot.iter(&Scope::All) {
-                call.now = jiff::Timestamp::now();
+                call.now = state.now();
                 let key = entry.key();
                 let target = Target { definition: served, namespace: key.namespace(), name: key.name() };
                 match delete::delete(state, &call, &target, &options).await {

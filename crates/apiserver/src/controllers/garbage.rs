@@ -69,7 +69,7 @@ fn find_kind<'a>(catalog: &'a Catalog, owner: &Owner) -> Option<&'a Arc<Definiti
     let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
     catalog
         .resources(group, version)
-        .find(|definition| definition.kind == owner.kind && definition.verbs.contains(&"get"))
+        .find(|definition| definition.names.kind == owner.kind && definition.verbs.contains(&"get"))
 }
 
 fn look_up(state: &State, catalog: &Catalog, key: &Key, owner: &Owner) -> Found {
@@ -451,7 +451,7 @@ async fn warn(state: &State, definition: &Definition, key: &Key, owner: &Owner) 
     let Some(events) = catalog.find("", "v1", "events") else { return Ok(()) };
     let entry = state.get(&target(definition, key))?;
     let uid = Meta::of(&entry).uid;
-    let now = jiff::Timestamp::now();
+    let now = state.now();
     let name = format!("{}.{:x}", key.name(), now.as_nanosecond());
     let namespace = if key.namespace().is_empty() { "default" } else { key.namespace() };
     let message = format!(
@@ -468,7 +468,7 @@ async fn warn(state: &State, definition: &Definition, key: &Key, owner: &Owner) 
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": name, "namespace": namespace},
         "involvedObject": {
-            "apiVersion": api_version(&definition.group, &definition.version), "kind": definition.kind,
+            "apiVersion": api_version(&definition.names.group, &definition.names.version), "kind": definition.names.kind,
             "name": key.name(), "uid": uid,
         },
         "type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": message,

@@ -58,7 +58,10 @@ impl Left {
 
     fn count(&mut self, definition: &Definition, entries: impl Iterator<Item = Arc<Entry>>) {
         for entry in entries {
-            *self.resources.entry(format!("{}.{}", definition.plural, definition.group)).or_default() += 1;
+            *self
+                .resources
+                .entry(format!("{}.{}", definition.names.plural, definition.names.group))
+                .or_default() += 1;
             let object: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
             for finalizer in finalizers(&object) {
                 *self.finalizers.entry(finalizer.to_owned()).or_default() += 1;
@@ -142,9 +145,7 @@ fn is_due(namespace: &Value) -> bool {
 
 /// Follows the namespaces until the server stops.
 pub(super) async fn run(state: Arc<State>) {
-    let mut feed = Feed::new(&state, Scope::All, |definition| {
-        (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces")
-    });
+    let mut feed = Feed::new(&state, Scope::All, |definition| definition.is("", "namespaces"));
     let mut running: BTreeSet<String> = BTreeSet::new();
     let mut tasks: JoinSet<String> = JoinSet::new();
     loop {
@@ -232,7 +233,7 @@ async fn delete_content(state: &Arc<State>, name: &str) -> Left {
         .preferred()
         .into_iter()
         .filter(|definition| definition.namespaced && is_stored(definition))
-        .partition(|definition| (definition.group.as_str(), definition.plural.as_str()) == ("", "pods"));
+        .partition(|definition| definition.is("", "pods"));
     let mut left = Left::default();
     for definition in pods {
         delete_all(state, definition, name, &mut left).await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use settled_store::{Entry, Event, Scope, Watch, WatchError};
 
+use crate::kinds::apiextensions::custom_resource_definition::is_true;
 use crate::kinds::crd;
 use crate::notice::Notice;
 use crate::state::State;
@@ -63,5 +64,5 @@ fn of_definition(event: &Event) -> Option<Notice> {
 
 fn is_established(entry: &Entry) -> bool {
     let crd: Value = serde_json::from_slice(entry.value()).unwrap_or_default();
-    crd::is_true(&crd, "Established")
+    is_true(&crd, "Established")
 }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::feed::Feed;
 use super::retry::backoff;
 use crate::error::ApiError;
-use crate::kinds::crd;
+use crate::kinds::apiextensions::custom_resource_definition::{condition, set_condition};
 use crate::kinds::names::Part;
 use crate::object;
 use crate::options::WriteOptions;
@@ -56,14 +56,14 @@ pub(crate) async fn ensure(state: &State, facts: &Facts) -> Result<(), ApiError>
 pub(crate) async fn run(state: Arc<State>, mut facts: Facts) {
     let mut own = Feed::new(&state, own_scope(), |definition| {
         matches!(
-            (definition.group.as_str(), definition.plural.as_str()),
+            (definition.names.group.as_str(), definition.names.plural.as_str()),
             ("", "services" | "endpoints") | ("discovery.k8s.io", "endpointslices")
         )
     });
     let mut cidr =
-        Feed::new(&state, object_scope("", NAME), |definition| definition.plural == "servicecidrs");
+        Feed::new(&state, object_scope("", NAME), |definition| definition.names.plural == "servicecidrs");
     let mut trust = Feed::new(&state, object_scope("kube-system", AUTHENTICATION), |definition| {
-        definition.group.is_empty() && definition.plural == "configmaps"
+        definition.is("", "configmaps")
     });
     let mut attempts = None;
     loop {
@@ -264,9 +264,9 @@ async fn service_cidr(state: &State) -> Result<(), ApiError> {
     let now = state.now();
     let ready = |cidr: &mut Value| {
         let same = cidr.pointer("/spec/cidrs") == Some(&json!(cidrs));
-        if same && !object::is_terminating(cidr) && crd::condition(cidr, "Ready").is_none() {
+        if same && !object::is_terminating(cidr) && condition(cidr, "Ready").is_none() {
             let message = "Kubernetes default Service CIDR is ready";
-            crd::set_condition(cidr, ("Ready", "True", "", message), now);
+            set_condition(cidr, ("Ready", "True", "", message), now);
         }
     };
     keep(state, kind, "", Part::Status, cidr, &ready).await

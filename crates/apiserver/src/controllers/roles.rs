@@ -41,9 +41,7 @@ pub(crate) async fn aggregate(state: &State) -> Result<(), ApiError> {
 
 /// Follows the roles until the server stops.
 pub(super) async fn run(state: Arc<State>) {
-    let mut feed = Feed::new(&state, Scope::All, |definition| {
-        definition.group == RBAC_GROUP && definition.plural == PLURAL
-    });
+    let mut feed = Feed::new(&state, Scope::All, |definition| definition.is(RBAC_GROUP, PLURAL));
     loop {
         match feed.next().await {
             None => return,

@@ -199,20 +199,20 @@ pub(crate) fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Op
     let mut resources = Vec::new();
     for definition in catalog.resources(group, version) {
         resources.push(Resource {
-            name: definition.plural.clone(),
-            singular_name: &definition.singular,
+            name: definition.names.plural.clone(),
+            singular_name: &definition.names.singular,
             namespaced: definition.namespaced,
-            kind: &definition.kind,
+            kind: &definition.names.kind,
             verbs: &definition.verbs,
-            short_names: &definition.short_names,
-            categories: &definition.categories,
+            short_names: &definition.names.short_names,
+            categories: &definition.names.categories,
             storage_version_hash: storage_version_hash(definition),
             ..Resource::default()
         });
         for subresource in &definition.subresources {
             let (group, version) = other_group_version(subresource).unwrap_or_default();
             resources.push(Resource {
-                name: format!("{}/{}", definition.plural, subresource.name),
+                name: format!("{}/{}", definition.names.plural, subresource.name),
                 namespaced: definition.namespaced,
                 group,
                 version,
@@ -243,7 +243,8 @@ fn storage_version_hash(definition: &Definition) -> String {
     match &definition.model {
         Model::Builtin(builtin) => builtin.row.storage_version_hash.to_owned(),
         Model::Custom(custom) => {
-            let text = format!("{}/{}/{}", definition.group, custom.storage_version, definition.kind);
+            let text =
+                format!("{}/{}/{}", definition.names.group, custom.storage_version, definition.names.kind);
             let digest = digest::sha256(text.as_bytes());
             STANDARD.encode(digest.get(..8).unwrap_or_default())
         }
@@ -318,7 +319,7 @@ fn aggregated_resource(definition: &Definition) -> AggregatedResource<'_> {
     // Upstream leaves the group and version of its own kinds out, and names them for custom ones.
     let (group, version): (&str, &str) = match definition.model {
         Model::Builtin(_) => ("", ""),
-        Model::Custom(_) => (&definition.group, &definition.version),
+        Model::Custom(_) => (&definition.names.group, &definition.names.version),
     };
     let subresource = |it| {
         let (group, version) = other_group_version(it).unwrap_or((group, version));
@@ -326,13 +327,13 @@ fn aggregated_resource(definition: &Definition) -> AggregatedResource<'_> {
         AggregatedSubresource { subresource: &it.name, response_kind, verbs: &it.verbs }
     };
     AggregatedResource {
-        resource: &definition.plural,
-        response_kind: Kind { group, version, kind: &definition.kind },
+        resource: &definition.names.plural,
+        response_kind: Kind { group, version, kind: &definition.names.kind },
         scope: if definition.namespaced { "Namespaced" } else { "Cluster" },
-        singular_resource: &definition.singular,
+        singular_resource: &definition.names.singular,
         verbs: &definition.verbs,
-        short_names: &definition.short_names,
-        categories: &definition.categories,
+        short_names: &definition.names.short_names,
+        categories: &definition.names.categories,
         subresources: definition.subresources.iter().map(subresource).collect(),
     }
 }

@@ -15,7 +15,7 @@ use crate::discovery::publish::{self, Version};
 use crate::discovery::{digest, operations};
 use crate::kinds::builtin;
 use crate::kinds::definition::{Catalog, Definition};
-use crate::kinds::names::api_version;
+use crate::kinds::names::{Names, api_version};
 
 /// Raised when the same catalog gives other documents than before: clients keep documents by their hash.
 const FORM: &[u8] = b"1";
@@ -46,7 +46,8 @@ impl Document {
     fn new(api_version: String, definitions: Vec<Arc<Definition>>) -> Self {
         let mut parts: Vec<Vec<u8>> = vec![BROUGHT.as_bytes().to_vec(), api_version.as_bytes().to_vec()];
         for definition in &definitions {
-            let Definition { kind, list_kind, plural, namespaced, verbs, .. } = &**definition;
+            let Definition { names: Names { kind, list_kind, plural, .. }, namespaced, verbs, .. } =
+                &**definition;
             parts.push(format!("{kind} {list_kind} {plural} {namespaced} {verbs:?}").into_bytes());
             parts.push(format!("{:?}", definition.subresources).into_bytes());
             parts.push(definition.model.open_api_text().to_vec());

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kinds::definition::Definition;
 use crate::kinds::model::Model;
-use crate::kinds::names::Subresource;
+use crate::kinds::names::{Names, Subresource};
 use crate::object;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -117,9 +117,9 @@ pub(crate) fn component_name(definition: &Definition) -> String {
     match &definition.model {
         Model::Builtin(builtin) => builtin.row.schema_name.to_owned(),
         Model::Custom(_) => {
-            let mut parts: Vec<&str> = definition.group.split('.').collect();
+            let mut parts: Vec<&str> = definition.names.group.split('.').collect();
             parts.reverse();
-            format!("{}.{}.{}", parts.join("."), definition.version, definition.kind)
+            format!("{}.{}.{}", parts.join("."), definition.names.version, definition.names.kind)
         }
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn component_name(definition: &Definition) -> String {
 /// As [`component_name`], for what is sent to and from a subresource.
 pub(crate) fn subresource_component(definition: &Definition, subresource: &Subresource) -> String {
     match &subresource.group_version {
-        None if subresource.kind == definition.kind => component_name(definition),
+        None if subresource.kind == definition.names.kind => component_name(definition),
         None => {
             let own = component_name(definition);
             let package = own.rsplit_once('.').map_or("", |(package, _)| package);
@@ -209,7 +209,7 @@ struct Place<'a> {
 impl Writer<'_> {
     /// `own` are the parameters that not all operations of the path have.
     fn operation(&self, verb: &Verb, place: Place<'_>, own: &[&str]) -> Value {
-        let Definition { kind, namespaced, .. } = self.definition;
+        let Definition { names: Names { kind, .. }, namespaced, .. } = self.definition;
         let custom = self.definition.model.is_custom();
         let Place { component, gvk: (group, version, gvk_kind), subresource, all } = place;
         let collection = if verb.action == "deletecollection" { "Collection" } else { "" };
@@ -328,15 +328,19 @@ impl Writer<'_> {
 
     fn resource(&self, out: &mut Map<String, Value>) {
         let definition = self.definition;
-        let root = match definition.group.as_str() {
-            "" => format!("/api/{}", definition.version),
-            group => format!("/apis/{group}/{}", definition.version),
+        let root = match definition.names.group.as_str() {
+            "" => format!("/api/{}", definition.names.version),
+            group => format!("/apis/{group}/{}", definition.names.version),
         };
-        let plural = &definition.plural;
+        let plural = &definition.names.plural;
         let in_namespace = if definition.namespaced { "namespaces/{namespace}/" } else { "" };
         let collection = format!("{root}/{in_namespace}{plural}");
         let object = format!("{collection}/{{name}}");
-        let own = (definition.group.as_str(), definition.version.as_str(), definition.kind.as_str());
+        let own = (
+            definition.names.group.as_str(),
+            definition.names.version.as_str(),
+            definition.names.kind.as_str(),
+        );
         let place = Place { component: &self.component, gvk: own, subresource: "", all: false };
         let namespace: &[&str] = if definition.namespaced { &["namespace", "pretty"] } else { &["pretty"] };
         let name: &[&str] =
@@ -384,7 +388,7 @@ impl Writer<'_> {
 pub(crate) fn paths<'a>(definitions: impl IntoIterator<Item = &'a Definition>) -> Value {
     let mut out = Map::new();
     for definition in definitions {
-        let (group, tag) = group_names(&definition.group, &definition.version);
+        let (group, tag) = group_names(&definition.names.group, &definition.names.version);
         let component = component_name(definition);
         Writer { definition, component, group, tag }.resource(&mut out);
     }

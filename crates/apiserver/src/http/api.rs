@@ -8,6 +8,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response};
 use serde_json::{Value, json};
 use settled_budget::Budget;
+use tracing::Instrument as _;
 
 use crate::auth::User;
 use crate::budget;
@@ -21,7 +22,7 @@ use crate::http::negotiate::{self, Endpoint};
 use crate::http::nonresource::{self, Nonresource};
 use crate::http::request_body::{self, Received};
 use crate::http::workers::{CancelOnDrop, Workers, metered};
-use crate::http::{compress, resource, weight};
+use crate::http::{compress, resource, trace, weight};
 use crate::request::{Query, RequestInfo, ResourceRequest};
 use crate::state::State;
 use crate::state::call::Call;
@@ -69,8 +70,12 @@ impl Api {
         // As upstream, before any of the body is read.
         let result = match self.state.identity.admit(certificate, &head.headers, &info) {
             Ok(user) => {
+                trace::record_user(running.span(), &user);
                 call.user = user;
-                self.answer(&mut call, &info, &query, &head.headers, body, &mut running).await
+                let span = running.span().clone();
+                self.answer(&mut call, &info, &query, &head.headers, body, &mut running)
+                    .instrument(span)
+                    .await
             }
             Err(error) => Err(error),
         };
@@ -183,7 +188,8 @@ impl Api {
                 answer::compress(response);
             }
             (result, call.warnings)
-        };
+        }
+        .in_current_span();
         Box::pin(async move {
             let (result, warnings) =
                 self.workers.run(&name, budget, work).await.map_err(ApiError::internal)?;

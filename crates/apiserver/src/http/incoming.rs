@@ -102,7 +102,7 @@ pub(crate) fn object(
     let subresource = &request.info.subresource;
     let (api_version, kind) = definition.sent_to(subresource);
     // The kind of a subresource is Go's, also where the kind itself is not.
-    let custom = definition.model.is_custom() && kind == definition.kind;
+    let custom = definition.model.is_custom() && kind == definition.names.kind;
     let unrecognized = |why: String| {
         let shown = summary(&request.body);
         ApiError::bad_request(format!(
@@ -134,14 +134,14 @@ pub(crate) fn object(
         let message = format!("Invalid value: {}: must be {kind}", go::strconv::quote(given_kind));
         let cause = Cause::new("FieldValueInvalid", message, "kind");
         let name = crate::object::meta(&value, "name");
-        return Err(ApiError::invalid(&definition.group, given_kind, name, vec![cause]));
+        return Err(ApiError::invalid(&definition.names.group, given_kind, name, vec![cause]));
     }
     if let Some(map) = value.as_object_mut() {
         map.insert("kind".to_owned(), kind.into());
         map.insert("apiVersion".to_owned(), api_version.into());
     }
     let mut findings = duplicates;
-    let (error, unknown) = if kind == definition.kind {
+    let (error, unknown) = if kind == definition.names.kind {
         let incoming = definition.model.decode(&mut value);
         (incoming.error, incoming.unknown)
     } else if kind == scale_paths::KIND {

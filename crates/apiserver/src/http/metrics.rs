@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use settled_store::{At, Scope};
+use tracing::Span;
 
 use crate::http::fair::Seat;
 use crate::http::limits::Gate;
 use crate::http::stalled::SharedSeat;
+use crate::http::trace;
 use crate::request::{Query, RequestInfo};
 use crate::state::State;
 use crate::version;
@@ -62,7 +64,11 @@ pub(crate) struct Running {
     series: Arc<Series>,
     started: Instant,
     code: u16,
+    /// How many events a watch has sent.
+    sent: u64,
     seat: SharedSeat,
+    /// Ends with it, too.
+    span: Span,
 }
 
 impl Running {
@@ -81,16 +87,25 @@ impl Running {
         self.seat.clone()
     }
 
+    /// The span of the request, for what happens in it.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
     /// Some of a watch is sent: a line an event.
-    pub(crate) fn sent(&self, chunk: &[u8]) {
-        let lines = memchr::memchr_iter(b'\n', chunk).count();
-        self.series.events.fetch_add(u64::try_from(lines).unwrap_or_default(), Ordering::Relaxed);
+    pub(crate) fn sent(&mut self, chunk: &[u8]) {
+        let lines = u64::try_from(memchr::memchr_iter(b'\n', chunk).count()).unwrap_or_default();
+        self.sent += lines;
+        self.series.events.fetch_add(lines, Ordering::Relaxed);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.series.ended(self.code, self.started.elapsed());
+        let time = self.started.elapsed();
+        self.series.ended(self.code, time);
+        let events = (self.series.labels.verb == "WATCH").then_some(self.sent);
+        trace::response(&self.span, self.code, time, events);
     }
 }
 
@@ -151,9 +166,9 @@ impl Labels {
             return labels;
         };
         labels.component = "apiserver";
-        labels.group.clone_from(&definition.group);
-        labels.version.clone_from(&definition.version);
-        labels.resource.clone_from(&definition.plural);
+        labels.group.clone_from(&definition.names.group);
+        labels.version.clone_from(&definition.names.version);
+        labels.resource.clone_from(&definition.names.plural);
         if let Some(subresource) = definition.subresource(&info.subresource) {
             labels.subresource.clone_from(&subresource.name);
         }
@@ -190,7 +205,8 @@ impl Metrics {
         };
         drop(all);
         series.running.fetch_add(1, Ordering::Relaxed);
-        Running { series, started: Instant::now(), code: 499, seat: SharedSeat::default() }
+        let (started, span) = (Instant::now(), trace::span(info));
+        Running { series, started, code: 499, sent: 0, seat: SharedSeat::default(), span }
     }
 
     /// `/metrics`.
@@ -319,7 +335,11 @@ fn store(text: &mut Text, state: &State) {
         .filter(|definition| definition.verbs.contains(&"list"))
         .filter_map(|definition| {
             let snapshot = state.store.snapshot(&definition.resource, At::Latest).ok()?;
-            Some((definition.group.as_str(), definition.plural.as_str(), snapshot.len(&Scope::All)))
+            Some((
+                definition.names.group.as_str(),
+                definition.names.plural.as_str(),
+                snapshot.len(&Scope::All),
+            ))
         })
         .collect();
     let name = "apiserver_storage_objects";

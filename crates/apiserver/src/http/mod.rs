@@ -17,5 +17,6 @@ pub(crate) mod request_body;
 pub(crate) mod resource;
 pub(crate) mod route;
 pub(crate) mod stalled;
+pub(crate) mod trace;
 pub(crate) mod weight;
 pub(crate) mod workers;

@@ -243,7 +243,7 @@ fn answer_listing(shape: &Shape, definition: &Definition, listing: Listing) -> R
     let plain_json = shape.is_plain() && shape.negotiated.format == Format::Json && !shape.negotiated.pretty;
     if plain_json && !stale {
         let mut prologue = object::to_built_in_bytes(&json!({
-            "kind": definition.list_kind, "apiVersion": definition.api_version(), "metadata": metadata,
+            "kind": definition.names.list_kind, "apiVersion": definition.api_version(), "metadata": metadata,
         }));
         prologue.pop();
         prologue.extend_from_slice(br#","items":["#);
@@ -280,7 +280,7 @@ fn answer_objects(
         Representation::Partial(_) => {
             let go_type = match definition.model.is_custom() {
                 true => "*unstructured.UnstructuredList".to_owned(),
-                false => format!("*{}.{}", go_package(&definition.group), definition.list_kind),
+                false => format!("*{}.{}", go_package(&definition.names.group), definition.names.list_kind),
             };
             return Err(negotiate::wrong_shape(shape.negotiated.representation, &go_type));
         }
@@ -293,7 +293,7 @@ fn answer_objects(
                 }
             }
             json!({
-                "kind": definition.list_kind,
+                "kind": definition.names.list_kind,
                 "apiVersion": definition.api_version(),
                 "metadata": metadata,
                 "items": objects,
@@ -398,7 +398,7 @@ fn review(
 ) -> Option<Result<Value, ApiError>> {
     let definition = target.definition;
     let (identity, user) = (&state.identity, &call.user);
-    match (definition.group.as_str(), definition.plural.as_str()) {
+    match (definition.names.group.as_str(), definition.names.plural.as_str()) {
         ("authorization.k8s.io", "selfsubjectaccessreviews") => {
             Some(reviews::self_subject_access_review(&identity.rbac(), user, body))
         }
@@ -517,13 +517,12 @@ fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, ApiErr
     DeleteOptions::parse(Some(&incoming::delete_options(request)?), request.query)
 }
 
-/// Jobs are the only kind whose dependents outlive it unless something else is said, which surprises people.
+/// Some kinds' dependents outlive them unless something else is said, which surprises people.
 fn warn_of_orphans(call: &mut Call<'_>, definition: &Definition, options: &DeleteOptions) {
-    let job = (definition.group.as_str(), definition.plural.as_str()) == ("batch", "jobs");
-    if job && options.propagation.is_none() && options.orphan_dependents.is_none() {
-        call.warn(
-            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them \
-             or set propagationPolicy=Orphan to suppress this warning",
-        );
+    if options.propagation.is_none()
+        && options.orphan_dependents.is_none()
+        && let Some(warning) = definition.model.strategy().orphan_warning
+    {
+        call.warn(warning);
     }
 }

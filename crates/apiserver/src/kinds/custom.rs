@@ -7,8 +7,11 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 use settled_apimachinery::field::{Error as FieldError, ErrorType, Path};
 use settled_cel::Validator;
-use settled_managed_fields as managed;
-use settled_schema::Schema;
+use settled_managed_fields::{
+    self as managed, AdditionalProperties, Items, ListRelationship, MapRelationship, SchemaError,
+    SchemaSource,
+};
+use settled_schema::{JsonSchemaProps, ListType, MapType, Node, Schema, Type};
 use settled_store::Entry;
 
 use crate::error::Cause;
@@ -16,35 +19,140 @@ use crate::kinds::builtin::Decoded;
 use crate::kinds::conversion::{self, Conversion};
 use crate::object::{metadata_mut, to_bytes};
 
-/// `openAPIV3Schema` as it was written, or null. It is read a few times in a server's life, and as text it takes a tenth of the
-/// memory that its values would.
-#[derive(Clone, PartialEq)]
-pub(crate) struct OpenApi(Arc<[u8]>);
+/// The schema of a version, and of all that have the same: `openAPIV3Schema` as it was written, or null, and what is derived of it.
+///
+/// It is decoded once, when it is needed first. What is kept is the structural schema, from which rules and types are made; what
+/// is only published is read of the text, which takes a tenth of the memory that the decoded schema would.
+pub(crate) struct CrdSchema {
+    text: Box<[u8]>,
+    structural: OnceLock<Option<Schema>>,
+    rules: OnceLock<Option<Validator>>,
+    types: OnceLock<Option<Arc<managed::Schema>>>,
+}
 
-impl OpenApi {
+impl CrdSchema {
     pub(crate) fn new(schema: Option<&Value>) -> Self {
-        Self(to_bytes(schema.unwrap_or(&Value::Null)).into())
+        Self {
+            text: to_bytes(schema.unwrap_or(&Value::Null)).into(),
+            structural: OnceLock::new(),
+            rules: OnceLock::new(),
+            types: OnceLock::new(),
+        }
     }
 
     pub(crate) fn text(&self) -> &[u8] {
-        &self.0
+        &self.text
     }
 
-    pub(crate) fn value(&self) -> Value {
+    /// The schema with all its fields, to publish it. None where there is no schema.
+    pub(crate) fn decode(&self) -> Option<JsonSchemaProps> {
+        let schema = self.value();
+        // What cannot be decoded was refused when the CRD was written.
+        if schema.is_null() { None } else { JsonSchemaProps::parse(&schema).ok() }
+    }
+
+    fn value(&self) -> Value {
         // It was written here.
-        serde_json::from_slice(&self.0).unwrap_or_default()
+        serde_json::from_slice(&self.text).unwrap_or_default()
+    }
+
+    fn structural(&self) -> Option<&Schema> {
+        // What does not parse was refused when the CRD was written.
+        self.structural.get_or_init(|| Schema::parse(&self.value()).ok()).as_ref()
+    }
+
+    /// The CEL rules, compiled.
+    fn rules(&self) -> Option<&Validator> {
+        self.rules.get_or_init(|| Validator::compile(self.structural()?, "").0).as_ref()
+    }
+
+    /// The types of server-side apply. They are the same for all versions of a CRD that share the schema.
+    fn types(&self, kind: &str, preserve_unknown: bool) -> Option<&Arc<managed::Schema>> {
+        let make = || {
+            let root = TypeSource(self.structural()?.root());
+            managed::Schema::from_crd(kind, root, preserve_unknown).ok().map(Arc::new)
+        };
+        self.types.get_or_init(make).as_ref()
+    }
+}
+
+impl PartialEq for CrdSchema {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// A structural schema, as types of server-side apply are made from it.
+#[derive(Clone, Copy)]
+struct TypeSource<'s>(&'s Node);
+
+impl<'s> SchemaSource<'s> for TypeSource<'s> {
+    fn reference(self) -> &'s str {
+        // No structural schema has any.
+        ""
+    }
+
+    fn type_name(self) -> Option<&'s str> {
+        self.0.kind().map(Type::as_str)
+    }
+
+    fn format(self) -> &'s str {
+        self.0.format()
+    }
+
+    fn default_value(self) -> Option<&'s Value> {
+        self.0.default_value()
+    }
+
+    fn preserves_unknown_fields(self) -> bool {
+        self.0.preserves_unknown_fields()
+    }
+
+    fn is_embedded_resource(self) -> bool {
+        self.0.is_embedded_resource()
+    }
+
+    fn properties(self) -> impl Iterator<Item = (&'s str, Self)> {
+        self.0.properties().map(|(name, property)| (name, Self(property)))
+    }
+
+    fn additional_properties(self) -> AdditionalProperties<Self> {
+        match (self.0.additional_properties(), self.0.additional_properties_allowed()) {
+            (Some(schema), _) => AdditionalProperties::Schema(Self(schema)),
+            (None, Some(allowed)) => AdditionalProperties::Allowed(allowed),
+            (None, None) => AdditionalProperties::Absent,
+        }
+    }
+
+    fn items(self) -> Items<Self> {
+        self.0.items().map_or(Items::Absent, |items| Items::Schema(Self(items)))
+    }
+
+    fn map_relationship(self) -> Result<Option<MapRelationship>, SchemaError> {
+        Ok(self.0.map_type().map(|map_type| match map_type {
+            MapType::Atomic => MapRelationship::Atomic,
+            MapType::Granular => MapRelationship::Granular,
+        }))
+    }
+
+    fn list_relationship(self) -> Result<ListRelationship, SchemaError> {
+        Ok(match self.0.list_type() {
+            None | Some(ListType::Atomic) => ListRelationship::Atomic,
+            Some(ListType::Set) => ListRelationship::Set,
+            Some(ListType::Map) => ListRelationship::keyed(self.0.list_map_keys()),
+        })
     }
 }
 
 /// A version of a kind that a CustomResourceDefinition describes.
 pub(crate) struct Custom {
     pub(crate) kind: String,
-    pub(crate) open_api: OpenApi,
+    pub(crate) crd_schema: Arc<CrdSchema>,
     pub(crate) preserve_unknown: bool,
     /// The JSON paths of this version's selectable fields.
     pub(crate) selectable_paths: Vec<String>,
     /// All served versions: `apiVersion` and schema.
-    pub(crate) versions: Arc<[(String, OpenApi)]>,
+    pub(crate) versions: Arc<[(String, Arc<CrdSchema>)]>,
     /// The version that objects are stored in.
     pub(crate) storage_version: String,
     /// The version of what is stored without saying which: the oldest one that may still be there.
@@ -61,37 +169,26 @@ pub(crate) struct Custom {
     pub(crate) names: Value,
     /// The definition is being deleted: nothing new is created.
     pub(crate) terminating: bool,
-    pub(crate) lazy: Lazy,
-}
-
-/// What is read of the schemas when it is needed first.
-#[derive(Default)]
-pub(crate) struct Lazy {
-    parsed: OnceLock<Option<Schema>>,
-    /// The schemas of the other versions, for what is stored as one of them.
-    others: OnceLock<Vec<(String, Option<Schema>)>>,
-    types: OnceLock<Types>,
-    rules: OnceLock<Option<Validator>>,
+    pub(crate) types: OnceLock<Types>,
 }
 
 /// In the metadata of what is stored: its version, where that is not the one that is taken for granted.
 const STORED_VERSION: &str = "storedVersion";
 
 /// The types of all versions, for server-side apply: `apiVersion`, the name of the type, the schema.
-type Types = Arc<Vec<(String, String, Arc<managed::Schema>)>>;
+pub(crate) type Types = Arc<Vec<(String, String, Arc<managed::Schema>)>>;
 
 impl Custom {
     /// The schema, read when it is needed first.
     pub(crate) fn schema(&self) -> Option<&Schema> {
-        // What does not parse was refused when the definition was written.
-        self.lazy.parsed.get_or_init(|| Schema::parse(&self.open_api.value()).ok()).as_ref()
+        self.crd_schema.structural()
     }
 
     /// How much of the definition the first request has to read, and compile.
     pub(crate) fn unread_bytes(&self) -> usize {
-        let is_read = self.lazy.parsed.get().is_some()
-            && self.lazy.rules.get().is_some()
-            && self.lazy.types.get().is_some();
+        let is_read = self.crd_schema.structural.get().is_some()
+            && self.crd_schema.rules.get().is_some()
+            && self.types.get().is_some();
         if is_read { 0 } else { self.versions.iter().map(|(_, schema)| schema.text().len()).sum() }
     }
 
@@ -146,20 +243,14 @@ impl Custom {
 
     /// The schema of a version, by name. None where it is gone.
     fn other(&self, version: &str) -> Option<&Schema> {
-        let read = || {
-            let all = self.versions.iter().map(|(api_version, schema)| {
-                let name = api_version.rsplit_once('/').map_or(api_version.as_str(), |(_, name)| name);
-                (name.to_owned(), Schema::parse(&schema.value()).ok())
-            });
-            all.collect()
-        };
-        let others = self.lazy.others.get_or_init(read);
-        others.iter().find(|(name, _)| name == version).and_then(|(_, schema)| schema.as_ref())
+        let is_version =
+            |api_version: &str| api_version.rsplit_once('/').map_or(api_version, |(_, name)| name) == version;
+        self.versions.iter().find(|(api_version, _)| is_version(api_version))?.1.structural()
     }
 
     /// The schema as it was written.
-    pub(crate) fn open_api(&self) -> &OpenApi {
-        &self.open_api
+    pub(crate) fn open_api(&self) -> &CrdSchema {
+        &self.crd_schema
     }
 
     /// Reads an object: what the schema does not name goes.
@@ -226,7 +317,7 @@ impl Custom {
             ErrorType::TooMany,
             ErrorType::TypeInvalid,
         ];
-        if let Some(rules) = self.rules() {
+        if let Some(rules) = self.crd_schema.rules() {
             if errors.iter().any(|error| BLOCKING.contains(&error.error_type)) {
                 errors.push(FieldError::invalid(Path::Nil, Value::Null, settled_cel::NOT_CHECKED));
             } else {
@@ -235,26 +326,20 @@ impl Custom {
                 warnings.extend(forgiven.iter().map(ToString::to_string));
             }
         }
-        causes(&errors)
-    }
-
-    /// The CEL rules, compiled when they are needed first.
-    fn rules(&self) -> Option<&Validator> {
-        self.lazy.rules.get_or_init(|| Validator::compile(&self.open_api.value(), "").0).as_ref()
+        errors.iter().map(Cause::from).collect()
     }
 
     pub(crate) fn types(&self) -> Types {
         let make = || {
             let types = self.versions.iter().map(|(api_version, schema)| {
-                let read = managed::Schema::from_crd(&self.kind, &schema.value(), self.preserve_unknown);
-                match read {
-                    Ok(schema) => (api_version.clone(), self.kind.clone(), Arc::new(schema)),
-                    Err(_) => (api_version.clone(), String::new(), managed::Schema::deduced()),
+                match schema.types(&self.kind, self.preserve_unknown) {
+                    Some(schema) => (api_version.clone(), self.kind.clone(), Arc::clone(schema)),
+                    None => (api_version.clone(), String::new(), managed::Schema::deduced()),
                 }
             });
             Arc::new(types.collect())
         };
-        self.lazy.types.get_or_init(make).clone()
+        self.types.get_or_init(make).clone()
     }
 }
 
@@ -264,6 +349,45 @@ impl fmt::Debug for Custom {
     }
 }
 
-pub(crate) fn causes(errors: &[FieldError]) -> Vec<Cause> {
-    errors.iter().map(Cause::from).collect()
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The structural schema gives server-side apply the same types as the JSON.
+    #[test]
+    fn types_are_those_of_the_json() {
+        let text = json!({"type": "string"});
+        let item = json!({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {
+            "name": text, "port": {"x-kubernetes-int-or-string": true, "default": 80},
+        }});
+        let schema = json!({"type": "object", "properties": {
+            "metadata": {"type": "object"},
+            "spec": {"type": "object", "properties": {
+                "set": {"type": "array", "items": text, "x-kubernetes-list-type": "set"},
+                "map": {
+                    "type": "array", "items": item, "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["name", "port"],
+                },
+                "atomic": {"type": "array", "items": text, "x-kubernetes-list-type": "atomic"},
+                "granular": {"type": "object", "x-kubernetes-map-type": "granular", "additionalProperties": text},
+                "any": {"type": "object", "additionalProperties": true},
+                "empty": {"type": "object", "properties": {}},
+                "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": text}},
+                "free": {"x-kubernetes-preserve-unknown-fields": true},
+                "inner": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+                    "kind": {"type": "string", "pattern": "a"}, "spec": {"type": "object"},
+                }},
+                "time": {"type": "string", "format": "date-time"},
+                "bytes": {"type": "string", "format": "byte"},
+                "flag": {"type": "boolean"}, "count": {"type": "integer"}, "share": {"type": "number"},
+            }},
+        }});
+        for preserve_unknown in [false, true] {
+            let expected = managed::Schema::from_crd("Web", &schema, preserve_unknown).unwrap();
+            let read = CrdSchema::new(Some(&schema));
+            assert_eq!(**read.types("Web", preserve_unknown).unwrap(), expected);
+        }
+    }
 }

@@ -13,27 +13,20 @@ use settled_store::{Entry, Resource};
 use tokio::sync::watch;
 
 use crate::error::{ApiError, GroupResource};
-use crate::kinds::behavior;
 use crate::kinds::builtin::BuiltinKind;
 use crate::kinds::conversion::{self, Conversion};
 use crate::kinds::custom::Custom;
 use crate::kinds::model::{Builtin, Model, Types};
 use crate::kinds::names::{Names, Part, Subresource, api_version, stored_as, version_rank};
 use crate::kinds::scale_paths::{self, ScalePaths};
+use crate::kinds::strategies;
 use crate::kinds::table::Columns;
 use crate::object::{self, Head};
 use crate::selector::SelectableFields;
 
 /// A resource in one version: where it is, what it may do, what its objects look like.
 pub(crate) struct Definition {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) kind: String,
-    pub(crate) list_kind: String,
-    pub(crate) plural: String,
-    pub(crate) singular: String,
-    pub(crate) short_names: Vec<String>,
-    pub(crate) categories: Vec<String>,
+    pub(crate) names: Names,
     pub(crate) namespaced: bool,
     pub(crate) verbs: Vec<&'static str>,
     pub(crate) subresources: Vec<Subresource>,
@@ -67,21 +60,13 @@ impl Definition {
         scale: Option<ScalePaths>,
         model: Model,
     ) -> Self {
-        let Names { group, version, kind, list_kind, plural, singular, short_names, categories } = names;
-        let api_version = api_version(&group, &version);
+        let api_version = api_version(&names.group, &names.version);
         let head = match model.is_custom() {
-            true => Head::custom(&api_version, &kind),
-            false => Head::new(&api_version, &kind),
+            true => Head::custom(&api_version, &names.kind),
+            false => Head::new(&api_version, &names.kind),
         };
         Self {
-            group,
-            version,
-            kind,
-            list_kind,
-            plural,
-            singular,
-            short_names,
-            categories,
+            names,
             namespaced,
             verbs,
             subresources,
@@ -123,23 +108,29 @@ impl Definition {
             })
             .collect();
         let scale = row.has_subresource("scale").then(ScalePaths::builtin);
+        let strategy = strategies::find(row.group, row.kind);
         Ok(Self::new(
             names,
             stored_as(row.group, row.plural)?,
             row.namespaced,
             row.verbs.to_vec(),
             subresources,
-            deprecation(row),
-            SelectableFields::builtin(row.group, row.kind),
+            strategy.deprecation.map(str::to_owned),
+            SelectableFields::builtin(&strategy.field_selectors),
             Columns::builtin(row.group, row.kind),
             scale,
-            Model::Builtin(Builtin { row, behavior: behavior::builtin(row.group, row.plural) }),
+            Model::Builtin(Builtin { row, strategy }),
         ))
     }
 
     /// `apps/v1`.
     pub(crate) fn api_version(&self) -> &str {
         &self.api_version
+    }
+
+    /// Is it this resource, in any version?
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.names.group == group && self.names.plural == plural
     }
 
     /// What goes before the stored bytes of an object.
@@ -149,7 +140,7 @@ impl Definition {
 
     /// For the texts of errors.
     pub(crate) fn group_resource(&self) -> GroupResource<'_> {
-        GroupResource { group: &self.group, resource: &self.plural }
+        GroupResource { group: &self.names.group, resource: &self.names.plural }
     }
 
     /// Was the entry written under an older definition, so that it must be read anew?
@@ -169,14 +160,14 @@ impl Definition {
     pub(crate) fn read_at(&self, entry: &Entry, revision: u64) -> Value {
         let (api_version, kind) = match self.model.stored_as() {
             Some(stored) => (stored.api_version(), stored.kind),
-            None => (self.api_version.clone(), self.kind.as_str()),
+            None => (self.api_version.clone(), self.names.kind.as_str()),
         };
         let mut object = object::decode_at(entry.value(), revision, &api_version, kind);
         self.model.read_stored(&mut object);
         if let Some(custom) = self.model.custom()
             && self.needs_completion(entry)
         {
-            custom.read_stored(&mut object, &self.version);
+            custom.read_stored(&mut object, &self.names.version);
         }
         object
     }
@@ -190,11 +181,11 @@ impl Definition {
     pub(crate) fn check_readable(&self, entry: &Entry) -> Result<(), ApiError> {
         let Some(custom) = self.converted_by_webhook() else { return Ok(()) };
         let stored = custom.stored_version(entry);
-        if stored == self.version {
+        if stored == self.names.version {
             return Ok(());
         }
         if !custom.has_version(&stored) {
-            let from = api_version(&self.group, &stored);
+            let from = api_version(&self.names.group, &stored);
             let message = format!("request to convert CR from an invalid group/version: {from}");
             return Err(ApiError::new(500, "", message));
         }
@@ -204,15 +195,15 @@ impl Definition {
     /// Refuses to store an object of this version if a webhook would have to convert it to the storage version.
     pub(crate) fn check_storable(&self) -> Result<(), ApiError> {
         match self.converted_by_webhook() {
-            Some(custom) if custom.storage_version != self.version => {
-                Err(self.conversion_failed(&self.version))
+            Some(custom) if custom.storage_version != self.names.version => {
+                Err(self.conversion_failed(&self.names.version))
             }
             _ => Ok(()),
         }
     }
 
     fn conversion_failed(&self, from: &str) -> ApiError {
-        ApiError::new(500, "", conversion::failure(&api_version(&self.group, from), &self.kind))
+        ApiError::new(500, "", conversion::failure(&api_version(&self.names.group, from), &self.names.kind))
     }
 
     /// Ends the watches of a definition that is served no more.
@@ -236,7 +227,9 @@ impl Definition {
 
     /// The `apiVersion` and the kind of what is sent to a subresource; to the resource itself, if there is no such one.
     pub(crate) fn sent_to(&self, subresource: &str) -> (String, &str) {
-        let Some(sub) = self.subresource(subresource) else { return (self.api_version.clone(), &self.kind) };
+        let Some(sub) = self.subresource(subresource) else {
+            return (self.api_version.clone(), &self.names.kind);
+        };
         let own = || self.api_version.clone();
         let version =
             sub.group_version.as_ref().map_or_else(own, |(group, version)| api_version(group, version));
@@ -250,12 +243,12 @@ impl Definition {
 
     /// Is it the kind whose objects are made when they are asked for?
     pub(crate) fn is_component_status(&self) -> bool {
-        (self.group.as_str(), self.plural.as_str()) == ("", "componentstatuses")
+        self.is("", "componentstatuses")
     }
 
     /// What there is before there is an object: to Go a struct with all its fields.
     pub(crate) fn empty(&self) -> Value {
-        let mut empty = json!({"apiVersion": self.api_version, "kind": self.kind});
+        let mut empty = json!({"apiVersion": self.api_version, "kind": self.names.kind});
         self.model.set_zero_values(&mut empty);
         empty
     }
@@ -271,8 +264,8 @@ impl Definition {
                     .with_subresource(subresource);
             }
             let types = self.model.types(&self.api_version);
-            let mut manager =
-                FieldManager::new(types.clone(), &self.api_version, &self.kind).with_empty(self.empty());
+            let mut manager = FieldManager::new(types.clone(), &self.api_version, &self.names.kind)
+                .with_empty(self.empty());
             if !subresource.is_empty() {
                 manager = manager.with_subresource(subresource);
             }
@@ -286,21 +279,9 @@ impl Definition {
     }
 }
 
-/// What upstream warns of whoever uses a kind that is to go.
-fn deprecation(row: &BuiltinKind) -> Option<String> {
-    let text = match (row.group, row.version, row.kind) {
-        ("", "v1", "ComponentStatus") => "v1 ComponentStatus is deprecated in v1.19+",
-        ("", "v1", "Endpoints") => {
-            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-        }
-        _ => return None,
-    };
-    Some(text.to_owned())
-}
-
 impl fmt::Debug for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.plural, self.api_version)
+        write!(f, "{}.{}", self.names.plural, self.api_version)
     }
 }
 
@@ -314,11 +295,21 @@ pub(crate) struct Catalog {
 impl Catalog {
     pub(crate) fn insert(&mut self, definition: Arc<Definition>) {
         self.definitions
-            .entry(definition.group.clone())
+            .entry(definition.names.group.clone())
             .or_default()
-            .entry(definition.version.clone())
+            .entry(definition.names.version.clone())
             .or_default()
-            .insert(definition.plural.clone(), definition);
+            .insert(definition.names.plural.clone(), definition);
+    }
+
+    /// The built-in kinds alone.
+    pub(crate) fn builtin(&self) -> Self {
+        let mut builtin = Self::default();
+        let resources = self.definitions.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
+        for definition in resources.filter(|definition| !definition.model.is_custom()) {
+            builtin.insert(definition.clone());
+        }
+        builtin
     }
 
     /// Takes all versions of a resource away.

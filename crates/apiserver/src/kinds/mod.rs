@@ -1,16 +1,41 @@
-//! Kinds: the table of kinds, schemas, defaulting, validation, conversion, printer columns.
+//! Kinds: what the server knows of each, in `<group>/<kind>.rs`; the table of their strategies; schemas and defaulting of built-in
+//! kinds (`builtin`), custom resources, conversion, tables.
 
+pub(crate) mod admissionregistration;
+pub(crate) mod apiextensions;
+pub(crate) mod apiregistration;
+pub(crate) mod apps;
+pub(crate) mod autoscaling;
+pub(crate) mod batch;
 pub(crate) mod behavior;
 pub(crate) mod builtin;
+pub(crate) mod certificates;
+pub(crate) mod check;
+pub(crate) mod columns;
 pub(crate) mod conversion;
+pub(crate) mod coordination;
+pub(crate) mod core;
 pub(crate) mod crd;
 pub(crate) mod custom;
 pub(crate) mod definition;
+pub(crate) mod discovery;
+pub(crate) mod fields;
+pub(crate) mod flowcontrol;
 pub(crate) mod index;
 pub(crate) mod model;
 pub(crate) mod names;
+pub(crate) mod networking;
+pub(crate) mod node;
 pub(crate) mod partial;
+pub(crate) mod policy;
 pub(crate) mod printers;
+pub(crate) mod quota;
+pub(crate) mod rbac;
+pub(crate) mod resource;
 pub(crate) mod scale_paths;
+pub(crate) mod scheduling;
+pub(crate) mod storage;
+pub(crate) mod strategies;
+pub(crate) mod strategy;
 pub(crate) mod table;
 pub(crate) mod validation;

@@ -13,13 +13,10 @@ use crate::kinds::behavior::{Behavior, StatusUpdatePreserves};
 use crate::kinds::builtin::{self, BuiltinKind, Decoded};
 use crate::kinds::conversion::{self, Conversion};
 use crate::kinds::custom::Custom;
-use crate::kinds::names::{Part, SIGNING_REQUESTS};
+use crate::kinds::names::Part;
 use crate::kinds::scale_paths;
+use crate::kinds::strategy::{FieldPaths, Strategy};
 use crate::object::text;
-
-/// The schema of definitions. They are checked by what reads them.
-pub(crate) const CRD_SCHEMA: &str =
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
 
 /// How a kind is described.
 #[derive(Debug)]
@@ -34,15 +31,21 @@ pub(crate) enum Model {
 #[derive(Debug)]
 pub(crate) struct Builtin {
     pub(crate) row: &'static BuiltinKind,
-    pub(crate) behavior: Behavior,
+    pub(crate) strategy: &'static Strategy,
 }
 
 impl Model {
-    pub(crate) fn behavior(&self) -> &Behavior {
+    /// What the server knows of the kind beyond its schema.
+    pub(crate) fn strategy(&self) -> &'static Strategy {
+        static CUSTOM: Strategy = Strategy::CUSTOM;
         match self {
-            Self::Builtin(builtin) => &builtin.behavior,
-            Self::Custom(_) => &Behavior::CUSTOM,
+            Self::Builtin(builtin) => builtin.strategy,
+            Self::Custom(_) => &CUSTOM,
         }
+    }
+
+    pub(crate) fn behavior(&self) -> &'static Behavior {
+        &self.strategy().behavior
     }
 
     /// The custom resource, if it is one.
@@ -68,12 +71,7 @@ impl Model {
         }
     }
 
-    /// The schema of a custom kind, as its definition has it.
-    pub(crate) fn open_api(&self) -> Option<Value> {
-        self.custom().map(|custom| custom.open_api().value()).filter(|schema| !schema.is_null())
-    }
-
-    /// The text of that schema, empty for built-in kinds.
+    /// The schema of a custom kind as its definition has it, empty for built-in kinds.
     pub(crate) fn open_api_text(&self) -> &[u8] {
         self.custom().map_or(b"", |custom| custom.open_api().text())
     }
@@ -99,9 +97,7 @@ impl Model {
         match self {
             Self::Builtin(builtin) => {
                 builtin::default(builtin.row, object);
-                if builtin.row.schema_name == CRD_SCHEMA {
-                    settled_schema::default_definition(object);
-                }
+                (builtin.strategy.set_defaults)(object);
             }
             Self::Custom(custom) => custom.default(object, keep_nulls),
         }
@@ -117,14 +113,10 @@ impl Model {
     /// Fills in what a built-in kind's empty object has.
     pub(crate) fn set_empty_values(&self, object: &mut Value) {
         if let Self::Builtin(builtin) = self {
-            builtin::set_empty_values(builtin.row, object);
-        }
-    }
-
-    /// What only the kind knows about a new object that has its name and uid.
-    pub(crate) fn prepare_create(&self, object: &mut Value) {
-        if let Self::Builtin(builtin) = self {
-            builtin::prepare_create(builtin.row, object);
+            builtin::set_zero_values(builtin.row, object);
+            if let Value::Object(fields) = object {
+                (builtin.strategy.set_empty_values)(fields);
+            }
         }
     }
 
@@ -189,23 +181,23 @@ impl Model {
 
     /// Which fields a write to a part may own, when the status is a part of its own.
     pub(crate) fn owned_filter(&self, part: Part) -> FieldFilter {
-        let of_signing_requests =
-            matches!(self, Self::Builtin(builtin) if builtin.row.plural == SIGNING_REQUESTS);
-        let paths: &[&[&str]] = match (part, self.behavior().status_update_preserves) {
-            (Part::Status, _) if of_signing_requests => &[&["spec"], &["status", "conditions"]],
-            (Part::Approval, _) => &[&["spec"], &["status", "certificate"]],
-            _ if of_signing_requests => &[&["spec"], &["status"]],
+        let own = self.strategy().reset_fields.map(|fields| fields(part));
+        let paths = own.unwrap_or_else(|| self.default_reset_fields(part));
+        let set: FieldSet = paths.iter().map(|path| Path::fields(path.iter().copied())).collect();
+        FieldFilter::Exclude(set)
+    }
+
+    fn default_reset_fields(&self, part: Part) -> FieldPaths {
+        match (part, self.behavior().status_update_preserves) {
             (Part::Main | Part::Ephemeral | Part::Resize, _) => &[&["status"]],
-            (Part::Scale | Part::Finalize, _) => &[],
+            (Part::Scale | Part::Finalize | Part::Approval, _) => &[],
             (Part::Status, StatusUpdatePreserves::All) => &[&["spec"], &["metadata"]],
             (Part::Status, StatusUpdatePreserves::Labels) => &[&["spec"], &["metadata", "labels"]],
             (Part::Status, StatusUpdatePreserves::Owners) => {
                 &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
             }
             (Part::Status, StatusUpdatePreserves::Nothing) => &[&["spec"]],
-        };
-        let set: FieldSet = paths.iter().map(|path| Path::fields(path.iter().copied())).collect();
-        FieldFilter::Exclude(set)
+        }
     }
 }
 

@@ -7,8 +7,10 @@ use serde_json::{Map, Value, json};
 use settled_jsonpath::JsonPath;
 
 use crate::human;
+use crate::kinds::columns;
 use crate::kinds::partial::{self, MetaVersion};
-use crate::kinds::printers;
+use crate::kinds::printers::{Printer, Row, print_name_and_creation};
+use crate::kinds::strategies;
 
 /// The columns of a kind: what they are called, and how they are filled.
 pub(crate) struct Columns {
@@ -20,8 +22,8 @@ enum Source {
     Builtin {
         /// The definitions as JSON: few kinds are ever printed.
         definitions: &'static str,
-        cells: printers::Cells,
-        is_pod: bool,
+        print: Printer,
+        row_conditions: fn(&Value) -> Option<Value>,
         is_plain: bool,
     },
     Custom(Vec<CustomColumn>),
@@ -47,12 +49,14 @@ pub(crate) enum IncludeObject {
 impl Columns {
     /// The columns of a built-in kind, whichever version of it.
     pub(crate) fn builtin(group: &str, kind: &str) -> Self {
-        let (definitions, cells, is_plain) = printers::find(group, kind);
-        let is_pod = (group, kind) == ("", "Pod");
-        Self {
-            definitions: OnceLock::new(),
-            source: Source::Builtin { definitions, cells, is_pod, is_plain },
-        }
+        let strategy = strategies::find(group, kind);
+        let own = strategy.print.and_then(|print| Some((columns::definitions(group, kind)?, print)));
+        let is_plain = own.is_none();
+        let (definitions, print) =
+            own.unwrap_or_else(|| (columns::plain_definitions(), print_name_and_creation));
+        let source =
+            Source::Builtin { definitions, print, row_conditions: strategy.row_conditions, is_plain };
+        Self { definitions: OnceLock::new(), source }
     }
 
     /// The columns of a version of a custom resource, from its `additionalPrinterColumns`. None: name and age.
@@ -61,14 +65,14 @@ impl Columns {
     pub(crate) fn custom(additional_printer_columns: &Value) -> Self {
         let age = json!([{
             "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
-            "description": printers::description("Age"),
+            "description": columns::description("Age"),
         }]);
         let columns = match additional_printer_columns.as_array() {
             Some(columns) if !columns.is_empty() => columns,
             _ => age.as_array().map_or(&[][..], Vec::as_slice),
         };
         let mut definitions = vec![json!({
-            "name": "Name", "type": "string", "format": "name", "description": printers::description("Name"),
+            "name": "Name", "type": "string", "format": "name", "description": columns::description("Name"),
             "priority": 0,
         })];
         let mut custom = Vec::new();
@@ -105,7 +109,7 @@ impl Columns {
     /// The cells of an object's row.
     pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         match &self.source {
-            Source::Builtin { cells, .. } => cells(printers::Row { object, now }),
+            Source::Builtin { print, .. } => print(Row { object, now }),
             Source::Custom(columns) => {
                 let name = object.pointer("/metadata/name").cloned().unwrap_or_else(|| "".into());
                 let custom = columns.iter().map(|column| column.cell(object, now).unwrap_or_default());
@@ -114,15 +118,12 @@ impl Columns {
         }
     }
 
-    /// The conditions of an object's row: Pods that are done say so.
+    /// The conditions of an object's row.
     pub(crate) fn conditions(&self, object: &Value) -> Option<Value> {
-        let Source::Builtin { is_pod: true, .. } = self.source else { return None };
-        let (reason, message) = match object.pointer("/status/phase")?.as_str()? {
-            "Succeeded" => ("Succeeded", "The pod has completed successfully."),
-            "Failed" => ("Failed", "The pod failed."),
-            _ => return None,
-        };
-        Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
+        match self.source {
+            Source::Builtin { row_conditions, .. } => row_conditions(object),
+            Source::Custom(_) => None,
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! Validation of creates and updates of any kind (`Validate` and `ValidateUpdate` of upstream's strategies).
 
 use serde_json::Value;
+use settled_apimachinery::unstructured::{field, items};
 
 use crate::error::Cause;
+use crate::kinds::builtin::BuiltinKind;
+use crate::kinds::check::Check;
 use crate::kinds::definition::Definition;
-use crate::kinds::model::{CRD_SCHEMA, Model};
+use crate::kinds::model::Model;
 use crate::kinds::names::Part;
-use crate::kinds::{builtin, crd};
+use crate::kinds::strategy::Strategy;
 use crate::metadata::{self, NameRule};
 
 /// What is wrong with a new object.
@@ -16,14 +19,10 @@ pub(crate) fn validate_create(
     warnings: &mut Vec<String>,
 ) -> Vec<Cause> {
     match &definition.model {
-        // That is about metadata too.
-        Model::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
-            crd::validate_definition(new, None)
-        }
         Model::Builtin(builtin) => {
-            let causes = builtin::validate(builtin.row, new);
+            let causes = validate_builtin(builtin.row, builtin.strategy, new);
             if causes.is_empty() {
-                warnings.extend(builtin::warnings(builtin.row, new));
+                warnings.extend((builtin.strategy.warnings)(new));
             }
             causes
         }
@@ -34,6 +33,25 @@ pub(crate) fn validate_create(
             causes
         }
     }
+}
+
+/// What is wrong with a new object of a built-in kind. At most some hundred causes.
+pub(crate) fn validate_builtin(kind: &BuiltinKind, strategy: &Strategy, new: &Value) -> Vec<Cause> {
+    let mut causes = match strategy.validates_metadata {
+        true => Vec::new(),
+        false => validate_metadata(kind, strategy, new),
+    };
+    causes.extend(strategy.validate_content(new, None));
+    causes
+}
+
+/// Names by their kind's form, labels, owners, finalizers.
+fn validate_metadata(kind: &BuiltinKind, strategy: &Strategy, new: &Value) -> Vec<Cause> {
+    let mut check = Check { causes: metadata::validate(new, kind.namespaced, strategy.name_rule) };
+    for (index, finalizer) in items(field(new, "metadata"), "finalizers").iter().enumerate() {
+        check.standard_finalizer(&format!("metadata.finalizers[{index}]"), finalizer);
+    }
+    check.causes
 }
 
 /// What is wrong with a change of a part of an object.
@@ -48,26 +66,21 @@ pub(crate) fn validate_update(
     // All of upstream's strategies check the second part again, and its clients see the causes twice.
     causes.extend(metadata::validate_update(new, old));
     causes.extend(metadata::validate_update(new, old));
-    if let Model::Builtin(builtin) = &definition.model
-        && builtin.behavior.whole_metadata
-        && part == Part::Main
-    {
-        causes.extend(builtin::validate_metadata(builtin.row, new));
-    }
     match &definition.model {
-        // The rules are about what people ask for; controllers say what they see.
-        Model::Builtin(builtin) if part == Part::Status => {
-            causes.extend(builtin::validate_status(builtin.row, new, old));
-        }
-        Model::Builtin(_) if part == Part::Approval => causes.extend(builtin::validate_approval(new, old)),
-        Model::Builtin(_) if part != Part::Main && part != Part::Scale => {}
-        Model::Builtin(builtin) if builtin.row.schema_name == CRD_SCHEMA => {
-            causes.extend(crd::validate_definition(new, Some(old)));
-        }
-        Model::Builtin(builtin) => {
-            causes.extend(builtin::validate_content(builtin.row, new, Some(old)));
+        Model::Builtin(builtin) if part == Part::Main || part == Part::Scale => {
+            if builtin.strategy.behavior.whole_metadata && part == Part::Main {
+                causes.extend(validate_metadata(builtin.row, builtin.strategy, new));
+            }
+            causes.extend(builtin.strategy.validate_content(new, Some(old)));
             if causes.is_empty() {
-                warnings.extend(builtin::warnings(builtin.row, new));
+                warnings.extend((builtin.strategy.warnings)(new));
+            }
+        }
+        // The rules are about what people ask for; controllers say what they see.
+        Model::Builtin(builtin) => {
+            // As upstream: strategies of Pods' subresources look at valid metadata only.
+            if part == Part::Status || part == Part::Approval || causes.is_empty() {
+                causes.extend(builtin.strategy.validate_part(part, new, old));
             }
         }
         Model::Custom(custom) if part == Part::Status => {

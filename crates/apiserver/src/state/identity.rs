@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use http::header::{self, HeaderMap};
 use serde_json::Value;
-use settled_store::{Entry, Scope, Store, Watch};
+use settled_store::{Entry, Revision, Scope, Store, Watch};
 
 use crate::auth::{self, Attributes, Impersonation, PolicyKind, Rbac, Tokens, User};
 use crate::error::ApiError;
@@ -63,6 +63,18 @@ impl Identity {
             seen: AtomicU64::new(0),
             store,
         }
+    }
+
+    /// Takes over the policies of a server with the same objects.
+    pub(crate) fn adopt(&self, policies: &Rbac) {
+        let mut followers = lock(&self.followers);
+        let revision = self.store.current_revision().0;
+        for follower in followers.iter_mut() {
+            let Ok(resource) = stored_as(RBAC_GROUP, follower.kind.resource()) else { return };
+            follower.watch = self.store.watch(&resource, &Scope::All, Some(Revision(revision))).ok();
+        }
+        policies.clone_into(&mut self.rbac.write().unwrap_or_else(PoisonError::into_inner));
+        self.seen.store(revision, Ordering::Release);
     }
 
     pub(crate) fn tokens(&self) -> &Tokens {

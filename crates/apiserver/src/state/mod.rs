@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod health;
 pub(crate) mod identity;
 pub(crate) mod lifecycle;
+pub(crate) mod random;
 pub(crate) mod service_range;
 pub(crate) mod services;
 
@@ -23,6 +24,7 @@ use crate::state::call::Target;
 use crate::state::health::StoreHealth;
 use crate::state::identity::Identity;
 use crate::state::lifecycle::Lifecycle;
+use crate::state::random::Random;
 use crate::state::service_range::ServiceRange;
 use crate::state::services::Claims;
 
@@ -38,6 +40,7 @@ pub(crate) struct State {
     pub(crate) claims: Claims,
     pub(crate) store_health: StoreHealth,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) random: Arc<Random>,
     clock: Option<Clock>,
 }
 
@@ -52,17 +55,20 @@ impl State {
         lifecycle: Lifecycle,
         clock: Option<Clock>,
         service_range: ServiceRange,
+        random: Random,
     ) -> Self {
         let identity = Identity::new(store.clone(), tokens);
+        let random = Arc::new(random);
         Self {
             store,
             catalog: watch::Sender::default(),
             namespaces,
             identity,
             admission: Admission::default(),
-            claims: Claims::new(service_range),
+            claims: Claims::new(service_range, random.clone()),
             store_health: StoreHealth::default(),
             lifecycle,
+            random,
             clock,
         }
     }

@@ -4,16 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 use settled_store::{Entry, Resource, Scope, Store, Watch};
 
 use crate::error::{ApiError, Cause};
-use crate::kinds::builtin;
+use crate::kinds::core::service::validation::{self, is_reachable, validate_addresses};
 use crate::metadata::invalid;
 use crate::object::{member_mut, text};
 use crate::state::call::Target;
+use crate::state::random::Random;
 use crate::state::service_range::{Family, Network, ServiceRange};
 
 /// Ports of nodes.
@@ -30,6 +31,7 @@ enum Claim {
 #[derive(Debug)]
 pub(crate) struct Claims {
     range: ServiceRange,
+    random: Arc<Random>,
     ledger: Mutex<Ledger>,
 }
 
@@ -76,8 +78,8 @@ fn claims_of(entry: &Entry) -> BTreeSet<Claim> {
 }
 
 impl Claims {
-    pub(crate) fn new(range: ServiceRange) -> Self {
-        Self { range, ledger: Mutex::default() }
+    pub(crate) fn new(range: ServiceRange, random: Arc<Random>) -> Self {
+        Self { range, random, ledger: Mutex::default() }
     }
 
     /// Where addresses come from.
@@ -122,13 +124,14 @@ impl Ledger {
         !self.stored.contains_key(&claim) && !self.reserved.contains_key(&claim)
     }
 
-    fn free_address(&self, network: &Network) -> Option<IpAddr> {
-        let mut candidates = network.candidates(uuid::Uuid::new_v4().as_u128());
+    fn free_address(&self, network: &Network, random: &Random) -> Option<IpAddr> {
+        let mut candidates = network.candidates(random.uuid().as_u128());
         candidates.find(|address| self.is_free(Claim::Address(*address)))
     }
 
-    fn free_port(&self) -> Option<u64> {
-        let (from, size) = (u64::from(u32::from_be_bytes(chance())), PORTS.end() - PORTS.start() + 1);
+    fn free_port(&self, random: &Random) -> Option<u64> {
+        let (from, size) =
+            (u64::from(u32::from_be_bytes(random_bytes(random))), PORTS.end() - PORTS.start() + 1);
         let port = |at| PORTS.start() + (from + at) % size;
         (0..size).map(port).find(|port| self.is_free(Claim::Port(*port)))
     }
@@ -176,18 +179,20 @@ impl Taking<'_> {
 
     fn any_address(&mut self, name: &str, family: Family) -> Result<IpAddr, ApiError> {
         let network = self.reservation.claims.range().of(family);
-        let address = network.and_then(|network| self.ledger.free_address(network)).ok_or_else(|| {
-            let name = settled_go::strconv::quote(name);
-            ApiError::internal(format_args!(
-                "failed to allocate a serviceIP for Service {name}: range is full"
-            ))
-        })?;
+        let random = &self.reservation.claims.random;
+        let address =
+            network.and_then(|network| self.ledger.free_address(network, random)).ok_or_else(|| {
+                let name = settled_go::strconv::quote(name);
+                ApiError::internal(format_args!(
+                    "failed to allocate a serviceIP for Service {name}: range is full"
+                ))
+            })?;
         self.hold(Claim::Address(address));
         Ok(address)
     }
 
     fn any_port(&mut self) -> Result<u64, &'static str> {
-        let port = self.ledger.free_port().ok_or("range is full")?;
+        let port = self.ledger.free_port(&self.reservation.claims.random).ok_or("range is full")?;
         self.hold(Claim::Port(port));
         Ok(port)
     }
@@ -227,7 +232,7 @@ fn forwards(service: &Value) -> bool {
 }
 
 fn needs_health_check(service: &Value) -> bool {
-    service.get("spec").is_some_and(builtin::needs_health_check)
+    service.get("spec").is_some_and(validation::needs_health_check)
 }
 
 fn health_check_port(service: &Value) -> u64 {
@@ -257,7 +262,7 @@ impl Claims {
         service: &mut Value,
         old: Option<&Value>,
     ) -> Result<Option<Reservation<'_>>, ApiError> {
-        if (target.definition.group.as_str(), target.definition.plural.as_str()) != ("", "services") {
+        if !target.definition.is("", "services") {
             return Ok(None);
         }
         if let Some(old) = old {
@@ -444,13 +449,13 @@ fn drop_what_is_left(service: &mut Value, old: &Value) {
     let balances = |service: &Value| word(service, "type") == "LoadBalancer";
     let lost = |what: fn(&Value) -> bool| has(old, what) && !has(service, what);
     let mut candidates = Vec::new();
-    if lost(builtin::needs_health_check) {
+    if lost(validation::needs_health_check) {
         candidates.push("healthCheckNodePort");
     }
     if balances(old) && !balances(service) {
         candidates.extend(["allocateLoadBalancerNodePorts", "loadBalancerClass"]);
     }
-    if lost(builtin::is_reachable) {
+    if lost(is_reachable) {
         candidates.push("externalTrafficPolicy");
     }
     gone.extend(candidates.into_iter().filter(|name| same(service, name)));
@@ -474,8 +479,8 @@ fn drop_what_is_left(service: &mut Value, old: &Value) {
 }
 
 /// Four bytes that hold nothing but chance.
-fn chance() -> [u8; 4] {
-    let [a, b, c, d, ..] = uuid::Uuid::new_v4().into_bytes();
+fn random_bytes(random: &Random) -> [u8; 4] {
+    let [a, b, c, d, ..] = random.uuid().into_bytes();
     [a, b, c, d]
 }
 
@@ -557,7 +562,7 @@ fn families(service: &mut Value, old: Option<&Value>, range: &ServiceRange) -> R
         given => given.to_owned(),
     };
     member_mut(service, "spec").insert("ipFamilyPolicy".to_owned(), policy.clone().into());
-    let wrong = builtin::addresses(service, old);
+    let wrong = validate_addresses(service, old);
     if !wrong.is_empty() {
         return Err(wrong);
     }

@@ -9,20 +9,21 @@ use crate::admission;
 use crate::auth::Attributes;
 use crate::budget::check_budget;
 use crate::error::{ApiError, write_failed};
-use crate::kinds::definition::Definition;
-use crate::kinds::names::Part;
+use crate::kinds::names::{Names, Part};
 use crate::kinds::{index, validation};
 use crate::metadata;
 use crate::object::{self, meta, metadata_mut};
 use crate::options::WriteOptions;
 use crate::state::State;
 use crate::state::call::{Call, Target};
+use crate::state::random::Random;
 use crate::verbs::change::check_namespace_of;
+use crate::verbs::prepare::prepare_for_create;
+use crate::verbs::unenforced;
 use crate::verbs::write::{
     Origin, Outcome, Written, as_if_stored, check_namespace, decode, finish_decoding, refuse, stored,
     wipe_system_fields,
 };
-use crate::verbs::{strategy, unenforced};
 
 /// How many names are made up before giving up.
 const MAX_NAMES: usize = 8;
@@ -36,27 +37,27 @@ pub(super) enum Way {
     Update(Part),
 }
 
-fn fill_system_fields(object: &mut Value, call: &Call<'_>) {
+fn fill_system_fields(object: &mut Value, random: &Random, call: &Call<'_>) {
     let metadata = metadata_mut(object);
-    metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
+    metadata.insert("uid".to_owned(), random.uuid().to_string().into());
     metadata.insert("creationTimestamp".to_owned(), object::time(call.now));
 }
 
 /// Five characters that spell no words.
-fn random_suffix() -> String {
+fn random_suffix(random: &Random) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let bytes = uuid::Uuid::new_v4().into_bytes();
+    let bytes = random.uuid().into_bytes();
     // The bytes that hold nothing but chance.
     let bytes = bytes.iter().take(5);
     bytes.map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
 }
 
-fn generated_name(prefix: &str) -> String {
+fn generated_name(prefix: &str, random: &Random) -> String {
     let mut prefix = prefix.to_owned();
     while prefix.len() > 58 {
         prefix.pop();
     }
-    prefix + &random_suffix()
+    prefix + &random_suffix(random)
 }
 
 /// Creates an object.
@@ -121,13 +122,12 @@ pub(super) async fn create_complete(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        fill_system_fields(&mut object, call);
+        fill_system_fields(&mut object, &state.random, call);
         if generate {
-            let name = generated_name(meta(&object, "generateName"));
+            let name = generated_name(meta(&object, "generateName"), &state.random);
             metadata_mut(&mut object).insert("name".to_owned(), name.into());
         }
-        strategy::prepare_create(definition, &mut object, &call.user);
-        definition.model.prepare_create(&mut object);
+        prepare_for_create(definition, &mut object, &call.user);
         // As upstream, before the object is checked.
         let _until_stored = state.claims.allocate(&state.store, target, &mut object, None)?;
         definition.model.set_zero_values(&mut object);
@@ -136,7 +136,7 @@ pub(super) async fn create_complete(
         check_budget()?;
         warnings.into_iter().for_each(|warning| call.warn(warning));
         refuse(definition, &object, causes)?;
-        strategy::canonicalize(definition, &mut object);
+        (definition.model.strategy().canonicalize)(&mut object);
         metadata::normalize(&mut object);
         let revision = meta(&object, "resourceVersion").parse().unwrap_or(0_u64);
         if revision != 0 && !options.dry_run {
@@ -201,9 +201,9 @@ pub(super) async fn create_complete(
 /// Requires the verb `create` for an update that creates (`withAuthorization` of `pkg/endpoints/handlers/update.go` upstream):
 /// after the object was found valid, before validating admission.
 fn authorize_create(state: &State, call: &Call<'_>, target: &Target<'_>, part: Part) -> Result<(), ApiError> {
-    let Definition { group, version, plural, .. } = target.definition;
+    let Names { group, version, plural, .. } = &target.definition.names;
     // The path of a Namespace names it as the namespace too.
-    let is_namespace = (group.as_str(), plural.as_str()) == ("", "namespaces");
+    let is_namespace = target.definition.is("", "namespaces");
     let attributes = Attributes {
         verb: "create",
         api_group: group,

@@ -8,8 +8,8 @@ use settled_store::{Expect, Write, WriteError};
 
 use crate::error::{ApiError, GroupResource, write_failed};
 use crate::kinds::behavior::Dependents;
-use crate::kinds::crd;
-use crate::object::{self, finalizers, is_terminating, meta, metadata, metadata_mut};
+use crate::kinds::strategy::{DeleteStep, Strategy};
+use crate::object::{self, finalizers, is_terminating, meta, metadata, metadata_mut, set_deletion};
 use crate::options::{DeleteOptions, Propagation};
 use crate::state::State;
 use crate::state::call::{Call, Target};
@@ -27,16 +27,6 @@ pub(crate) enum Deleted {
     Gone(Value),
     /// The object stays until its finalizers, or its grace period, are over.
     Pending(Value),
-}
-
-/// What is to be done with the object as it is.
-enum Step {
-    /// It is on its way already.
-    Nothing,
-    Mark(Box<Value>),
-    Remove,
-    /// Both: watchers see that its time was over before they see it go.
-    MarkAndRemove(Box<Value>),
 }
 
 /// Deletes an object, or marks it as being deleted.
@@ -63,16 +53,16 @@ pub(crate) async fn delete(
         }
         protect(target)?;
         let step = next_step(call, target, &old, options);
-        if matches!(step, Step::Mark(_) | Step::MarkAndRemove(_)) {
+        if matches!(step, DeleteStep::Mark(_) | DeleteStep::MarkAndRemove(_)) {
             definition.check_storable()?;
         }
         let expect = Expect::Revision(entry.mod_revision());
         let (write, marked) = match step {
-            Step::Nothing => return Ok(Deleted::Pending(old)),
-            Step::Remove if options.dry_run => return Ok(Deleted::Gone(old)),
-            Step::Mark(object) if options.dry_run => return Ok(Deleted::Pending(*object)),
-            Step::MarkAndRemove(object) if options.dry_run => return Ok(Deleted::Gone(*object)),
-            Step::MarkAndRemove(object) => {
+            DeleteStep::Nothing => return Ok(Deleted::Pending(old)),
+            DeleteStep::Remove if options.dry_run => return Ok(Deleted::Gone(old)),
+            DeleteStep::Mark(object) if options.dry_run => return Ok(Deleted::Pending(*object)),
+            DeleteStep::MarkAndRemove(object) if options.dry_run => return Ok(Deleted::Gone(*object)),
+            DeleteStep::MarkAndRemove(object) => {
                 let bytes = object::encode(&definition.model.to_stored(&object));
                 match state.store.write(Write::update(key.clone(), entry.mod_revision(), bytes)).await {
                     Ok(_) => over = true,
@@ -82,8 +72,8 @@ pub(crate) async fn delete(
                 }
                 continue;
             }
-            Step::Remove => (Write::delete(key.clone(), expect), None),
-            Step::Mark(object) => {
+            DeleteStep::Remove => (Write::delete(key.clone(), expect), None),
+            DeleteStep::Mark(object) => {
                 let bytes = object::encode(&definition.model.to_stored(&object));
                 if *bytes == **entry.value() {
                     return Ok(Deleted::Pending(old));
@@ -112,22 +102,18 @@ pub(crate) async fn delete(
     }
 }
 
-fn next_step(call: &Call<'_>, target: &Target<'_>, old: &Value, options: &DeleteOptions) -> Step {
-    let definition = target.definition;
-    if (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces") {
-        return namespace_step(call, old);
+fn next_step(call: &Call<'_>, target: &Target<'_>, old: &Value, options: &DeleteOptions) -> DeleteStep {
+    let strategy = target.definition.model.strategy();
+    if let Some(step) = (strategy.begin_delete)(old, call.now) {
+        return step;
     }
-    if crd::is_crd(definition) && !is_terminating(old) {
-        return Step::Mark(Box::new(definition_step(call, old)));
-    }
-    let behavior = definition.model.behavior();
     let mut new = old.clone();
-    let graceful = match graceful(call, behavior.graceful, &mut new, options) {
-        Grace::Pending => return Step::Nothing,
+    let graceful = match graceful(call, strategy, &mut new, options) {
+        Grace::Pending => return DeleteStep::Nothing,
         Grace::Marked(grace) => Some(grace),
         Grace::None => None,
     };
-    let wanted = dependents_finalizers(old, behavior.dependents, options);
+    let wanted = dependents_finalizers(old, strategy.behavior.dependents, options);
     let left = !wanted.is_empty();
     let metadata = metadata_mut(&mut new);
     if left {
@@ -136,21 +122,19 @@ fn next_step(call: &Call<'_>, target: &Target<'_>, old: &Value, options: &Delete
         metadata.remove("finalizers");
     }
     match graceful {
-        Some(grace) if left || grace > 0 => Step::Mark(Box::new(new)),
+        Some(grace) if left || grace > 0 => DeleteStep::Mark(Box::new(new)),
         None if left => {
             mark(&mut new, call.now);
-            Step::Mark(Box::new(new))
+            DeleteStep::Mark(Box::new(new))
         }
-        Some(_) => Step::MarkAndRemove(Box::new(new)),
-        None => Step::Remove,
+        Some(_) => DeleteStep::MarkAndRemove(Box::new(new)),
+        None => DeleteStep::Remove,
     }
 }
 
 /// The grace period of kinds whose deletion takes time.
-fn graceful(call: &Call<'_>, graceful: bool, new: &mut Value, options: &DeleteOptions) -> Grace {
-    if !graceful {
-        return Grace::None;
-    }
+fn graceful(call: &Call<'_>, strategy: &Strategy, new: &mut Value, options: &DeleteOptions) -> Grace {
+    let Some(grace_period) = strategy.grace_period else { return Grace::None };
     let number = |object: &Value, name: &str| {
         metadata(object).and_then(|metadata| metadata.get(name)).and_then(Value::as_i64)
     };
@@ -178,15 +162,7 @@ fn graceful(call: &Call<'_>, graceful: bool, new: &mut Value, options: &DeleteOp
             _ => Grace::Pending,
         };
     }
-    // Upstream's rule for pods: nobody has to stop what was never placed or has ended.
-    let asked =
-        options.grace.or_else(|| new.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64));
-    let mut grace = asked.unwrap_or(30).max(0);
-    let unplaced = new.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
-    let phase = new.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
-    if unplaced || matches!(phase, "Failed" | "Succeeded") {
-        grace = 0;
-    }
+    let grace = grace_period(new, options.grace);
     let shift = jiff::SignedDuration::from_secs(grace);
     set_deletion(new, call.now.checked_add(shift).unwrap_or(call.now), grace);
     bump_generation(new);
@@ -200,12 +176,6 @@ enum Grace {
     Pending,
     /// The object says now when it is due, in so many seconds.
     Marked(i64),
-}
-
-fn set_deletion(object: &mut Value, due: jiff::Timestamp, grace: i64) {
-    let metadata = metadata_mut(object);
-    metadata.insert("deletionTimestamp".to_owned(), object::time(due));
-    metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
 }
 
 fn bump_generation(object: &mut Value) {
@@ -223,35 +193,6 @@ fn mark(object: &mut Value, now: jiff::Timestamp) {
         bump_generation(object);
     }
     set_deletion(object, due.filter(|due| *due <= now).unwrap_or(now), 0);
-}
-
-/// A namespace is emptied first; its controller takes the finalizer off its spec then.
-fn namespace_step(call: &Call<'_>, old: &Value) -> Step {
-    let spec = old.pointer("/spec/finalizers").and_then(Value::as_array);
-    if !is_terminating(old) {
-        let mut new = old.clone();
-        set_deletion(&mut new, call.now, 0);
-        metadata_mut(&mut new).remove("deletionGracePeriodSeconds");
-        new["status"]["phase"] = json!("Terminating");
-        return Step::Mark(Box::new(new));
-    }
-    if spec.is_none_or(Vec::is_empty) && finalizers(old).is_empty() { Step::Remove } else { Step::Nothing }
-}
-
-/// A definition stays until its objects are gone.
-fn definition_step(call: &Call<'_>, old: &Value) -> Value {
-    let mut new = old.clone();
-    let metadata = metadata_mut(&mut new);
-    metadata.insert("deletionTimestamp".to_owned(), object::time(call.now));
-    let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
-    if let Some(list) = finalizers.as_array_mut()
-        && !list.iter().any(|name| name == crd::CLEANUP)
-    {
-        list.push(crd::CLEANUP.into());
-    }
-    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    crd::set_condition(&mut new, ("Terminating", "True", "InstanceDeletionPending", message), call.now);
-    new
 }
 
 /// The finalizers that an object has when it is deleted with these options.
@@ -290,7 +231,7 @@ fn dependents_finalizers(old: &Value, default: Dependents, options: &DeleteOptio
 
 fn check_preconditions(target: &Target<'_>, old: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
     let definition = target.definition;
-    let kind = GroupResource { group: &definition.group, resource: &definition.kind };
+    let kind = GroupResource { group: &definition.names.group, resource: &definition.names.kind };
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != meta(old, "uid")) {
         let why = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
@@ -310,13 +251,12 @@ fn check_preconditions(target: &Target<'_>, old: &Value, options: &DeleteOptions
     Ok(())
 }
 
-/// Without these namespaces a cluster is none.
+/// Refuses to delete what a cluster needs.
 fn protect(target: &Target<'_>) -> Result<(), ApiError> {
     let definition = target.definition;
-    let namespace = (definition.group.as_str(), definition.plural.as_str()) == ("", "namespaces");
-    if namespace && matches!(target.name, "default" | "kube-system" | "kube-public") {
-        let why = "this namespace may not be deleted";
-        return Err(ApiError::forbidden(definition.group_resource(), target.name, why));
+    if definition.model.strategy().protected_names.contains(&target.name) {
+        let why = format!("this {} may not be deleted", definition.names.singular);
+        return Err(ApiError::forbidden(definition.group_resource(), target.name, &why));
     }
     Ok(())
 }
@@ -325,10 +265,10 @@ fn protect(target: &Target<'_>) -> Result<(), ApiError> {
 pub(crate) fn success(target: &Target<'_>, last: &Value) -> Value {
     let mut details = serde_json::Map::new();
     details.insert("name".to_owned(), target.name.into());
-    if !target.definition.group.is_empty() {
-        details.insert("group".to_owned(), target.definition.group.clone().into());
+    if !target.definition.names.group.is_empty() {
+        details.insert("group".to_owned(), target.definition.names.group.clone().into());
     }
-    details.insert("kind".to_owned(), target.definition.plural.clone().into());
+    details.insert("kind".to_owned(), target.definition.names.plural.clone().into());
     details.insert("uid".to_owned(), meta(last, "uid").into());
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }

@@ -65,10 +65,10 @@ pub(crate) async fn act(
     options: &WriteOptions,
 ) -> Option<Result<Value, ApiError>> {
     let definition = target.definition;
-    if !definition.group.is_empty() {
+    if !definition.names.group.is_empty() {
         return None;
     }
-    match (definition.plural.as_str(), subresource) {
+    match (definition.names.plural.as_str(), subresource) {
         ("pods", "binding") => {
             if meta(body, "name") != target.name {
                 return Some(Err(ApiError::bad_request("name in URL does not match name in Binding object")));

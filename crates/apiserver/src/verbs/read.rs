@@ -114,7 +114,7 @@ pub(crate) fn as_stored(state: &State, call: &Call<'_>, target: &Target<'_>) -> 
     let definition = target.definition;
     let custom = definition.converted_by_webhook().filter(|_| call.internal)?;
     let stored = custom.stored_version(&*state.get(target).ok()?);
-    state.catalog().find(&definition.group, &stored, &definition.plural).cloned()
+    state.catalog().find(&definition.names.group, &stored, &definition.names.plural).cloned()
 }
 
 /// One object, not older than the revision that was asked for.

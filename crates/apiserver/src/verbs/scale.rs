@@ -125,7 +125,12 @@ pub(crate) fn rescaled(
     if replicas < 0 {
         let (group, kind, field, why) = if custom {
             let field = format!(".{}", path.join("."));
-            (definition.group.as_str(), definition.kind.as_str(), field, "should be a non-negative integer")
+            (
+                definition.names.group.as_str(),
+                definition.names.kind.as_str(),
+                field,
+                "should be a non-negative integer",
+            )
         } else {
             ("autoscaling", KIND, "spec.replicas".to_owned(), "must be greater than or equal to 0")
         };
@@ -182,7 +187,7 @@ fn owns_replicas(entry: &Entry, path: &[String], definition: &Definition) -> boo
 /// Entries of other versions are dropped by upstream.
 fn of_definition(entry: &Entry, definition: &Definition) -> bool {
     let group = entry.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-    group == definition.group
+    group == definition.names.group
 }
 
 /// The entries that own the replicas, as those of the scale (`managedfields.ScaleHandler.ToSubresource` upstream).

@@ -6,7 +6,7 @@ use settled_go as go;
 use crate::error::ApiError;
 use crate::kinds::builtin;
 use crate::kinds::definition::Definition;
-use crate::kinds::names::go_package;
+use crate::kinds::names::{Names, go_package};
 use crate::object::text;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::state::call::Call;
@@ -43,7 +43,7 @@ pub(crate) fn yaml_warnings(finding: &str) -> impl Iterator<Item = &str> {
 
 /// A body that can't be an object of the kind.
 pub(crate) fn cannot_be_handled(definition: &Definition, why: &str) -> ApiError {
-    let Definition { kind, version, .. } = definition;
+    let Names { kind, version, .. } = &definition.names;
     ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }
 

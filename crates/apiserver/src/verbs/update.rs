@@ -8,7 +8,7 @@ use crate::admission;
 use crate::budget::check_budget;
 use crate::error::{ApiError, write_failed};
 use crate::kinds::definition::Definition;
-use crate::kinds::names::Part;
+use crate::kinds::names::{Names, Part};
 use crate::kinds::validation;
 use crate::metadata;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
@@ -18,12 +18,13 @@ use crate::state::call::{Call, Target};
 use crate::verbs::change::{Change, apply_failed, check_place};
 use crate::verbs::create::{Way, create_complete, create_part};
 use crate::verbs::patching::Patched;
+use crate::verbs::prepare::prepare_for_update;
 use crate::verbs::strict::check_type;
 use crate::verbs::write::{
     Origin, Outcome, Written, as_if_stored, check_namespace, complete, finish_decoding, refuse, stored,
     wipe_system_fields,
 };
-use crate::verbs::{parts, read, scale, strategy, unenforced};
+use crate::verbs::{read, scale, unenforced};
 
 /// How often a write without a revision is tried again after a conflict.
 const MAX_ATTEMPTS: usize = 100;
@@ -56,7 +57,7 @@ pub(crate) async fn update(
         if revision == 0 && !behavior.unconditional_update {
             let why = "must be specified for an update";
             let cause = metadata::invalid("metadata.resourceVersion", &json!(0), why);
-            let Definition { group, plural, .. } = definition;
+            let Names { group, plural, .. } = &definition.names;
             return Err(ApiError::invalid(group, plural, target.name, vec![cause]));
         }
         if revision != 0 && revision != current {
@@ -64,7 +65,7 @@ pub(crate) async fn update(
         }
         object::set_resource_version(&mut new, current);
         admission::mutate(state, target, part, &mut new, Some(&old)).await?;
-        strategy::prepare_update(definition, part, &mut new, &old, call.now);
+        prepare_for_update(definition, part, &mut new, &old, call.now);
         let _until_stored = match part {
             Part::Main => state.claims.allocate(&state.store, target, &mut new, Some(&old))?,
             _ => None,
@@ -76,8 +77,7 @@ pub(crate) async fn update(
         check_budget()?;
         warnings.into_iter().for_each(|warning| call.warn(warning));
         refuse(definition, &new, causes)?;
-        refuse(definition, &new, parts::validate_part(part, &new, &old))?;
-        strategy::canonicalize(definition, &mut new);
+        (definition.model.strategy().canonicalize)(&mut new);
         metadata::normalize(&mut new);
         keep_times_of_managers(&mut new, &old);
         // Half of an object must never be stored.
@@ -86,7 +86,7 @@ pub(crate) async fn update(
 
         let finished = is_terminating(&old)
             && finalizers(&new).is_empty()
-            && strategy::may_vanish(definition, &new)
+            && (definition.model.strategy().may_be_removed)(&new)
             && object::metadata(&old)
                 .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
                 .and_then(Value::as_i64)
@@ -200,7 +200,7 @@ fn patched(
     let mut new = patched.object.take();
     let given = new.clone();
     if !definition.model.is_custom() {
-        check_type(definition.api_version(), &definition.kind, &new)
+        check_type(definition.api_version(), &definition.names.kind, &new)
             .map_err(|(_, _, why)| patched.refused(&given, &why))?;
     }
     let incoming = match patched.is_strategic() {
@@ -275,7 +275,7 @@ async fn create_by_update(
 
 /// Where upstream keeps an object: its messages show it.
 fn storage_key(target: &Target<'_>) -> String {
-    let Definition { group, plural, model, .. } = target.definition;
+    let Definition { names: Names { group, plural, .. }, model, .. } = target.definition;
     let resource = if model.is_custom() { format!("{group}/{plural}") } else { plural.clone() };
     let parts = [resource.as_str(), target.namespace, target.name];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();

@@ -18,6 +18,7 @@ use crate::kinds::definition::Definition;
 use crate::object;
 use crate::options::ListOptions;
 use crate::state::State;
+use crate::state::random::Random;
 use crate::verbs::read::{self, Filter};
 
 /// How much is handed to the connection at once, about.
@@ -126,7 +127,7 @@ pub(crate) async fn watch(
         skip: 0,
         start: 0,
         bookmarks: None,
-        deadline: Box::pin(tokio::time::sleep(lasts(options))),
+        deadline: Box::pin(tokio::time::sleep(lasts(options, &state.random))),
         stop: Box::pin(stop),
         first: true,
         last: None,
@@ -173,11 +174,11 @@ pub(crate) async fn watch(
     Ok(stream)
 }
 
-fn lasts(options: &ListOptions) -> Duration {
+fn lasts(options: &ListOptions, random: &Random) -> Duration {
     match options.timeout_seconds {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
         // Spread, so that the clients of a server don't all come back at once.
-        _ => LASTS + LASTS.mul_f64(f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0),
+        _ => LASTS + LASTS.mul_f64(f64::from(random.uuid().as_bytes()[0]) / 256.0),
     }
 }
 
@@ -375,7 +376,7 @@ impl WatchStream {
 
     fn bookmark(&mut self, chunk: &mut Chunk, revision: u64, initial_end: bool) {
         let mut bookmark = json!({
-            "kind": self.definition.kind,
+            "kind": self.definition.names.kind,
             "apiVersion": self.definition.api_version(),
             "metadata": {"resourceVersion": revision.to_string()},
         });

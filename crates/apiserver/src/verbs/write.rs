@@ -113,7 +113,7 @@ pub(super) fn finish_decoding(
 pub(super) fn as_if_stored(definition: &Definition, mut object: Value) -> Value {
     if let Some(custom) = definition.model.custom().filter(|custom| custom.several) {
         object = custom.to_stored(&object).into_owned();
-        custom.read_stored(&mut object, &definition.version);
+        custom.read_stored(&mut object, &definition.names.version);
     }
     object
 }
@@ -127,8 +127,8 @@ pub(super) fn refuse(definition: &Definition, object: &Value, causes: Vec<Cause>
         return Ok(());
     }
     // Views of a kind are called as it is.
-    let group = definition.model.stored_as().map_or(definition.group.as_str(), |stored| stored.group);
-    Err(ApiError::invalid(group, &definition.kind, meta(object, "name"), causes))
+    let group = definition.model.stored_as().map_or(definition.names.group.as_str(), |stored| stored.group);
+    Err(ApiError::invalid(group, &definition.names.kind, meta(object, "name"), causes))
 }
 
 /// Reads what a client sent as an object of the kind. Fields that the kind doesn't have are an error, warnings, or nothing.

@@ -18,7 +18,8 @@ pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
     use Val as V;
     Ok(Some(match (function, args) {
         (F::Quantity, [V::Text(text)]) => {
-            V::Quantity(Amount::parse(text).map_err(|error| Fault::error(error.to_string()))?)
+            let amount = Amount::parse(text).map_err(|error| Fault::error(error.to_string()))?;
+            V::Quantity(Arc::new(amount))
         }
         (F::IsQuantity, [V::Text(text)]) => V::Bool(Amount::parse(text).is_ok()),
         (F::Sign, [V::Quantity(amount)]) => V::Int(amount.sign().into()),
@@ -28,10 +29,12 @@ pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
             None => return wrong("cannot convert value to integer"),
         },
         (F::AsApproximateFloat, [V::Quantity(amount)]) => V::Double(amount.as_approximate_float64()),
-        (F::AddQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(sum(a, b)),
-        (F::AddQuantity, [V::Quantity(a), V::Int(b)]) => V::Quantity(sum(a, &Amount::from(*b))),
-        (F::SubQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(difference(a, b)),
-        (F::SubQuantity, [V::Quantity(a), V::Int(b)]) => V::Quantity(difference(a, &Amount::from(*b))),
+        (F::AddQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(Arc::new(sum(a, b))),
+        (F::AddQuantity, [V::Quantity(a), V::Int(b)]) => V::Quantity(Arc::new(sum(a, &Amount::from(*b)))),
+        (F::SubQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(Arc::new(difference(a, b))),
+        (F::SubQuantity, [V::Quantity(a), V::Int(b)]) => {
+            V::Quantity(Arc::new(difference(a, &Amount::from(*b))))
+        }
         (F::IsGreaterThan | F::IsLessThan | F::CompareTo, [a, b]) => {
             let order = match (a, b) {
                 (V::Quantity(a), V::Quantity(b)) => a.cmp(b),

@@ -35,16 +35,36 @@ macro_rules! functions {
                 }
             }
 
-            /// The function of a name.
-            #[must_use]
-            pub fn named(name: &str) -> Option<Self> {
-                Some(match name {
-                    $($name => Self::$variant,)*
-                    _ => return None,
-                })
-            }
+            /// All of them, in the order of their numbers.
+            const ALL: &[Self] = &[$(Self::$variant),*];
         }
     };
+}
+
+/// Where to look for a function by [`slot`] of its name: its number counted from 1, 0 for an empty slot. A slot that is taken moves
+/// the function on to the next.
+static SLOTS: [u8; 512] = {
+    let mut slots = [0u8; 512];
+    let mut at = 0;
+    while at < Function::COUNT {
+        let mut slot = slot(Function::ALL[at].name().as_bytes());
+        while slots[slot] != 0 {
+            slot = (slot + 1) % slots.len();
+        }
+        at += 1;
+        slots[slot] = at as u8;
+    }
+    slots
+};
+
+/// A number that differs for most names: made of the length and of three bytes.
+const fn slot(name: &[u8]) -> usize {
+    if name.is_empty() {
+        return 0;
+    }
+    let (first, middle, last) =
+        (name[0] as usize, name[name.len() / 2] as usize, name[name.len() - 1] as usize);
+    (name.len() * 67 + first * 31 + middle * 7 + last * 139) % 512
 }
 
 #[rustfmt::skip]
@@ -92,6 +112,23 @@ functions! {
 }
 
 impl Function {
+    /// How many there are: fewer than 256.
+    pub(crate) const COUNT: usize = Self::ALL.len();
+
+    /// The function of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let mut slot = slot(name.as_bytes());
+        loop {
+            let number = usize::from(*SLOTS.get(slot)?).checked_sub(1)?;
+            let found = *Self::ALL.get(number)?;
+            if found.name() == name {
+                return Some(found);
+            }
+            slot = (slot + 1) % SLOTS.len();
+        }
+    }
+
     /// Whether it converts its argument to the type that it is named after, or gives that type.
     pub(crate) const fn is_conversion(self) -> bool {
         matches!(

@@ -184,7 +184,7 @@ pub(crate) fn lift<'a, D: Data<'a>>(constant: &'a Const) -> Val<'a, D> {
         Val::Map(Map::Made(map)) => Val::Map(Map::Constant(map)),
         Val::Optional(value) => Val::Optional(value.as_deref().map(|value| Arc::new(lift(value)))),
         Val::Type(name) => Val::Type(Arc::clone(name)),
-        Val::Quantity(amount) => Val::Quantity(amount.clone()),
+        Val::Quantity(amount) => Val::Quantity(Arc::clone(amount)),
         Val::Ip(address) => Val::Ip(*address),
         Val::Cidr(address, bits) => Val::Cidr(*address, *bits),
         Val::Url(url) => Val::Url(Arc::clone(url)),

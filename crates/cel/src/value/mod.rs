@@ -91,8 +91,8 @@ pub enum Val<'a, D> {
     Optional(Option<Arc<Self>>),
     /// `type`
     Type(Arc<str>),
-    /// `kubernetes.Quantity`
-    Quantity(Amount),
+    /// `kubernetes.Quantity`. Few are: on its own each value would be as large as an amount.
+    Quantity(Arc<Amount>),
     /// `net.IP`
     Ip(IpAddr),
     /// `net.CIDR`

@@ -1,4 +1,4 @@
-//! Rules for what a cluster itself is made of: Namespace, Node, APIService, CustomResourceDefinition and so on.
+//! Rules for cluster resources: Namespace, Node, APIService, CustomResourceDefinition and others.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

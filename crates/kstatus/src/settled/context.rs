@@ -1,5 +1,5 @@
-//! How rules of the profile `settled` read an object: absent and null are the same, a field of the wrong type is a
-//! problem that is kept, and a verdict that would rest on such a field is `Malformed`.
+//! Rule context: field access of the profile `settled`. Null is absent; a field of the wrong type is recorded as a problem, and a
+//! verdict that depends on it is `Malformed`.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -43,12 +43,12 @@ impl<'o, 'a> Context<'o, 'a> {
 
     /// Notes something odd that the verdict does not depend on.
     pub(super) fn note(&self, path: impl Into<Text>, message: impl Into<Text>) {
-        // A list may hold any number of odd elements; a few tell enough.
-        const MOST: usize = 16;
+        // A list can have any number of irregular elements; a few are sufficient.
+        const MAX_PROBLEMS: usize = 16;
         let mut problems = self.problems.borrow_mut();
         let problem = Problem { path: path.into(), message: message.into() };
         // A field may be read more than once.
-        if problems.len() < MOST && !problems.contains(&problem) {
+        if problems.len() < MAX_PROBLEMS && !problems.contains(&problem) {
             problems.push(problem);
         }
     }
@@ -164,7 +164,7 @@ impl<'o, 'a> Context<'o, 'a> {
         Conditions { context: self }
     }
 
-    /// How long ago a time was; none where the text is no time.
+    /// Time since a timestamp; none if the text is invalid.
     pub(super) fn since(&self, time: &str) -> Option<SignedDuration> {
         let time: Timestamp = time.parse().ok()?;
         Some(self.options.now.duration_since(time))
@@ -317,7 +317,7 @@ impl<'o> Condition<'o> {
     }
 }
 
-/// What a condition says, for a message or a part of one.
+/// Text of a condition for messages.
 pub(super) struct Described<'o>(Condition<'o>);
 
 impl fmt::Display for Described<'_> {

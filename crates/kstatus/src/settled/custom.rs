@@ -1,4 +1,4 @@
-//! What any object may say: the condition `Ready`, other conditions whose meaning is common, phase words.
+//! Generic evidence for kinds without a rule: the condition `Ready`, other common conditions, phases.
 
 use super::context::{Condition, Context, Truth};
 use super::words::WordTable;
@@ -9,7 +9,7 @@ use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};
 
-/// What a condition of a known type says with a status.
+/// Meaning of a status of a known condition type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     /// All is well, as far as this condition goes.
@@ -24,12 +24,12 @@ enum Says {
     Nothing,
 }
 
-/// What a condition says when it is True, and when it is False.
+/// Meanings of a condition type with the statuses True and False.
 type Meaning = (Says, Says);
 
 /// The state that was asked for is there.
 const STATE: Meaning = (Says::Done, Says::Working);
-/// What was asked for is accepted; a refusal needs a change of this object or of what it refers to.
+/// The spec is accepted; a rejection needs a change of the object or of an object that it references.
 const ACCEPTANCE: Meaning = (Says::Done, Says::Wrong(FailureClass::Configuration));
 /// A step on the way: True is not the end of it.
 const STEP: Meaning = (Says::Nothing, Says::Working);
@@ -41,7 +41,7 @@ const END: Meaning = (Says::Done, Says::Over(FailureClass::Job));
 const DEFEAT: Meaning = (Says::Over(FailureClass::Other), Says::Nothing);
 /// Abnormal when True, for now.
 const TROUBLE: Meaning = (Says::Wrong(FailureClass::Other), Says::Nothing);
-/// Abnormal when True, because of what somebody asked for.
+/// Abnormal when True, because of the spec.
 const MISTAKE: Meaning = (Says::Wrong(FailureClass::Configuration), Says::Nothing);
 /// Work in hand when True.
 const WORK: Meaning = (Says::Working, Says::Nothing);
@@ -126,7 +126,7 @@ fn meaning(condition: &Condition<'_>) -> Option<Says> {
     Some(match condition.truth {
         Truth::True => when_true,
         Truth::False => when_false,
-        // Where False would be abnormal, not knowing means that somebody still works on it.
+        // If False is abnormal, Unknown means that the controller is still reconciling.
         Truth::Unknown if when_false == Says::Nothing => Says::Nothing,
         Truth::Unknown => Says::Working,
     })
@@ -244,7 +244,7 @@ fn spelled_out(condition: &Condition<'_>) -> Text {
     })
 }
 
-/// What a word for a state says.
+/// Meaning of a phase.
 #[derive(Clone, Copy)]
 enum Word {
     Done,

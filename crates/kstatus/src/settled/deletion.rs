@@ -1,4 +1,4 @@
-//! Objects that are being deleted: what holds them, and for how long.
+//! Deletion: objects with a deletion timestamp, their finalizers, and the time since deletion.
 
 use std::fmt::{self, Write as _};
 
@@ -72,7 +72,7 @@ impl fmt::Display for Finalizers<'_, '_, '_> {
     }
 }
 
-/// What a Namespace's conditions say remains: all of it, under the reason of the first.
+/// Remaining content by the conditions of a Namespace, with the reason of the first condition.
 fn namespace(context: &Context<'_, '_>, elapsed: Option<SignedDuration>) -> Option<Verdict> {
     let conditions = context.conditions();
     let mut found: Option<(crate::verdict::Text, String)> = None;

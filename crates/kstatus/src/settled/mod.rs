@@ -23,7 +23,7 @@ use crate::verdict::{Basis, FailureClass, RECONCILING, STALLED, Status, Verdict}
 pub(crate) use context::generation_number;
 use context::{Condition, Context, not_observed, path};
 
-/// Which conditions are evidence.
+/// Conditions that count as evidence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Evidence {
     /// All of them.
@@ -171,7 +171,7 @@ fn decide(context: &Context<'_, '_>, evidence: Evidence, custom: Option<&dyn Cus
     rule(context)
 }
 
-/// What makes an object of Kubernetes: a kind, and an apiVersion of at most two parts.
+/// Whether the type is valid: a kind, and an apiVersion with at most two parts.
 fn check_type(context: &Context<'_, '_>, kind: &[u8]) {
     if kind.is_empty() && context.text(Field::ObjectKind).is_none_or(|kind| kind.is_empty()) {
         context.unreadable(".kind", "missing: this is no Kubernetes object");

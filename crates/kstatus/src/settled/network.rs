@@ -1,4 +1,4 @@
-//! Rules for addresses and their backends: Service, Ingress, Gateway, EndpointSlice.
+//! Rules for network resources: Service, Ingress, Gateway, EndpointSlice.
 
 use super::context::{Condition, Context, current, in_progress, recoverable};
 use super::member;

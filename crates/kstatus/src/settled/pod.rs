@@ -1,4 +1,4 @@
-//! The rule for Pods: phases, then what holds a Pod back, the most telling container first.
+//! Rule for Pods: phase, then the most relevant container that is not ready.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -46,7 +46,7 @@ const WAITING: &[Waiting] = &[
     waiting("CreatePodSandboxError", FailureClass::Network, false),
 ];
 
-/// Which list of a Pod's status a container is in.
+/// Kind of a container, by its list in the status of the Pod.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Init,
@@ -264,14 +264,14 @@ struct ContainerLine<'a> {
     last: Option<&'a Exit<'a>>,
     /// The kubelet's own words.
     detail: Option<Node<'a>>,
-    /// How many more containers fail.
+    /// Number of other failing containers.
     others: usize,
 }
 
 impl ContainerLine<'_> {
     fn text(&self) -> String {
         let mut text = text!("{self}");
-        // What a container has written ends as a file does.
+        // The termination message ends with a newline, as a file does.
         text.truncate(text.trim_end().len());
         text
     }
@@ -326,12 +326,12 @@ fn detail(state: Node<'_>) -> Option<Node<'_>> {
     state.get("message").filter(|message| message.kind() == Kind::String && !message.is(""))
 }
 
-/// How the container ended the time before.
+/// Last termination state of the container.
 fn last_exit(status: Node<'_>) -> Option<Exit<'_>> {
     status.get("lastState")?.get("terminated").and_then(Exit::read)
 }
 
-/// How a container ended.
+/// Termination state of a container.
 struct Exit<'a> {
     code: i64,
     reason: Option<Cow<'a, str>>,
@@ -483,9 +483,9 @@ fn unready_container(role: Role, status: Node<'_>) -> Verdict {
 /// The readiness gates whose condition is not True.
 fn readiness_gates(context: &Context<'_, '_>) -> String {
     let mut missing = String::new();
-    // Each gate is looked for among the conditions: a bound keeps a hostile Pod from taking long.
-    const MOST: usize = 64;
-    for gate in context.list(Field::ReadinessGates).take(MOST) {
+    // Each gate is searched in the conditions, so their number is limited for hostile Pods.
+    const MAX_GATES: usize = 64;
+    for gate in context.list(Field::ReadinessGates).take(MAX_GATES) {
         let Some(type_) = member(gate, "conditionType") else { continue };
         if !context.conditions().iter().any(|c| c.is(&type_, Truth::True)) {
             push_name(&mut missing, &type_);

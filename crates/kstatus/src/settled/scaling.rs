@@ -1,4 +1,4 @@
-//! Rules for what watches over the number of Pods: PodDisruptionBudget, HorizontalPodAutoscaler.
+//! Rules for PodDisruptionBudget and HorizontalPodAutoscaler.
 
 use std::borrow::Cow;
 
@@ -150,9 +150,10 @@ fn missing_metrics(context: &Context<'_, '_>) -> String {
             .any(|current| current.kind == metric.kind && current.name == metric.name && current.has_value)
     };
     let mut missing = String::new();
-    // Each metric is looked for among the current ones: a bound keeps a hostile object from taking long.
-    const MOST: usize = 64;
-    for metric in context.list(Field::SpecMetrics).take(MOST).filter_map(|node| Metric::read(node, "target"))
+    // Each metric is searched in the current ones, so their number is limited for hostile objects.
+    const MAX_METRICS: usize = 64;
+    for metric in
+        context.list(Field::SpecMetrics).take(MAX_METRICS).filter_map(|node| Metric::read(node, "target"))
     {
         if !has_value(&metric) {
             if !missing.is_empty() {

@@ -1,4 +1,4 @@
-//! Kinds that have no status to wait for: they are done once they are stored.
+//! Kinds without a status, which are done once they are stored.
 
 use super::context::Context;
 use crate::text::text;

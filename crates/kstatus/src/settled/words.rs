@@ -1,4 +1,4 @@
-//! Tables of words, found by their first letter.
+//! Word tables, indexed by first letter.
 
 /// Rows sorted by their words, whose first letters are ASCII and all of one case.
 pub(super) struct WordTable<T: 'static> {

@@ -1,5 +1,4 @@
-//! Rules for the kinds that run Pods: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
-//! CronJob.
+//! Rules for workloads: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob.
 
 use std::fmt;
 
@@ -173,7 +172,7 @@ pub(super) fn stateful_set(context: &Context<'_, '_>) -> Verdict {
     current("PartitionRolloutComplete", message)
 }
 
-/// With the strategy OnDelete the controller waits for somebody to delete the old Pods: done for what it may do.
+/// With the strategy OnDelete, the controller replaces Pods only after they are deleted, so the rollout is done.
 fn on_delete_verdict(ready: i64, old: i64) -> Verdict {
     if old == 0 {
         return current("Ready", text!("all replicas are updated and ready. Replicas: {ready}"));
@@ -258,7 +257,7 @@ pub(super) fn job(context: &Context<'_, '_>) -> Verdict {
     in_progress("JobRunning", text!("Job in progress. {counts}"))
 }
 
-/// What a Job has done so far, in one line.
+/// Progress of a Job in one line.
 struct JobCounts<'c, 'a, 'o>(&'c Context<'a, 'o>);
 
 impl fmt::Display for JobCounts<'_, '_, '_> {

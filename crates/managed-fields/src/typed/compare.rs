@@ -1,4 +1,4 @@
-//! What changes from one value to another.
+//! Comparison of two typed values: added, modified and removed fields.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::schema::{ListRelationship, ListType, MapRelationship, MapType, Schema
 use crate::set::{FieldFilter, FieldSet};
 use crate::value;
 
-/// What changes from one value to another. No field is in two of the sets.
+/// Result of a comparison. No field is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// The fields that only the old value has.
@@ -263,7 +263,7 @@ impl<'a> Sides<'a> {
                         all.add_own(element, Change::Modified);
                     }
                 }
-                // What was a single item and what were duplicates are two things of the same name.
+                // A single item and duplicates have the same path, but are different.
                 ([_, _, ..], _) => {
                     if let [after] = &new[..] {
                         visit(None, Some(after));

@@ -1,4 +1,4 @@
-//! How the items of an associative list are named.
+//! Path elements of associative list items: keys and values.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The fields that a value says something about.
+//! Field set of a typed value.
 
 use std::collections::BTreeSet;
 
@@ -97,7 +97,7 @@ fn walk(
             }
             let mut found_items = Vec::with_capacity(items.len());
             for (element, item) in &items {
-                // Which of the duplicates is whose can't be told, so they are owned together.
+                // Duplicates cannot be distinguished, so they are owned together.
                 let mut found = if duplicates.contains(element) {
                     Found::default()
                 } else {

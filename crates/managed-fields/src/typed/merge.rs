@@ -1,4 +1,4 @@
-//! A value with everything that another says about it.
+//! Merge of two typed values.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Values with their types.
+//! Typed values.
 
 mod compare;
 mod element;
@@ -18,12 +18,12 @@ use crate::MAX_DEPTH;
 use crate::schema::{Atom, Schema, TypeRef};
 use crate::set::FieldSet;
 
-/// What is wrong with a value, in one place.
+/// Validation error of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationError {
     /// The place, as `.spec.ports[name="web"]`. It is empty at the root.
     pub path: String,
-    /// What is wrong there.
+    /// Message.
     pub message: String,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for ValidationError {
     }
 }
 
-/// What is wrong with a value.
+/// Validation errors of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidationErrors(Vec<ValidationError>);
 
@@ -232,7 +232,7 @@ impl TypedValue {
         Ok(self.with_value(merged))
     }
 
-    /// What changes from this value to another.
+    /// Compares this value with another.
     ///
     /// # Errors
     /// The two are of different types.
@@ -282,7 +282,7 @@ impl TypedValue {
     }
 }
 
-/// Which part of an atom decides: maps first, then scalars, then lists.
+/// Dispatches on an atom: maps first, then scalars, then lists.
 enum Kind<'a> {
     Map(&'a crate::schema::MapType),
     Scalar(crate::schema::Scalar),

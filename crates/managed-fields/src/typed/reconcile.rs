@@ -1,4 +1,4 @@
-//! Sets of fields that were written when the schema was another one.
+//! Reconciliation of field sets with a changed schema.
 
 use super::{Kind, ValidationErrors};
 use crate::MAX_DEPTH;
@@ -22,7 +22,7 @@ pub(super) fn reconcile(
 struct Walk<'a> {
     schema: &'a Schema,
     path: Path,
-    /// What has become atomic. What lies below it goes.
+    /// Fields that have become atomic; their children are removed.
     atomic: FieldSet,
     found: bool,
 }
@@ -51,7 +51,7 @@ impl Walk<'_> {
                 self.elements(set, |_| Some(&list.element_type))
             }
             Kind::Map(map) => {
-                // What is deduced is granular now as it was before.
+                // Deduced types are granular in both schemas.
                 if map.is_untyped_deduced() {
                     return Ok(());
                 }

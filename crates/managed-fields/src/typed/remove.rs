@@ -1,4 +1,4 @@
-//! A value without some of its fields, or with nothing but them.
+//! Removal and extraction of fields.
 
 use serde_json::{Map, Value};
 

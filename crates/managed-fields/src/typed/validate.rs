@@ -1,4 +1,4 @@
-//! Whether a value is of its type.
+//! Validation of values against their type.
 
 use std::collections::BTreeSet;
 

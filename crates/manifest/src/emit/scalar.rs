@@ -1,4 +1,4 @@
-//! In which style a string is written: plain, quoted, or as a block.
+//! YAML string styles: plain, quoted or block.
 
 use crate::yaml::{looks_like_other_type, write_escape};
 

@@ -1,4 +1,4 @@
-//! Tokens to events: libyaml's state machine.
+//! YAML parser: libyaml's state machine from tokens to events.
 
 use super::YamlError;
 use super::scan::{Kind, Memory as ScanMemory, Scanner, Text};

@@ -1,4 +1,4 @@
-//! What a plain scalar means: YAML 1.1 as Go's `yaml/v2` reads it, sexagesimal numbers excepted, which it doesn't.
+//! Resolution of plain scalars: YAML 1.1 as in Go's `yaml/v2`, without sexagesimal numbers.
 
 /// The value of a scalar.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,4 @@
-//! The scanner's part that reads scalars: plain, quoted and block ones.
+//! Scanning of scalars: plain, quoted and block.
 
 use super::YamlError;
 use super::scan::{Kind, Scanner, Text};

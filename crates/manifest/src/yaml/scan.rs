@@ -1,4 +1,4 @@
-//! Characters to tokens: libyaml's scanner, over text in memory.
+//! YAML scanner: libyaml's, from characters to tokens, over text in memory.
 
 use std::collections::VecDeque;
 use std::ops::Range;

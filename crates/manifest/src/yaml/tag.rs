@@ -1,4 +1,4 @@
-//! The tokens that few documents have: directives, anchors, aliases and tags.
+//! Scanning of rare tokens: directives, anchors, aliases and tags.
 
 use super::YamlError;
 use super::scan::{Kind, Scanner, Text};

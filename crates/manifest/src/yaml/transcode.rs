@@ -1,4 +1,4 @@
-//! Events to JSON: keys, anchors, merges.
+//! Transcoding of YAML events to JSON: keys, anchors, merges.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;

@@ -1,4 +1,4 @@
-//! Scalars as JSON.
+//! Encoding of YAML scalars as JSON.
 
 use super::YamlError;
 use super::parse::Tag;
@@ -74,7 +74,7 @@ pub(super) fn write_value(text: &[u8], tag: Tag, implicit: bool, at: usize, out:
         Scalar::Other(Resolved::Float(value)) if value.is_finite() => write_float(value, out),
         Scalar::Other(Resolved::Float(_)) => {
             let shown = String::from_utf8_lossy(text);
-            return Err(YamlError::new(format!("{shown} can't be a number in JSON"), at));
+            return Err(YamlError::new(format!("{shown} cannot be a number in JSON"), at));
         }
         Scalar::Other(Resolved::Digits(digits)) => out.extend_from_slice(digits.as_bytes()),
     }

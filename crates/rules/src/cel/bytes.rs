@@ -1,4 +1,4 @@
-//! The data of expressions: the values of an object where they lie in its bytes, without types.
+//! Untyped expression data, read from the bytes of an object.
 
 use std::borrow::Cow;
 
@@ -26,14 +26,19 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// What a part of the object is.
+/// Type of a value.
 pub(crate) fn value(node: Node<'_>) -> Val<'_> {
+    if let Some(text) = node.as_str() {
+        return self::text(text);
+    }
+    if let Some(value) = node.as_int() {
+        return Val::Int(value);
+    }
     match node.kind() {
         NodeKind::Null => Val::Null,
         NodeKind::Bool => Val::Bool(node.as_bool() == Some(true)),
-        NodeKind::Int => node.as_int().map_or(Val::Null, Val::Int),
-        NodeKind::Float => node.as_float().map_or(Val::Null, Val::Double),
-        NodeKind::String => text(node.as_str().unwrap_or_default()),
+        NodeKind::Int | NodeKind::Float => node.as_float().map_or(Val::Null, Val::Double),
+        NodeKind::String => Val::Null,
         NodeKind::List => Val::List(List::of_data(Bytes(node))),
         NodeKind::Map => Val::Map(Map::Data(Bytes(node))),
     }

@@ -1,4 +1,4 @@
-//! The functions of conditions: of `status.conditions`, or of the list that they are called on.
+//! Condition functions, for `status.conditions` or any list of conditions.
 
 use std::cell::OnceCell;
 
@@ -50,7 +50,7 @@ impl<'e> Conditions<'e> {
         matches!((generation(observed), self.generation()), (Some(observed), Some(latest)) if observed == latest)
     }
 
-    /// What a condition says that speaks of an older generation, if there is one.
+    /// Condition of an older generation, if any.
     pub(crate) fn lagging(&self) -> Option<String> {
         let latest = self.generation()?;
         self.object.conditions().find_map(|condition| {
@@ -115,7 +115,7 @@ impl<'e> Conditions<'e> {
         }
     }
 
-    /// What a function says of a condition; none where the result is absent.
+    /// Result of a condition function; none if absent.
     pub(crate) fn answer(
         &self,
         function: Function,
@@ -180,7 +180,7 @@ impl<'e> Conditions<'e> {
     }
 }
 
-/// What stands for a condition that says nothing.
+/// Placeholder for a missing condition.
 fn missing<'e>(
     type_: Text<'e>,
     reason: &'static str,

@@ -1,4 +1,4 @@
-//! Bounds of calls that go beyond steps: no call takes more than a few milliseconds.
+//! Limits of single calls, so that none takes more than a few milliseconds.
 
 use settled_cel::{Budget, Fault, Function};
 
@@ -6,7 +6,7 @@ use super::bytes::Val;
 
 /// Whether a function of a library may be called with these arguments.
 pub(crate) fn check(function: Function, args: &[Val<'_>], budget: &Budget) -> Result<(), Fault> {
-    const LONGEST: usize = 256 * 1024;
+    const MAX_BYTES: usize = 256 * 1024;
     const PRODUCT: usize = 4 << 20;
     const ELEMENTS: usize = 1000;
     use Function as F;
@@ -70,7 +70,7 @@ pub(crate) fn check(function: Function, args: &[Val<'_>], budget: &Budget) -> Re
             second = second.max(size);
         }
     }
-    if longest > LONGEST || longest.saturating_mul(second) > PRODUCT {
+    if longest > MAX_BYTES || longest.saturating_mul(second) > PRODUCT {
         return too_large("the texts are too long");
     }
     budget.step((20 + longest / 16 + longest * second / 256) as u64)?;

@@ -1,4 +1,4 @@
-//! The language of rules: CEL over the bytes of an object, where a missing field is absent and no error.
+//! Rule expressions: CEL over the bytes of an object. A missing field is absent, not an error.
 
 pub(crate) mod bytes;
 pub(crate) mod conditions;

@@ -1,24 +1,33 @@
-//! The fields of an object that a rule names. They are all that is read of it.
+//! Fields that a rule reads. Nothing else of the object is read.
 
 use std::cell::Cell;
 use std::fmt;
 
-use kstatus::{Known, Node, NodeKind, Object};
+use kstatus::{Known, Node, Object};
 
 /// The fields that the expressions of a rule name, parents before children.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     list: Vec<Path>,
+    slots: u32,
 }
 
 #[derive(Debug)]
 struct Path {
     parent: Option<u32>,
     key: Box<str>,
-    /// Where its place was noted when the object was read.
-    known: Option<Known>,
+    place: Place,
     /// Another path begins with this one.
     has_children: bool,
+}
+
+/// Source of a value.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Its position was recorded when the object was parsed.
+    Known(Known),
+    /// It is searched for once, and stored in this slot.
+    Slot(u32),
 }
 
 impl Paths {
@@ -36,7 +45,9 @@ impl Paths {
         if let Some(parent) = parent.and_then(|parent| self.list.get_mut(parent as usize)) {
             parent.has_children = true;
         }
-        self.list.push(Path { parent, key: key.into(), known, has_children: false });
+        let place = known.map_or(Place::Slot(self.slots), Place::Known);
+        self.slots += u32::from(known.is_none());
+        self.list.push(Path { parent, key: key.into(), place, has_children: false });
         (self.list.len() - 1) as u32
     }
 
@@ -72,12 +83,17 @@ impl fmt::Display for Shown<'_> {
 /// The whole object, as a variable.
 pub(crate) const ROOT: u32 = u32::MAX;
 
-/// What was read of one object so far.
+/// Fields of an object that have been read so far.
 pub(crate) struct Fields<'e> {
-    pub(crate) object: &'e Object<'e>,
+    object: &'e Object<'e>,
     paths: &'e Paths,
-    slots: Box<[Cell<Slot<'e>>]>,
+    /// The first slots, which are enough for most rules.
+    few: [Cell<Slot<'e>>; FEW],
+    more: Box<[Cell<Slot<'e>>]>,
 }
+
+/// Number of slots without an allocation.
+const FEW: usize = 6;
 
 #[derive(Clone, Copy, Default)]
 enum Slot<'e> {
@@ -89,8 +105,9 @@ enum Slot<'e> {
 
 impl<'e> Fields<'e> {
     pub(crate) fn new(object: &'e Object<'e>, paths: &'e Paths) -> Self {
-        let slots = paths.list.iter().map(|_| Cell::default()).collect();
-        Self { object, paths, slots }
+        let more = (paths.slots as usize).saturating_sub(FEW);
+        let more = if more == 0 { Box::default() } else { (0..more).map(|_| Cell::default()).collect() };
+        Self { object, paths, few: std::array::from_fn(|_| Cell::default()), more }
     }
 
     /// The field's value; none where it, or one of its parents, is absent or null.
@@ -98,19 +115,25 @@ impl<'e> Fields<'e> {
         if path == ROOT {
             return Some(self.object.root());
         }
-        let slot = self.slots.get(path as usize)?;
+        let Path { parent, key, place, .. } = self.paths.list.get(path as usize)?;
+        let is_there = |node: &Node<'_>| !node.is_null();
+        let slot = match place {
+            Place::Known(known) => return self.object.known(*known).filter(is_there),
+            Place::Slot(slot) => {
+                let slot = *slot as usize;
+                self.few.get(slot).or_else(|| self.more.get(slot.checked_sub(FEW)?))?
+            }
+        };
         match slot.get() {
             Slot::Found(node) => return Some(node),
             Slot::Absent => return None,
             Slot::Unread => {}
         }
-        let Path { parent, key, known, .. } = self.paths.list.get(path as usize)?;
-        let found = match (known, parent) {
-            (Some(known), _) => self.object.known(*known),
-            (None, None) => self.object.root().get(key),
-            (None, Some(parent)) => self.get(*parent).and_then(|parent| parent.get(key)),
+        let found = match parent {
+            None => self.object.root().get(key),
+            Some(parent) => self.get(*parent).and_then(|parent| parent.get(key)),
         };
-        let found = found.filter(|node| node.kind() != NodeKind::Null);
+        let found = found.filter(is_there);
         slot.set(found.map_or(Slot::Absent, Slot::Found));
         found
     }

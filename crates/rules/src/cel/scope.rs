@@ -1,8 +1,9 @@
-//! Running expressions over one object.
+//! Evaluation of expressions on one object.
 
 use std::cell::RefCell;
 
 use jiff::Timestamp;
+use kstatus::Object;
 use settled_cel::{Budget, Fault, Function, Place, Program};
 
 use super::bytes::{Bytes, Val, value};
@@ -18,32 +19,57 @@ pub(crate) const STEPS: u64 = 100_000;
 /// Bytes that one evaluation may allocate in all.
 pub(crate) const ROOM: u64 = 1 << 20;
 
-/// One object, as the expressions of one rule see it.
-pub(crate) struct Scope<'e> {
-    pub(crate) fields: Fields<'e>,
-    paths: &'e Paths,
-    pub(crate) now: Timestamp,
+/// Fields and values read by expressions.
+pub(crate) type Seen = Vec<(String, String)>;
+
+/// Evaluation of a rule on an object. Its expressions share the budget.
+pub(crate) struct Run<'e> {
+    pub(crate) object: &'e Object<'e>,
+    now: Timestamp,
     pub(crate) conditions: Conditions<'e>,
     budget: Budget,
-    /// What expressions looked at and saw, if somebody wants to know.
-    pub(crate) seen: Option<RefCell<Vec<(String, String)>>>,
+    /// Values read by expressions, if requested.
+    seen: Option<RefCell<Seen>>,
+}
+
+impl<'e> Run<'e> {
+    pub(crate) fn new(object: &'e Object<'e>, now: Timestamp) -> Self {
+        let conditions = Conditions::of(object);
+        Self { object, now, conditions, budget: Budget::new(STEPS, ROOM), seen: None }
+    }
+
+    /// Creates one that records the values read by expressions.
+    pub(crate) fn traced(object: &'e Object<'e>, now: Timestamp) -> Self {
+        Self { seen: Some(RefCell::default()), ..Self::new(object, now) }
+    }
+
+    /// Takes the values recorded so far.
+    pub(crate) fn take_seen(&self) -> Seen {
+        self.seen.as_ref().map(RefCell::take).unwrap_or_default()
+    }
+}
+
+/// View of an object for expressions that were compiled with the same paths.
+pub(crate) struct Scope<'e> {
+    pub(crate) run: &'e Run<'e>,
+    fields: Fields<'e>,
+    paths: &'e Paths,
 }
 
 impl<'e> Scope<'e> {
-    pub(crate) fn new(fields: Fields<'e>, paths: &'e Paths, now: Timestamp) -> Self {
-        let conditions = Conditions::of(fields.object);
-        Self { fields, paths, now, conditions, budget: Budget::new(STEPS, ROOM), seen: None }
+    pub(crate) fn new(run: &'e Run<'e>, paths: &'e Paths) -> Self {
+        Self { run, fields: Fields::new(run.object, paths), paths }
     }
 
     /// The value of an expression.
     pub(crate) fn evaluate(&self, program: &'e Program) -> Result<Val<'e>, Fault> {
-        settled_cel::run(program, self, &self.budget)
+        settled_cel::run(program, self, &self.run.budget)
     }
 
     fn text_of<'v>(&self, arg: Option<&'v Result<Val<'e>, Fault>>) -> Result<&'v str, Fault> {
         match arg {
             Some(Ok(Val::Text(text))) => {
-                self.budget.step(text.len() as u64 / 256)?;
+                self.run.budget.step(text.len() as u64 / 256)?;
                 Ok(text)
             }
             Some(Ok(value)) => Err(Fault::error(format!("expected text, found {}", value.type_name()))),
@@ -56,7 +82,7 @@ impl<'e> Scope<'e> {
         let time: Timestamp = text
             .parse()
             .map_err(|_| Fault::error("secondsSince: expected a time such as 2026-01-31T12:00:00Z"))?;
-        Ok(Val::Int(self.now.duration_since(time).as_secs()))
+        Ok(Val::Int(self.run.now.duration_since(time).as_secs()))
     }
 }
 
@@ -102,7 +128,7 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
                 budget.allocate(32)?;
                 Val::text(format!("{have}/{want}"))
             }
-            Function::Observed => Val::Bool(self.conditions.is_observed()),
+            Function::Observed => Val::Bool(self.run.conditions.is_observed()),
             Function::SecondsSince => self.seconds_since(self.text_of(args.first())?)?,
             Function::Worst => {
                 let types = match args.first() {
@@ -113,22 +139,22 @@ impl<'e> settled_cel::Scope<'e> for Scope<'e> {
                     Some(Err(fault)) => return Err(fault.clone()),
                     None => return Ok(None),
                 };
-                self.conditions.worst(list, types, budget)?
+                self.run.conditions.worst(list, types, budget)?
             }
             _ => {
                 let type_ = self.text_of(args.first())?;
-                let found = self.conditions.find(list, type_, budget)?;
-                return self.conditions.answer(function, found, budget);
+                let found = self.run.conditions.find(list, type_, budget)?;
+                return self.run.conditions.answer(function, found, budget);
             }
         }))
     }
 
     fn observe(&self, program: &Program, place: Place, value: &Result<Val<'e>, Fault>) {
-        const MOST: usize = 100;
-        let Some(seen) = &self.seen else { return };
+        const MAX_OBSERVED: usize = 100;
+        let Some(seen) = &self.run.seen else { return };
         let mut seen = seen.borrow_mut();
         let what = self.show(program, place);
-        if seen.len() < MOST && !seen.iter().any(|(known, _)| *known == what) {
+        if seen.len() < MAX_OBSERVED && !seen.iter().any(|(known, _)| *known == what) {
             let value = match value {
                 Ok(value) => Quoted(value, 0).to_string(),
                 Err(Fault::Absent(_)) => "absent".to_owned(),

@@ -1,4 +1,4 @@
-//! Values written out: in messages, and in explanations.
+//! Values formatted for messages and explanations.
 
 use std::fmt::{self, Write as _};
 
@@ -6,11 +6,11 @@ use settled_cel::value::Map;
 
 use super::bytes::Val;
 
-/// No further down are values written out.
-const DEEP: usize = 64;
+/// Maximum nesting of formatted values.
+const MAX_DEPTH: usize = 64;
 
-/// No more elements of a list or map are written out.
-const MANY: usize = 32;
+/// Maximum number of formatted elements of a list or map.
+const MAX_ELEMENTS: usize = 32;
 
 /// As in a message: text without quotes, lists with commas, everything else as in an expression.
 pub(crate) struct Plain<'v, 'a>(pub(crate) &'v Val<'a>);
@@ -39,7 +39,7 @@ fn comma<T>(
         if index > 0 {
             f.write_str(", ")?;
         }
-        if index == MANY {
+        if index == MAX_ELEMENTS {
             return f.write_str("...");
         }
         write(f, value)?;
@@ -71,7 +71,7 @@ impl fmt::Display for Quoted<'_, '_> {
             }
             Val::Optional(None) => f.write_str("optional.none()"),
             Val::Optional(Some(value)) => write!(f, "optional.of({})", Quoted(value, deeper)),
-            Val::List(_) | Val::Map(_) if deeper > DEEP => f.write_str("..."),
+            Val::List(_) | Val::Map(_) if deeper > MAX_DEPTH => f.write_str("..."),
             Val::List(list) => {
                 f.write_char('[')?;
                 comma(f, list.iter().flatten(), |f, value| Quoted(&value, deeper).fmt(f))?;
@@ -92,6 +92,6 @@ impl fmt::Display for Quoted<'_, '_> {
 }
 
 fn members(f: &mut fmt::Formatter<'_>, map: &Map<'_, super::bytes::Bytes<'_>>, deeper: usize) -> fmt::Result {
-    let members = map.iter().take(MANY + 1).flatten();
+    let members = map.iter().take(MAX_ELEMENTS + 1).flatten();
     comma(f, members, |f, (key, value)| write!(f, "{}: {}", Quoted(&key, deeper), Quoted(&value, deeper)))
 }

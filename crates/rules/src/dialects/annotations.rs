@@ -1,4 +1,4 @@
-//! Annotations of an object that say when it is done, or that nobody need wait for it.
+//! Annotations on objects: readiness expressions, and requests not to wait.
 //!
 //! | annotation | of | says |
 //! |---|---|---|
@@ -44,14 +44,14 @@ const IGNORED: [(&str, &str); 6] = [
     ("kapp.k14s.io/disable-wait", ""),
 ];
 
-/// No longer annotation is read.
-const LONGEST: usize = 16 * 1024;
-/// How many different rules are kept. Objects of one chart or program carry the same few.
-const MOST: usize = 1024;
+/// Maximum length of an annotation.
+const MAX_ANNOTATION_BYTES: usize = 16 * 1024;
+/// Size of the rule cache. Objects of a chart or program share a few annotations.
+const MAX_CACHED_RULES: usize = 1024;
 
 type Texts<'a> = [Option<Cow<'a, str>>; SAYING.len()];
 
-/// What was found on one object.
+/// Annotations of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Found<'a> {
     /// Somebody asks not to wait for it.
@@ -102,9 +102,9 @@ impl Cache {
             return Some(Arc::clone(known));
         }
         let new = Arc::new(Annotated::new(texts));
-        if key.len() <= LONGEST {
+        if key.len() <= MAX_ANNOTATION_BYTES {
             let mut cache = lock();
-            if cache.len() == MOST {
+            if cache.len() == MAX_CACHED_RULES {
                 cache.clear();
             }
             cache.insert(key.into(), Arc::clone(&new));
@@ -113,15 +113,17 @@ impl Cache {
     }
 }
 
-/// What is wrong: the number of the annotation, and what.
+/// Error: index of the annotation, and message.
 type Wrong = (usize, String);
 
 impl Annotated {
     fn new(texts: &Texts<'_>) -> Self {
         let mut annotated = Self::default();
         let said = texts.each_ref().map(Option::as_deref);
-        if let Some(at) = said.iter().position(|text| text.is_some_and(|text| text.len() > LONGEST)) {
-            annotated.wrong((at, format!("longer than {LONGEST} bytes")));
+        if let Some(at) =
+            said.iter().position(|text| text.is_some_and(|text| text.len() > MAX_ANNOTATION_BYTES))
+        {
+            annotated.wrong((at, format!("longer than {MAX_ANNOTATION_BYTES} bytes")));
             return annotated;
         }
         let tools: [(_, Reader); 4] = [(0..4, own), (4..6, of_helm), (6..7, of_pulumi), (7..8, of_kluctl)];
@@ -149,7 +151,7 @@ impl Annotated {
         let name = SAYING.get(at).unwrap_or(&"");
         self.problems.push(Problem {
             path: format!(".metadata.annotations['{name}']").into(),
-            message: format!("passed over: {message}").into(),
+            message: format!("ignored: {message}").into(),
         });
     }
 }
@@ -158,7 +160,7 @@ type Said<'t> = [Option<&'t str>; SAYING.len()];
 type Branches = Result<Vec<DraftBranch>, Wrong>;
 type Reader = fn(&Said<'_>) -> Branches;
 
-/// With one expression wrong, all of them are passed over: the others would say something else without it.
+/// If one expression is invalid, all are ignored, because the others would have a different meaning without it.
 fn own([suspended, failed, in_progress, current, ..]: &Said<'_>) -> Branches {
     let mut branches = Vec::new();
     let all = [

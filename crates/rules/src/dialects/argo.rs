@@ -120,7 +120,7 @@ fn lua(group: &str, kind: &str, script: Item<'_, '_>, out: &mut Output<'_>) -> O
     let Some(matches) = matches(group, kind) else {
         let what = of(group, kind);
         out.note(script.error(format!(
-            "passed over: `{what}` has a pattern without counterpart; use `*` for all kinds, `*.suffix` for groups"
+            "skipped: the pattern in `{what}` is not supported; use `*` for all kinds, `*.suffix` for groups"
         )));
         return None;
     };

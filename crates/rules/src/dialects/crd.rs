@@ -1,4 +1,4 @@
-//! Annotations of a CustomResourceDefinition: rules for all objects of its kind.
+//! Annotations on CRDs: rules for all objects of the kind.
 //!
 //! `settled.dev/rule` holds a rule as in a pack, without its `match`. [`krane`] is the other one; ours goes before it.
 
@@ -16,7 +16,7 @@ pub(super) fn read(item: Item<'_, '_>, out: &mut Output<'_>) -> bool {
     let (ours, theirs) = (annotation(ANNOTATION), annotation(krane::ANNOTATION));
     let Some(value) = ours.or(theirs) else { return true };
     if let (Some(_), Some(theirs)) = (ours, theirs) {
-        out.note(theirs.error(format!("passed over: `{ANNOTATION}` goes before it")));
+        out.note(theirs.error(format!("skipped: `{ANNOTATION}` has precedence")));
     }
     let draft = matches(item).and_then(|matches| {
         let draft = if ours.is_some() { own(value, out) } else { of_krane(value).map(Some) }?;
@@ -32,7 +32,7 @@ pub(super) fn read(item: Item<'_, '_>, out: &mut Output<'_>) -> bool {
     true
 }
 
-/// What the definition defines.
+/// Group and kind of the CRD.
 fn matches(item: Item<'_, '_>) -> Result<Match, LoadError> {
     let missing = |what: &str| item.error(format!("`{what}` is missing"));
     let spec = item.get("spec").ok_or_else(|| missing("spec"))?;

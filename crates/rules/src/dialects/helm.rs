@@ -8,7 +8,7 @@ use super::branch;
 use super::jsonpath::{Path, braces, quoted};
 use crate::draft::{DraftBranch, Says};
 
-/// What one of the annotations says, or what is wrong with it.
+/// Parses one of the annotations.
 pub(super) fn branches(says: Says, text: &str) -> Result<Vec<DraftBranch>, String> {
     let all: Vec<String> = serde_json::from_str(text)
         .map_err(|error| format!("expected a JSON list such as [\"{{.succeeded}} == 1\"]: {error}"))?;

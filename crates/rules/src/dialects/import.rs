@@ -1,4 +1,4 @@
-//! Other tools' rules as a pack of ours.
+//! Import: converts rules of other tools into a rule pack.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -9,12 +9,12 @@ use crate::document::LoadError;
 use crate::load::{API_VERSION, load};
 use crate::origin::Loaded;
 
-/// What [`import`] makes of a file.
+/// Result of [`import`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
     /// A pack of rules. Comments say where each of them comes from, and which could not be translated.
     pub yaml: String,
-    /// What is missing in it, and why.
+    /// Rules that could not be converted, with reasons.
     pub notes: Vec<LoadError>,
 }
 
@@ -62,7 +62,7 @@ pub fn import(file: &str, text: &str) -> Import {
             continue;
         }
         if !draft.matches.keys().into_iter().all(|key| known.insert(key)) {
-            notes.push(note(format!("{}: passed over, a rule before is for it", draft.matches)));
+            notes.push(note(format!("{}: skipped, an earlier rule applies", draft.matches)));
             continue;
         }
         match draft.to_yaml() {

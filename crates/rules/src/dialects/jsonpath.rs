@@ -34,27 +34,27 @@ enum Literal {
     Word(String),
 }
 
-/// No path has more steps.
-const MOST: usize = 32;
+/// Maximum number of steps in a path.
+const MAX_STEPS: usize = 32;
 const OPERATORS: [&str; 6] = ["==", "!=", "<=", ">=", "<", ">"];
 
 impl Path {
     /// Reads a path, with a `$` before it or not, without `{}` around it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let cant = |what: &str| format!("`{text}`: {what} can't be translated; write the rule in CEL");
+        let unsupported = |what: &str| format!("`{text}`: {what} cannot be converted; write the rule in CEL");
         let mut rest = text.strip_prefix('$').unwrap_or(text);
         let mut steps = Vec::new();
         while !rest.is_empty() {
-            if steps.len() == MOST {
-                return Err(format!("`{text}`: a path of more than {MOST} steps"));
+            if steps.len() == MAX_STEPS {
+                return Err(format!("`{text}`: a path of more than {MAX_STEPS} steps"));
             }
             let (step, after) = if let Some(after) = rest.strip_prefix('[') {
                 let end = closing(after).ok_or_else(|| format!("`{text}`: `[` without its `]`"))?;
                 let (inside, after) = after.split_at(end);
-                (bracket(inside.trim()).ok_or_else(|| cant(&format!("`[{inside}]`")))?, after.get(1..))
+                (bracket(inside.trim()).ok_or_else(|| unsupported(&format!("`[{inside}]`")))?, after.get(1..))
             } else if rest.starts_with("..") || rest.starts_with(".*") {
-                return Err(cant(rest.get(..2).unwrap_or(rest)));
+                return Err(unsupported(rest.get(..2).unwrap_or(rest)));
             } else {
                 // Without a dot only at the beginning, as `kubectl` allows.
                 let may_begin = rest.starts_with('.') || (steps.is_empty() && !text.starts_with('$'));
@@ -72,7 +72,7 @@ impl Path {
             _ => return Err(format!("`{text}`: expected a path such as `.status.phase`")),
         }
         match steps.last() {
-            Some(Step::First(terms)) if terms.is_empty() => Err(cant("`[*]` at the end")),
+            Some(Step::First(terms)) if terms.is_empty() => Err(unsupported("`[*]` at the end")),
             _ => Ok(Self(steps)),
         }
     }
@@ -175,7 +175,7 @@ fn key(text: &str) -> (String, &str) {
     (key, "")
 }
 
-/// What stands between `[` and `]`.
+/// Parses the text between `[` and `]`.
 fn bracket(text: &str) -> Option<Step> {
     if text == "*" {
         return Some(Step::First(Vec::new()));
@@ -232,7 +232,7 @@ fn unquoted(text: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Where the bracket closes that was open before the text.
+/// Position of the closing bracket.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     outside_quotes(text, |_, char| match char {
@@ -263,7 +263,7 @@ fn split<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
     parts
 }
 
-/// What stands between the braces of `{path} rest`, and the rest.
+/// Splits `{path} rest` into the path and the rest.
 pub(crate) fn braces(text: &str) -> Option<(&str, &str)> {
     let inside = text.trim().strip_prefix('{')?;
     let end = outside_quotes(inside, |_, char| char == '}')?;

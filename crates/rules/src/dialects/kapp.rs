@@ -12,8 +12,8 @@ use crate::document::{Item, LoadError};
 use crate::draft::{Draft, DraftBranch, DraftWords, Says};
 use crate::matching::{Group, Match};
 
-/// No more combinations of matchers are looked at.
-const MOST: usize = 256;
+/// Maximum number of combinations of matchers.
+const MAX_COMBINATIONS: usize = 256;
 
 pub(super) fn read(item: Item<'_, '_>, out: &mut Output<'_>) -> bool {
     if !item.get("apiVersion").is_some_and(|version| version.node.is("kapp.k14s.io/v1alpha1")) {
@@ -36,7 +36,7 @@ pub(super) fn read(item: Item<'_, '_>, out: &mut Output<'_>) -> bool {
                     if draft.matches.keys().into_iter().all(|key| known.insert(key)) {
                         out.rule(draft);
                     } else {
-                        let what = format!("passed over for {}: a rule before is for it", draft.matches);
+                        let what = format!("skipped for {}: an earlier rule applies", draft.matches);
                         notes.push(item.error(what));
                     }
                 }
@@ -50,7 +50,7 @@ pub(super) fn read(item: Item<'_, '_>, out: &mut Output<'_>) -> bool {
 
 fn rule(item: Item<'_, '_>, notes: &mut Vec<LoadError>) -> Result<Vec<Draft>, LoadError> {
     if let Some(ytt) = item.map()?.get("ytt") {
-        notes.push(ytt.error("passed over: a rule in Starlark can't be run; write it in CEL"));
+        notes.push(ytt.error("skipped: Starlark is not supported; write the rule in CEL"));
         return Ok(Vec::new());
     }
     let flag = |item: Item<'_, '_>, key: &str| item.get(key).map_or(Ok(false), |flag| flag.boolean());
@@ -81,7 +81,7 @@ fn rule(item: Item<'_, '_>, notes: &mut Vec<LoadError>) -> Result<Vec<Draft>, Lo
         }
     }
     if !branches.iter().any(|branch| branch.says == Says::Current) {
-        notes.push(item.error("passed over: no `conditionMatchers` has `success: true`, so it never ends"));
+        notes.push(item.error("skipped: no `conditionMatchers` has `success: true`, so it never succeeds"));
         return Ok(Vec::new());
     }
     let matchers = item.get("resourceMatchers").map_or(Ok(Vec::new()), |list| list.list())?;
@@ -114,7 +114,7 @@ fn seconds(text: &str) -> Option<u64> {
     (!text.is_empty()).then_some(total)
 }
 
-/// What one way through the matchers asks for.
+/// Conjunction of matchers.
 #[derive(Clone, Default)]
 struct Wanted {
     group: Option<String>,
@@ -143,7 +143,7 @@ impl Wanted {
     fn finish(self, item: Item<'_, '_>, notes: &mut Vec<LoadError>) -> Option<Match> {
         let Some(group) = self.group else {
             notes.push(item.error(
-                "passed over in part: a rule needs an API group; put an `apiGroupKindMatcher` into an `andMatcher`",
+                "skipped in part: a rule needs an API group; put an `apiGroupKindMatcher` into an `andMatcher`",
             ));
             return None;
         };
@@ -163,7 +163,7 @@ fn any_of(matchers: &[Item<'_, '_>], notes: &mut Vec<LoadError>) -> Result<Vec<W
     let mut all = Vec::new();
     for matcher in matchers {
         all.extend(matcher_of(*matcher, notes)?);
-        all.truncate(MOST);
+        all.truncate(MAX_COMBINATIONS);
     }
     Ok(all)
 }
@@ -202,7 +202,7 @@ fn matcher_of(item: Item<'_, '_>, notes: &mut Vec<LoadError>) -> Result<Vec<Want
             for matcher in list("matchers")? {
                 let others = matcher_of(matcher, notes)?;
                 ways = ways.iter().flat_map(|way| others.iter().filter_map(|other| way.and(other))).collect();
-                ways.truncate(MOST);
+                ways.truncate(MAX_COMBINATIONS);
             }
             ways
         }
@@ -211,7 +211,7 @@ fn matcher_of(item: Item<'_, '_>, notes: &mut Vec<LoadError>) -> Result<Vec<Want
         | "hasAnnotationMatcher"
         | "hasNamespaceMatcher"
         | "emptyFieldMatcher" => {
-            let what = format!("passed over: `{name}` has no counterpart; name the groups and kinds");
+            let what = format!("skipped: `{name}` has no equivalent; specify groups and kinds");
             notes.push(item.error(what));
             Vec::new()
         }

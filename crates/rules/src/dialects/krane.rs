@@ -20,7 +20,7 @@ const OF_TRUE: &str = r#"{
     }]
 }"#;
 
-/// What the annotation says, or what is wrong with it.
+/// Parses the annotation.
 pub(super) fn branches(text: &str) -> Result<Vec<DraftBranch>, String> {
     let text = if text.trim().eq_ignore_ascii_case("true") { OF_TRUE } else { text };
     let all: Value =
@@ -59,7 +59,7 @@ fn holds(condition: &Value) -> Result<String, String> {
         None => return Err("a condition without `value`".to_owned()),
         Some(Value::String(text)) => quoted(text),
         Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
-        Some(value) => return Err(format!("`value: {value}` can't be translated; write the rule in CEL")),
+        Some(value) => return Err(format!("`value: {value}` cannot be converted; write the rule in CEL")),
     };
     Ok(format!("{} == {value}", path.cel()))
 }

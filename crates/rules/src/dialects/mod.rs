@@ -53,7 +53,7 @@ fn document(item: Item<'_, '_>, out: &mut Output<'_>) -> bool {
     }
 }
 
-/// Where the rules of one file go.
+/// Collects the rules of a file.
 struct Output<'o> {
     file: &'o Arc<str>,
     /// All of the file.
@@ -89,7 +89,7 @@ impl Output<'_> {
 
 /// An expression that stands for what another tool's text says.
 fn cel(text: impl Into<String>) -> Sourced {
-    Sourced::default().with(text.into())
+    Sourced::made(text.into())
 }
 
 /// A branch whose message is what the other tool's text says.

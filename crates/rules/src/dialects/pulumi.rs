@@ -8,7 +8,7 @@ use super::branch;
 use super::jsonpath::{Path, braces, quoted};
 use crate::draft::{DraftBranch, Says};
 
-/// What the annotation says, or what is wrong with it.
+/// Parses the annotation.
 pub(super) fn branches(text: &str) -> Result<Vec<DraftBranch>, String> {
     let all: Vec<String> = if text.trim_start().starts_with('[') {
         serde_json::from_str(text).map_err(|error| format!("expected a JSON list of texts: {error}"))?

@@ -1,4 +1,4 @@
-//! A rule as YAML of a pack.
+//! Rules written as YAML of a rule pack.
 
 use std::fmt::Write as _;
 

@@ -15,7 +15,7 @@ use crate::stderr;
 use crate::style::Palette;
 use crate::text;
 
-/// So many changed fields of an object are named.
+/// Maximum number of changed fields in a line.
 const MAX_FIELDS: usize = 4;
 
 /// Reports what becomes of each object.
@@ -73,7 +73,7 @@ impl Reporter {
             }
             ApplyEvent::Lost { remaining, .. } => {
                 let objects = text::plural(*remaining as u64, "object");
-                self.warn(&format!("the cluster does not answer: {objects} not sent"));
+                self.warn(&format!("the cluster does not answer: {objects} not applied"));
             }
             ApplyEvent::Warning { message } => self.warn(message),
             ApplyEvent::Awaiting { objects } if !self.quiet => {

@@ -75,7 +75,7 @@ impl Watched {
         };
         self.examined.insert(object, generation);
         if let Some(message) = notice {
-            let remedy = Some("apply again to have the manifest's values, or see who owns which field: kubectl get --show-managed-fields -o yaml".to_owned());
+            let remedy = Some("apply again to restore the values of the manifest, or show field owners with kubectl get --show-managed-fields -o yaml".to_owned());
             let notice = Notice { message, remedy };
             self.notices.push(notice.clone());
             self.ready.push_back(Event::Notice(notice));

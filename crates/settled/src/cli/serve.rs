@@ -1,4 +1,4 @@
-//! The arguments of `settled serve` and `settled store`.
+//! Command line arguments of `settled serve` and `settled store`.
 
 use std::path::PathBuf;
 
@@ -9,44 +9,42 @@ Examples:
   settled store check ~/.local/state/settled
   settled store check backup/ -o json
 
-It reads the log of a server that does not run, and changes nothing: checksums
-of all writes, the seal of the last one, the order of the revisions, and whether
-all objects are there. A write at the end that was never acknowledged is no
-damage: the next start drops it and says so.
+Verifies checksums, the last seal, the order of revisions and the number of
+objects, without changing anything. The server must not be running. An
+unacknowledged write at the end is not damage; the next start drops it.
 
 Exit codes:
-  0  the store is whole
-  1  it is damaged: where, and what to do about it, is in the output
-  2  wrong arguments, no store there, or a server is using it";
+  0  intact
+  1  damaged; the output has the location and the remedy
+  2  invalid arguments, no store, or in use by a server";
 
 const SERVE_HELP_AFTER: &str = "\
 Examples:
   settled serve                        keep data across restarts
-  settled serve --memory -p 0          for a test: nothing is kept, any free port
-  settled serve -- go test ./...       run a command against a fresh server
+  settled serve --memory -p 0          in memory, on a free port
+  settled serve -- go test ./...       run a command against a new server
   settled serve --kubeconfig ~/.kube/config --name dev
-                                       add it to your kubeconfig as \"dev\"
+                                       add the context \"dev\" to your kubeconfig
 
-Then, in another terminal, with the line that it prints:
+Then, in another terminal, with the line that the server prints:
   export KUBECONFIG=...
   kubectl get namespaces
 
-It keeps objects and runs no containers: Pods are stored. Programs stop it with
-SIGTERM, people with Ctrl-C.
+Pods are stored but not run. SIGTERM or Ctrl-C stops the server.
 
-Feature gates, all on unless said otherwise:
-  APIResponseCompression  answers of more than 128 KiB are gzipped
-  WatchList               a watch can begin with the state
+Feature gates (default true):
+  APIResponseCompression  compress responses of more than 128 KiB with gzip
+  WatchList               support sendInitialEvents of watches
 
 Exit codes:
   0    stopped by SIGTERM
-  2    it could not start
-  129  stopped because its terminal was closed (SIGHUP)
+  2    failed to start
+  129  stopped because the terminal was closed (SIGHUP)
   130  stopped by Ctrl-C (SIGINT)
-  With a command: that of the command, 128 and the number of the signal that
-  killed it, 126 or 127 if it could not be run.";
+  With a command: its exit code, 128 + the number of the signal that killed it,
+  126 or 127 if it could not be run.";
 
-/// Look after the data of `settled serve`
+/// Verify the data of `settled serve`
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
     #[command(subcommand)]
@@ -58,15 +56,15 @@ pub(crate) enum StoreCommand {
     Check(StoreCheckArgs),
 }
 
-/// Verify a data directory, and change nothing
+/// Verify a data directory without changing it
 #[derive(Args, Debug)]
 #[command(after_help = STORE_CHECK_HELP_AFTER)]
 pub(crate) struct StoreCheckArgs {
-    /// The data directory of a server, or the `store` directory in it
+    /// Data directory of a server, or its subdirectory `store`
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) directory: PathBuf,
 
-    /// How to print the result
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: StoreOutput,
 }
@@ -77,105 +75,105 @@ pub(crate) enum StoreOutput {
     Json,
 }
 
-/// Run a Kubernetes API server: for tests, rehearsals and control planes without pods
+/// Run a Kubernetes-compatible API server for tests and control planes without Pods
 ///
-/// Kubernetes-compatible, in one process, ready in milliseconds. On the first start it makes its certificates, and a
-/// kubeconfig for an administrator that only its owner can read.
+/// The server is a single process and ready in milliseconds. The first start creates certificates and an administrator
+/// kubeconfig, which only their owner can read.
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_HELP_AFTER)]
 pub(crate) struct ServeArgs {
-    /// Directory for data, certificates and `admin.kubeconfig` [default: settled in the user's state directory]
+    /// Directory for data, certificates and `admin.kubeconfig` [default: `settled` in the user's state directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Keep objects in memory only; they are gone when the server stops
+    /// Store objects in memory; they are lost when the server stops
     #[arg(long)]
     pub(crate) memory: bool,
 
-    /// The port to listen on; 0 is any that is free [default: 8443; with a command: 0]
+    /// Port to listen on; 0 is any free port [default: 8443; with a command: 0]
     #[arg(short, long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
 
-    /// The address to listen on; anything but loopback lets others in
+    /// Address to listen on; other machines can connect unless it is a loopback address
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) bind_address: std::net::IpAddr,
 
-    /// Write the kubeconfig to this file as well; other entries in it are kept
+    /// Add the server to this kubeconfig
     ///
-    /// The server's cluster, user and context replace those of an earlier server of the same `--name`, and the context becomes the
-    /// current one. When a server without a data directory stops, its entries are removed again.
+    /// Cluster, user and context replace those of an earlier server with the same `--name`, and the context becomes the current one. Other
+    /// entries do not change. A server without a data directory removes its entries when it stops.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// The name of the cluster, user and context in kubeconfigs
+    /// Name of the cluster, user and context in kubeconfigs
     #[arg(long, value_name = "NAME", default_value = "settled", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: String,
 
-    /// The addresses of Services: a CIDR, or one of IPv4 and one of IPv6 with a comma between them
+    /// Range of Service IPs: a CIDR, or an IPv4 and an IPv6 CIDR separated by a comma
     #[arg(long, value_name = "CIDRS", default_value = "10.96.0.0/12")]
     pub(crate) service_cluster_ip_range: String,
 
-    /// When a write is acknowledged: once it is on disk, or before
+    /// Whether writes are acknowledged after they are on disk
     #[arg(long, value_name = "WHEN", default_value = "sync")]
     pub(crate) durability: DurabilityArg,
 
-    /// Users that come with a token: lines of `token,user,uid,"group1,group2"`
+    /// Static tokens: lines of `token,user,uid,"group1,group2"`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_auth_file: Option<PathBuf>,
 
-    /// The server's certificate, instead of one that it signs itself
+    /// Server certificate, instead of a generated one
     #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
     pub(crate) tls_cert: Option<PathBuf>,
 
-    /// The key of the server's certificate
+    /// Key of the server certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Another name or address that clients know the server by
+    /// Additional name or address in the server certificate (can be repeated)
     #[arg(long = "tls-name", value_name = "NAME")]
     pub(crate) tls_names: Vec<String>,
 
-    /// An authority whose client certificates are accepted, besides the server's own
+    /// Additional certificate authority for client certificates
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) client_ca: Option<PathBuf>,
 
-    /// Which built-in controllers run, with commas between them: `*` is all, `-NAME` all but that one
+    /// Built-in controllers, separated by commas: `*` means all, `-NAME` disables one
     ///
-    /// `namespaces` empties namespaces that are deleted. `garbage` deletes what its owners leave behind. `events` removes
-    /// Events after a time. `accounts` keeps the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in each
-    /// namespace. `roles` gathers aggregated ClusterRoles. `quotas` counts what ResourceQuotas limit. `claims` lets
-    /// claims and volumes go once nobody uses them. All are optional beside a real kube-controller-manager. What kube-apiserver
-    /// keeps itself, such as the Service `kubernetes`, is always kept.
+    /// `namespaces` deletes the content of terminating namespaces. `garbage` deletes dependents of deleted objects. `events` deletes
+    /// expired Events. `accounts` creates the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in each namespace. `roles`
+    /// aggregates ClusterRoles. `quotas` calculates the usage of ResourceQuotas. `claims` removes protection finalizers of unused PVCs and
+    /// PVs. Disable those that a real kube-controller-manager runs. Objects that kube-apiserver itself manages, such as the Service
+    /// `kubernetes`, are not affected.
     #[arg(long, value_name = "NAMES", default_value = "*", allow_hyphen_values = true)]
     pub(crate) controllers: settled_apiserver::Controllers,
 
-    /// How long Events stay after they were written, in seconds
+    /// Time to live of Events, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub(crate) event_ttl: u64,
 
-    /// What to switch on and off, as `Name=true,Other=false`; see below
+    /// Feature gates, as `Name=true,Other=false`; see below
     #[arg(long = "feature-gates", value_name = "GATES")]
     pub(crate) feature_gates: Vec<String>,
 
-    /// How events are reported on standard error
+    /// Log format on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
 
-    /// Print nothing but warnings and errors
+    /// Print only warnings and errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// A command that runs with KUBECONFIG set; the server stops when it ends, and keeps nothing without --data-dir
+    /// Command to run with KUBECONFIG set; the server stops when it ends, and stores data in memory unless --data-dir is set
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments, num_args = 1..)]
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 
-/// When a write is acknowledged.
+/// Durability of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DurabilityArg {
-    /// Once it is on disk
+    /// After they are on disk
     Sync,
-    /// At once: a crash loses the last second or so
+    /// Immediately; a crash loses about one second
     None,
 }
 
@@ -188,11 +186,11 @@ impl From<DurabilityArg> for settled_apiserver::Durability {
     }
 }
 
-/// How events are reported.
+/// Log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Text lines
     Text,
-    /// A JSON object in each line
+    /// One JSON object per line
     Json,
 }

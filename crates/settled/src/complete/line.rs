@@ -20,7 +20,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Reads the words. What is wrong with them is not said here.
+    /// Parses the words, ignoring errors.
     pub(super) fn parse(words: &[OsString]) -> Self {
         let words = std::iter::once("settled".into()).chain(words.iter().cloned());
         let Ok(matches) = Cli::command().ignore_errors(true).try_get_matches_from(words) else {

@@ -83,7 +83,7 @@ fn in_namespaces(line: &Line, cluster: &Cluster) -> Vec<String> {
     if line.namespaces.is_empty() { vec![cluster.default_namespace()] } else { line.namespaces.clone() }
 }
 
-/// What the entries of the kubeconfig are called.
+/// Names of kubeconfig entries.
 pub(super) fn kubeconfig(line: &Line) -> KubeconfigNames {
     let access = cluster::access(&line.cluster);
     within(async {

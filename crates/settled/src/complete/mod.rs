@@ -35,7 +35,7 @@ pub(crate) const BASH: &str = include_str!("settled.bash");
 pub(crate) const ZSH: &str = include_str!("settled.zsh");
 pub(crate) const FISH: &str = include_str!("settled.fish");
 
-/// What a shell does with the values; bits, as cobra has them.
+/// Directives for the shell, as bits of cobra's protocol.
 mod directive {
     /// No space after the value.
     pub(super) const NO_SPACE: u8 = 2;
@@ -71,7 +71,7 @@ pub(crate) fn run(mut words: Vec<OsString>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a word can become.
+/// Candidates for a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Value {
     word: String,
@@ -79,7 +79,7 @@ struct Value {
 }
 
 fn answer(words: Vec<OsString>, current: OsString) -> (Vec<Value>, u8) {
-    // What another program runs, it knows best.
+    // Arguments of another command are not completed.
     if words.iter().any(|word| word == "--") {
         return (Vec::new(), 0);
     }

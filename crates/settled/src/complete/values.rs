@@ -28,7 +28,7 @@ const CONDITIONS: [&str; 12] = [
     "Healthy",
 ];
 
-/// What knows the values of this argument of this command.
+/// Completer for an argument of a command.
 pub(super) fn of(command: &str, id: &str, hidden: bool) -> Option<Find> {
     Some(match (command, id) {
         (_, "names" | "targets") if !hidden => targets,

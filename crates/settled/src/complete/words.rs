@@ -1,6 +1,6 @@
 //! Completion words: items of lists with commas, and words that need no quoting.
 
-/// What stands before the last item of a list with its comma, and the item.
+/// Splits a comma-separated list before its last item.
 pub(super) fn last_item(list: &str) -> (&str, &str) {
     list.split_at(list.rfind(',').map_or(0, |comma| comma + 1))
 }

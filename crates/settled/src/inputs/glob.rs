@@ -18,7 +18,7 @@ fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// What an element of a pattern matches in a directory.
+/// Entries of a directory that match a pattern element.
 fn step(dir: &Path, element: &str) -> Vec<PathBuf> {
     if !is_pattern(element) {
         let path = dir.join(element);

@@ -22,7 +22,7 @@ pub(super) fn build(dir: &Path) -> io::Result<Vec<u8>> {
         }
     }
     Err(io::Error::other(
-        "neither kustomize nor kubectl is in the PATH: install one of them, or pass what it builds with -f -",
+        "neither kustomize nor kubectl is in the PATH: install one of them, or pass its output with -f -",
     ))
 }
 
@@ -39,7 +39,7 @@ fn run(program: &str, arguments: &[&str], dir: &OsStr) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         if let Some(mut errors) = errors {
             errors.by_ref().take(MAX_ERROR).read_to_end(&mut text).ok();
-            // What is left is read, so that the program does not wait for somebody to read it.
+            // The rest is drained, so that the program does not block on a full pipe.
             io::copy(&mut errors, &mut io::sink()).ok();
         }
         text

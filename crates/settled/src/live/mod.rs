@@ -1,5 +1,6 @@
-//! The live view: rows at the bottom of the terminal that show what isn't done yet.
+//! Live view: rows at the bottom of the terminal for objects that are not done.
 
+pub(crate) mod echo;
 pub(crate) mod screen;
 pub(crate) mod terminal;
 pub(crate) mod view;

@@ -1,7 +1,7 @@
 //! Terminal screen: rows at the bottom that are redrawn in place while lines are added above them.
 //!
 //! The cursor rests at the beginning of the first row, hidden. So everything behind it is ours and nothing before it is, however a
-//! terminal moves or breaks lines when its size changes; nobody has to be asked where the cursor is.
+//! terminal moves or breaks lines when its size changes; the cursor position need not be queried.
 
 use std::io::{self, Write};
 
@@ -31,7 +31,7 @@ pub(crate) struct Screen<W: Write> {
     out: W,
     color: bool,
     size: Size,
-    /// What is there, row by row.
+    /// Current rows.
     drawn: Vec<String>,
     open: bool,
 }
@@ -159,7 +159,7 @@ fn row(buffer: &Buffer, y: u16, color: bool) -> String {
     out
 }
 
-/// What a cell says of colours that are not the terminal's own.
+/// SGR sequence of the colors of a cell.
 fn visible(style: Style) -> Style {
     use ratatui_core::style::Color;
     let chosen = |color: Option<Color>| color.filter(|color| *color != Color::Reset);
@@ -341,7 +341,7 @@ mod tests {
             screen.cell(y.try_into().unwrap(), x.try_into().unwrap()).unwrap().clone()
         };
         assert!(cell("Deployment/web").bold());
-        // What fails, and what is on its way.
+        // Failing and waiting objects.
         assert_eq!(cell("ErrImagePull").fgcolor(), vt100::Color::Idx(3));
         assert_eq!(cell("LessReady").fgcolor(), vt100::Color::Idx(6));
         assert!(!cell("LessReady").bold());

@@ -21,9 +21,9 @@ use crate::text::{self, plural};
 
 /// Signs of life, one per frame.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// So many targets are looked at for a view; the most urgent ones.
+/// Maximum number of targets considered for a view, the most urgent ones.
 pub(crate) const TARGETS_MAX: usize = 500;
-/// So many targets in the same state are one row.
+/// Minimum number of targets in the same state that share a row.
 const GROUP_MIN: usize = 3;
 /// Below so many columns messages stand below their object, and there is no bar.
 const BESIDE_WIDTH_MIN: usize = 60;
@@ -63,7 +63,7 @@ impl View {
             rows.push(lost);
         }
         rows.truncate(rows_max.max(1));
-        // Before the first answer nobody knows anything of any object.
+        // Before the first answer, no object has a state.
         if snapshot.synced {
             rows.extend(body(snapshot, names, width, rows_max.saturating_sub(rows.len())));
         }
@@ -337,7 +337,7 @@ struct Below {
     status: Status,
 }
 
-/// Everything below a branch, depth first; siblings that are alike are one row. What the target's row says is not said again.
+/// Rows below a branch, depth first; equal siblings share a row. The target's message is not repeated.
 fn branch_rows(branch: &Branch, indent: &str, told: &Cause, names: &Names, rows: &mut Vec<Below>) {
     let mut alike: Vec<(&Branch, usize)> = Vec::new();
     for child in &branch.children {

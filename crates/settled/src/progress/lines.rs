@@ -1,4 +1,4 @@
-//! Progress as lines: for people who read a log, and JSON lines for programs.
+//! Progress lines, as text for logs or as JSON lines.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -26,12 +26,12 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 const HEARTBEAT_NAMES: usize = 5;
 /// So long changes of a target are collected before the last of them is a line.
 const COALESCE: Duration = Duration::from_secs(1);
-/// So many targets that change alike at once are one line.
+/// Minimum number of targets with the same change that share a line.
 const GROUP_MIN: usize = 4;
-/// So many objects that were done before the wait are named.
+/// Maximum number of objects named in the line about those that were done already.
 const ALREADY_NAMED_MAX: usize = 5;
 
-/// What a line says of a target, but for its name. Thousands of targets share it.
+/// Line about a target without its name, shared by thousands of targets.
 #[derive(Debug)]
 struct Change {
     kind: Arc<str>,
@@ -53,7 +53,7 @@ pub(crate) struct PlainLines<W> {
     pending: BTreeMap<ObjectId, u64>,
     changes: HashMap<u64, Change>,
     due: Option<Duration>,
-    /// What was written of each target last, and the class of its cause.
+    /// Last line of each target, and the failure class of its cause.
     written: HashMap<ObjectId, (u64, Option<FailureClass>)>,
     hasher: RandomState,
     already: Already,
@@ -140,7 +140,7 @@ impl<W: Write> PlainLines<W> {
         Ok(())
     }
 
-    /// What a line says of a target, but for its name and times that pass.
+    /// Line about a target, without its name and elapsed times.
     fn hash(&self, target: &TargetReport, cause: &Cause) -> u64 {
         let kind = &target.object.kind;
         self.hasher.hash_one((target.state, target.verdict.status, kind, &cause.reason, &cause.message))
@@ -152,7 +152,7 @@ impl<W: Write> PlainLines<W> {
         let mark = self.palette.state(state, style::mark(state));
         let word = self.palette.status(status, &format!("{:<11}", status.as_str()));
         let mut tail = String::new();
-        // What is done has no more to say.
+        // Targets that are done have no further changes.
         if state != State::Done {
             let texts = [&*cause.reason, &*cause.message];
             for text in texts.into_iter().filter(|text| !text.is_empty() && *text != status.as_str()) {

@@ -1,4 +1,4 @@
-//! Progress of a wait: one loop that passes events to what shows them.
+//! Progress of a wait: the event loop that dispatches to the displays.
 
 mod lines;
 mod live;
@@ -19,10 +19,10 @@ pub(crate) use signals::{Signal, Signals, stop};
 
 /// Where a wait happens.
 pub(crate) trait Source {
-    /// What happens next; nothing after [`Event::Finished`]. What it waits for is not lost when it is given up.
+    /// The next event; none after [`Event::Finished`]. Cancel-safe.
     async fn next(&mut self) -> Option<Event>;
 
-    /// How it stands, with at most so many targets.
+    /// Current state, with at most this many targets.
     fn snapshot(&self, limit: usize) -> Snapshot;
 
     /// Ends it: [`Event::Finished`] comes next.
@@ -45,19 +45,19 @@ pub(crate) trait Show {
         Ok(())
     }
 
-    /// The terminal has another size, or was used by somebody else.
+    /// The terminal was resized, or used by another program.
     fn disturbed(&mut self) {}
 
-    /// The terminal is somebody else's for a while.
+    /// The process is about to be suspended.
     fn pause(&mut self) {}
 }
 
 /// How a wait ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// What it came to.
+    /// Outcome of the wait.
     pub(crate) report: Report,
-    /// When each target that is done or failed became so, counted from the beginning. Empty if nobody asked for times.
+    /// Time from the start until each target was done or failed; empty unless requested.
     pub(crate) times: HashMap<ObjectId, Duration>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Abandoned {
     Unread(io::Error),
 }
 
-/// Follows a wait until it is over. `with_times`: and notes when each target became what it is.
+/// Follows a wait until its end; `with_times` records when each target was done or failed.
 pub(crate) async fn follow<S: Source>(
     source: &mut S,
     shows: &mut [Box<dyn Show>],

@@ -8,7 +8,7 @@ pub(crate) struct Envelope {
     begin: &'static [u8],
     between: &'static [u8],
     end: &'static [u8],
-    /// What an output without any row is.
+    /// Output without rows.
     empty: &'static [u8],
     begun: bool,
 }

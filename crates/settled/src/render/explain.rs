@@ -20,9 +20,9 @@ use crate::text;
 const MESSAGE_LINES_MAX: usize = 8;
 /// How many lines an event may take there.
 const EVENT_LINES_MAX: usize = 2;
-/// How many causes of one object are told.
+/// Maximum number of causes per object.
 const CAUSES_MAX: usize = 3;
-/// How many events of one cause are told, the latest.
+/// Maximum number of events per cause, the latest ones.
 const EVENTS_MAX: usize = 4;
 /// How many objects with the same cause are named.
 const NAMES_MAX: usize = 5;
@@ -73,7 +73,7 @@ pub(crate) struct Explain<'a> {
     /// How many columns there are, if that is limited.
     pub(crate) width: Option<usize>,
     pub(crate) names: &'a Names,
-    /// What ages count from.
+    /// Reference time of ages.
     pub(crate) now: Timestamp,
 }
 
@@ -214,13 +214,13 @@ impl Explain<'_> {
         out
     }
 
-    /// How it ended, with counts.
+    /// Outcome with counts.
     pub(crate) fn summary(&self, report: &Report) -> String {
         let (state, words, rest) = self.outcome(report);
         format!("{}{rest}: {}", self.palette.state(state, &words), totals(report))
     }
 
-    /// How it ended: `✗ failed`, ` after 26s in shop`.
+    /// Outcome: `✗ failed`, ` after 26s in shop`.
     fn outcome(&self, report: &Report) -> (State, String, String) {
         let (state, words) = match report.outcome {
             Outcome::Settled => (State::Done, "settled"),
@@ -427,7 +427,7 @@ pub(crate) fn is_open(target: &TargetReport) -> bool {
     matches!(target.state, State::Failed | State::Waiting)
 }
 
-/// What the object itself says, where that is not its root cause.
+/// The object's own message, if it is not the root cause.
 fn own_message(target: &TargetReport) -> String {
     let own = target.own.as_ref().unwrap_or(&target.verdict);
     // It is its own root cause.

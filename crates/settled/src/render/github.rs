@@ -30,7 +30,7 @@ pub(crate) fn commands(ending: &Ending<'_>) -> String {
         let cause = Cause::of(target);
         let (command, words) = match cause.urgency {
             Urgency::Failed => ("error", "failed"),
-            // It had its time; of what was interrupted, nobody knows what would have become of it.
+            // Only a timeout makes it an error; after an interruption, the outcome is unknown.
             _ if ending.report.outcome == Outcome::TimedOut => ("error", "is not done"),
             Urgency::Failing | Urgency::Blocked => ("warning", "is not done"),
             Urgency::Waiting | Urgency::NotObserved => ("notice", "is not done"),

@@ -47,11 +47,11 @@ pub(crate) fn document(ending: &Ending<'_>) -> String {
     )
 }
 
-/// What a target is among test cases.
+/// Result of a test case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Passed,
-    /// What is tested is not so.
+    /// The target failed, or was not done at the timeout.
     Failure,
     /// It could not be tested.
     Error,

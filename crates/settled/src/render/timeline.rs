@@ -15,7 +15,7 @@ pub(crate) struct Timeline<'a> {
     /// How many columns there are, if that is limited.
     pub(crate) width: Option<usize>,
     pub(crate) names: &'a Names,
-    /// What ages count from.
+    /// Reference time of ages.
     pub(crate) now: Timestamp,
 }
 

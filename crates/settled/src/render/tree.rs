@@ -27,7 +27,7 @@ pub(crate) struct Tree<'a> {
     /// How many columns there are, if that is limited.
     pub(crate) width: Option<usize>,
     pub(crate) names: &'a Names,
-    /// What ages count from.
+    /// Reference time of ages.
     pub(crate) now: Timestamp,
 }
 

@@ -1,13 +1,11 @@
-//! `settled serve -- COMMAND`: a command that has a server for as long as it runs.
+//! `settled serve -- COMMAND`: runs a command with a server that stops when the command ends.
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
-use rustix::process::{Pid, getpgrp, kill_process};
-use rustix::termios::tcgetpgrp;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use super::signals::{Signals, Stop};
 use crate::error::CommandError;
@@ -43,22 +41,54 @@ pub(super) async fn run(
         // Ctrl-C in a terminal reaches the command without us.
         let has_it = stop == Stop::Interrupt && forwarded == 0 && is_foreground();
         forwarded += 1;
-        if let Some(process) = child.id().and_then(|id| Pid::from_raw(id.cast_signed()))
-            && !has_it
-        {
-            // It may have ended just now.
-            let _best_effort = kill_process(process, stop.number());
+        if !has_it {
+            forward(stop, &mut child);
         }
     }
 }
 
+#[cfg(unix)]
+fn forward(stop: Stop, child: &mut Child) {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let signal = match stop {
+        Stop::Interrupt => Signal::INT,
+        Stop::Terminate => Signal::TERM,
+        Stop::Hangup => Signal::HUP,
+    };
+    if let Some(process) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        // It may have ended just now.
+        let _best_effort = kill_process(process, signal);
+    }
+}
+
+/// There is nothing milder there.
+#[cfg(windows)]
+fn forward(_stop: Stop, child: &mut Child) {
+    let _best_effort = child.start_kill();
+}
+
+#[cfg(unix)]
 fn is_foreground() -> bool {
+    use std::io;
+
+    use rustix::process::getpgrp;
+    use rustix::termios::tcgetpgrp;
+
     tcgetpgrp(io::stdin()).or_else(|_| tcgetpgrp(io::stderr())).is_ok_and(|group| group == getpgrp())
 }
 
-fn exit_code(status: ExitStatus) -> u8 {
-    use std::os::unix::process::ExitStatusExt as _;
+/// The command has the same console.
+#[cfg(windows)]
+fn is_foreground() -> bool {
+    true
+}
 
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+fn exit_code(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(windows)]
+    let signal: Option<i32> = None;
+    let code = status.code().or_else(|| signal.map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::cli::serve::ServeArgs;
 use crate::error::CommandError;
 
-/// What the names of temporary directories begin with.
+/// Prefix of temporary directories.
 const PREFIX: &str = "settled-serve-";
 /// Locked for as long as the process lives whose directory it is.
 const LOCK: &str = "lock";
@@ -50,8 +50,8 @@ impl Directory {
         let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
         let state = state.or_else(|| std::env::home_dir().map(|home| home.join(".local/state")));
         let Some(state) = state else {
-            return Err(CommandError::usage("there is no home directory to keep data in")
-                .hint("name a directory: --data-dir DIR"));
+            return Err(CommandError::usage("no home directory for the data")
+                .hint("set a directory with --data-dir DIR"));
         };
         Ok(Self::Kept(absolute(&state.join("settled"))))
     }
@@ -71,7 +71,7 @@ impl Directory {
 impl Temporary {
     fn new(parent: &Path) -> io::Result<Self> {
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-        // Locked before it has its name: nobody takes it for a leftover.
+        // Locked before it is renamed, so that no other process removes it.
         let (new, path) = (directory.path().join("lock.new"), directory.path().join(LOCK));
         let lock = File::create_new(&new)?;
         lock.try_lock().map_err(io::Error::from)?;
@@ -80,7 +80,7 @@ impl Temporary {
     }
 }
 
-/// What is printed is used in other directories.
+/// Absolute, since printed paths are used in other directories.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -88,19 +88,30 @@ fn absolute(path: &Path) -> PathBuf {
 /// Removes the directories of servers that were killed. A directory is one of those if it is the user's own, holds nothing else
 /// than a server writes there, and nobody holds its lock.
 fn remove_leftovers(parent: &Path) {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let user = rustix::process::geteuid().as_raw();
     let named = fs::read_dir(parent).into_iter().flatten().flatten();
     for entry in named.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())) {
         let path = entry.path();
-        let own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.uid() == user);
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_directory && own(&path) && own(&path.join(LOCK)) {
+        if is_directory && is_own(&path) && is_own(&path.join(LOCK)) {
             // Whatever is not removed is left as it was.
             let _best_effort = remove_leftover(&path);
         }
     }
+}
+
+/// Whether a file is the user's, who may share the directory with others.
+#[cfg(unix)]
+fn is_own(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let user = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|found| found.uid() == user)
+}
+
+/// Each user has a temporary directory of their own there.
+#[cfg(windows)]
+fn is_own(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 fn remove_leftover(path: &Path) -> io::Result<()> {
@@ -124,11 +135,18 @@ fn remove_leftover(path: &Path) -> io::Result<()> {
 }
 
 /// The permissions of a file, if other users have any.
+#[cfg(unix)]
 pub(super) fn mode_for_others(path: &Path) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then_some(mode)
+}
+
+/// There, they are not bits.
+#[cfg(windows)]
+pub(super) fn mode_for_others(_path: &Path) -> Option<u32> {
+    None
 }
 
 #[cfg(test)]

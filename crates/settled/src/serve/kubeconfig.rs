@@ -1,4 +1,4 @@
-//! `--kubeconfig FILE`: the server's entries in a kubeconfig that has others.
+//! `--kubeconfig FILE`: merges the server's entries into a kubeconfig.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -55,8 +55,8 @@ impl Merged {
             Err(error) => return Err(failed(error)),
         };
         let after = merge(before, &ours, name).map_err(|conflict| {
-            CommandError::usage(format!("{} has a {conflict} of its own called {name:?}", path.display()))
-                .hint("choose another name for the server's entries: --name NAME")
+            CommandError::usage(format!("{} has another {conflict} named {name:?}", path.display()))
+                .hint("choose another name with --name NAME")
         })?;
         write(&path, &after).map_err(failed)?;
         drop(lock);
@@ -105,7 +105,7 @@ impl FileLock {
                     std::thread::sleep(LOCK_INTERVAL);
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    let why = format!("another program holds {}", lock.display());
+                    let why = format!("another program has locked {}", lock.display());
                     return Err(io::Error::new(ErrorKind::AlreadyExists, why));
                 }
                 Err(error) => return Err(error),
@@ -156,8 +156,8 @@ fn is_marked(cluster: &Value) -> bool {
     extensions.into_iter().flatten().any(|extension| extension["name"] == MARK)
 }
 
-/// A kubeconfig with our entries, in the place of those of an earlier server of that name. An error is what somebody else has
-/// under the name.
+/// Adds the server's entries to a kubeconfig, replacing those of an earlier server with the same name. The error is the list that has a
+/// foreign entry with this name.
 fn merge(mut config: Value, ours: &Value, name: &str) -> Result<Value, &'static str> {
     let replaced = named(&config, "clusters", name).is_some_and(is_marked);
     if let Some((_, what)) = LISTS.iter().find(|(list, _)| !replaced && named(&config, list, name).is_some())

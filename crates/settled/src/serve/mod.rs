@@ -63,7 +63,7 @@ async fn serve(args: &ServeArgs) -> Result<ExitCode, CommandError> {
     // Arguments are checked before anything is written.
     let mut config = config(args, log)?;
     let directory = Directory::of(args)?;
-    // What is gone with the process anyway need not be written.
+    // Data in memory need not be written.
     config.data_dir = (!directory.is_temporary()).then(|| directory.path().to_owned());
     let not_started = |error| not_started(error, directory.path());
     let server = Server::start(config).await.map_err(not_started)?;
@@ -153,7 +153,7 @@ fn tokens(path: &Path) -> Result<Tokens, CommandError> {
     }
     Tokens::parse(&text)
         .map_err(|error| CommandError::input(format!("{}: {error}", path.display())))
-        .map_err(|error| error.hint("each line is: token,user,uid,\"group1,group2\""))
+        .map_err(|error| error.hint("the format of a line is token,user,uid,\"group1,group2\""))
 }
 
 fn not_started(error: StartError, directory: &Path) -> CommandError {
@@ -168,7 +168,10 @@ fn not_started(error: StartError, directory: &Path) -> CommandError {
         StartError::Store(
             BackendError::Locked { .. } | BackendError::Corrupt { .. } | BackendError::Format { .. },
         ) => None,
-        _ => Some(format!("the data directory is {}; another one: --data-dir DIR", directory.display())),
+        _ => Some(format!(
+            "the data directory is {}; set another one with --data-dir DIR",
+            directory.display()
+        )),
     };
     let error = CommandError::input_error("cannot start the server", error);
     match hint {

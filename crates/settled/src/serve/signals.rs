@@ -1,8 +1,5 @@
 //! Signals that shut the server down.
 
-use rustix::process::Signal as Number;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
 use crate::error::CommandError;
 
 /// A request to stop.
@@ -25,7 +22,7 @@ impl Stop {
         }
     }
 
-    /// A server that is told to stop has done its work; the others are interruptions.
+    /// SIGTERM is a regular shutdown with exit code 0; the other signals are interruptions.
     pub(super) const fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,
@@ -33,27 +30,21 @@ impl Stop {
             Self::Hangup => 129,
         }
     }
-
-    pub(super) const fn number(self) -> Number {
-        match self {
-            Self::Interrupt => Number::INT,
-            Self::Terminate => Number::TERM,
-            Self::Hangup => Number::HUP,
-        }
-    }
 }
 
+#[cfg(unix)]
 pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Option<Signal>,
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
+#[cfg(unix)]
 impl Signals {
     pub(super) fn listen() -> Result<Self, CommandError> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| CommandError::input_error("cannot listen for signals", error))
-        };
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let listen = |kind| signal(kind).map_err(failed);
         let hangup = match may_hang_up() {
             true => Some(listen(SignalKind::hangup())?),
             false => None,
@@ -79,9 +70,43 @@ impl Signals {
 
 /// `nohup` has the signal ignored, and a handler would undo that. Where it cannot be known, the signal is left alone: the next
 /// start removes what is left.
+#[cfg(unix)]
 fn may_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     // The lowest bit is signal 1, SIGHUP.
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 0)
+}
+
+/// What a console sends in place of signals.
+#[cfg(windows)]
+pub(super) struct Signals {
+    interrupt: tokio::signal::windows::CtrlC,
+    terminate: tokio::signal::windows::CtrlBreak,
+    hangup: tokio::signal::windows::CtrlClose,
+}
+
+#[cfg(windows)]
+impl Signals {
+    pub(super) fn listen() -> Result<Self, CommandError> {
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close};
+
+        Ok(Self {
+            interrupt: ctrl_c().map_err(failed)?,
+            terminate: ctrl_break().map_err(failed)?,
+            hangup: ctrl_close().map_err(failed)?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) -> Stop {
+        tokio::select! {
+            _ = self.interrupt.recv() => Stop::Interrupt,
+            _ = self.terminate.recv() => Stop::Terminate,
+            _ = self.hangup.recv() => Stop::Hangup,
+        }
+    }
+}
+
+fn failed(error: std::io::Error) -> CommandError {
+    CommandError::input_error("cannot listen for signals", error)
 }

@@ -24,13 +24,13 @@ pub(super) fn run(
     started: Instant,
 ) -> Result<ExitCode, CommandError> {
     if args.watch {
-        return Err(CommandError::usage("--watch is for objects of a cluster")
-            .hint("to read the files again and again: watch settled status -f FILE"));
+        return Err(CommandError::usage("--watch only applies to objects of a cluster")
+            .hint("to read the files repeatedly, use watch settled status -f FILE"));
     }
     let SelectArgs { selector, field_selector, all, .. } = &args.select;
     if selector.is_some() || field_selector.is_some() || *all {
-        return Err(CommandError::usage("selectors are for objects of a cluster")
-            .hint("name their type: settled status pods -l app=web; of files, choose by --kind and --name"));
+        return Err(CommandError::usage("selectors only apply to objects of a cluster")
+            .hint("name a type, as in settled status pods -l app=web; filter files with --kind and --name"));
     }
     let inputs = Inputs::new(&args.input, "status")?;
     let mut report = Report::default();
@@ -65,10 +65,8 @@ pub(super) fn run(
 fn nothing_found(args: &StatusArgs, report: &Report) -> CommandError {
     if report.read > 0 {
         let objects = plural(report.read, "object");
-        return CommandError::input(format!(
-            "none of {objects} is in the kinds, namespaces or names asked for"
-        ))
-        .hint("to see what there is, leave out --kind, --namespace and --name");
+        return CommandError::input(format!("no object matches the filters; read {objects}"))
+            .hint("omit --kind, --namespace and --name to see all objects");
     }
     inputs::nothing_found(&args.input)
 }

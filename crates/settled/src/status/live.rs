@@ -41,14 +41,14 @@ pub(super) fn run(
 ) -> Result<ExitCode, CommandError> {
     if !args.input.files.is_empty() {
         return Err(CommandError::usage("cannot combine -f with objects of a cluster")
-            .hint("to look at the objects of files in a cluster: settled wait -f FILE --timeout 0"));
+            .hint("to evaluate the objects of files in a cluster, use settled wait -f FILE --timeout 0"));
     }
     if evaluator.how.options.profile == Profile::Kstatus {
-        return Err(CommandError::usage("--profile kstatus is for files only")
+        return Err(CommandError::usage("--profile kstatus only applies to files")
             .hint("kubectl get TYPE -o yaml | settled status --profile kstatus -f -"));
     }
     if args.verdict.now.is_some() {
-        return Err(CommandError::usage("--now applies to files only"));
+        return Err(CommandError::usage("--now only applies to files"));
     }
     let mut targets = cluster::named(&args.input.targets, &args.select, BareType::All)?;
     let is_overview = targets.is_empty() && args.select.releases.is_empty();
@@ -124,7 +124,7 @@ pub(super) fn run(
         let namespaced =
             kinds.iter().any(|kind| kind.find(&resources).is_none_or(|resource| resource.namespaced));
         return Err(match namespaced && !args.select.all_namespaces {
-            true => error.hint("-n NAMESPACE or -A says where to look"),
+            true => error.hint("set -n NAMESPACE or -A"),
             false => error,
         });
     }
@@ -143,7 +143,7 @@ pub(super) fn run(
     Ok(ExitCode::from(if unread { session::exit_code(found.outcome) } else { report.exit_code() }))
 }
 
-/// What objects of a cluster are said to come from.
+/// Source of objects of a cluster.
 fn source(args: &ClusterArgs) -> Arc<str> {
     args.context.as_deref().unwrap_or("cluster").into()
 }
@@ -172,7 +172,7 @@ fn rows_of(evaluator: &Evaluator, targets: &[TargetReport], resources: &Resource
 struct StatusView<'a> {
     args: &'a StatusArgs,
     evaluator: Evaluator,
-    /// What shows changes: that something is done now is news, also in an overview.
+    /// Changes are shown, including those to Current in an overview.
     later: Evaluator,
     source: Arc<str>,
     changes: Option<Changes>,

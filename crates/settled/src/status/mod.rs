@@ -35,7 +35,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode, CommandError> {
         reader: Reader::default(),
     };
     if !args.input.targets.is_empty() || !args.select.releases.is_empty() {
-        // What is asked of the cluster is limited to them already, and what has no namespace was named.
+        // Targets are limited to the namespaces already, and cluster-scoped objects were named.
         evaluator.filter = Filter::new(&args.filter).in_any_namespace();
         return live::run(args, evaluator, started);
     }

@@ -9,11 +9,11 @@ use crate::stderr;
 use crate::style::Palette;
 use crate::text::{self, plural};
 
-/// What was found.
+/// Evaluated objects, counted by status.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) counts: [u64; Status::ALL.len()],
-    /// Of these, the ones that nobody waits for.
+    /// Non-blocking objects among these.
     pub(super) non_blocking: [u64; Status::ALL.len()],
     /// Objects in the input, asked about or not.
     pub(super) read: u64,
@@ -105,7 +105,9 @@ impl Report {
             ));
         }
         if shortened {
-            stderr::print_line(&format!("{label} some messages are cut short; -o yaml has them whole"));
+            stderr::print_line(&format!(
+                "{label} some messages are truncated; -o yaml prints them completely"
+            ));
         }
     }
 }

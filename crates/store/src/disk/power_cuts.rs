@@ -1,5 +1,5 @@
-//! Power cuts, kills and failures at any operation of the disk, by seed. What was acknowledged, and what was served, is there
-//! afterwards; what was not acknowledged is there as a whole or not at all; and no start is refused.
+//! Power loss, kill and failure at any operation of a simulated disk, by seed. Acknowledged and served writes are preserved;
+//! other writes are complete or absent; and every start succeeds.
 
 use std::collections::BTreeMap;
 use std::path::Path;

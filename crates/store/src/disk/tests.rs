@@ -1,4 +1,4 @@
-//! The disk where it is full, where it is copied, and where it is closed.
+//! Tests of the disk backend: full disk, compaction, close.
 
 use super::*;
 use crate::entry::Expect;
@@ -102,7 +102,7 @@ fn a_compaction_is_never_noticed() {
             compacted += usize::from(disk.end < end);
         }
         fs::create_dir_all(&image).unwrap();
-        for name in [FILE, NEW, SEAL] {
+        for name in [FILE, NEW, SEAL_FILE] {
             let _none = fs::remove_file(image.join(name));
             let _none = fs::copy(directory.join(name), image.join(name));
         }
@@ -189,7 +189,7 @@ fn an_idle_log_is_sealed_for_good() {
         Disk::open_files(Path::new("/simulated"), Box::new(files.clone()), Durability::Synced, None)
     };
     // The seal beside the log is not synced, and the head has none of these writes yet.
-    assert!(opened(&files.power_cut(None), HEAD).is_ok());
+    assert!(opened(&files.power_cut(None), FIRST_FRAME_OFFSET).is_ok());
     disk.flush().unwrap();
     let error = opened(&files.power_cut(None), disk.end - 8).unwrap_err();
     assert!(

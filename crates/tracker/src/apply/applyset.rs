@@ -8,7 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
-use settled_watch::{Cluster, Items, PARTIAL_LIST, RequestError, Resource, Resources, Verb, encode};
+use settled_manifest::ListItems;
+use settled_watch::{Cluster, PARTIAL_LIST, RequestError, Resource, Resources, Verb, encode};
 
 use super::manifest::Manifest;
 use super::retry::retry;
@@ -401,9 +402,7 @@ fn contents(resources: &Resources, manifests: &[Manifest]) -> (BTreeSet<GroupKin
 async fn members(cluster: &Cluster, path: &str) -> Result<Vec<Value>, RequestError> {
     let fetch = || cluster.fetch(Verb::List, Method::GET, path, PARTIAL_LIST, None);
     let list = retry(fetch).await?;
-    let (mut items, mut found) = (Items::default(), Vec::new());
-    items
-        .push(&list, |item| found.extend(serde_json::from_slice(item)))
-        .map_err(|error| RequestError::Answer(error.to_string()))?;
+    let (mut items, mut found) = (ListItems::default(), Vec::new());
+    items.push(&list, |item| found.extend(serde_json::from_slice(item))).map_err(RequestError::answer)?;
     Ok(found)
 }

@@ -172,6 +172,52 @@ impl Play {
     }
 }
 
+/// When the policy wakes, and who is due, by a look at each target.
+fn walked(policy: &Policy, now: Now) -> (Option<Duration>, Vec<TargetId>) {
+    let wakes: Vec<(Duration, TargetId)> =
+        policy.targets.entries().filter_map(|(id, target)| Some((target.wake?, id))).collect();
+    let timeout = policy.limits.timeout.filter(|limit| !limit.is_zero());
+    let mut due: Vec<_> = wakes.iter().copied().filter(|(wake, _)| *wake <= now.elapsed).collect();
+    due.sort_unstable();
+    (wakes.iter().map(|(wake, _)| *wake).chain(timeout).min(), due.into_iter().map(|(_, id)| id).collect())
+}
+
+proptest! {
+    /// The index of wakes is what a look at each target says, whatever is observed, added and dropped.
+    #[test]
+    fn wakes_are_those_of_the_targets(
+        until in until(),
+        limits in limits(),
+        steps in prop::collection::vec((0..12_u32, prop::option::weighted(0.9, seen()), 0..20_000_u64), 1..60),
+    ) {
+        let evaluator = Evaluator::new(RuleSet::default(), until.clone());
+        let mut play = Play { evaluator, policy: Policy::new(limits, until), elapsed: Duration::ZERO, last: Vec::new() };
+        for (resource_version, (target, seen, pause)) in steps.into_iter().enumerate() {
+            play.elapsed += Duration::from_millis(pause);
+            if target as usize >= play.last.len() {
+                play.policy.add(None);
+                play.last.push((Seen::NotYet, None, None));
+            }
+            let id = TargetId::from(target.min(u32::try_from(play.last.len()).unwrap() - 1));
+            match seen {
+                None => play.policy.drop_target(id),
+                Some(seen) => {
+                    let record = object(&play.evaluator, seen, resource_version as u64 + 1);
+                    let now = play.now();
+                    if let Some(record) = &record {
+                        play.policy.record_transient(id, record, now);
+                        prop_assert_eq!((play.policy.wake(), play.policy.due(now)), walked(&play.policy, now));
+                    }
+                    play.last[index(id)] = (seen, record, None);
+                    play.look(id);
+                }
+            }
+            let now = play.now();
+            prop_assert_eq!((play.policy.wake(), play.policy.due(now)), walked(&play.policy, now));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

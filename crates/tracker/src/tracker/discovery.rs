@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use http::Method;
 use kstatus::{Object, Status};
-use settled_watch::{Cluster, Items, PARTIAL_LIST, RequestError, Resource, Verb};
+use settled_manifest::ListItems;
+use settled_watch::{Cluster, PARTIAL_LIST, RequestError, Resource, Verb};
 use tokio::time::Instant;
 
 use super::{Answer, Tracker};
@@ -235,7 +236,7 @@ async fn list(cluster: &Cluster, resource: &Resource, namespace: &str) -> Result
     let path = format!("{}?limit={PAGE}", resource.path(within, None));
     let bytes = cluster.fetch(Verb::List, Method::GET, &path, PARTIAL_LIST, None).await?;
     let mut owned = Vec::new();
-    let mut items = Items::default();
+    let mut items = ListItems::default();
     let each = |item: &[u8]| {
         let Some(object) = Object::parse(item).ok() else { return };
         let Some(metadata) = object.root().get("metadata") else { return };
@@ -245,7 +246,7 @@ async fn list(cluster: &Cluster, resource: &Resource, namespace: &str) -> Result
             owned.push((Uid::from(&*uid), owners));
         }
     };
-    items.push(&bytes, each).map_err(|error| RequestError::Answer(error.to_string()))?;
+    items.push(&bytes, each).map_err(RequestError::answer)?;
     Ok(owned)
 }
 

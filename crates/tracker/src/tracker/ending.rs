@@ -114,6 +114,7 @@ impl Tracker {
     pub(super) fn over(&mut self, outcome: Outcome, evidence: &FetchedEvidence) {
         let outcome = self.overview_outcome(outcome);
         let report = self.report(outcome, evidence);
+        self.log_end(outcome);
         self.events.push_back(Queued::Event(Box::new(Event::Finished(report))));
         self.ended = Some(outcome);
         self.phase = Phase::Over;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use settled_watch::{Cluster, Items, PARTIAL_LIST, Resource, Verb, encode};
+use settled_manifest::ListItems;
+use settled_watch::{Cluster, PARTIAL_LIST, Resource, Verb, encode};
 use tokio::time::Instant;
 
 use super::{Answer, Tracker};
@@ -144,7 +145,7 @@ async fn find_one(cluster: &Cluster, (object, resource): Absent) -> Finding {
             names.extend(kstatus::Object::parse(item).ok().and_then(|o| Some(o.name()?.into_owned())));
         };
         // Names that can't be read are not similar.
-        Items::default().push(&list, each).ok();
+        ListItems::default().push(&list, each).ok();
     }
     let mut no_namespace = false;
     if let Some(namespace) = namespace.filter(|_| names.is_empty()) {

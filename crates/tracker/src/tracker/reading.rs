@@ -100,7 +100,7 @@ impl Patience {
         };
         match tokio::time::timeout_at(started + self.answer, asking).await {
             Ok(answer) => answer,
-            Err(_) => Err(last.unwrap_or_else(|| RequestError::Transport(no_answer(self.answer)))),
+            Err(_) => Err(last.unwrap_or_else(|| RequestError::Transport(no_answer(self.answer).into()))),
         }
     }
 }
@@ -301,7 +301,7 @@ impl Tracker {
         };
         let answers = self.cluster.answers();
         for stream in self.streams.iter_mut().filter(|stream| stream.is_unread()) {
-            let error = RequestError::Transport(late.clone());
+            let error = RequestError::Transport(late.clone().into());
             stream.down.get_or_insert(Down { since: now, error, answers });
         }
         self.give_up(message, "check that the API server runs, or allow it more time", Outcome::Unreachable);

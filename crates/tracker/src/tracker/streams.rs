@@ -37,6 +37,7 @@ impl Tracker {
         role: Role,
         task: impl Future<Output = ()> + Send + 'static,
     ) -> StreamId {
+        tracing::debug!(scope = spec.scope.describe(), role = ?role, "stream started");
         self.streams.push(Stream {
             spec,
             role,

@@ -1,4 +1,4 @@
-//! What all parts share: the server, the tools on it, and the statuses that are written.
+//! Shared parts of the wait benchmark: server, tools, and written statuses.
 
 use std::fs;
 use std::path::PathBuf;
@@ -154,10 +154,17 @@ impl Bench {
         let waiter = if tool == Tool::Helm {
             let selector = label.map_or_else(String::new, |label| format!("&labelSelector={label}"));
             let watched = format!("{path}?watch=true{selector}");
-            let events = self.runtime.block_on(self.client.watch(&watched))?;
+            let mut events = self.runtime.block_on(self.client.watch(&watched))?;
             let waiter = Waiter::start(command, log, memory)?;
+            let made = async {
+                // Another watch begins with all objects that are there.
+                while !events.count(count).await? {
+                    events = self.client.watch(&watched).await?;
+                }
+                Outcome::Ok(())
+            };
             // A refused install would be waited for in vain.
-            let made = async { tokio::time::timeout(Duration::from_secs(300), events.count(count)).await };
+            let made = async { tokio::time::timeout(Duration::from_secs(300), made).await };
             self.runtime.block_on(made).map_err(|_| {
                 format!("{}: not all objects were made: {}", tool.name(), waiter.last_words())
             })??;

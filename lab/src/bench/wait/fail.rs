@@ -1,4 +1,4 @@
-//! From a failure to the exit.
+//! Latency from a failure to the exit.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ impl Bench {
         let plan = self.plan;
         self.page.line(&format!("### From a failure to an exit other than 0{}", on(self.kind)));
         self.page.line(&format!(
-            "In ms, median (worst) of {} rounds, in each of which a tool has {} seconds to notice. By default ours gives images and crashes \
-             some time to recover; \"without grace\" is with `--grace image=0s` or `crash=0s`. What was not noticed then is tried once more, \
-             with {} seconds, and told in seconds.",
+            "In ms, median (worst) of {} rounds. Each tool has {} seconds to exit. By default, `settled wait` gives image and crash failures a \
+             grace period; \"without grace\" is with `--grace image=0s` or `--grace crash=0s`. Tools that do not exit in time run once more \
+             with {} seconds; these results are in seconds.",
             plan.rounds,
             plan.failure_limit.as_secs(),
             plan.patience.as_secs(),

@@ -1,4 +1,4 @@
-//! Thousands of large Pods in every state: time and memory of a look at them, and of a wait for them.
+//! Thousands of large Pods in every state: time and memory of `status` and `wait`.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The most memory while some or all of many Pods are tracked.
+//! Peak memory while some or all of many Pods are tracked.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

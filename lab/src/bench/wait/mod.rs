@@ -1,5 +1,5 @@
-//! `settled wait` beside kubectl, Helm 4 and a polling loop on the same server: how soon each notices that all is done or that it
-//! can't be, what memory that takes beside client-go's informer and kube-rs' reflector, and what is asked of the server.
+//! Benchmark of `settled wait`, kubectl, Helm 4 and a polling loop: latency, memory (also of client-go's informer and kube-rs'
+//! reflector), and requests.
 //!
 //! No controller runs: the benchmark writes each status itself, so it knows when the last one was written.
 

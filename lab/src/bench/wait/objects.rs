@@ -1,4 +1,4 @@
-//! The objects that tools wait for, and their statuses.
+//! Objects that tools wait for, and their statuses.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What each tool asks of the server.
+//! Requests of each tool.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -7,7 +7,7 @@ use super::BuiltinKind;
 use super::decode::zero;
 use super::packages::Absent;
 use super::plan::{Node, Shape, node};
-use super::steps::{Fields, deprecated_generation};
+use crate::kinds::fields::Fields;
 
 /// Fills in what is absent, as Kubernetes does on every read and write. Expects what [`super::decode`] leaves; doing it
 /// again changes nothing.
@@ -22,27 +22,6 @@ pub(crate) fn default(kind: &BuiltinKind, object: &mut Value) {
 pub(crate) fn set_zero_values(kind: &BuiltinKind, object: &mut Value) {
     if let Value::Object(fields) = object {
         fill(fields, &node(kind.schema_name), false);
-    }
-}
-
-/// As [`set_zero_values`], for an object with nothing in it: what valid objects always have is there as nothing.
-pub(crate) fn set_empty_values(kind: &BuiltinKind, object: &mut Value) {
-    set_zero_values(kind, object);
-    let counts = match (kind.group, kind.kind) {
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => true,
-        ("apps", "DaemonSet") => false,
-        _ => return,
-    };
-    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.insert("selector".to_owned(), Value::Null);
-        if counts {
-            spec.insert("replicas".to_owned(), 0.into());
-        }
-    }
-    if let Value::Object(fields) = object
-        && !counts
-    {
-        deprecated_generation(fields);
     }
 }
 

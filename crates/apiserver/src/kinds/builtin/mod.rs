@@ -1,6 +1,6 @@
-//! Built-in kinds as data: names, schemas, defaults, validation.
+//! Built-in kinds as data: names, schemas, defaults. What data can't say of a kind is in its file, see `kinds::strategies`.
 //!
-//! Everything but [`defaults.yaml`](../../../data/defaults.yaml) and the rules in `validate` is written by `cargo xtask
+//! Everything but [`defaults.yaml`](../../../data/defaults.yaml) is written by `cargo xtask
 //! generate builtins` from what Kubernetes publishes; `data/README.md` says which version and how to take the next one.
 //! Nothing is unpacked before it is asked for: the table of kinds is constant data.
 
@@ -9,27 +9,18 @@ mod decode;
 mod defaults;
 mod packages;
 mod plan;
-mod prepare;
 mod protobuf;
 mod steps;
-mod validate;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
-
 pub(crate) use convert::{convert, stored_as};
 pub(crate) use decode::{Decoded, decode, decode_component, decode_map};
-pub(crate) use defaults::{default, set_empty_values, set_zero_values};
+pub(crate) use defaults::{default, set_zero_values};
 pub(crate) use packages::{bootstrap_rbac, components, document, packed, schemas, schemas_of};
-pub(crate) use prepare::{count_templates, prepare_create, quality_of_service};
 pub(crate) use protobuf::{Envelope, component_of, decode_message};
-pub(crate) use validate::{
-    addresses, is_reachable, needs_health_check, organizations, validate, validate_approval,
-    validate_content, validate_metadata, validate_status, warnings,
-};
 pub(crate) use wire::{Depth, Malformed};
 
 /// A kind of one group version, as discovery shows it.
@@ -119,9 +110,4 @@ impl BuiltinKind {
     pub(crate) fn has_subresource(&self, name: &str) -> bool {
         self.subresources.iter().any(|subresource| subresource.name == name)
     }
-}
-
-/// The text of a field, if it is one.
-fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
-    value.get(field).and_then(Value::as_str)
 }

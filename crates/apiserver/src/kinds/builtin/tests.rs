@@ -6,6 +6,18 @@ use settled_manifest::{Item, Scratch, Splitter};
 use super::decode::Decoded;
 use super::packages::component;
 use super::*;
+use crate::kinds::strategies;
+use crate::kinds::strategy::Requester;
+use crate::kinds::validation::validate_builtin;
+
+fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
+    value.get(field).and_then(Value::as_str)
+}
+
+fn prepare_for_create(kind: &BuiltinKind, object: &mut Value) {
+    let requester = Requester { name: "", uid: "", groups: &[], extra: &Default::default() };
+    (strategies::find(kind.group, kind.kind).prepare_for_create)(object, &requester);
+}
 
 /// What is wrong with a new object, or with the change of one.
 fn refusals(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<crate::Cause> {
@@ -18,9 +30,10 @@ fn refusals(kind: &BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<crate::
     };
     let (new, old) = (&paired(new), old.map(paired));
     let old = old.as_ref();
-    let Some(old) = old else { return validate(kind, new) };
+    let strategy = strategies::find(kind.group, kind.kind);
+    let Some(old) = old else { return validate_builtin(kind, strategy, new) };
     let mut causes = crate::metadata::validate_update(new, old);
-    causes.extend(validate_content(kind, new, Some(old)));
+    causes.extend(strategy.validate_content(new, Some(old)));
     causes
 }
 
@@ -360,7 +373,7 @@ fn objects_are_refused_as_upstream_does() {
             let marker = "controller-uid\\\":\\\"";
             let known = recorded.to_string().split(marker).nth(1).map(|rest| rest[..36].to_owned());
             new["metadata"]["uid"] = known.unwrap_or_else(|| "u".to_owned()).into();
-            prepare_create(kind, &mut new);
+            prepare_for_create(kind, &mut new);
         }
         let line = |cause: [&str; 3]| cause.join(" | ");
         let mut found: Vec<String> = refusals(kind, &new, old)
@@ -402,7 +415,9 @@ fn what_upstream_takes_is_valid() {
         decode(kind, &mut object);
         default(kind, &mut object);
         object["metadata"]["uid"] = "u".into();
-        prepare_create(kind, &mut object);
+        // Updates of CRDs must name one.
+        object["metadata"]["resourceVersion"] = "1".into();
+        prepare_for_create(kind, &mut object);
         assert_eq!(refusals(kind, &object, None), [], "{given}");
         assert_eq!(refusals(kind, &object, Some(&object)), [], "{given}");
     }
@@ -489,7 +504,7 @@ fn nonsense_is_survived() {
                 }
                 decode(kind, &mut object);
                 default(kind, &mut object);
-                prepare_create(kind, &mut object);
+                prepare_for_create(kind, &mut object);
                 refusals(kind, &object, None);
                 refusals(kind, &object, Some(&given));
             }

@@ -1,0 +1,5 @@
+//! Kinds of the group `batch`.
+
+pub(crate) mod cron_job;
+pub(crate) mod job;
+mod schedule;

@@ -1,0 +1,261 @@
+//! Which objects a cache keeps, and what of them; and the watch that fills it.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use kube::Resource;
+use kube::core::ApiResource;
+use serde::de::DeserializeOwned;
+use settled_watch::stream::{self, Message, Scope, Update};
+use settled_watch::{Cluster, Resource as WatchedResource};
+use tokio::sync::{mpsc, watch};
+
+use super::decode::{Decoder, Index, IndexKey, Rules};
+use super::store::Store;
+use super::{Cache, CacheStatus, Counters, Running, Shared, count};
+use crate::object::FieldPath;
+use crate::predicate::{self, Compiled, Predicate};
+use crate::projection::Projection;
+
+/// The index by the UIDs of owner references.
+pub(super) const OWNERS: &str = "metadata.ownerReferences.uid";
+/// How many messages of the watch may be on their way. They say no more than how it is.
+const MESSAGES: usize = 16;
+/// How long a watch that was refused waits, at first and at most.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// A cache in the making.
+///
+/// | index | name | values of an object |
+/// |---|---|---|
+/// | [`index_owners`](Self::index_owners) | read with [`Cache::owned_by`] | the UIDs in its owner references |
+/// | [`index_label`](Self::index_label) | the label's key | the label's value |
+/// | [`index_field`](Self::index_field) | the path | the text or number there |
+/// | [`index_by`](Self::index_by) | of one's own | what a function of the kept object returns |
+///
+/// Owners, labels and fields are read from the object as it arrives: an index needs no field in what is kept.
+pub struct CacheBuilder<T> {
+    cluster: Cluster,
+    scope: Scope,
+    objects: Predicate,
+    events: Option<Predicate>,
+    projection: Projection,
+    indexes: Vec<Index<T>>,
+}
+
+impl<T> Cache<T> {
+    /// A cache of objects as kube-rs has them: `Pod`, `PartialObjectMeta<Pod>`. The connection is a `kube::Client`, or a [`Cluster`], whose
+    /// credentials are renewed.
+    pub fn builder(connection: impl Into<Cluster>) -> CacheBuilder<T>
+    where
+        T: Resource,
+        T::DynamicType: Default,
+    {
+        Self::of::<T>(connection)
+    }
+
+    /// A cache of the objects of a kind, of which another type is kept.
+    pub fn of<K: Resource>(connection: impl Into<Cluster>) -> CacheBuilder<T>
+    where
+        K::DynamicType: Default,
+    {
+        Self::of_kind::<K>(connection, &K::DynamicType::default())
+    }
+
+    /// The same of a kind that is known at run time only: `DynamicObject`, with its `ApiResource`.
+    pub fn of_kind<K: Resource>(connection: impl Into<Cluster>, dyntype: &K::DynamicType) -> CacheBuilder<T> {
+        let text = |text: Cow<'_, str>| Box::<str>::from(text);
+        let kind = text(K::kind(dyntype));
+        let resource = WatchedResource {
+            group: text(K::group(dyntype)),
+            version: text(K::version(dyntype)),
+            plural: text(K::plural(dyntype)),
+            singular: kind.to_lowercase().into(),
+            kind,
+            short_names: Box::default(),
+            categories: Box::default(),
+            // Without a namespace, the path is the same for both.
+            namespaced: true,
+            list: true,
+            watch: true,
+        };
+        CacheBuilder {
+            cluster: connection.into(),
+            scope: Scope { metadata: K::metadata_api(), ..Scope::new(&Arc::new(resource), None) },
+            objects: predicate::always(true),
+            events: None,
+            projection: Projection::all(),
+            indexes: Vec::new(),
+        }
+    }
+
+    /// As [`Cache::of_kind`], by an `ApiResource` alone.
+    pub fn of_resource(connection: impl Into<Cluster>, resource: &ApiResource) -> CacheBuilder<T> {
+        Self::of_kind::<kube::core::DynamicObject>(connection, resource)
+    }
+}
+
+impl<T> CacheBuilder<T> {
+    /// Only the objects of a namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.scope.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only objects that a label selector selects: the server leaves out all others.
+    #[must_use]
+    pub fn labels(mut self, selector: &str) -> Self {
+        self.scope.labels = Some(selector.into());
+        self
+    }
+
+    /// Only objects that a field selector selects: the server leaves out all others.
+    #[must_use]
+    pub fn fields(mut self, selector: &str) -> Self {
+        self.scope.fields = Some(selector.into());
+        self
+    }
+
+    /// The server sends the metadata of objects alone. Predicates and projections see nothing else then.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.scope.metadata = true;
+        self
+    }
+
+    /// Only objects that match, for what no selector can say. One that stops matching is removed, and reported as deleted.
+    #[must_use]
+    pub fn objects(mut self, predicate: Predicate) -> Self {
+        self.objects = predicate;
+        self
+    }
+
+    /// Only these changes are reported to the readers of [`Cache::changes`]. The cache itself has all of them.
+    #[must_use]
+    pub fn events(mut self, predicate: Predicate) -> Self {
+        self.events = Some(predicate);
+        self
+    }
+
+    /// Only these fields are parsed.
+    #[must_use]
+    pub fn projection(mut self, projection: Projection) -> Self {
+        self.projection = projection;
+        self
+    }
+
+    /// Finds objects by the UIDs of their owners.
+    #[must_use]
+    pub fn index_owners(self) -> Self {
+        self.index(OWNERS, IndexKey::Owners)
+    }
+
+    /// Finds objects by the value of a label. The index has the label's key for its name.
+    #[must_use]
+    pub fn index_label(self, key: &str) -> Self {
+        let path = format!("/metadata/labels/{}", key.replace('~', "~0").replace('/', "~1"));
+        self.index(key, IndexKey::Field(FieldPath::new(&path)))
+    }
+
+    /// Finds objects by the text or the number at a path. The index has the path for its name.
+    #[must_use]
+    pub fn index_field(self, path: &str) -> Self {
+        self.index(path, IndexKey::Field(FieldPath::new(path)))
+    }
+
+    /// Finds objects by the values of a function.
+    #[must_use]
+    pub fn index_by(self, name: &str, key: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) -> Self {
+        self.index(name, IndexKey::Function(Box::new(key)))
+    }
+
+    fn index(mut self, name: &str, key: IndexKey<T>) -> Self {
+        self.indexes.retain(|index| *index.name != *name);
+        self.indexes.push(Index { name: name.into(), key });
+        self
+    }
+}
+
+impl<T: DeserializeOwned + Send + Sync + 'static> CacheBuilder<T> {
+    /// Begins to list and watch.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn start(self) -> Cache<T> {
+        let store = Store::new(self.indexes.len());
+        let rules = Rules {
+            objects: Compiled::new(&self.objects),
+            events: self.events.as_ref().map(Compiled::new),
+            projection: self.projection,
+            indexes: self.indexes,
+        };
+        let shared = Arc::new(Shared {
+            cluster: self.cluster,
+            scope: self.scope,
+            rules,
+            store: RwLock::new(store),
+            readers: Mutex::default(),
+            status: watch::Sender::new(CacheStatus::Syncing),
+            ready: watch::Sender::new(false),
+            position: watch::Sender::new(None),
+            counters: Counters::default(),
+        });
+        let task = tokio::spawn(run(Arc::clone(&shared)));
+        Cache { shared, running: Arc::new(Running(task.abort_handle())) }
+    }
+}
+
+/// Watches until the task is ended. What [`stream::follow`] gives up on is tried again, more and more slowly.
+async fn run<T: DeserializeOwned + Send + Sync + 'static>(shared: Arc<Shared<T>>) {
+    static STREAMS: AtomicU32 = AtomicU32::new(0);
+    let number = STREAMS.fetch_add(1, Ordering::Relaxed);
+    let mut pause = REFUSED_PAUSE;
+    loop {
+        let (sender, messages) = mpsc::channel(MESSAGES);
+        let (cluster, scope) = (shared.cluster.clone(), shared.scope.clone());
+        let decoder = Decoder::new(Arc::clone(&shared));
+        let follow = stream::follow(cluster, scope, decoder, number, sender);
+        let ((), synced) = tokio::join!(follow, note(&shared, messages));
+        if synced {
+            pause = REFUSED_PAUSE;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(REFUSED_PAUSE_MAX);
+    }
+}
+
+/// Notes how the watch is, until it ends. Says whether it was complete once.
+async fn note<T>(shared: &Shared<T>, mut messages: mpsc::Receiver<Message<u32, ()>>) -> bool {
+    let mut synced = false;
+    while let Some(message) = messages.recv().await {
+        for update in message.updates {
+            let status = match update {
+                Update::Restart => CacheStatus::Syncing,
+                Update::Synced => {
+                    synced = true;
+                    CacheStatus::Synced
+                }
+                // After a relist, this comes before it is complete.
+                Update::Up if matches!(*shared.status.borrow(), CacheStatus::Syncing) => continue,
+                Update::Up => CacheStatus::Synced,
+                Update::Down(error, _) => CacheStatus::Unreachable(error),
+                Update::Forbidden(_, error) => CacheStatus::Forbidden(error),
+                Update::Rejected(error) => CacheStatus::Rejected(error),
+                Update::NoKind => CacheStatus::NoKind,
+                Update::Put(()) | Update::Gone(()) | Update::Missing(_) => continue,
+            };
+            if !matches!(status, CacheStatus::Syncing | CacheStatus::Synced) {
+                count(&shared.counters.failures);
+                let kind = &shared.scope.resource.kind;
+                tracing::warn!(%kind, ?status, "the watch of a cache fails and is tried again");
+            }
+            shared.status.send_replace(status);
+        }
+    }
+    synced
+}

@@ -1,0 +1,189 @@
+//! What has changed in a cache, for a reader that may be slow: changes of an object that were not read yet are merged.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use futures::Stream;
+
+use super::store::Entry;
+use crate::object::ObjectKey;
+use crate::predicate::EventKind;
+use crate::resource_version::ResourceVersion;
+
+/// A change of an object in a cache.
+#[derive(Debug)]
+pub struct Change<T> {
+    /// Create, Update or Delete.
+    pub kind: EventKind,
+    /// Which object.
+    pub key: ObjectKey,
+    /// How it was when it was last reported; with Create, the object of the same name before it, if that was.
+    pub old: Option<Arc<T>>,
+    /// How it is; none if it was deleted or no longer matches.
+    pub new: Option<Arc<T>>,
+    /// Its resourceVersion; of an object that is gone, the last one that is known.
+    pub resource_version: ResourceVersion,
+}
+
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        Self {
+            kind: self.kind,
+            key: self.key.clone(),
+            old: self.old.clone(),
+            new: self.new.clone(),
+            resource_version: self.resource_version.clone(),
+        }
+    }
+}
+
+impl<T> Change<T> {
+    pub(super) fn created(key: ObjectKey, entry: &Entry<T>) -> Self {
+        Self {
+            kind: EventKind::Create,
+            key,
+            old: None,
+            new: Some(Arc::clone(&entry.value)),
+            resource_version: entry.version.clone(),
+        }
+    }
+
+    pub(super) fn deleted(entry: Entry<T>, resource_version: Option<ResourceVersion>) -> Self {
+        Self {
+            kind: EventKind::Delete,
+            key: entry.key(),
+            old: Some(entry.value),
+            new: None,
+            resource_version: resource_version.unwrap_or(entry.version),
+        }
+    }
+
+    /// This change, and one after it, as one; nothing if there is nothing to report of both.
+    fn merge(self, next: Self) -> Option<Self> {
+        let kind = match (self.kind, next.kind) {
+            // Nobody has heard of it.
+            (EventKind::Create, EventKind::Delete) if self.old.is_none() => return None,
+            (EventKind::Create, EventKind::Update) => EventKind::Create,
+            (_, kind) => kind,
+        };
+        Some(Self { kind, old: self.old, ..next })
+    }
+}
+
+/// The changes that a reader has not read yet: at most one of each object.
+pub(super) struct Queue<T>(Mutex<Pending<T>>);
+
+struct Pending<T> {
+    changes: HashMap<ObjectKey, Change<T>>,
+    order: VecDeque<ObjectKey>,
+    reader: Option<Waker>,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Pending { changes: HashMap::new(), order: VecDeque::new(), reader: None }))
+    }
+}
+
+impl<T> Queue<T> {
+    fn lock(&self) -> MutexGuard<'_, Pending<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn push(&self, change: Change<T>) {
+        let mut pending = self.lock();
+        let key = change.key.clone();
+        match pending.changes.remove(&key) {
+            None => {
+                pending.order.push_back(key.clone());
+                pending.changes.insert(key, change);
+            }
+            Some(before) => match before.merge(change) {
+                Some(merged) => drop(pending.changes.insert(key, merged)),
+                None => pending.order.retain(|other| *other != key),
+            },
+        }
+        let reader = pending.reader.take();
+        drop(pending);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+/// The changes of a cache, as a stream that never ends by itself.
+pub struct Changes<T> {
+    queue: Arc<Queue<T>>,
+    /// The watch ends with its last reader.
+    _running: Arc<dyn Any + Send + Sync>,
+}
+
+impl<T> Changes<T> {
+    pub(super) fn new(queue: Arc<Queue<T>>, running: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { queue, _running: running }
+    }
+
+    /// How many objects have changes that were not read.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.queue.lock().changes.len()
+    }
+}
+
+impl<T> Stream for Changes<T> {
+    type Item = Change<T>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Change<T>>> {
+        let mut pending = self.queue.lock();
+        let next = pending.order.pop_front();
+        if let Some(change) = next.and_then(|key| pending.changes.remove(&key)) {
+            return Poll::Ready(Some(change));
+        }
+        pending.reader = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt as _, StreamExt as _};
+
+    use super::*;
+
+    fn change(kind: EventKind, old: Option<u8>, new: Option<u8>) -> Change<u8> {
+        let resource_version = ResourceVersion::new("1");
+        let key = ObjectKey::new("n", "a");
+        Change { kind, key, old: old.map(Arc::new), new: new.map(Arc::new), resource_version }
+    }
+
+    #[test]
+    fn changes_that_were_not_read_are_merged() {
+        use EventKind::{Create, Delete, Update};
+        for (changes, expected) in [
+            (&[(Create, None, Some(1)), (Update, Some(1), Some(2))][..], Some((Create, None, Some(2)))),
+            (&[(Create, None, Some(1)), (Delete, Some(1), None)], None),
+            (&[(Update, Some(1), Some(2)), (Update, Some(2), Some(3))], Some((Update, Some(1), Some(3)))),
+            (&[(Update, Some(1), Some(2)), (Delete, Some(2), None)], Some((Delete, Some(1), None))),
+            (&[(Delete, Some(1), None), (Create, None, Some(2))], Some((Create, Some(1), Some(2)))),
+            (
+                &[(Delete, Some(1), None), (Create, None, Some(2)), (Delete, Some(2), None)],
+                Some((Delete, Some(1), None)),
+            ),
+        ] {
+            let queue = Arc::new(Queue::default());
+            for (kind, old, new) in changes {
+                queue.push(change(*kind, *old, *new));
+            }
+            let mut reader = Changes::new(queue, Arc::new(()));
+            let read = reader.next().now_or_never().flatten();
+            let read =
+                read.map(|change| (change.kind, change.old.map(|old| *old), change.new.map(|new| *new)));
+            assert_eq!(read, expected, "{changes:?}");
+            assert!(reader.next().now_or_never().is_none());
+            assert_eq!(reader.pending(), 0);
+        }
+    }
+}

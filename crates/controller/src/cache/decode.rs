@@ -1,0 +1,224 @@
+//! From the bytes of an object to what is kept of it, and into the store, while the answer is read.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLockWriteGuard, Weak};
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use settled_watch::stream::Decode;
+
+use super::changes::Change;
+use super::store::{NewEntry, Store};
+use super::{Shared, count};
+use crate::object::{FieldPath, ObjectKey, ObjectView};
+use crate::predicate::{Compiled, Event, EventKind};
+use crate::projection::Projection;
+use crate::resource_version::ResourceVersion;
+
+/// What a cache keeps.
+pub(super) struct Rules<T> {
+    pub(super) objects: Compiled,
+    /// Which changes are reported; none is all.
+    pub(super) events: Option<Compiled>,
+    pub(super) projection: Projection,
+    pub(super) indexes: Vec<Index<T>>,
+}
+
+/// How objects are found.
+pub(super) struct Index<T> {
+    pub(super) name: Box<str>,
+    pub(super) key: IndexKey<T>,
+}
+
+/// A function of what is kept of an object.
+pub(super) type KeyFunction<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
+
+pub(super) enum IndexKey<T> {
+    Owners,
+    Field(FieldPath),
+    Function(KeyFunction<T>),
+}
+
+impl<T> Rules<T> {
+    pub(super) fn index_named(&self, name: &str) -> Option<usize> {
+        self.indexes.iter().position(|index| *index.name == *name)
+    }
+}
+
+impl<T: DeserializeOwned> Rules<T> {
+    /// An object as it is kept; none if it does not match.
+    pub(super) fn read(&self, json: &[u8]) -> Result<Option<T>, serde_json::Error> {
+        match ObjectView::parse(json) {
+            Ok(object) if !self.objects.matches(&object) => Ok(None),
+            Ok(object) => self.project(&object, json).map(Some),
+            // Its error says more.
+            Err(_) => serde_json::from_slice(json).map(Some),
+        }
+    }
+
+    fn project(&self, object: &ObjectView<'_>, json: &[u8]) -> Result<T, serde_json::Error> {
+        match self.projection.keeps_all() {
+            true => serde_json::from_slice(json),
+            false => serde_json::from_slice(&self.projection.apply(object)),
+        }
+    }
+
+    /// The values of an object in the indexes.
+    fn keys(&self, object: &ObjectView<'_>, value: &T) -> Vec<(usize, String)> {
+        let mut keys = Vec::new();
+        for (number, index) in self.indexes.iter().enumerate() {
+            match &index.key {
+                IndexKey::Owners => {
+                    let uids = object.owners().filter_map(|owner| owner.get("uid")?.as_str());
+                    keys.extend(uids.map(|uid| (number, uid.into_owned())));
+                }
+                IndexKey::Field(path) => {
+                    let text = object.field(path).and_then(|value| match value.as_str() {
+                        Some(text) => Some(text.into_owned()),
+                        None => Some(value.as_int()?.to_string()),
+                    });
+                    keys.extend(text.map(|text| (number, text)));
+                }
+                IndexKey::Function(key) => keys.extend(key(value).into_iter().map(|key| (number, key))),
+            }
+        }
+        keys
+    }
+}
+
+/// Puts what a watch reports into the store.
+pub(super) struct Decoder<T> {
+    shared: Arc<Shared<T>>,
+    /// What arrives is an initial list, or a relist.
+    syncing: AtomicBool,
+}
+
+impl<T> Decoder<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
+        Self { shared, syncing: AtomicBool::new(true) }
+    }
+
+    fn store(&self) -> RwLockWriteGuard<'_, Store<T>> {
+        self.shared.store.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All changes up to here are in the store. In a list, the order of resourceVersions is not that of the objects.
+    fn advance(&self, version: ResourceVersion) {
+        if !self.syncing.load(Ordering::Relaxed) {
+            self.shared.position.send_replace(Some(version));
+        }
+    }
+}
+
+impl<T> Shared<T> {
+    /// Reports a change to all readers. The store is locked meanwhile, so that a new reader misses nothing.
+    fn report(&self, _store: &Store<T>, change: &Change<T>) {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.retain(|reader| {
+            let reader = Weak::upgrade(reader);
+            reader.inspect(|reader| reader.push(change.clone())).is_some()
+        });
+    }
+
+    fn remove(&self, store: &mut Store<T>, object: &ObjectView<'_>, version: &ResourceVersion) {
+        if let Some(entry) = store.remove(&object.namespace(), &object.name()) {
+            self.report(store, &Change::deleted(entry, Some(version.clone())));
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
+    /// Keeps an object that matches.
+    fn keep(&self, object: &ObjectView<'_>, json: &[u8], version: &ResourceVersion) {
+        let (shared, rules) = (&*self.shared, &self.shared.rules);
+        let value = match rules.project(object, json) {
+            Ok(value) => value,
+            Err(error) => {
+                count(&shared.counters.malformed);
+                let key = ObjectKey::from(object);
+                let kind = &shared.scope.resource.kind;
+                tracing::warn!(%kind, %key, %error, "an object cannot be read and is left out of the cache");
+                return shared.remove(&mut self.store(), object, version);
+            }
+        };
+        let keys = rules.keys(object, &value);
+        let facts = rules.events.as_ref().map(|events| events.facts(object));
+        let (namespace, name) = (object.namespace(), object.name());
+        let mut store = self.store();
+        let new =
+            NewEntry { namespace: &namespace, name: &name, version: version.clone(), value, facts, keys };
+        let old = store.put(new);
+        // A relist has most objects as they were.
+        if old.as_ref().is_some_and(|old| old.version == *version) {
+            return;
+        }
+        let Some(entry) = store.get(&namespace, &name) else { return };
+        let kind = if old.is_some() { EventKind::Update } else { EventKind::Create };
+        let accepted = rules.events.as_ref().zip(entry.facts.as_ref()).is_none_or(|(events, new)| {
+            events.accepts(&Event { kind, old: old.as_ref().and_then(|old| old.facts.as_ref()), new })
+        });
+        if !accepted {
+            return count(&shared.counters.suppressed);
+        }
+        let mut change = Change::created(entry.key(), entry);
+        change.kind = kind;
+        change.old = old.map(|old| old.value);
+        shared.report(&store, &change);
+    }
+}
+
+impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
+    /// All is done while decoding.
+    type Item = ();
+
+    fn decode(&self, json: &[u8], _now: Timestamp) -> Option<((), u64)> {
+        let counters = &self.shared.counters;
+        count(&counters.events);
+        counters.bytes.fetch_add(json.len() as u64, Ordering::Relaxed);
+        let Ok(object) = ObjectView::parse(json) else {
+            count(&counters.malformed);
+            return None;
+        };
+        let version = ResourceVersion::new(&object.resource_version());
+        if self.shared.rules.objects.matches(&object) {
+            self.keep(&object, json, &version);
+        } else {
+            count(&counters.dropped);
+            self.shared.remove(&mut self.store(), &object, &version);
+        }
+        let number = version.as_u64();
+        self.advance(version);
+        Some(((), number))
+    }
+
+    fn decode_deleted(&self, json: &[u8], _now: Timestamp) -> Option<((), u64)> {
+        count(&self.shared.counters.events);
+        let object = ObjectView::parse(json).ok()?;
+        let version = ResourceVersion::new(&object.resource_version());
+        self.shared.remove(&mut self.store(), &object, &version);
+        let number = version.as_u64();
+        self.advance(version);
+        Some(((), number))
+    }
+
+    fn restarted(&self) {
+        count(&self.shared.counters.lists);
+        self.syncing.store(true, Ordering::Relaxed);
+        self.store().begin_list();
+    }
+
+    fn synced(&self, resource_version: &str) {
+        let mut store = self.store();
+        for entry in store.end_list() {
+            self.shared.report(&store, &Change::deleted(entry, None));
+        }
+        drop(store);
+        self.syncing.store(false, Ordering::Relaxed);
+        self.advance(ResourceVersion::new(resource_version));
+        self.shared.ready.send_replace(true);
+    }
+
+    fn bookmark(&self, resource_version: &str) {
+        self.advance(ResourceVersion::new(resource_version));
+    }
+}

@@ -1,0 +1,122 @@
+//! Accepted in status, then the effect, then the final status: users see that a long effect has begun.
+//!
+//! In-place resize of Pods works so: the kubelet reports what it has allocated, resizes the containers, and then reports their resources.
+
+use super::Decided;
+use crate::decision::{Allocation, Answer, Decision, IdempotencyKey, Permit};
+
+/// Where a request stands.
+#[derive(Debug)]
+pub enum State<T> {
+    /// There is no answer to this generation that stands.
+    Undecided(Undecided),
+    /// It is accepted in status; the effect may be there or not.
+    Accepted(Accepted<T>),
+    /// It is accepted, and the final status is written.
+    Final,
+    /// It is refused in status.
+    Refused,
+}
+
+/// The state of the request of this generation: by the accepted answer, and by the value that the final status shows.
+pub fn resume<T: Clone + PartialEq>(
+    key: IdempotencyKey,
+    generation: i64,
+    accepted: &Allocation<T>,
+    shown: Option<&T>,
+) -> State<T> {
+    match accepted.current(generation) {
+        Some(value) if shown == Some(value) => State::Final,
+        Some(value) => {
+            State::Accepted(Accepted { permit: Permit::new(key, generation), value: value.clone() })
+        }
+        None if accepted.is_answered(generation) => State::Refused,
+        None => State::Undecided(Undecided { key, generation }),
+    }
+}
+
+/// A request without an answer.
+#[derive(Debug)]
+pub struct Undecided {
+    key: IdempotencyKey,
+    generation: i64,
+}
+
+impl Undecided {
+    /// Decides the request.
+    pub fn decide<T>(self, decision: Decision<T>) -> Decided<Granted<T>, T> {
+        let key = self.key;
+        super::decided(decision.at(self.generation), |value, generation| Granted { key, generation, value })
+    }
+}
+
+/// Granted, and not written yet.
+#[derive(Debug)]
+#[must_use = "the answer has to be written"]
+pub struct Granted<T> {
+    key: IdempotencyKey,
+    generation: i64,
+    value: T,
+}
+
+impl<T: Clone> Granted<T> {
+    /// Writes into status that the request is accepted.
+    ///
+    /// # Errors
+    /// `write` failed.
+    pub async fn accept<F, E>(self, write: impl FnOnce(Answer<T>) -> F) -> Result<Accepted<T>, E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
+        write(Decision::Granted(self.value.clone()).at(self.generation)).await?;
+        Ok(Accepted { permit: Permit::new(self.key, self.generation), value: self.value })
+    }
+}
+
+/// Accepted: the effect is permitted.
+#[derive(Debug)]
+#[must_use = "the effect has to be brought about"]
+pub struct Accepted<T> {
+    permit: Permit,
+    value: T,
+}
+
+impl<T: Clone> Accepted<T> {
+    /// The accepted value.
+    #[must_use]
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// Brings the effect about, or finds it by the permit's key.
+    ///
+    /// # Errors
+    /// `effect` failed.
+    pub async fn act<F, E>(self, effect: impl FnOnce(Permit, T) -> F) -> Result<Acted<T>, E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
+        effect(self.permit, self.value.clone()).await?;
+        Ok(Acted { value: self.value })
+    }
+}
+
+/// The effect is there.
+#[derive(Debug)]
+#[must_use = "the final status has to be written"]
+pub struct Acted<T> {
+    value: T,
+}
+
+impl<T> Acted<T> {
+    /// Writes the final status.
+    ///
+    /// # Errors
+    /// `write` failed.
+    pub async fn finish<F, E>(self, write: impl FnOnce(T) -> F) -> Result<(), E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
+        write(self.value).await
+    }
+}

@@ -1,0 +1,116 @@
+//! Status first, then the effect: the answer in status is the acknowledgement.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! use settled_controller::decision::policy::{Decided, ack_first};
+//! use settled_controller::decision::{Allocation, Decision, IdempotencyKey};
+//!
+//! let key = IdempotencyKey::new("bucket", "5c9d");
+//! let mut status = Allocation::default();
+//! let ack_first::State::Undecided(request) = ack_first::resume(key, 1, &status) else { unreachable!() };
+//! if let Decided::Granted(granted) = request.decide(Decision::Granted("artifacts-prod")) {
+//!     let acknowledged = granted.acknowledge(async |answer| Ok::<_, std::convert::Infallible>(status.record(answer))).await?;
+//!     acknowledged.act(async |permit, name| Ok::<_, std::convert::Infallible>(println!("{name} as {}", permit.key()))).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The effect does not come first:
+//!
+//! ```compile_fail
+//! use settled_controller::decision::policy::{Decided, ack_first};
+//! # async fn order(granted: ack_first::Granted<String>) {
+//! granted.act(async |permit, name| Ok::<_, ()>(())).await; // no method `act`: not acknowledged yet
+//! # }
+//! ```
+
+use super::Decided;
+use crate::decision::{Allocation, Answer, Decision, IdempotencyKey, Permit};
+
+/// Where a request stands.
+#[derive(Debug)]
+pub enum State<T> {
+    /// There is no answer to this generation that stands.
+    Undecided(Undecided),
+    /// It is granted in status. The effect has to be there; it is driven from the recorded value, not decided again.
+    Acknowledged(Acknowledged<T>),
+    /// It is refused in status.
+    Refused,
+}
+
+/// The state of the request of this generation, by what status has.
+pub fn resume<T: Clone>(key: IdempotencyKey, generation: i64, recorded: &Allocation<T>) -> State<T> {
+    match recorded.current(generation) {
+        Some(value) => {
+            State::Acknowledged(Acknowledged { permit: Permit::new(key, generation), value: value.clone() })
+        }
+        None if recorded.is_answered(generation) => State::Refused,
+        None => State::Undecided(Undecided { key, generation }),
+    }
+}
+
+/// A request without an answer.
+#[derive(Debug)]
+pub struct Undecided {
+    key: IdempotencyKey,
+    generation: i64,
+}
+
+impl Undecided {
+    /// Decides the request.
+    pub fn decide<T>(self, decision: Decision<T>) -> Decided<Granted<T>, T> {
+        let key = self.key;
+        super::decided(decision.at(self.generation), |value, generation| Granted { key, generation, value })
+    }
+}
+
+/// Granted, and not written yet.
+#[derive(Debug)]
+#[must_use = "the answer has to be written"]
+pub struct Granted<T> {
+    key: IdempotencyKey,
+    generation: i64,
+    value: T,
+}
+
+impl<T: Clone> Granted<T> {
+    /// Writes the answer into status.
+    ///
+    /// # Errors
+    /// `write` failed. It may have been carried out all the same: the next reconcile reads what is stored.
+    pub async fn acknowledge<F, E>(self, write: impl FnOnce(Answer<T>) -> F) -> Result<Acknowledged<T>, E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
+        write(Decision::Granted(self.value.clone()).at(self.generation)).await?;
+        Ok(Acknowledged { permit: Permit::new(self.key, self.generation), value: self.value })
+    }
+}
+
+/// Granted and written: the effect is permitted.
+#[derive(Debug)]
+pub struct Acknowledged<T> {
+    permit: Permit,
+    value: T,
+}
+
+impl<T> Acknowledged<T> {
+    /// The granted value.
+    #[must_use]
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// Brings the effect about. It is called in every reconcile: an effect that is there is found by the permit's key.
+    ///
+    /// # Errors
+    /// `effect` failed.
+    pub async fn act<F, R, E>(self, effect: impl FnOnce(Permit, T) -> F) -> Result<R, E>
+    where
+        F: Future<Output = Result<R, E>>,
+    {
+        effect(self.permit, self.value).await
+    }
+}

@@ -1,0 +1,242 @@
+//! Events through events.k8s.io/v1, deduplicated as client-go's recorder does it.
+//!
+//! [`Recorder::record`] returns at once and cannot fail: a reconcile neither waits for an event nor fails because of one. A task of its own writes
+//! them, in order.
+//!
+//! - The first event is created. The second one with the same type, reason, action, note, object and related object makes a series of it. Later ones
+//!   are counted; the count is written when the series has not gone on for 6 minutes, every 30 minutes while it does, and by
+//!   [`Recorder::shutdown`].
+//! - Of ten events that differ in their notes alone, each is one of its own; the following ones are combined in one series, as
+//!   client-go's older recorder does. (Its newer one ignores notes: then the note that is shown is the first one, and a lie about the rest.)
+//! - Up to 1000 events wait; what comes then is dropped and counted. 4096 series are remembered.
+//! - While the API server does not answer, a write is tried 12 times, 10 seconds apart. What it refuses is logged and dropped. RBAC:
+//!   `create` and `patch` on `events` of `events.k8s.io`.
+//!
+//! ```
+//! # use settled_apiserver::Server;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = Server::in_memory().await?;
+//! # let client = server.client();
+//! # let node: k8s_openapi::api::core::v1::ConfigMap = Default::default();
+//! use kube::Resource;
+//! use kube::runtime::events::{Event, EventType, Reporter};
+//! use settled_controller::{Clock, events::Recorder};
+//!
+//! let reporter = Reporter { controller: "example.com/buckets".into(), instance: std::env::var("POD_NAME").ok() };
+//! let recorder = Recorder::new(client, reporter, Clock::system());
+//! let event = Event {
+//!     type_: EventType::Warning,
+//!     reason: "QuotaExceeded".into(),
+//!     action: "Binding".into(),
+//!     note: Some("the quota of the namespace is used up".into()),
+//!     secondary: None,
+//! };
+//! recorder.record(event, node.object_ref(&()));
+//! recorder.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod series;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event as ApiEvent;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::events::{Event, Reporter};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::Clock;
+use series::{AllSeries, FINISH_TIME};
+
+/// `maxQueuedEvents` of client-go.
+const MAX_QUEUED: usize = 1000;
+/// How many series are remembered.
+const MAX_SERIES: usize = 4096;
+/// `maxTriesPerEvent` of client-go.
+const MAX_TRIES: u32 = 12;
+/// `defaultSleepDuration` of client-go.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// What became of events since the recorder was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    /// Requests that created an event or wrote the count of a series.
+    pub written: u64,
+    /// Events that were dropped, since too many waited.
+    pub dropped: u64,
+    /// Requests that the API server refused, or did not answer often enough.
+    pub failed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    written: AtomicU64,
+    dropped: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Counters {
+    fn read(&self) -> EventCounts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        EventCounts { written: read(&self.written), dropped: read(&self.dropped), failed: read(&self.failed) }
+    }
+}
+
+enum Message {
+    Record(Box<(Event, ObjectReference)>),
+    Shutdown(oneshot::Sender<()>),
+}
+
+/// Records events. Copies are the same recorder; it ends with the last one, or by [`Recorder::shutdown`]. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    sender: mpsc::Sender<Message>,
+    counters: Arc<Counters>,
+}
+
+impl Recorder {
+    /// A recorder for a controller, and the task that writes its events.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn new(client: Client, reporter: impl Into<Reporter>, clock: Clock) -> Self {
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED);
+        let counters = Arc::new(Counters::default());
+        let series = AllSeries::new(reporter.into(), MAX_SERIES);
+        let writer = Writer { client, clock, series, counters: counters.clone() };
+        tokio::spawn(writer.run(receiver));
+        Self { sender, counters }
+    }
+
+    /// Records an event about an object.
+    pub fn record(&self, event: Event, regarding: ObjectReference) {
+        if self.sender.try_send(Message::Record(Box::new((event, regarding)))).is_err() {
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes what was recorded before, with the counts of all series, and ends the recorder. What copies record afterwards is dropped.
+    pub async fn shutdown(self) {
+        let (done, written) = oneshot::channel();
+        if self.sender.send(Message::Shutdown(done)).await.is_ok() {
+            // Its end without an answer is an end, too.
+            let _ended = written.await;
+        }
+    }
+
+    /// What the recorder and its copies have done so far.
+    #[must_use]
+    pub fn counts(&self) -> EventCounts {
+        self.counters.read()
+    }
+
+    /// The same without a recorder, whose copies keep its task alive.
+    pub(crate) fn counter(&self) -> impl Fn() -> EventCounts + Send + Sync + use<> {
+        let counters = self.counters.clone();
+        move || counters.read()
+    }
+}
+
+struct Writer {
+    client: Client,
+    clock: Clock,
+    series: AllSeries,
+    counters: Arc<Counters>,
+}
+
+impl Writer {
+    async fn run(mut self, mut receiver: mpsc::Receiver<Message>) {
+        let every = FINISH_TIME.unsigned_abs();
+        let mut next_check = Instant::now() + every;
+        let done = loop {
+            tokio::select! {
+                message = receiver.recv() => match message {
+                    Some(Message::Record(recorded)) => {
+                        let (event, regarding) = *recorded;
+                        if let Some(event) = self.series.record(event, regarding, self.clock.now()) {
+                            self.write(event).await;
+                        }
+                    }
+                    Some(Message::Shutdown(done)) => break Some(done),
+                    None => break None,
+                },
+                () = sleep_until(next_check) => {
+                    next_check = Instant::now() + every;
+                    for event in self.series.due(self.clock.now()) {
+                        self.write(event).await;
+                    }
+                }
+            }
+        };
+        for event in self.series.unwritten(self.clock.now()) {
+            self.write(event).await;
+        }
+        if let Some(done) = done {
+            // Nobody may wait any more.
+            let _waiting = done.send(());
+        }
+    }
+
+    /// Creates an event, or writes the count of a series.
+    async fn write(&self, event: ApiEvent) {
+        for attempt in 1..=MAX_TRIES {
+            let error = match self.request(&event).await {
+                Ok(()) => {
+                    self.counters.written.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                Err(error) => error,
+            };
+            let reason = event.reason.as_deref();
+            if !is_transient(&error) || attempt == MAX_TRIES {
+                tracing::warn!(reason, attempt, error = &error as &dyn std::error::Error, "event dropped");
+                break;
+            }
+            tracing::debug!(
+                reason,
+                attempt,
+                error = &error as &dyn std::error::Error,
+                "event will be written again"
+            );
+            sleep(RETRY_AFTER).await;
+        }
+        self.counters.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn request(&self, event: &ApiEvent) -> Result<(), kube::Error> {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), namespace);
+        if let Some(series) = &event.series {
+            let name = event.metadata.name.as_deref().unwrap_or_default();
+            let patch = Patch::Merge(json!({"series": series}));
+            match events.patch(name, &PatchParams::default(), &patch).await {
+                // The API server forgets events after an hour.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                result => return result.map(drop),
+            }
+        }
+        match events.create(&PostParams::default(), event).await {
+            // The answer to an attempt before this one was lost.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            result => result.map(drop),
+        }
+    }
+}
+
+/// As client-go: what the API server refuses is not tried again. Overload is no refusal.
+fn is_transient(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        kube::Error::BuildRequest(_) | kube::Error::SerdeError(_) => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,367 @@
+//! Deduplication of events: which are the same, how often they happened, and what is to be written of it.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::{Event as ApiEvent, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::runtime::events::{Event, EventType, Reporter};
+use settled_apimachinery::validation::is_dns1123_subdomain;
+
+use crate::text::truncate;
+
+/// `finishTime` of client-go: a series that has not happened for so long is over.
+pub(super) const FINISH_TIME: SignedDuration = SignedDuration::from_mins(6);
+/// `refreshTime` of client-go: the count of a series that goes on is written so often. The API server forgets events after an hour.
+const REFRESH_TIME: SignedDuration = SignedDuration::from_mins(30);
+/// How many notes there may be of what is the same otherwise; the following ones are combined. As `defaultAggregateMaxEvents` of client-go's older recorder.
+const MAX_NOTES: usize = 10;
+/// `ActionLengthLimit`, `ReasonLengthLimit` and `ReportingInstanceLengthLimit` of the API server.
+const MAX_NAME: usize = 128;
+/// `NoteLengthLimit` of the API server.
+const MAX_NOTE: usize = 1024;
+/// The namespace of events about objects that are in none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// What makes two references the same object. client-go counts the resourceVersion, too: there, an object that changes begins new events.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Reference {
+    api_version: Option<String>,
+    kind: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    field_path: Option<String>,
+}
+
+impl Reference {
+    fn of(reference: &ObjectReference) -> Self {
+        let ObjectReference { api_version, kind, namespace, name, uid, field_path, resource_version: _ } =
+            reference.clone();
+        Self { api_version, kind, namespace, name, uid, field_path }
+    }
+}
+
+/// What makes two events the same, but for the note.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Group {
+    event_type: EventType,
+    action: String,
+    reason: String,
+    regarding: Reference,
+    related: Option<Reference>,
+}
+
+/// An event that was recorded, and how often.
+#[derive(Debug)]
+struct Series {
+    event: ApiEvent,
+    count: i32,
+    last_observed: Timestamp,
+    /// The count that the API server has, and since when.
+    written: i32,
+    written_at: Timestamp,
+}
+
+impl Series {
+    /// The event with the present count, which the API server is to have.
+    fn write(&mut self, now: Timestamp) -> ApiEvent {
+        self.written = self.count;
+        self.written_at = now;
+        let last_observed_time = MicroTime(self.last_observed);
+        // One that happened once is no series.
+        self.event.series = (self.count > 1).then_some(EventSeries { count: self.count, last_observed_time });
+        self.event.clone()
+    }
+}
+
+/// The series that are going on.
+#[derive(Debug)]
+pub(super) struct AllSeries {
+    reporter: Reporter,
+    /// By what makes them the same; without a note, those that were combined.
+    series: HashMap<Group, HashMap<Option<String>, Series>>,
+    count: usize,
+    capacity: usize,
+    /// The time in the last name, in nanoseconds: names are unique even if the clock stands still.
+    last_name: i128,
+}
+
+impl AllSeries {
+    pub(super) fn new(reporter: Reporter, capacity: usize) -> Self {
+        Self { reporter, series: HashMap::new(), count: 0, capacity: capacity.max(1), last_name: 0 }
+    }
+
+    /// Takes an event in. Returns what is to be written: the first one is created, the second one makes a series of it; of later ones,
+    /// [`AllSeries::due`] writes the count.
+    pub(super) fn record(
+        &mut self,
+        event: Event,
+        regarding: ObjectReference,
+        now: Timestamp,
+    ) -> Option<ApiEvent> {
+        let group = Group {
+            event_type: event.type_,
+            action: truncate(&event.action, MAX_NAME),
+            reason: truncate(&event.reason, MAX_NAME),
+            regarding: Reference::of(&regarding),
+            related: event.secondary.as_ref().map(Reference::of),
+        };
+        let note = truncate(event.note.as_deref().unwrap_or_default(), MAX_NOTE);
+        let known = self.series.get(&group);
+        let is_known = known.is_some_and(|notes| notes.contains_key(&Some(note.clone())));
+        let is_combined = !is_known && known.is_some_and(|notes| notes.len() >= MAX_NOTES);
+        let key = if is_combined { None } else { Some(note.clone()) };
+        if let Some(series) = self.series.get_mut(&group).and_then(|notes| notes.get_mut(&key)) {
+            series.count = series.count.saturating_add(1);
+            series.last_observed = now;
+            return (series.written == 1).then(|| series.write(now));
+        }
+        let note = if is_combined {
+            truncate(&format!("(combined from similar events): {note}"), MAX_NOTE)
+        } else {
+            note
+        };
+        let event = self.event(&group, note, regarding, event.secondary, now);
+        let series =
+            Series { event: event.clone(), count: 1, last_observed: now, written: 1, written_at: now };
+        self.series.entry(group).or_default().insert(key, series);
+        self.count += 1;
+        if self.count > self.capacity {
+            self.forget_oldest();
+        }
+        Some(event)
+    }
+
+    /// The counts that are to be written now: of series that are over, which are forgotten, and of those that have gone on for long.
+    pub(super) fn due(&mut self, now: Timestamp) -> Vec<ApiEvent> {
+        let mut due = Vec::new();
+        self.retain(|series| {
+            let is_over = now.duration_since(series.last_observed) >= FINISH_TIME;
+            let is_old = now.duration_since(series.written_at) >= REFRESH_TIME;
+            if series.count > series.written && (is_over || is_old) {
+                due.push(series.write(now));
+            }
+            !is_over
+        });
+        due
+    }
+
+    /// All counts that the API server does not have yet.
+    pub(super) fn unwritten(&mut self, now: Timestamp) -> Vec<ApiEvent> {
+        let all = self.series.values_mut().flat_map(HashMap::values_mut);
+        all.filter(|series| series.count > series.written).map(|series| series.write(now)).collect()
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&mut Series) -> bool) {
+        self.series.retain(|_, notes| {
+            notes.retain(|_, series| keep(series));
+            !notes.is_empty()
+        });
+        self.count = self.series.values().map(HashMap::len).sum();
+    }
+
+    /// Forgets the half that has not happened for longest, and at least one.
+    fn forget_oldest(&mut self) {
+        let mut times: Vec<(Timestamp, i128)> = Vec::with_capacity(self.count);
+        let age = |series: &Series| (series.last_observed, created(&series.event));
+        times.extend(self.series.values().flat_map(HashMap::values).map(age));
+        times.sort_unstable();
+        let kept_since = times[times.len() / 2];
+        self.retain(|series| age(series) >= kept_since);
+    }
+
+    fn event(
+        &mut self,
+        group: &Group,
+        note: String,
+        regarding: ObjectReference,
+        related: Option<ObjectReference>,
+        now: Timestamp,
+    ) -> ApiEvent {
+        let Reporter { controller, instance } = &self.reporter;
+        self.last_name = now.as_nanosecond().max(self.last_name + 1);
+        let object = regarding.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(controller);
+        let name = format!("{object}.{:x}", self.last_name);
+        // As client-go, which takes a UUID for objects whose names are no names of events.
+        let is_valid = is_dns1123_subdomain(&name).is_empty();
+        let name = if is_valid { name } else { format!("{:x}.{:x}", hash(object), self.last_name) };
+        ApiEvent {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: Some(regarding.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(now)),
+            type_: Some(match group.event_type {
+                EventType::Normal => "Normal".to_owned(),
+                EventType::Warning => "Warning".to_owned(),
+            }),
+            reason: Some(group.reason.clone()),
+            action: Some(group.action.clone()),
+            note: Some(note),
+            regarding: Some(regarding),
+            related,
+            reporting_controller: Some(controller.clone()),
+            reporting_instance: Some(truncate(instance.as_ref().unwrap_or(controller), MAX_NAME)),
+            ..ApiEvent::default()
+        }
+    }
+}
+
+/// When an event was made, in the order of their names.
+fn created(event: &ApiEvent) -> i128 {
+    let name = event.metadata.name.as_deref().unwrap_or_default();
+    name.rsplit_once('.').and_then(|(_, time)| i128::from_str_radix(time, 16).ok()).unwrap_or_default()
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
+    fn all(capacity: usize) -> AllSeries {
+        AllSeries::new(Reporter { controller: "example.com/buckets".to_owned(), instance: None }, capacity)
+    }
+
+    fn event(reason: &str, note: &str) -> Event {
+        Event {
+            type_: EventType::Warning,
+            reason: reason.to_owned(),
+            note: Some(note.to_owned()),
+            action: "Binding".to_owned(),
+            secondary: None,
+        }
+    }
+
+    fn bucket(resource_version: &str) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("example.com/v1".to_owned()),
+            kind: Some("Bucket".to_owned()),
+            namespace: Some("shop".to_owned()),
+            name: Some("a".to_owned()),
+            uid: Some("u".to_owned()),
+            resource_version: Some(resource_version.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
+    fn counts(events: &[ApiEvent]) -> Vec<i32> {
+        events.iter().map(|event| event.series.as_ref().map_or(1, |series| series.count)).collect()
+    }
+
+    #[test]
+    fn the_first_two_are_written_and_later_ones_are_counted() {
+        let mut all = all(16);
+        let first = all.record(event("QuotaExceeded", "no"), bucket("1"), at(0)).unwrap();
+        assert!(first.series.is_none());
+        assert_eq!(first.metadata.namespace.as_deref(), Some("shop"));
+        // Another resourceVersion of the same object.
+        let second = all.record(event("QuotaExceeded", "no"), bucket("2"), at(1)).unwrap();
+        assert_eq!(second.metadata.name, first.metadata.name);
+        assert_eq!(counts(&[second]), [2]);
+        for minute in 2..6 {
+            assert_eq!(all.record(event("QuotaExceeded", "no"), bucket("2"), at(minute)), None);
+        }
+        assert!(all.due(at(10)).is_empty());
+        let over = all.due(at(11));
+        assert_eq!(counts(&over), [6]);
+        assert_eq!(over[0].series.as_ref().unwrap().last_observed_time, MicroTime(at(5)));
+        // It is forgotten: the next one is a new event.
+        let next = all.record(event("QuotaExceeded", "no"), bucket("2"), at(12)).unwrap();
+        assert_ne!(next.metadata.name, first.metadata.name);
+        // One that happened once is over without a write.
+        assert!(all.due(at(30)).is_empty());
+        assert_eq!(all.count, 0);
+    }
+
+    #[test]
+    fn a_series_that_goes_on_is_written_every_half_hour() {
+        let mut all = all(16);
+        let mut written = Vec::new();
+        for minute in 0..=62 {
+            all.record(event("Retry", ""), bucket("1"), at(minute));
+            let due = all.due(at(minute));
+            written.extend(due.iter().map(|event| (minute, event.series.as_ref().unwrap().count)));
+        }
+        // The second one was written in minute 1.
+        assert_eq!(written, [(31, 32), (61, 62)]);
+        assert_eq!(counts(&all.unwritten(at(62))), [63]);
+        assert!(all.unwritten(at(62)).is_empty());
+    }
+
+    #[test]
+    fn what_differs_is_another_event() {
+        let mut all = all(16);
+        let other_object = ObjectReference { uid: Some("v".to_owned()), ..bucket("1") };
+        let normal = Event { type_: EventType::Normal, ..event("A", "x") };
+        let related = Event { secondary: Some(bucket("1")), ..event("A", "x") };
+        let action = Event { action: "Releasing".to_owned(), ..event("A", "x") };
+        let cases = [
+            (event("A", "x"), bucket("1")),
+            (event("B", "x"), bucket("1")),
+            (event("A", "y"), bucket("1")),
+            (event("A", "x"), other_object),
+            (normal, bucket("1")),
+            (related, bucket("1")),
+            (action, bucket("1")),
+        ];
+        let mut names = std::collections::BTreeSet::new();
+        for (event, regarding) in cases {
+            let event = all.record(event, regarding, at(0)).unwrap();
+            assert!(event.series.is_none());
+            names.insert(event.metadata.name);
+        }
+        assert_eq!(names.len(), 7);
+    }
+
+    #[test]
+    fn notes_that_differ_each_time_are_combined() {
+        let mut all = all(1000);
+        let written: Vec<ApiEvent> = (0..50)
+            .filter_map(|index| all.record(event("Failed", &format!("attempt {index}")), bucket("1"), at(0)))
+            .collect();
+        // Ten of their own, the first of those that are combined, and that these are a series.
+        assert_eq!(counts(&written), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
+        assert_eq!(written[10].note.as_deref(), Some("(combined from similar events): attempt 10"));
+        assert_eq!(counts(&all.unwritten(at(1))), [40]);
+    }
+
+    #[test]
+    fn fields_have_the_lengths_that_the_api_server_accepts() {
+        let mut all = all(4);
+        let long = Event { action: "a".repeat(200), ..event(&"r".repeat(200), &"é".repeat(600)) };
+        let regarding =
+            ObjectReference { name: Some("Not:A:Name".to_owned()), namespace: None, ..bucket("1") };
+        let event = all.record(long, regarding, at(0)).unwrap();
+        assert_eq!(event.action.unwrap().len(), 128);
+        assert_eq!(event.reason.unwrap().len(), 128);
+        assert!(event.note.unwrap().len() <= 1024);
+        assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
+        assert_eq!(is_dns1123_subdomain(event.metadata.name.as_deref().unwrap()), [""; 0]);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut all = all(64);
+        for index in 0..1000 {
+            let regarding = ObjectReference { uid: Some(index.to_string()), ..bucket("1") };
+            all.record(event("A", ""), regarding.clone(), at(0));
+            assert!(all.count <= 64, "{}", all.count);
+            // The latest ones are known.
+            let again = all.record(event("A", ""), regarding, at(0)).unwrap();
+            assert_eq!(counts(&[again]), [2]);
+        }
+    }
+}

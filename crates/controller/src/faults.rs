@@ -1,0 +1,13 @@
+//! Fault enumeration for controllers: see [`settled_faults`]. With the feature `faults`, for tests.
+
+pub use settled_faults::*;
+
+use crate::clock::Clock;
+
+impl<W: World> From<&Context<W>> for Clock {
+    /// The clock of a run, which passes as tokio's time does.
+    fn from(context: &Context<W>) -> Self {
+        let now = context.clock();
+        Self::new(move || now())
+    }
+}

@@ -1,0 +1,149 @@
+//! Finalizers: added before the first side effect, removed once the last is undone.
+//!
+//! Both writes are for the object that was read: an object that was deleted and recreated under the same name is left alone. They change
+//! nothing but `metadata.finalizers`, and concurrent writes of others are merged by reading again.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube::{Api, ResourceExt, api::PostParams};
+//! use settled_controller::finalizer::{self, Change};
+//!
+//! let server = settled_apiserver::Server::in_memory().await?;
+//! let api: Api<ConfigMap> = Api::default_namespaced(server.client());
+//! let object = serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}}))?;
+//! let object = api.create(&PostParams::default(), &object).await?;
+//!
+//! let Change::Written(object) = finalizer::add(&api, &object, "example.com/cleanup").await? else { panic!() };
+//! assert_eq!(object.finalizers(), ["example.com/cleanup"]);
+//! assert!(matches!(finalizer::add(&api, &object, "example.com/cleanup").await?, Change::Unchanged));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::fmt::Debug;
+
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+/// How often a write is tried when others write the object at the same time.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// What a write came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change<K> {
+    /// It was written; the object as it is now.
+    Written(K),
+    /// Nothing had to be written.
+    Unchanged,
+    /// The object does not exist any more; another one may have its name.
+    Gone,
+}
+
+/// Why a finalizer was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The object has no name or no UID: it was not read from a server.
+    #[error("the object was not read from a server: it has no name or no UID")]
+    NotStored,
+    /// The object is being deleted: the server takes no new finalizers then.
+    #[error("cannot add the finalizer {finalizer:?}: the object is being deleted")]
+    Deleting {
+        /// The finalizer.
+        finalizer: String,
+    },
+    /// Others wrote the object at the same time, again and again.
+    #[error(
+        "cannot write the finalizer {finalizer:?}: the object was modified by others {MAX_ATTEMPTS} times in a row"
+    )]
+    Contended {
+        /// The finalizer.
+        finalizer: String,
+    },
+    /// The server refused the request, or could not be reached.
+    #[error("cannot write the finalizer {finalizer:?}")]
+    Request {
+        /// The finalizer.
+        finalizer: String,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// Adds a finalizer, unless the object has it. Call it before the first side effect, and go on with the object that it returns.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn add<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Change<K>, Error>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    write(api, object, finalizer, |finalizers, deleting| {
+        if finalizers.iter().any(|name| name == finalizer) {
+            return Ok(false);
+        }
+        if deleting {
+            return Err(Error::Deleting { finalizer: finalizer.to_owned() });
+        }
+        finalizers.push(finalizer.to_owned());
+        Ok(true)
+    })
+    .await
+}
+
+/// Removes a finalizer, if the object has it. An object that is gone, or that lost the finalizer, is as wanted.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn remove<K>(api: &Api<K>, object: &K, finalizer: &str) -> Result<Change<K>, Error>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    write(api, object, finalizer, |finalizers, _| {
+        let count = finalizers.len();
+        finalizers.retain(|name| name != finalizer);
+        Ok(finalizers.len() != count)
+    })
+    .await
+}
+
+async fn write<K>(
+    api: &Api<K>,
+    object: &K,
+    finalizer: &str,
+    change: impl Fn(&mut Vec<String>, bool) -> Result<bool, Error>,
+) -> Result<Change<K>, Error>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let (Some(name), Some(uid)) = (object.meta().name.as_deref(), object.uid()) else {
+        return Err(Error::NotStored);
+    };
+    let failed = |source| Error::Request { finalizer: finalizer.to_owned(), source: Box::new(source) };
+    let mut newer = None;
+    for _ in 0..MAX_ATTEMPTS {
+        let current = newer.as_ref().unwrap_or(object);
+        let mut finalizers = current.finalizers().to_vec();
+        if !change(&mut finalizers, current.meta().deletion_timestamp.is_some())? {
+            return Ok(Change::Unchanged);
+        }
+        // The server compares both; without a resourceVersion (in an object from a cache without it) the UID alone.
+        let patch = json!({"metadata": {"uid": uid, "resourceVersion": current.resource_version(), "finalizers": finalizers}});
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(object) => return Ok(Change::Written(object)),
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Change::Gone),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                match api.get_opt(name).await.map_err(failed)? {
+                    Some(object) if object.uid().as_deref() == Some(uid.as_str()) => newer = Some(object),
+                    _ => return Ok(Change::Gone),
+                }
+            }
+            Err(source) => return Err(failed(source)),
+        }
+    }
+    Err(Error::Contended { finalizer: finalizer.to_owned() })
+}

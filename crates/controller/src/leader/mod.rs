@@ -1,0 +1,356 @@
+//! Leader election by Lease, with fenced writes.
+//!
+//! One of several replicas leads. As in client-go, a replica takes the Lease when it has not seen it change for its duration, measured with
+//! its own monotonic clock, so clocks of different machines are never compared. The leader renews it, and gives up when it could not for
+//! the renew deadline, which is shorter than the duration: it has stopped before another one starts.
+//!
+//! A leader that is slow can still have a write on its way when it stops leading. [`Leadership::client`] refuses to send writes then, and
+//! each term has a [token](Leadership::token) that grows from leader to leader: store it with a guarded write where an older leader
+//! must be told apart.
+
+mod fenced;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::Clock;
+use fenced::Fence;
+
+pub use fenced::NotLeading;
+
+/// The name of a Lease, who wants it, and the times of client-go.
+#[derive(Clone, Debug)]
+pub struct Election {
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// Who this replica is: unique, as the name of its Pod.
+    pub identity: String,
+    /// For how long other replicas wait after they have last seen the Lease change.
+    pub lease_duration: Duration,
+    /// How long the leader tries to renew the Lease before it stops leading. Shorter than `lease_duration`.
+    pub renew_deadline: Duration,
+    /// The time between two attempts.
+    pub retry_period: Duration,
+    /// The clock of the times in the Lease, which are for people.
+    pub clock: Clock,
+}
+
+/// Why this replica cannot take part in an election.
+#[derive(Debug, thiserror::Error)]
+pub enum ElectionError {
+    /// The durations contradict each other.
+    #[error(
+        "the renew deadline ({renew_deadline:?}) must be shorter than the lease duration ({lease_duration:?}), and longer than the retry period ({retry_period:?})"
+    )]
+    Durations {
+        /// [`Election::lease_duration`]
+        lease_duration: Duration,
+        /// [`Election::renew_deadline`]
+        renew_deadline: Duration,
+        /// [`Election::retry_period`]
+        retry_period: Duration,
+    },
+    /// The server refuses requests about the Lease: trying again does not help.
+    #[error(
+        "cannot use the lease {namespace}/{name}; it needs verbs \"get\", \"create\" and \"update\" on \"leases\""
+    )]
+    Refused {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// What this replica has last seen of the Lease, and when.
+struct Observed {
+    lease: Option<Lease>,
+    /// When it was seen to change.
+    since: Instant,
+}
+
+impl Election {
+    /// An election with client-go's times: 15 s, 10 s and 2 s.
+    #[must_use]
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>, identity: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            clock: Clock::system(),
+        }
+    }
+
+    /// Waits until this replica leads. The Lease is renewed from then on, until the [`Leadership`] is dropped or released.
+    ///
+    /// An API server that cannot be reached is tried again for as long as the caller waits.
+    ///
+    /// # Errors
+    /// See [`ElectionError`].
+    pub async fn acquire(&self, client: &Client) -> Result<Leadership, ElectionError> {
+        let Self { lease_duration, renew_deadline, retry_period, .. } = *self;
+        if renew_deadline >= lease_duration || retry_period >= renew_deadline {
+            return Err(ElectionError::Durations { lease_duration, renew_deadline, retry_period });
+        }
+        let api: Api<Lease> = Api::namespaced(client.clone(), &self.namespace);
+        let mut observed = Observed { lease: None, since: Instant::now() };
+        loop {
+            match self.try_acquire(&api, &mut observed).await {
+                Ok(Some(lease)) => return Ok(self.lead(client, api, lease)),
+                Ok(None) => {}
+                Err(error) if is_final(&error) => {
+                    let (namespace, name) = (self.namespace.clone(), self.name.clone());
+                    return Err(ElectionError::Refused { namespace, name, source: Box::new(error) });
+                }
+                Err(error) => {
+                    tracing::warn!(lease = %self.name, %error, "failed to acquire the lease; trying again")
+                }
+            }
+            tokio::time::sleep(retry_period).await;
+        }
+    }
+
+    /// Takes the Lease if nobody holds it, its holder has let it expire, or this replica held it before a restart.
+    async fn try_acquire(
+        &self,
+        api: &Api<Lease>,
+        observed: &mut Observed,
+    ) -> Result<Option<Lease>, kube::Error> {
+        let Some(lease) = api.get_opt(&self.name).await? else {
+            return written(api.create(&PostParams::default(), &self.record(None)).await);
+        };
+        let version = |lease: &Lease| (lease.metadata.uid.clone(), lease.metadata.resource_version.clone());
+        if observed.lease.as_ref().map(version) != Some(version(&lease)) {
+            *observed = Observed { lease: Some(lease.clone()), since: Instant::now() };
+        }
+        let holder = holder(&lease);
+        let duration = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+        let duration = duration.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+        let expired = observed.since.elapsed() >= duration.unwrap_or(self.lease_duration);
+        if holder.is_some_and(|holder| holder != self.identity) && !expired {
+            return Ok(None);
+        }
+        // The resourceVersion in it makes the server refuse it if another replica was faster.
+        written(api.replace(&self.name, &PostParams::default(), &self.record(Some(&lease))).await)
+    }
+
+    /// The Lease with this replica as its holder, renewed now.
+    fn record(&self, before: Option<&Lease>) -> Lease {
+        let now = MicroTime(self.clock.now());
+        let spec = before.and_then(|lease| lease.spec.as_ref());
+        let transitions = spec.and_then(|spec| spec.lease_transitions).unwrap_or_default();
+        let ours = before.and_then(holder) == Some(self.identity.as_str());
+        let seconds = i32::try_from(self.lease_duration.as_secs()).unwrap_or(i32::MAX);
+        let acquired = spec.and_then(|spec| spec.acquire_time.clone()).filter(|_| ours);
+        Lease {
+            metadata: before.map_or_else(
+                || ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+                |lease| lease.metadata.clone(),
+            ),
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.identity.clone()),
+                lease_duration_seconds: Some(seconds.max(1)),
+                acquire_time: acquired.or_else(|| Some(now.clone())),
+                renew_time: Some(now),
+                lease_transitions: Some(if ours || before.is_none() {
+                    transitions
+                } else {
+                    transitions.saturating_add(1)
+                }),
+                ..spec.cloned().unwrap_or_default()
+            }),
+        }
+    }
+
+    fn lead(&self, client: &Client, api: Api<Lease>, lease: Lease) -> Leadership {
+        let token = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default();
+        let fence = Arc::new(Fence::new(Instant::now() + self.renew_deadline));
+        let (lost, is_lost) = watch::channel(false);
+        let renewal = Renewal { election: self.clone(), api, lease, fence: Arc::clone(&fence), lost };
+        let (stop, stopped) = watch::channel(false);
+        tracing::info!(lease = %self.name, identity = %self.identity, token, "leading");
+        Leadership {
+            client: client.clone(),
+            token,
+            fence,
+            is_lost,
+            stop,
+            task: Some(tokio::spawn(renewal.run(stopped))),
+        }
+    }
+}
+
+/// None if another one was faster.
+fn written(result: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Error> {
+    match result {
+        Ok(lease) => Ok(Some(lease)),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Who holds a Lease. A released one has an empty holder.
+fn holder(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
+fn is_final(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 403 | 404 | 422))
+}
+
+/// Keeps the Lease.
+struct Renewal {
+    election: Election,
+    api: Api<Lease>,
+    lease: Lease,
+    fence: Arc<Fence>,
+    lost: watch::Sender<bool>,
+}
+
+impl Renewal {
+    /// Renews the Lease until it is lost or `stopped`; then it is given back.
+    async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let deadline = self.fence.deadline();
+            tokio::select! {
+                // The sender is gone: the leadership was dropped.
+                _ = stopped.changed() => break,
+                () = tokio::time::sleep_until(deadline) => break,
+                () = tokio::time::sleep(self.election.retry_period) => {}
+            }
+            let began = Instant::now();
+            let renewed = tokio::select! {
+                renewed = self.renew() => renewed,
+                () = tokio::time::sleep_until(deadline) => break,
+            };
+            match renewed {
+                // The others wait from when they see it: counting from the request is the safe side.
+                Ok(true) => self.fence.extend(began + self.election.renew_deadline),
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::warn!(lease = %self.election.name, %error, "failed to renew the lease; trying again")
+                }
+            }
+        }
+        self.fence.close();
+        self.lost.send_replace(true);
+        tracing::info!(lease = %self.election.name, "no longer leading");
+        if let Err(error) = self.give_back().await {
+            tracing::debug!(lease = %self.election.name, %error, "failed to release the lease; it expires");
+        }
+    }
+
+    /// Whether the Lease is still ours.
+    async fn renew(&mut self) -> Result<bool, kube::Error> {
+        let api = &self.api;
+        let replace = async |lease: &Lease| {
+            let record = self.election.record(Some(lease));
+            api.replace(&self.election.name, &PostParams::default(), &record).await
+        };
+        let replaced = match replace(&self.lease).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                match api.get_opt(&self.election.name).await? {
+                    // Our own write, whose response was lost; or a change of its metadata.
+                    Some(lease) if holder(&lease) == Some(&self.election.identity) => replace(&lease).await,
+                    _ => return Ok(false),
+                }
+            }
+            replaced => replaced,
+        };
+        match replaced {
+            Ok(lease) => {
+                self.lease = lease;
+                Ok(true)
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Releases the Lease, if it is ours: the next leader need not wait.
+    async fn give_back(&self) -> Result<(), kube::Error> {
+        let mut lease = self.lease.clone();
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+        }
+        let parameters = PostParams::default();
+        let replace = self.api.replace(&self.election.name, &parameters, &lease);
+        match tokio::time::timeout(self.election.retry_period, replace).await {
+            Ok(Ok(_)) | Err(_) => Ok(()),
+            Ok(Err(error)) => Err(error),
+        }
+    }
+}
+
+/// A term as leader. Dropping it ends the term.
+#[must_use = "dropping it ends the term"]
+pub struct Leadership {
+    client: Client,
+    token: i32,
+    fence: Arc<Fence>,
+    is_lost: watch::Receiver<bool>,
+    stop: watch::Sender<bool>,
+    task: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Leadership {
+    /// How many terms of other leaders came before: it grows from leader to leader.
+    #[must_use]
+    pub fn token(&self) -> i32 {
+        self.token
+    }
+
+    /// A client that writes only while this replica leads. Requests that read are always sent.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        fenced::client(&self.client, &self.fence)
+    }
+
+    /// Whether this replica leads now.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        self.fence.is_open()
+    }
+
+    /// Waits until this replica does not lead any more. Stop all work then, and start over: caches may be stale.
+    pub async fn lost(&self) {
+        let mut is_lost = self.is_lost.clone();
+        // An error is a task that ended: lost as well.
+        drop(is_lost.wait_for(|lost| *lost).await);
+    }
+
+    /// Ends the term: the Lease is released, so that another replica leads at once.
+    pub async fn release(mut self) {
+        self.stop.send_replace(true);
+        if let Some(task) = self.task.take() {
+            drop(task.await);
+        }
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Leadership")
+            .field("token", &self.token)
+            .field("is_leading", &self.is_leading())
+            .finish_non_exhaustive()
+    }
+}

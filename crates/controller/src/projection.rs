@@ -1,0 +1,320 @@
+//! Projections: which fields of an object are kept.
+
+use std::collections::BTreeMap;
+
+use kstatus::Node;
+
+use crate::object::{FieldPath, ObjectView, Segment};
+
+/// What every object keeps: without these a watch, a store or a finalizer goes wrong.
+const IDENTITY: [&str; 9] = [
+    "apiVersion",
+    "kind",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.generation",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+];
+
+/// Which fields of an object are kept. What is not kept is never parsed.
+///
+/// Paths lead through lists: `spec.containers.image` is the image of each container. What identifies an object is always kept: apiVersion and
+/// kind, and of the metadata name, namespace, uid, resourceVersion, generation, creationTimestamp and deletionTimestamp.
+///
+/// An object of which fields are missing must not be written back whole (`replace`): the server would remove them. Patches and server-side
+/// apply name what they change.
+///
+/// ```
+/// use settled_controller::{ObjectView, Projection};
+/// let pod = ObjectView::parse(br#"{"metadata":{"name":"a","labels":{"app":"web"}},"spec":{"nodeName":"n","volumes":[]}}"#)?;
+/// let small = |projection: Projection| String::from_utf8(projection.apply(&pod));
+/// assert_eq!(small(Projection::only(["spec.nodeName"]))?, r#"{"metadata":{"name":"a"},"spec":{"nodeName":"n"}}"#);
+/// assert_eq!(small(Projection::without(["metadata.labels", "spec"]))?, r#"{"metadata":{"name":"a"}}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Projection(Kept);
+
+#[derive(Clone, Debug, Default)]
+enum Kept {
+    #[default]
+    All,
+    Only(Tree),
+    Without(Tree),
+}
+
+/// Paths, by their keys.
+#[derive(Clone, Debug, Default)]
+struct Tree {
+    /// A path ends here.
+    ends: bool,
+    /// Where something is left out as a whole: what of it is kept even so.
+    spared: Option<Box<Self>>,
+    below: BTreeMap<Box<str>, Self>,
+}
+
+impl Tree {
+    fn new<P: Into<FieldPath>>(paths: impl IntoIterator<Item = P>) -> Self {
+        let mut root = Self::default();
+        for path in paths {
+            let mut tree = &mut root;
+            for segment in path.into().segments() {
+                // Lists are kept as a whole, or by the fields of their elements.
+                if let Segment::Key(key) = segment {
+                    tree = tree.below.entry(key.clone()).or_default();
+                }
+            }
+            tree.ends = true;
+        }
+        root
+    }
+}
+
+impl Projection {
+    /// All fields.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// These fields, and what identifies an object.
+    #[must_use]
+    pub fn only<P: Into<FieldPath>>(paths: impl IntoIterator<Item = P>) -> Self {
+        let identity = IDENTITY.into_iter().map(FieldPath::new);
+        Self(Kept::Only(Tree::new(identity.chain(paths.into_iter().map(Into::into)))))
+    }
+
+    /// All fields but these. What identifies an object is kept even so.
+    #[must_use]
+    pub fn without<P: Into<FieldPath>>(paths: impl IntoIterator<Item = P>) -> Self {
+        let mut tree = Tree::new(paths);
+        tree.ends = false;
+        for path in IDENTITY {
+            spare(&mut tree, path);
+        }
+        Self(Kept::Without(tree))
+    }
+
+    /// The metadata, and nothing else.
+    #[must_use]
+    pub fn metadata() -> Self {
+        Self::only(["metadata"])
+    }
+
+    /// All but `metadata.managedFields`: often a third of an object, and hardly ever read.
+    #[must_use]
+    pub fn without_managed_fields() -> Self {
+        Self::without(["metadata.managedFields"])
+    }
+
+    pub(crate) fn keeps_all(&self) -> bool {
+        matches!(self.0, Kept::All)
+    }
+
+    /// The JSON of what is kept of an object.
+    #[must_use]
+    pub fn apply(&self, object: &ObjectView<'_>) -> Vec<u8> {
+        let mut json = Vec::new();
+        self.write(object.root(), &mut json);
+        json
+    }
+
+    pub(crate) fn write(&self, object: Node<'_>, json: &mut Vec<u8>) {
+        match &self.0 {
+            Kept::All => write_value(object, json),
+            Kept::Only(tree) => write_only(object, tree, json),
+            Kept::Without(tree) => write_without(object, tree, json),
+        }
+    }
+}
+
+/// Takes what identifies an object out of a tree of what is left out.
+fn spare(tree: &mut Tree, path: &str) {
+    let keys = path.split('.');
+    let Some(parent) = keys.clone().next().and_then(|key| tree.below.get_mut(key)) else { return };
+    match keys.clone().nth(1) {
+        None => parent.ends = false,
+        Some(key) if parent.ends => {
+            parent.spared.get_or_insert_default().below.entry(key.into()).or_default().ends = true;
+        }
+        Some(key) => {
+            if let Some(tree) = parent.below.get_mut(key) {
+                tree.ends = false;
+            }
+        }
+    }
+}
+
+fn write_value(value: Node<'_>, json: &mut Vec<u8>) {
+    match value {
+        Node::Text(text) => json.extend_from_slice(text),
+        // Writing to memory cannot fail.
+        Node::Value(value) => drop(serde_json::to_writer(json, value)),
+    }
+}
+
+fn write_key(key: &str, first: &mut bool, json: &mut Vec<u8>) {
+    if !std::mem::take(first) {
+        json.push(b',');
+    }
+    if key.contains(|char: char| matches!(char, '"' | '\\') || char.is_control()) {
+        // Writing to memory cannot fail.
+        drop(serde_json::to_writer(&mut *json, key));
+    } else {
+        json.push(b'"');
+        json.extend_from_slice(key.as_bytes());
+        json.push(b'"');
+    }
+    json.push(b':');
+}
+
+fn write_only(value: Node<'_>, tree: &Tree, json: &mut Vec<u8>) {
+    if tree.ends {
+        return write_value(value, json);
+    }
+    write_children(value, json, write_only, |key| tree.below.get(key).map(Some), tree);
+}
+
+fn write_without(value: Node<'_>, tree: &Tree, json: &mut Vec<u8>) {
+    if let Some(spared) = &tree.spared {
+        return write_only(value, spared, json);
+    }
+    let below = |key: &str| match tree.below.get(key) {
+        Some(below) if below.ends && below.spared.is_none() => None,
+        below => Some(below),
+    };
+    write_children(value, json, write_without, below, tree);
+}
+
+/// Writes a map or a list. `below` says which members are kept: whole, or by another tree.
+fn write_children<'t>(
+    value: Node<'_>,
+    json: &mut Vec<u8>,
+    write: fn(Node<'_>, &Tree, &mut Vec<u8>),
+    below: impl Fn(&str) -> Option<Option<&'t Tree>>,
+    tree: &Tree,
+) {
+    let mut first = true;
+    match value.kind() {
+        kstatus::NodeKind::Map => {
+            json.push(b'{');
+            for (key, value) in value.members() {
+                let Some(below) = below(&key) else { continue };
+                write_key(&key, &mut first, json);
+                match below {
+                    Some(tree) => write(value, tree, json),
+                    None => write_value(value, json),
+                }
+            }
+            json.push(b'}');
+        }
+        kstatus::NodeKind::List => {
+            json.push(b'[');
+            for element in value.elements() {
+                if !std::mem::take(&mut first) {
+                    json.push(b',');
+                }
+                write(element, tree, json);
+            }
+            json.push(b']');
+        }
+        _ => write_value(value, json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"app": "web", "x\"y": "z"},
+                "managedFields": [{"manager": "m"}]},
+            "spec": {"nodeName": "node", "containers": [{"name": "one", "image": "i"}, {"name": "two"}], "volumes": []},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "message": "m"}]},
+        })
+    }
+
+    const IDENTIFIED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}"#;
+
+    fn projected(projection: &Projection, object: &Value) -> Value {
+        let bytes = object.to_string();
+        let from_bytes = projection.apply(&ObjectView::parse(bytes.as_bytes()).unwrap());
+        let from_value = projection.apply(&ObjectView::from_value(object).unwrap());
+        let [from_bytes, from_value] =
+            [from_bytes, from_value].map(|json| serde_json::from_slice::<Value>(&json).unwrap());
+        assert_eq!(from_bytes, from_value);
+        from_bytes
+    }
+
+    #[test]
+    fn what_is_named_is_kept_or_left_out() {
+        let identified: Value = serde_json::from_str(&format!("{IDENTIFIED}}}")).unwrap();
+        let with = |pointer: &str, value: Value| {
+            let mut object = identified.clone();
+            let (parent, key) = pointer.rsplit_once('/').unwrap();
+            if !parent.is_empty() && object.pointer(parent).is_none() {
+                object[&parent[1..]] = json!({});
+            }
+            object.pointer_mut(parent).unwrap()[key] = value;
+            object
+        };
+        for (projection, expected) in [
+            (Projection::only(["spec.nodeName"]), with("/spec/nodeName", json!("node"))),
+            (
+                Projection::only(["spec.containers[0].name"]),
+                with("/spec/containers", json!([{"name": "one"}, {"name": "two"}])),
+            ),
+            (
+                Projection::only(["status.conditions.type", "/status/conditions/status"]),
+                with("/status/conditions", json!([{"type": "Ready", "status": "True"}])),
+            ),
+            (
+                Projection::only(["metadata.labels"]),
+                with("/metadata/labels", json!({"app": "web", "x\"y": "z"})),
+            ),
+            (Projection::only(["metadata.labels['x\"y']"]), with("/metadata/labels", json!({"x\"y": "z"}))),
+            (Projection::only::<&str>([]), identified.clone()),
+            (
+                Projection::without([
+                    "spec",
+                    "status",
+                    "metadata.managedFields",
+                    "metadata.labels",
+                    "metadata.uid",
+                    "kind",
+                ]),
+                identified.clone(),
+            ),
+            (Projection::without(["spec", "status", "metadata"]), identified.clone()),
+            (Projection::all(), pod()),
+        ] {
+            assert_eq!(projected(&projection, &pod()), expected, "{projection:?}");
+        }
+        let mut without = pod();
+        without["metadata"].as_object_mut().unwrap().remove("managedFields");
+        assert_eq!(projected(&Projection::without_managed_fields(), &pod()), without);
+    }
+
+    proptest! {
+        /// A projection of any JSON is JSON, and projecting it again changes nothing.
+        #[test]
+        fn projections_are_json_and_idempotent(keys in prop::collection::vec("[a-c\"\\\\é\n]{0,2}", 1..6), path in "[a-c]{1,2}(\\.[a-c]{1,2})?") {
+            let mut object = json!({});
+            for (index, key) in keys.iter().enumerate() {
+                object[key] = json!({"a": [{"b": index}, 1, null], "b": key, key.clone(): {"c": 1}});
+            }
+            for projection in [Projection::only([path.as_str()]), Projection::without([path.as_str()])] {
+                let once = projected(&projection, &object);
+                prop_assert_eq!(projected(&projection, &once), once.clone());
+            }
+        }
+    }
+}

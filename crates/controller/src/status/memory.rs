@@ -1,0 +1,191 @@
+//! What a writer remembers of the objects that it wrote: so much of each, and of so many.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::compare::{hash, leaves};
+
+/// How many fields of an object are remembered. A status with more is watched for fights in its first ones.
+const MAX_FIELDS: usize = 256;
+/// How many fields a [`Fight`](super::Fight) names.
+const MAX_NAMED: usize = 8;
+/// A writer that was overwritten so long ago is in no fight any more.
+const FIGHT_WINDOW: SignedDuration = SignedDuration::from_mins(10);
+
+/// The last write to one object.
+#[derive(Debug)]
+struct Written {
+    /// Hash of the status that was desired, and of what the server made of it.
+    desired: u64,
+    stored: u64,
+    /// Hashes of path and value of each field that was desired, sorted.
+    fields: Vec<u64>,
+    /// How often others have overwritten it, and when for the last time.
+    overwritten: u32,
+    overwritten_at: Timestamp,
+    /// When it was used, in the order of uses.
+    used: u64,
+}
+
+/// Objects by UID.
+#[derive(Debug)]
+pub(super) struct Memory {
+    objects: HashMap<String, Written>,
+    capacity: usize,
+    uses: u64,
+}
+
+/// What others have overwritten.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Overwritten {
+    pub(super) fields: Vec<String>,
+    /// How often within the window, with this time.
+    pub(super) rounds: u32,
+}
+
+impl Memory {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { objects: HashMap::new(), capacity: capacity.max(1), uses: 0 }
+    }
+
+    /// Whether exactly this was desired at the last write, and what is observed is what the server made of it: a write would change nothing, even
+    /// though both differ.
+    pub(super) fn is_written(&self, uid: &str, desired: &Value, observed: &Value) -> bool {
+        let Some(written) = self.objects.get(uid) else { return false };
+        written.desired == hash_of(desired) && written.stored == hash_of(observed)
+    }
+
+    /// Whether exactly this was desired at the last write.
+    pub(super) fn is_desired(&self, uid: &str, desired: &Value) -> bool {
+        self.objects.get(uid).is_some_and(|written| written.desired == hash_of(desired))
+    }
+
+    /// Remembers a write. `observed` is the status before it, which was the latest: the write was guarded. Returns what others had changed since
+    /// the write before, and this one set back.
+    pub(super) fn record(
+        &mut self,
+        uid: &str,
+        desired: &Value,
+        observed: &Value,
+        stored: &Value,
+        now: Timestamp,
+    ) -> Option<Overwritten> {
+        self.uses += 1;
+        let desired_fields = leaves(desired);
+        let mut fields: Vec<u64> = desired_fields.iter().take(MAX_FIELDS).map(|leaf| leaf.hash).collect();
+        fields.sort_unstable();
+
+        let (mut lost, mut rounds, mut overwritten_at) = (Vec::new(), 0, Timestamp::MIN);
+        if let Some(before) = self.objects.get(uid) {
+            let observed_fields: Vec<u64> = leaves(observed).into_iter().map(|leaf| leaf.hash).collect();
+            let is_lost =
+                |hash: &u64| before.fields.binary_search(hash).is_ok() && !observed_fields.contains(hash);
+            lost.extend(desired_fields.into_iter().filter(|leaf| is_lost(&leaf.hash)).map(|leaf| leaf.path));
+            overwritten_at = before.overwritten_at;
+            if now.duration_since(overwritten_at) <= FIGHT_WINDOW {
+                rounds = before.overwritten;
+            }
+            if !lost.is_empty() {
+                rounds = rounds.saturating_add(1);
+                overwritten_at = now;
+            }
+        }
+        let written = Written {
+            desired: hash_of(desired),
+            stored: hash_of(stored),
+            fields,
+            overwritten: rounds,
+            overwritten_at,
+            used: self.uses,
+        };
+        self.objects.insert(uid.to_owned(), written);
+        if self.objects.len() > self.capacity {
+            self.forget_oldest();
+        }
+        lost.truncate(MAX_NAMED);
+        (!lost.is_empty()).then_some(Overwritten { fields: lost, rounds })
+    }
+
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.objects.remove(uid);
+    }
+
+    /// Forgets the older half: then the search for it costs little for each object.
+    fn forget_oldest(&mut self) {
+        let mut uses: Vec<u64> = self.objects.values().map(|written| written.used).collect();
+        uses.sort_unstable();
+        let kept_since = uses[uses.len() / 2];
+        self.objects.retain(|_, written| written.used >= kept_since);
+    }
+}
+
+fn hash_of(value: &Value) -> u64 {
+    hash(&value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
+    fn overwritten(fields: &[&str], rounds: u32) -> Option<Overwritten> {
+        Some(Overwritten { fields: fields.iter().map(|&field| field.to_owned()).collect(), rounds })
+    }
+
+    #[test]
+    fn what_is_set_back_was_overwritten() {
+        let mut memory = Memory::new(8);
+        let (ours, theirs) =
+            (json!({"address": "10.0.0.1", "replicas": 1}), json!({"address": "10.0.0.2", "replicas": 1}));
+        assert_eq!(memory.record("u", &ours, &json!({}), &ours, at(0)), None);
+        // What changes without anybody else is no fight.
+        let more = json!({"address": "10.0.0.1", "replicas": 2});
+        assert_eq!(memory.record("u", &more, &ours, &more, at(1)), None);
+        // A, B, A.
+        assert_eq!(memory.record("u", &ours, &theirs, &ours, at(2)), overwritten(&["address"], 1));
+        assert_eq!(memory.record("u", &ours, &theirs, &ours, at(3)), overwritten(&["address"], 2));
+        // A field that is set back is noticed even if another one changes at the same time.
+        assert_eq!(memory.record("u", &more, &theirs, &more, at(4)), overwritten(&["address"], 3));
+        // Whoever gives in is in no fight.
+        assert_eq!(memory.record("u", &theirs, &theirs, &theirs, at(5)), None);
+        // The window is over.
+        assert_eq!(memory.record("u", &theirs, &ours, &theirs, at(15)), overwritten(&["address"], 1));
+        // Another object.
+        assert_eq!(memory.record("v", &ours, &theirs, &ours, at(15)), None);
+    }
+
+    #[test]
+    fn what_the_server_made_of_a_write_is_known() {
+        let mut memory = Memory::new(8);
+        let (desired, stored) = (json!({"a": 1, "dropped": 2}), json!({"a": 1}));
+        assert!(!memory.is_written("u", &desired, &stored));
+        memory.record("u", &desired, &json!({}), &stored, at(0));
+        assert!(memory.is_written("u", &desired, &stored));
+        assert!(!memory.is_written("u", &desired, &json!({"a": 2})));
+        assert!(!memory.is_written("u", &json!({"a": 3}), &stored));
+        assert!(memory.is_desired("u", &desired));
+        memory.forget("u");
+        assert!(!memory.is_written("u", &desired, &stored));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut memory = Memory::new(20);
+        let status = json!({"list": (0..10).collect::<Vec<_>>()});
+        let many: serde_json::Map<String, Value> =
+            (0..300).map(|index| (index.to_string(), json!(index))).collect();
+        for index in 0..100 {
+            memory.record(&index.to_string(), &Value::Object(many.clone()), &status, &status, at(0));
+            assert!(memory.objects.len() <= 20);
+            assert!(memory.objects.contains_key(&index.to_string()));
+        }
+        assert!(memory.objects.values().all(|written| written.fields.len() <= MAX_FIELDS));
+    }
+}

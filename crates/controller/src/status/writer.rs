@@ -1,0 +1,519 @@
+//! The status writer.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{GetParams, Patch, PatchParams};
+use kube::core::Request;
+use kube::runtime::events::{Event, EventType};
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::compare::{contains, leaves, merge_patch, settle, without_nulls};
+use super::error::{Answer, BoxError, ObjectName, WriteError, WriteFailure, classify, names_object};
+use super::memory::Memory;
+use super::ownership::{is_applied, other_managers};
+use crate::Clock;
+
+/// How many objects a writer remembers, unless it is told otherwise.
+const MEMORY: usize = 4096;
+/// How often a status is decided, unless the writer is told otherwise.
+const ATTEMPTS: u32 = 5;
+
+/// What became of a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was written.
+    Written {
+        /// The object's `metadata.resourceVersion` since then: what a read-your-writes fence waits for.
+        resource_version: String,
+    },
+    /// The object has it already. No request was made.
+    Unchanged,
+    /// The object was deleted, or deleted and created anew: the status is about an object that is no more.
+    Gone,
+}
+
+/// How a status is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    /// A merge patch of what differs. The desired status is the whole one, as its type has it: fields of the observed status that it lacks are
+    /// removed.
+    #[default]
+    MergePatch,
+    /// Server-side apply. The desired status has the controller's own fields and conditions alone; fields of other managers stay.
+    Apply {
+        /// Take fields over from other managers. Without it, they make [`WriteFailure::Owned`] of the write.
+        force: bool,
+    },
+}
+
+/// Another manager sets back what a writer writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fight {
+    /// The object.
+    pub object: ObjectReference,
+    /// Fields that the writer wrote, another manager changed, and the writer set back: `conditions[Ready].status`. The first eight.
+    pub fields: Vec<String>,
+    /// The other managers of the status, as managedFields names them.
+    pub managers: Vec<String>,
+    /// How often it happened within the last ten minutes.
+    pub rounds: u32,
+}
+
+impl Fight {
+    /// The fight as an event about the object, for a [`Recorder`](crate::events::Recorder).
+    #[must_use]
+    pub fn event(&self) -> Event {
+        Event {
+            type_: EventType::Warning,
+            reason: "StatusOverwritten".to_owned(),
+            action: "WriteStatus".to_owned(),
+            // Without the number of rounds: the event counts itself.
+            note: Some(format!("{} overwritten by {} and set back", self.fields.join(", "), self.others())),
+            secondary: None,
+        }
+    }
+
+    fn others(&self) -> String {
+        if self.managers.is_empty() { "an unknown manager".to_owned() } else { self.managers.join(", ") }
+    }
+}
+
+impl fmt::Display for Fight {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (fields, others) = (self.fields.join(", "), self.others());
+        write!(formatter, "{fields} overwritten by {others} and set back, {} times", self.rounds)
+    }
+}
+
+/// How often each outcome came about since the writer was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Statuses that were written.
+    pub written: u64,
+    /// Statuses that the objects had already.
+    pub unchanged: u64,
+    /// Writes that came too late, and made the object be read again.
+    pub conflicts: u64,
+    /// Statuses of objects that are no more.
+    pub gone: u64,
+    /// Statuses that were not written.
+    pub failed: u64,
+    /// Writes that set back what another manager had changed.
+    pub fights: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    written: AtomicU64,
+    unchanged: AtomicU64,
+    conflicts: AtomicU64,
+    gone: AtomicU64,
+    failed: AtomicU64,
+    fights: AtomicU64,
+}
+
+type OnFight = Arc<dyn Fn(&Fight) + Send + Sync>;
+
+/// Writes the status of objects of one kind, only if it differs. Copies are the same writer. See the [module](super).
+pub struct StatusWriter<K: Resource> {
+    client: Client,
+    manager: String,
+    kind: Arc<K::DynamicType>,
+    mode: WriteMode,
+    attempts: u32,
+    clock: Clock,
+    /// Fields of the status, as JSON pointers, whose change alone is no difference.
+    ignored: Vec<String>,
+    on_fight: Option<OnFight>,
+    memory: Arc<Mutex<Memory>>,
+    counters: Arc<Counters>,
+}
+
+impl<K: Resource> Clone for StatusWriter<K> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            manager: self.manager.clone(),
+            kind: self.kind.clone(),
+            mode: self.mode,
+            attempts: self.attempts,
+            clock: self.clock.clone(),
+            ignored: self.ignored.clone(),
+            on_fight: self.on_fight.clone(),
+            memory: self.memory.clone(),
+            counters: self.counters.clone(),
+        }
+    }
+}
+
+impl<K: Resource> fmt::Debug for StatusWriter<K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("StatusWriter")
+            .field("resource", &K::plural(&self.kind))
+            .field("manager", &self.manager)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> StatusWriter<K>
+where
+    K: Resource,
+    K::DynamicType: Default,
+{
+    /// A writer for a kind that is known at compile time. The manager is the name of the controller in managedFields.
+    pub fn new(client: Client, manager: impl Into<String>) -> Self {
+        Self::with_kind(client, manager, K::DynamicType::default())
+    }
+}
+
+impl<K: Resource> StatusWriter<K> {
+    /// A writer for a kind that is known at run time: of `DynamicObject`, with its `ApiResource`.
+    pub fn with_kind(client: Client, manager: impl Into<String>, kind: K::DynamicType) -> Self {
+        Self {
+            client,
+            manager: manager.into(),
+            kind: Arc::new(kind),
+            mode: WriteMode::default(),
+            attempts: ATTEMPTS,
+            clock: Clock::default(),
+            ignored: Vec::new(),
+            on_fight: None,
+            memory: Arc::new(Mutex::new(Memory::new(MEMORY))),
+            counters: Arc::default(),
+        }
+    }
+
+    /// How statuses are written: by merge patch, unless something else is said.
+    #[must_use]
+    pub fn mode(self, mode: WriteMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// How often a status is decided before the write fails with a conflict: 5 times, unless something else is said.
+    #[must_use]
+    pub fn attempts(self, attempts: u32) -> Self {
+        Self { attempts: attempts.max(1), ..self }
+    }
+
+    /// The clock of the fight detection.
+    #[must_use]
+    pub fn clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// How many objects are remembered, the last ones used: 4096, unless something else is said. Of each, some 2 KB at most.
+    #[must_use]
+    pub fn remember(self, objects: usize) -> Self {
+        Self { memory: Arc::new(Mutex::new(Memory::new(objects))), ..self }
+    }
+
+    /// A field of the status, as a JSON pointer such as `/lastSyncTime`, whose change alone is not written: it goes along with the next change of
+    /// something else. Transition times and heartbeats of conditions are treated so already.
+    #[must_use]
+    pub fn ignore_alone(mut self, pointer: impl Into<String>) -> Self {
+        self.ignored.push(pointer.into());
+        self
+    }
+
+    /// What is called when another manager fights with this writer: it may log, count, or record an event. It must not block.
+    ///
+    /// ```
+    /// use kube::core::DynamicObject;
+    /// use settled_controller::events::Recorder;
+    /// use settled_controller::status::StatusWriter;
+    ///
+    /// fn with_events(writer: StatusWriter<DynamicObject>, recorder: Recorder) -> StatusWriter<DynamicObject> {
+    ///     writer.on_fight(move |fight| recorder.record(fight.event(), fight.object.clone()))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn on_fight(self, callback: impl Fn(&Fight) + Send + Sync + 'static) -> Self {
+        Self { on_fight: Some(Arc::new(callback)), ..self }
+    }
+
+    /// What the writer and its copies have done so far.
+    pub fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            written: read(&self.counters.written),
+            unchanged: read(&self.counters.unchanged),
+            conflicts: read(&self.counters.conflicts),
+            gone: read(&self.counters.gone),
+            failed: read(&self.counters.failed),
+            fights: read(&self.counters.fights),
+        }
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What identifies the observed state of an object, and guards the write.
+struct Guard<'k> {
+    name: &'k str,
+    namespace: Option<&'k str>,
+    uid: &'k str,
+    resource_version: &'k str,
+}
+
+impl<'k> Guard<'k> {
+    fn of<K: Resource>(object: &'k K) -> Result<Self, WriteFailure> {
+        let meta = object.meta();
+        let present = |value: &'k Option<String>, field: &'static str| {
+            value.as_deref().filter(|value| !value.is_empty()).ok_or(WriteFailure::Incomplete { field })
+        };
+        Ok(Self {
+            name: present(&meta.name, "metadata.name")?,
+            namespace: meta.namespace.as_deref(),
+            uid: present(&meta.uid, "metadata.uid")?,
+            resource_version: present(&meta.resource_version, "metadata.resourceVersion")?,
+        })
+    }
+}
+
+/// The result of one attempt.
+enum Attempt {
+    Done(Outcome),
+    Stale(kube::Error),
+}
+
+impl<K> StatusWriter<K>
+where
+    K: Resource + Serialize + DeserializeOwned,
+{
+    /// Decides the status of an object from what is observed, and writes it if it differs. After a conflict the object is read again, and
+    /// `decide` is called with what was read. The object's spec and metadata are never written.
+    ///
+    /// # Errors
+    /// See [`WriteFailure`]. The object then has the status that it had.
+    pub async fn write<S: Serialize>(
+        &self,
+        observed: &K,
+        mut decide: impl FnMut(&K) -> Result<S, BoxError>,
+    ) -> Result<Outcome, WriteError> {
+        let mut decide = |object: &K| -> Result<Value, WriteFailure> {
+            let status = decide(object).map_err(|source| WriteFailure::Decide { source })?;
+            let status = serde_json::to_value(status).map_err(|source| WriteFailure::Serialize { source })?;
+            Ok(without_nulls(status))
+        };
+        let result = self.decide_and_write(observed, &mut decide).await;
+        let counter = match &result {
+            Ok(Outcome::Written { .. }) => &self.counters.written,
+            Ok(Outcome::Unchanged) => &self.counters.unchanged,
+            Ok(Outcome::Gone) => &self.counters.gone,
+            Err(_) => &self.counters.failed,
+        };
+        count(counter);
+        if let (Ok(Outcome::Gone), Some(uid)) = (&result, &observed.meta().uid) {
+            self.memory.lock().unwrap_or_else(PoisonError::into_inner).forget(uid);
+        }
+        let meta = observed.meta();
+        result.map_err(|cause| WriteError {
+            object: ObjectName {
+                group: K::group(&self.kind).into_owned(),
+                resource: K::plural(&self.kind).into_owned(),
+                namespace: meta.namespace.clone(),
+                name: meta.name.clone().unwrap_or_default(),
+            },
+            cause,
+        })
+    }
+
+    async fn decide_and_write(
+        &self,
+        observed: &K,
+        decide: &mut impl FnMut(&K) -> Result<Value, WriteFailure>,
+    ) -> Result<Outcome, WriteFailure> {
+        let first = Guard::of(observed)?;
+        let mut latest: Option<K> = None;
+        let mut attempt = 1;
+        loop {
+            let object = latest.as_ref().unwrap_or(observed);
+            let desired = decide(object)?;
+            let source = match self.attempt(object, desired).await? {
+                Attempt::Done(outcome) => return Ok(outcome),
+                Attempt::Stale(error) => error,
+            };
+            count(&self.counters.conflicts);
+            if attempt >= self.attempts {
+                return Err(WriteFailure::Conflict { attempts: attempt, source });
+            }
+            attempt += 1;
+            match self.read(&first).await? {
+                Some(object) => latest = Some(object),
+                None => return Ok(Outcome::Gone),
+            }
+        }
+    }
+
+    /// Writes the status unless the object has it.
+    async fn attempt(&self, object: &K, mut desired: Value) -> Result<Attempt, WriteFailure> {
+        let guard = Guard::of(object)?;
+        let observed = status_of(object)?;
+        settle(&mut desired, &observed);
+        let Some(change) = self.change(object, &observed, &desired) else {
+            return Ok(Attempt::Done(Outcome::Unchanged));
+        };
+        let bytes = desired.to_string().len();
+        let patched = self.patch(&guard, change).await;
+        let written = match patched {
+            Ok(written) => written,
+            Err(error) => match classify(error, "patch", self.subresource(), bytes) {
+                Answer::Stale(error) => return Ok(Attempt::Stale(error)),
+                Answer::NotFound(source) => {
+                    // The object is gone, or the resource has no such subresource, or there is no such resource: the object tells.
+                    return match self.read(&guard).await? {
+                        Some(_) => Err(WriteFailure::NoStatusSubresource { source }),
+                        None => Ok(Attempt::Done(Outcome::Gone)),
+                    };
+                }
+                Answer::Failure(failure) => return Err(failure),
+            },
+        };
+        let resource_version = written.meta().resource_version.clone().unwrap_or_default();
+        self.remember_write(object, &observed, &desired, &status_of(&written)?);
+        if resource_version == guard.resource_version {
+            // What the server made of it is what it had.
+            return Ok(Attempt::Done(Outcome::Unchanged));
+        }
+        tracing::debug!(
+            resource = %K::plural(&self.kind), namespace = guard.namespace, name = guard.name, resource_version, "status written"
+        );
+        Ok(Attempt::Done(Outcome::Written { resource_version }))
+    }
+
+    /// What is to be sent: a merge patch, or the applied status; nothing if the object has the desired status.
+    fn change(&self, object: &K, observed: &Value, desired: &Value) -> Option<Value> {
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if let WriteMode::Apply { .. } = self.mode {
+            let entries = object.meta().managed_fields.as_deref();
+            let is_applied = || {
+                is_applied(entries, &self.manager, desired).unwrap_or_else(|| memory.is_desired(uid, desired))
+            };
+            let same = contains(observed, &self.compared(observed, desired)) && is_applied();
+            return (!same && !memory.is_written(uid, desired, observed)).then(|| desired.clone());
+        }
+        merge_patch(observed, &self.compared(observed, desired))?;
+        if memory.is_written(uid, desired, observed) {
+            return None;
+        }
+        merge_patch(observed, desired)
+    }
+
+    /// The desired status with the observed values of the fields whose change alone is not written.
+    fn compared(&self, observed: &Value, desired: &Value) -> Value {
+        let mut compared = desired.clone();
+        for pointer in &self.ignored {
+            if let (Some(desired), Some(observed)) =
+                (compared.pointer_mut(pointer), observed.pointer(pointer))
+            {
+                *desired = observed.clone();
+            }
+        }
+        compared
+    }
+
+    async fn patch(&self, guard: &Guard<'_>, status: Value) -> Result<K, kube::Error> {
+        let request = Request::new(K::url_path(&self.kind, guard.namespace));
+        let params = PatchParams { field_manager: Some(self.manager.clone()), ..PatchParams::default() };
+        let precondition = json!({"resourceVersion": guard.resource_version, "uid": guard.uid});
+        let request = match self.mode {
+            WriteMode::MergePatch => {
+                let body = json!({"metadata": precondition, "status": status});
+                request.patch_subresource("status", guard.name, &params, &Patch::Merge(body))
+            }
+            WriteMode::Apply { force } => {
+                let mut metadata = precondition;
+                metadata["name"] = guard.name.into();
+                if let Some(namespace) = guard.namespace {
+                    metadata["namespace"] = namespace.into();
+                }
+                let body = json!({
+                    "apiVersion": K::api_version(&self.kind),
+                    "kind": K::kind(&self.kind),
+                    "metadata": metadata,
+                    "status": status,
+                });
+                let params = PatchParams { force, ..params };
+                request.patch_subresource("status", guard.name, &params, &Patch::Apply(body))
+            }
+        };
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        // The name of the span, as of `Api::patch_status`.
+        request.extensions_mut().insert("patch_status");
+        self.client.request(request).await
+    }
+
+    /// Reads the object again. None: it is no more, or is another one of the same name.
+    async fn read(&self, guard: &Guard<'_>) -> Result<Option<K>, WriteFailure> {
+        let request =
+            Request::new(K::url_path(&self.kind, guard.namespace)).get(guard.name, &GetParams::default());
+        let mut request =
+            request.map_err(|error| WriteFailure::Request { source: kube::Error::BuildRequest(error) })?;
+        request.extensions_mut().insert("get");
+        match self.client.request::<K>(request).await {
+            Ok(object) => Ok(Some(object).filter(|object| object.meta().uid.as_deref() == Some(guard.uid))),
+            Err(error) => match classify(error, "get", K::plural(&self.kind).into_owned(), 0) {
+                Answer::NotFound(error) if names_object(&error) => Ok(None),
+                Answer::NotFound(source) => Err(WriteFailure::NotServed { source }),
+                Answer::Stale(source) => Err(WriteFailure::Request { source }),
+                Answer::Failure(failure) => Err(failure),
+            },
+        }
+    }
+
+    fn subresource(&self) -> String {
+        format!("{}/status", K::plural(&self.kind))
+    }
+
+    fn remember_write(&self, object: &K, observed: &Value, desired: &Value, stored: &Value) {
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let dropped: Vec<String> = if contains(stored, desired) {
+            Vec::new()
+        } else {
+            let stored = leaves(stored);
+            leaves(desired).into_iter().filter(|leaf| !stored.contains(leaf)).map(|leaf| leaf.path).collect()
+        };
+        if !dropped.is_empty() {
+            tracing::warn!(
+                resource = %K::plural(&self.kind), namespace = object.meta().namespace, name = object.meta().name,
+                fields = dropped.join(", "), "the API server dropped or changed fields of the status that was written"
+            );
+        }
+        let now = self.clock.now();
+        let overwritten = {
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.record(uid, desired, observed, stored, now)
+        };
+        let Some(overwritten) = overwritten else { return };
+        let fight = Fight {
+            object: object.object_ref(&self.kind),
+            fields: overwritten.fields,
+            managers: other_managers(object.meta().managed_fields.as_deref(), &self.manager),
+            rounds: overwritten.rounds,
+        };
+        count(&self.counters.fights);
+        tracing::warn!(
+            resource = %K::plural(&self.kind), namespace = fight.object.namespace, name = fight.object.name, "status {fight}"
+        );
+        if let Some(on_fight) = &self.on_fight {
+            on_fight(&fight);
+        }
+    }
+}
+
+fn status_of<K: Serialize>(object: &K) -> Result<Value, WriteFailure> {
+    let mut object = serde_json::to_value(object).map_err(|source| WriteFailure::Serialize { source })?;
+    let status = object.get_mut("status").map(Value::take).unwrap_or_default();
+    Ok(if status.is_null() { json!({}) } else { without_nulls(status) })
+}

@@ -1,0 +1,280 @@
+//! The cache: what it holds, what it reports, and what it survives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DynamicObject, PartialObjectMeta};
+use kube::core::{ApiResource, Expression};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Api, ResourceExt as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use settled_apiserver::auth::User;
+use settled_controller::cache::{Cache, CacheStatus, Changes};
+use settled_controller::predicate::{self, EventKind};
+use settled_controller::{ObjectKey, Projection};
+
+use crate::filter::Write::{self, Create, Delete, Patch};
+use crate::filter::setup;
+use crate::gate::Gate;
+
+/// What is kept of a ConfigMap here.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+pub(crate) struct Small {
+    #[serde(default)]
+    pub(crate) data: BTreeMap<String, String>,
+}
+
+impl Small {
+    fn v(&self) -> &str {
+        self.data.get("v").map_or("", |v| v)
+    }
+}
+
+fn described(kind: EventKind, name: &str, old: Option<&Arc<Small>>, new: Option<&Arc<Small>>) -> String {
+    let v =
+        |object: Option<&Arc<Small>>| object.map_or_else(|| "-".to_owned(), |object| object.v().to_owned());
+    format!("{kind:?} {name} {}>{}", v(old), v(new)).to_lowercase()
+}
+
+/// The next changes in short, until that of an object with this name.
+async fn changes_until(changes: &mut Changes<Small>, last: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        let change = changes.next().await.unwrap();
+        seen.push(described(change.kind, &change.key.name, change.old.as_ref(), change.new.as_ref()));
+        if *change.key.name == *last {
+            return seen;
+        }
+    }
+}
+
+async fn make(api: &Api<ConfigMap>, writes: impl IntoIterator<Item = Write>) {
+    for write in writes {
+        write.make(api).await;
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+#[tokio::test]
+async fn a_cache_holds_what_matches_and_reports_how_it_changes() {
+    let (server, api) = setup().await;
+    make(&api, [Create("a", json!({"keep": "yes", "v": "1"})), Create("b", json!({"keep": "no"}))]).await;
+    let cache = Cache::<Small>::of::<ConfigMap>(server.client())
+        .namespace("default")
+        .objects(predicate::field("data.keep").equals("yes"))
+        .projection(Projection::only(["data.v"]))
+        .index_field("data.v")
+        .index_by("length", |small: &Small| vec![small.v().len().to_string()])
+        .start();
+    cache.wait_until_ready().await.unwrap();
+    // The root certificate that every namespace gets is not kept either.
+    assert_eq!(cache.keys(), [key("a")]);
+    assert_eq!(cache.get(key("a")).unwrap().data, BTreeMap::from([("v".to_owned(), "1".to_owned())]));
+
+    let mut changes = cache.changes();
+    assert_eq!(changes_until(&mut changes, "a").await, ["create a ->1"]);
+    // Each step is read before the next one is made: else they would be merged.
+    let keep = |keep: &str, v: &str| json!({"data": {"keep": keep, "v": v}});
+    for (write, expected) in [
+        (Patch("a", keep("yes", "2")), "update a 1>2"),
+        (Patch("b", keep("yes", "1")), "create b ->1"),
+        (Patch("a", keep("no", "3")), "delete a 2>-"),
+        (Patch("a", keep("yes", "22")), "create a ->22"),
+        (Delete("b"), "delete b 1>-"),
+    ] {
+        write.make(&api).await;
+        let change = changes.next().await.unwrap();
+        let seen = described(change.kind, &change.key.name, change.old.as_ref(), change.new.as_ref());
+        assert_eq!(seen, expected);
+    }
+    let indexed = |index: &str, value: &str| cache.indexed(index, value).map(|objects| objects.len());
+    assert_eq!(
+        (indexed("data.v", "22"), indexed("data.v", "2"), indexed("length", "2")),
+        (Ok(1), Ok(0), Ok(1))
+    );
+    assert_eq!(indexed("nothing", "2").unwrap_err().to_string(), "the cache has no index \"nothing\"");
+    assert_eq!(cache.status(), CacheStatus::Synced);
+    let metrics = cache.metrics();
+    assert_eq!((metrics.objects, metrics.malformed, metrics.lists, metrics.failures), (1, 0, 1, 0));
+    // a, b and the root certificate; five changes, of which one made an object not match.
+    assert_eq!((metrics.events, metrics.dropped), (8, 3));
+}
+
+#[tokio::test]
+async fn changes_are_suppressed_and_the_cache_has_them() {
+    let (server, api) = setup().await;
+    make(&api, [Create("a", json!({"v": "1"}))]).await;
+    let cache = Cache::<Small>::of::<ConfigMap>(server.client())
+        .fields("metadata.namespace=default")
+        .objects(predicate::field("data.v").exists())
+        .events(predicate::labels_changed())
+        .start();
+    cache.wait_until_ready().await.unwrap();
+    let mut changes = cache.changes();
+    let labels = json!({"metadata": {"labels": {"x": "y"}}, "data": {"v": "3"}});
+    make(&api, [Patch("a", json!({"data": {"v": "2"}}))]).await;
+    // The same name, and another object.
+    make(
+        &api,
+        [Delete("a"), Create("a", json!({"v": "2"})), Patch("a", labels), Create("z", json!({"v": "z"}))],
+    )
+    .await;
+    // Merged: it is there before anything is read, unless the reader is quicker.
+    let seen = changes_until(&mut changes, "z").await;
+    assert!(seen.iter().all(|change| !change.contains("1>2")), "{seen:?}");
+    assert!(seen.iter().any(|change| change.ends_with(">3")), "{seen:?}");
+    assert_eq!(cache.get(key("a")).unwrap().v(), "3");
+    assert_eq!(cache.metrics().suppressed, 1);
+}
+
+/// The server has forgotten where the watch was, and what happened meanwhile: the relist is compared with what is there.
+#[tokio::test]
+async fn a_relist_reports_what_has_changed_and_what_is_gone() {
+    let (server, api) = setup().await;
+    let gate = Gate::new(server.client());
+    make(&api, ["a", "b", "c", "d"].map(|name| Create(name, json!({"v": "1"})))).await;
+    let cache = Cache::<Small>::of::<ConfigMap>(gate.client())
+        .namespace("default")
+        .objects(predicate::field("data.v").exists())
+        .start();
+    let mut changes = cache.changes();
+    assert_eq!(changes_until(&mut changes, "d").await.len(), 4);
+    cache.wait_until_ready().await.unwrap();
+
+    gate.hold();
+    gate.cut();
+    gate.expire();
+    let change = json!({"data": {"v": "2"}});
+    make(
+        &api,
+        [
+            Delete("b"),
+            Patch("c", change),
+            Delete("d"),
+            Create("d", json!({"v": "1"})),
+            Create("e", json!({"v": "1"})),
+        ],
+    )
+    .await;
+    assert_eq!(cache.len(), 4);
+    gate.release();
+    // In the order of the list; what is gone is known at its end.
+    assert_eq!(
+        changes_until(&mut changes, "b").await,
+        ["update c 1>2", "update d 1>1", "create e ->1", "delete b 1>-"]
+    );
+    assert_eq!(cache.len(), 4);
+    assert_eq!(cache.metrics().lists, 2);
+
+    // A connection that is merely lost is resumed.
+    gate.hold();
+    gate.cut();
+    make(&api, [Delete("a"), Patch("c", json!({"data": {"v": "3"}}))]).await;
+    gate.release();
+    assert_eq!(changes_until(&mut changes, "c").await, ["delete a 1>-", "update c 2>3"]);
+    assert_eq!(cache.metrics().lists, 2);
+}
+
+/// A cache is read as kube-rs' `Store` is, of whatever type.
+#[tokio::test]
+async fn a_cache_is_read_as_a_store() {
+    let (server, api) = setup().await;
+    make(&api, [Create("a", json!({"v": "1"})), Create("b", json!({"v": "2"}))]).await;
+    make(&api, [Patch("b", json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": api.get("a").await.unwrap().uid().unwrap()},
+    ]}}))])
+    .await;
+    let own = || predicate::object(|it| matches!(&*it.name(), "a" | "b"));
+    let web: kube::core::Selector = Expression::Equal("app".into(), "web".into()).into();
+
+    let typed =
+        Cache::<ConfigMap>::builder(server.client()).objects(own()).index_owners().index_label("app").start();
+    typed.wait_until_ready().await.unwrap();
+    let b = ObjectRef::<ConfigMap>::new("b").within("default");
+    assert_eq!(typed.get(&b).unwrap().data.as_ref().unwrap()["v"], "2");
+    assert_eq!(typed.get(&ObjectRef::<ConfigMap>::new("c").within("default")), None);
+    assert_eq!((typed.len(), typed.is_empty(), typed.state().len()), (2, false, 2));
+    assert_eq!(typed.find(|it| it.name_any() == "a").unwrap().name_any(), "a");
+    assert_eq!(typed.state_filter(|it| it.labels().is_empty())[0].name_any(), "a");
+    assert_eq!(typed.state_filter_selector(&web)[0].name_any(), "b");
+    let a = api.get("a").await.unwrap().uid().unwrap();
+    assert_eq!(typed.owned_by(&a).unwrap()[0].name_any(), "b");
+    assert_eq!(typed.indexed("app", "web").unwrap()[0].name_any(), "b");
+
+    let partial = Cache::<PartialObjectMeta<ConfigMap>>::builder(server.client()).objects(own()).start();
+    partial.wait_until_ready().await.unwrap();
+    assert_eq!(partial.state_filter_selector(&web)[0].name_any(), "b");
+    assert_eq!(partial.get(&b).unwrap().types.as_ref().unwrap().kind, "PartialObjectMetadata");
+
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let dynamic = Cache::<DynamicObject>::of_resource(server.client(), &kind).objects(own()).start();
+    dynamic.wait_until_ready().await.unwrap();
+    let b = ObjectRef::<DynamicObject>::new_with("b", kind).within("default");
+    assert_eq!(dynamic.get(&b).unwrap().data["data"]["v"], "2");
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_left_out_and_delays_no_other() {
+    #[derive(Deserialize)]
+    struct Number {
+        data: Option<Data>,
+    }
+    #[derive(Deserialize)]
+    struct Data {
+        #[serde(deserialize_with = "number")]
+        v: u32,
+    }
+    fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+    let (server, api) = setup().await;
+    make(
+        &api,
+        [Create("a", json!({"v": "1"})), Create("b", json!({"v": "many"})), Create("c", json!({"v": "3"}))],
+    )
+    .await;
+    let cache = Cache::<Number>::of::<ConfigMap>(server.client())
+        .objects(predicate::field("data.v").exists())
+        .start();
+    cache.wait_until_ready().await.unwrap();
+    let sum = || cache.state().iter().filter_map(|it| Some(it.data.as_ref()?.v)).sum::<u32>();
+    assert_eq!((sum(), cache.metrics().malformed), (4, 1));
+    let mut changes = cache.changes();
+    make(&api, [Patch("c", json!({"data": {"v": "few"}})), Create("z", json!({"v": "10"}))]).await;
+    while &*changes.next().await.unwrap().key.name != "z" {}
+    assert_eq!((sum(), cache.metrics().malformed), (11, 2));
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_list_is_told_so() {
+    let (server, _) = setup().await;
+    let client = server.client_as(&User::new("nobody", Vec::<String>::new()));
+    let cache = Cache::<PartialObjectMeta<Pod>>::builder(client).start();
+    let mut status = cache.watch_status();
+    let forbidden =
+        status.wait_for(|status| matches!(status, CacheStatus::Forbidden(_))).await.unwrap().clone();
+    let CacheStatus::Forbidden(error) = forbidden else { unreachable!() };
+    assert_eq!(error.code(), Some(403));
+    assert!(!cache.is_ready());
+}
+
+#[tokio::test]
+async fn an_object_is_read_live_as_the_cache_reads_it() {
+    let (server, api) = setup().await;
+    make(&api, [Create("a", json!({"keep": "yes", "v": "1"})), Create("b", json!({"keep": "no"}))]).await;
+    let cache = Cache::<Small>::of::<ConfigMap>(server.client())
+        .objects(predicate::field("data.keep").equals("yes"))
+        .projection(Projection::only(["data.v"]))
+        .start();
+    let expected = |data: Value| Some(serde_json::from_value::<Small>(json!({"data": data})).unwrap());
+    for (name, expected) in [("a", expected(json!({"v": "1"}))), ("b", None), ("c", None)] {
+        let read = cache.get_live(&key(name)).await.unwrap();
+        assert_eq!(read.as_deref(), expected.as_ref(), "{name}");
+    }
+}

@@ -1,0 +1,91 @@
+//! What the tests of controllers share: a server for each, a controller that runs until it is stopped, conditions instead of sleeps.
+
+use std::fmt::Debug;
+
+use futures::FutureExt as _;
+use futures::future::Map;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::PostParams;
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use settled_apiserver::Server;
+use tokio::sync::oneshot;
+
+/// A server with these kinds.
+pub(crate) async fn server(crds: &[CustomResourceDefinition]) -> Server {
+    let server = Server::in_memory().await.unwrap();
+    let api = Api::all(server.client());
+    for crd in crds {
+        api.create(&PostParams::default(), crd).await.unwrap();
+        await_condition(api.clone(), &crd.name_any(), is_crd_established()).await.unwrap();
+    }
+    server
+}
+
+/// Is done when the controller has to stop.
+pub(crate) type Stopped = Map<oneshot::Receiver<()>, fn(Result<(), oneshot::error::RecvError>)>;
+
+/// A controller, running until it is stopped.
+pub(crate) struct Running {
+    stop: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    /// Starts what `run` makes of the signal to stop.
+    pub(crate) fn start<F>(run: impl FnOnce(Stopped) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let stopped: Stopped = stopped.map(|_| ());
+        Self { stop, task: tokio::spawn(run(stopped)) }
+    }
+
+    /// Stops it in an orderly way.
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.task.await.unwrap();
+    }
+
+    /// Ends it in the middle of whatever it does, as a crash would.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        drop(self.task.await);
+    }
+}
+
+/// The objects of a kind in the namespace `default`.
+pub(crate) fn api<K>(client: &Client) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    Api::default_namespaced(client.clone())
+}
+
+/// An object from JSON.
+pub(crate) fn object<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Waits for an object that is as it should be, and returns it.
+pub(crate) async fn wait<K>(api: Api<K>, name: &str, condition: impl Fn(&K) -> bool) -> K
+where
+    K: Clone + Debug + Send + DeserializeOwned + Resource + 'static,
+{
+    let found = await_condition(api, name, |object: Option<&K>| object.is_some_and(&condition));
+    found.await.unwrap().unwrap()
+}
+
+/// Waits until an object is gone.
+pub(crate) async fn wait_gone<K>(api: Api<K>, name: &str)
+where
+    K: Clone + Debug + Send + DeserializeOwned + Resource + 'static,
+{
+    await_condition(api, name, |object: Option<&K>| object.is_none()).await.unwrap();
+}

@@ -1,0 +1,29 @@
+//! The kit, against the API server of this workspace.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
+
+mod apply;
+mod bucket;
+mod bucket_binding;
+mod cache;
+mod companion;
+mod conditions;
+mod decision;
+mod docs;
+mod endless_reconcile;
+mod events;
+mod fault_tests;
+mod fence;
+mod filter;
+mod finalizer;
+mod gate;
+mod harness;
+mod intercept;
+mod kube_examples;
+mod leader;
+mod load_balancer;
+mod pod_resize;
+mod predicates;
+mod queue;
+mod run;
+mod site;
+mod status;

@@ -1,0 +1,113 @@
+//! Base: the server with the scenario's objects, of which each run gets a copy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use settled_apiserver::{Config, Fork, Server, StartError};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use crate::cluster::Cluster;
+use crate::edits;
+use crate::scenario::{Reference, Scenario};
+use crate::start::Start;
+use crate::world::World;
+
+/// When runs begin, in seconds since 1970: 2026-01-01T00:00:00Z.
+const BEGIN: i64 = 1_767_225_600;
+/// For how long the server's own controllers may work on what was created.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Why nothing can be explored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExploreError {
+    /// There is no runtime.
+    #[error("cannot start a runtime")]
+    Runtime(#[source] std::io::Error),
+    /// The server does not start.
+    #[error("cannot start the API server")]
+    Start(#[from] StartError),
+    /// An object of the scenario is refused.
+    #[error("cannot create {object}: {message}")]
+    Object {
+        /// Which.
+        object: String,
+        /// The answer of the server.
+        message: String,
+    },
+}
+
+/// What all runs start from.
+pub(crate) struct Base {
+    server: Server,
+    pub(crate) cluster: Cluster,
+    begin: Timestamp,
+}
+
+/// A runtime for one thread, whose time passes only when nobody has anything to do.
+pub(crate) fn runtime() -> Result<Runtime, ExploreError> {
+    Builder::new_current_thread().enable_time().start_paused(true).build().map_err(ExploreError::Runtime)
+}
+
+/// A clock that reads `begin` now, and follows tokio's time.
+fn clock(begin: Timestamp) -> settled_apiserver::Clock {
+    let start = Instant::now();
+    Arc::new(move || {
+        let elapsed = SignedDuration::try_from(start.elapsed()).unwrap_or(SignedDuration::MAX);
+        begin.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+    })
+}
+
+impl Base {
+    pub(crate) fn new<W: World>(scenario: &Scenario<W>, seed: u64) -> Result<Self, ExploreError> {
+        runtime()?.block_on(async {
+            let clock = clock(Timestamp::from_second(BEGIN).unwrap_or(Timestamp::UNIX_EPOCH));
+            let mut config = Config::default();
+            config.controllers = scenario.controllers;
+            config.clock = Some(clock.clone());
+            config.seed = Some(seed);
+            let server = Server::start(config).await?;
+            tokio::time::sleep(SETTLE).await;
+            let pristine = server.revision();
+            for object in &scenario.objects {
+                edits::create(&server, object).await.map_err(|message| ExploreError::Object {
+                    object: Reference::to(object).to_string(),
+                    message,
+                })?;
+                if object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition") {
+                    tokio::time::sleep(SETTLE).await;
+                }
+            }
+            tokio::time::sleep(SETTLE).await;
+            let mut cluster = Cluster::default();
+            for change in server.changes_after(pristine).unwrap_or_default() {
+                cluster.apply(change);
+            }
+            Ok(Self { server, cluster, begin: clock() })
+        })
+    }
+
+    /// A server of its own for a run. In a runtime.
+    pub(crate) fn start(&self, seed: u64) -> Result<Start, StartError> {
+        let (server, clock) = fork(&self.server, None, self.begin, seed)?;
+        Ok(Start { server, clock, cluster: self.cluster.clone(), edits_done: 0 })
+    }
+}
+
+/// A server that goes on from another one, after a write of that, and its clock. In a runtime.
+pub(crate) fn fork(
+    server: &Server,
+    revision: Option<u64>,
+    begin: Timestamp,
+    seed: u64,
+) -> Result<(Server, settled_apiserver::Clock), StartError> {
+    let clock = clock(begin);
+    let mut fork = Fork::default();
+    fork.revision = revision;
+    fork.clock = Some(clock.clone());
+    fork.seed = Some(seed);
+    Ok((server.fork(fork)?, clock))
+}

@@ -1,0 +1,373 @@
+//! Control of a run: what the client, the external system and the runner share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use settled_apiserver::{Change, Server};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::checks::fencing::{self, Takeover};
+use crate::checks::{self, Check, Delivered, Violation};
+use crate::cluster::{Cluster, ObjectKey, uid};
+use crate::options::Options;
+use crate::scenario::Scenario;
+use crate::schedule::{Fault, Schedule};
+use crate::start::Start;
+use crate::trace::{Actor, TraceLine};
+use crate::world::World;
+
+/// Of how many violations of a run notes are kept.
+const MOST_VIOLATIONS: usize = 16;
+
+/// What a run shares.
+pub(crate) struct Control<W: World> {
+    pub(crate) server: Server,
+    pub(crate) scenario: Arc<Scenario<W>>,
+    pub(crate) schedule: Schedule,
+    pub(crate) options: Options,
+    pub(crate) clock: settled_apiserver::Clock,
+    begin: Instant,
+    /// Rings when the controller has crashed, or must be stopped.
+    pub(crate) crashed: Notify,
+    inner: Mutex<Inner<W>>,
+}
+
+pub(crate) struct Inner<W> {
+    /// Which start of the controller is alive; 0: none.
+    alive: u32,
+    starts: u32,
+    /// How many writes the controller has sent, calls of the external system among them.
+    pub(crate) writes: usize,
+    /// How many requests it has sent since the last edit.
+    requests: usize,
+    /// How many of its writes have changed something, and when the last one did.
+    pub(crate) changes: usize,
+    /// Those of them in the present phase.
+    phase_changes: usize,
+    pub(crate) changed_at: Instant,
+    /// It does not come to rest.
+    pub(crate) overrun: bool,
+    pub(crate) edits_done: usize,
+    /// The revisions at which the edits of this run were answered.
+    pub(crate) edited: Vec<u64>,
+    pub(crate) world: W,
+    pub(crate) cluster: Cluster,
+    /// The revision up to which the cluster is known.
+    seen: u64,
+    pub(crate) watches: Watches,
+    pub(crate) delivered: Delivered,
+    /// What other clients wrote that must survive: the UID of the object, and the value of the annotation.
+    pub(crate) touched: BTreeMap<ObjectKey, (String, String)>,
+    pub(crate) takeover: Option<Takeover>,
+    pub(crate) violations: Vec<Violation>,
+    trace: Option<Vec<TraceLine>>,
+}
+
+/// What befalls watches.
+#[derive(Default)]
+pub(crate) struct Watches {
+    /// They lag by so many events until then.
+    pub(crate) lag: Option<(usize, Instant)>,
+    /// Those that were open before the first time end at the second one.
+    pub(crate) expiry: Option<(Instant, Instant)>,
+    /// How many times events have been made to come twice.
+    pub(crate) duplicates: usize,
+    pub(crate) wakers: Vec<Waker>,
+}
+
+/// Whose write it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Writer<'a> {
+    /// The controller's, to an object of a resource.
+    Controller(&'a ObjectKey),
+    Other(Actor),
+}
+
+/// What befalls a write.
+pub(crate) struct Write {
+    pub(crate) index: usize,
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl Write {
+    pub(crate) fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+}
+
+impl<W: World> Control<W> {
+    pub(crate) fn new(
+        start: Start,
+        scenario: Arc<Scenario<W>>,
+        schedule: Schedule,
+        options: Options,
+        trace: bool,
+    ) -> Arc<Self> {
+        let Start { server, clock, cluster, edits_done } = start;
+        let now = Instant::now();
+        let inner = Inner {
+            alive: 0,
+            starts: 0,
+            writes: 0,
+            requests: 0,
+            changes: 0,
+            phase_changes: 0,
+            changed_at: now,
+            overrun: false,
+            edits_done,
+            edited: Vec::new(),
+            world: scenario.world.clone(),
+            cluster,
+            seen: server.revision(),
+            watches: Watches::default(),
+            delivered: Delivered::default(),
+            touched: BTreeMap::new(),
+            takeover: None,
+            violations: Vec::new(),
+            trace: trace.then(Vec::new),
+        };
+        let inner = Mutex::new(inner);
+        Arc::new(Self {
+            server,
+            scenario,
+            schedule,
+            options,
+            clock,
+            begin: now,
+            crashed: Notify::new(),
+            inner,
+        })
+    }
+
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner<W>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// Notes what happens, if anybody wants to read it.
+    pub(crate) fn note(&self, actor: Actor, write: Option<usize>, text: impl FnOnce() -> String) {
+        let at = self.elapsed();
+        if let Some(trace) = &mut self.inner().trace {
+            trace.push(TraceLine { at, actor, write, text: text() });
+        }
+    }
+
+    pub(crate) fn take_trace(&self) -> Vec<TraceLine> {
+        self.inner().trace.take().unwrap_or_default()
+    }
+
+    pub(crate) fn violate(&self, violation: Violation) {
+        self.inner().violate(violation);
+    }
+
+    /// A start of the controller begins; its number.
+    pub(crate) fn start(&self) -> u32 {
+        let mut inner = self.inner();
+        inner.starts += 1;
+        inner.alive = inner.starts;
+        inner.delivered.clear();
+        let start = inner.starts;
+        drop(inner);
+        self.note(Actor::Controller(start), None, || "starts".to_owned());
+        start
+    }
+
+    /// The controller is no more: nothing that is left of it has any effect.
+    pub(crate) fn kill(&self) {
+        self.inner().alive = 0;
+    }
+
+    /// The controller crashes. What calls this must wait forever afterwards.
+    pub(crate) fn crash(&self, write: Option<usize>) {
+        let start = std::mem::take(&mut self.inner().alive);
+        self.note(Actor::Controller(start), write, || "crashes".to_owned());
+        self.crashed.notify_one();
+    }
+
+    pub(crate) fn is_alive(&self, start: u32) -> bool {
+        self.inner().alive == start
+    }
+
+    /// A phase begins: what comes is counted anew.
+    pub(crate) fn begin_phase(&self) {
+        let mut inner = self.inner();
+        (inner.requests, inner.phase_changes, inner.overrun) = (0, 0, false);
+        inner.changed_at = Instant::now();
+    }
+
+    /// Counts a request. False: there were so many that the controller is stopped.
+    pub(crate) fn admit(&self) -> bool {
+        let mut inner = self.inner();
+        inner.requests += 1;
+        let most = &self.options;
+        if inner.requests <= most.max_requests && inner.phase_changes <= most.max_writes {
+            return true;
+        }
+        inner.overrun = true;
+        inner.alive = 0;
+        drop(inner);
+        self.crashed.notify_one();
+        false
+    }
+
+    /// Counts a write, and begins what befalls it. `call`: it is one of the external system.
+    pub(crate) fn begin_write(&self, call: bool) -> Write {
+        let mut inner = self.inner();
+        inner.writes += 1;
+        let index = inner.writes;
+        let faults: Vec<Fault> =
+            self.schedule.at(index).filter(|fault| !call || fault.befalls_calls()).collect();
+        let now = Instant::now();
+        let end = now + self.options.fault_window;
+        let mut notes = Vec::new();
+        for fault in &faults {
+            match fault {
+                Fault::Stale(events) => {
+                    inner.watches.lag = Some((usize::try_from(*events).unwrap_or(usize::MAX), end));
+                    notes.push(format!("from here on, watches lag by {events} events"));
+                }
+                Fault::Expired => {
+                    inner.watches.expiry = Some((now, end));
+                    notes
+                        .push("from here on, nothing comes through the watches until they expire".to_owned());
+                }
+                Fault::Duplicate => {
+                    inner.watches.duplicates += 1;
+                    notes.push("the next event of each watch comes twice".to_owned());
+                }
+                _ => {}
+            }
+        }
+        let wakers = std::mem::take(&mut inner.watches.wakers);
+        drop(inner);
+        for note in notes {
+            self.note(Actor::Fault, Some(index), || note);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+        Write { index, faults }
+    }
+
+    /// Takes in what was written since the last time, and checks each write.
+    pub(crate) fn observe(&self, writer: Writer<'_>) {
+        let mut inner = self.inner();
+        if self.server.revision() == inner.seen {
+            return;
+        }
+        // The server remembers more than a run can write.
+        let changes = self.server.changes_after(inner.seen).unwrap_or_default();
+        for change in changes {
+            inner.seen = change.revision;
+            self.take_in(&mut inner, change, writer);
+        }
+    }
+
+    fn take_in(&self, inner: &mut Inner<W>, change: Change, writer: Writer<'_>) {
+        let (key, old, new) = inner.cluster.apply(change);
+        let actor = match writer {
+            Writer::Controller(target) if is_target(&key, target) => Actor::Controller(inner.starts),
+            Writer::Controller(_) => Actor::Server,
+            Writer::Other(actor) => actor,
+        };
+        let is_own = matches!(actor, Actor::Controller(_));
+        if actor == Actor::Server && inner.trace.is_some() {
+            let verb = match (&old, &new) {
+                (None, _) => "creates",
+                (_, None) => "removes",
+                _ => "updates",
+            };
+            let line = TraceLine { at: self.elapsed(), actor, write: None, text: format!("{verb} {key}") };
+            inner.trace.iter_mut().for_each(|trace| trace.push(line.clone()));
+        }
+        if !key.is_exempt() {
+            inner.changed_at = Instant::now();
+            if is_own {
+                inner.changes += 1;
+                inner.phase_changes += 1;
+            }
+        }
+        if let Some(new) = &new
+            && is_own
+        {
+            let old = old.as_deref().filter(|old| uid(old) == uid(new));
+            let found: Vec<_> = checks::of_write(old, new, &inner.delivered, self.now()).collect();
+            found.into_iter().for_each(|violation| inner.violate(violation));
+        }
+        if is_own && let Some(found) = fencing::check(inner.takeover.as_ref(), &key, new.as_deref()) {
+            inner.violate(Violation::new(Check::Fencing, found));
+        }
+        inner.check_state(&self.scenario);
+    }
+
+    /// Changes the external system, and checks what came of it. True: something changed.
+    pub(crate) fn change_world<T>(&self, own: bool, change: impl FnOnce(&mut W) -> T) -> (T, bool) {
+        let mut inner = self.inner();
+        let before = inner.world.clone();
+        let result = change(&mut inner.world);
+        let changed = inner.world != before;
+        if changed {
+            inner.changed_at = Instant::now();
+            if own {
+                inner.changes += 1;
+                inner.phase_changes += 1;
+            }
+            inner.check_state(&self.scenario);
+        }
+        (result, changed)
+    }
+
+    /// The controller is about to write: does another instance hold its Lease?
+    pub(crate) fn check_lease(&self, write: usize, what: &str) {
+        let mut inner = self.inner();
+        let Some(takeover) = &inner.takeover else { return };
+        if let Some(late) = takeover.is_ignored(self.options.lease_grace) {
+            let message = format!(
+                "write #{write} ({what}) comes {:.1}s after another instance took over the Lease",
+                late.as_secs_f64()
+            );
+            inner.violate(Violation::new(Check::Fencing, message));
+        }
+    }
+
+    /// The controller was given an object.
+    pub(crate) fn deliver(&self, uid: &str, generation: i64) {
+        self.inner().delivered.add(uid, generation);
+    }
+}
+
+impl<W: World> Inner<W> {
+    fn violate(&mut self, violation: Violation) {
+        let known = self.violations.iter().any(|known| known.check == violation.check);
+        if known || self.violations.len() >= MOST_VIOLATIONS {
+            return;
+        }
+        if let Some(trace) = &mut self.trace {
+            let at = trace.last().map(|line| line.at).unwrap_or_default();
+            let text = format!("<-- {violation}");
+            trace.push(TraceLine { at, actor: Actor::Fault, write: None, text });
+        }
+        self.violations.push(violation);
+    }
+
+    fn check_state(&mut self, scenario: &Scenario<W>) {
+        let found = checks::of_state(scenario, &self.cluster, &self.world);
+        found.into_iter().for_each(|violation| self.violate(violation));
+    }
+}
+
+/// Is the object the one that a request is about? Names may be generated.
+fn is_target(key: &ObjectKey, target: &ObjectKey) -> bool {
+    let same = (&key.group, &key.resource) == (&target.group, &target.resource);
+    let within = target.namespace.is_empty() || key.namespace == target.namespace;
+    same && within && (target.name.is_empty() || key.name == target.name)
+}

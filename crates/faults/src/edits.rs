@@ -1,0 +1,136 @@
+//! Edits: what users and other clients write while the controller runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use settled_apiserver::Server;
+
+use crate::cluster::{ObjectKey, text, uid};
+use crate::control::{Control, Writer};
+use crate::request::{self, Target};
+use crate::scenario::{Edit, Reference};
+use crate::trace::Actor;
+use crate::world::World;
+
+/// The annotation by which other clients touch objects.
+pub(crate) const TOUCHED: &str = "faults.settled.dev/touched";
+const JSON: &str = "application/json";
+/// How often users try to create what is still being deleted, and how many times.
+const RETRY: Duration = Duration::from_secs(1);
+const MOST_RETRIES: usize = 60;
+
+/// Where objects of a kind are.
+pub(crate) async fn locate(server: &Server, object: &Reference) -> Option<(ObjectKey, String)> {
+    let (group, version) = object.api_version.rsplit_once('/').unwrap_or(("", &object.api_version));
+    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let (_, list) = request::send(server, Method::GET, &root, JSON, None).await;
+    let resources = list.get("resources").and_then(Value::as_array)?;
+    let found = resources.iter().find(|resource| {
+        resource.get("kind").is_some_and(|kind| *kind == object.kind)
+            && !text(resource, "/name").contains('/')
+    })?;
+    let namespaced = found.get("namespaced").and_then(Value::as_bool).unwrap_or_default();
+    let key = ObjectKey {
+        group: group.to_owned(),
+        resource: text(found, "/name").to_owned(),
+        namespace: if namespaced { object.namespace.clone() } else { String::new() },
+        name: object.name.clone(),
+    };
+    Some((key, version.to_owned()))
+}
+
+/// Creates an object.
+///
+/// # Errors
+/// Why the server refuses it.
+pub(crate) async fn create(server: &Server, object: &Value) -> Result<(), String> {
+    let reference = Reference::to(object);
+    let Some((key, version)) = locate(server, &reference).await else {
+        return Err(format!("the server has no kind {} of {}", reference.kind, reference.api_version));
+    };
+    let collection = ObjectKey { name: String::new(), ..key };
+    let path = request::path(&collection, &version, "");
+    result(request::send(server, Method::POST, &path, JSON, Some(object)).await)
+}
+
+fn result((status, body): (StatusCode, Value)) -> Result<(), String> {
+    if status.is_success() { Ok(()) } else { Err(format!("{} {}", status.as_u16(), text(&body, "/message"))) }
+}
+
+/// Makes the next edit of the scenario. False: there is none.
+pub(crate) async fn perform_next<W: World>(control: &Arc<Control<W>>) -> bool {
+    let next = {
+        let mut inner = control.inner();
+        let next = control.scenario.edits.get(inner.edits_done);
+        inner.edits_done += usize::from(next.is_some());
+        next
+    };
+    let Some(edit) = next else { return false };
+    control.observe(Writer::Other(Actor::Server));
+    // The edit stands before what it causes.
+    control.note(Actor::User, None, || edit.to_string());
+    if let Err(error) = perform(control, edit).await {
+        control.note(Actor::User, None, || format!("is refused: {error}"));
+        if let Edit::Create(object) = edit
+            && error.contains("object is being deleted")
+        {
+            tokio::spawn(create_later(control.clone(), object.clone()));
+        }
+    }
+    control.observe(Writer::Other(Actor::User));
+    let revision = control.server.revision();
+    control.inner().edited.push(revision);
+    true
+}
+
+/// Creates an object as soon as its predecessor is gone.
+async fn create_later<W: World>(control: Arc<Control<W>>, object: Value) {
+    for _ in 0..MOST_RETRIES {
+        tokio::time::sleep(RETRY).await;
+        control.observe(Writer::Other(Actor::Server));
+        if create(&control.server, &object).await.is_ok() {
+            control.note(Actor::User, None, || format!("create {}", Reference::to(&object)));
+            control.observe(Writer::Other(Actor::User));
+            return;
+        }
+    }
+}
+
+async fn perform<W: World>(control: &Control<W>, edit: &Edit<W>) -> Result<(), String> {
+    let server = &control.server;
+    let missing = |object: &Reference| format!("the server has no kind {}", object.kind);
+    match edit {
+        Edit::Create(object) => create(server, object).await,
+        Edit::Patch { object, subresource, patch } => {
+            let (key, version) = locate(server, object).await.ok_or_else(|| missing(object))?;
+            result(request::patch(server, &request::path(&key, &version, subresource), patch).await)
+        }
+        Edit::Delete(object) => {
+            let (key, version) = locate(server, object).await.ok_or_else(|| missing(object))?;
+            let path = request::path(&key, &version, "");
+            result(request::send(server, Method::DELETE, &path, JSON, None).await)
+        }
+        Edit::World { change, .. } => {
+            control.change_world(false, |world| change(world));
+            Ok(())
+        }
+    }
+}
+
+/// Another client writes the object that a write of the controller is about. What it writes must survive.
+pub(crate) async fn touch<W: World>(control: &Control<W>, target: &Target, write: usize) {
+    if target.object.name.is_empty() {
+        return;
+    }
+    let value = format!("before-{write}");
+    let path = request::path(&target.object, &target.version, "");
+    let patch = json!({"metadata": {"annotations": {TOUCHED: value}}});
+    let (status, object) = request::patch(&control.server, &path, &patch).await;
+    control.observe(Writer::Other(Actor::Other));
+    if status.is_success() {
+        control.note(Actor::Other, None, || format!("annotates {}", target.object));
+        control.inner().touched.insert(target.object.clone(), (uid(&object).to_owned(), value));
+    }
+}

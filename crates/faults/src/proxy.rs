@@ -1,0 +1,239 @@
+//! Proxy: the controller's `kube::Client`. It calls the server in the process and injects what the schedule has for each request.
+
+use std::convert::Infallible;
+use std::future::{Future, pending};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt as _, Full};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cluster::ObjectKey;
+use crate::control::{Control, Write, Writer};
+use crate::edits;
+use crate::lease;
+use crate::request::Target;
+use crate::schedule::Fault;
+use crate::trace::Actor;
+use crate::watch::{Metadata, Object, WatchBody};
+use crate::world::World;
+
+/// The client's way to the server, for one start of the controller.
+pub(crate) struct Proxy<W: World> {
+    control: Arc<Control<W>>,
+    start: u32,
+}
+
+impl<W: World> Proxy<W> {
+    pub(crate) const fn new(control: Arc<Control<W>>, start: u32) -> Self {
+        Self { control, start }
+    }
+}
+
+impl<W: World> tower_service::Service<Request<kube::client::Body>> for Proxy<W> {
+    type Response = Response<ProxyBody<W>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        let call = Call { control: self.control.clone(), start: self.start };
+        Box::pin(call.answer(request))
+    }
+}
+
+/// What the controller reads.
+pub(crate) enum ProxyBody<W: World> {
+    Whole(Full<Bytes>),
+    Watch(Box<WatchBody<W>>),
+}
+
+impl<W: World> http_body::Body for ProxyBody<W> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(context),
+            Self::Watch(body) => Pin::new(&mut **body).poll_frame(context),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Watch(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The objects of a response.
+#[derive(Deserialize)]
+struct Objects {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    items: Vec<Object>,
+}
+
+/// One request.
+struct Call<W: World> {
+    control: Arc<Control<W>>,
+    start: u32,
+}
+
+impl<W: World> Call<W> {
+    async fn answer(self, request: Request<kube::client::Body>) -> io::Result<Response<ProxyBody<W>>> {
+        self.wait_if_dead().await;
+        let (head, body) = request.into_parts();
+        let target = Target::parse(head.uri.path());
+        let is_write = !matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let request = Request::from_parts(head, Full::new(body));
+        match target {
+            Some(target) if is_write && !target.object.is_exempt() => self.write(request, &target).await,
+            Some(target) if is_write => {
+                let (head, body) = self.forward(request).await.into_parts();
+                self.control.observe(Writer::Controller(&target.object));
+                let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+                Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))))
+            }
+            target => self.read(request, target).await,
+        }
+    }
+
+    /// Nothing that is left of a controller that has crashed gets any further.
+    async fn wait_if_dead(&self) {
+        if !self.control.is_alive(self.start) || !self.control.admit() {
+            pending::<()>().await;
+        }
+    }
+
+    async fn forward(&self, request: Request<Full<Bytes>>) -> Response<settled_apiserver::Body> {
+        self.control.server.call(Some(self.control.scenario.user.clone()), request).await
+    }
+
+    async fn read(
+        &self,
+        request: Request<Full<Bytes>>,
+        target: Option<Target>,
+    ) -> io::Result<Response<ProxyBody<W>>> {
+        let query = request.uri().query().unwrap_or_default();
+        let is_watch = query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1" | "watch"));
+        let (head, body) = self.forward(request).await.into_parts();
+        if is_watch && head.status == StatusCode::OK {
+            let resource = target.map(|target| target.object.resource).unwrap_or_default();
+            let body = WatchBody::new(body, self.control.clone(), self.start, resource);
+            return Ok(Response::from_parts(head, ProxyBody::Watch(Box::new(body))));
+        }
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        self.deliver(&body);
+        Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))))
+    }
+
+    fn deliver(&self, body: &[u8]) {
+        let Ok(objects) = serde_json::from_slice::<Objects>(body) else { return };
+        let items = objects.items.iter().map(|object| &object.metadata);
+        for metadata in items.chain([&objects.metadata]) {
+            if let Some(generation) = metadata.generation {
+                self.control.deliver(&metadata.uid, generation);
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        request: Request<Full<Bytes>>,
+        target: &Target,
+    ) -> io::Result<Response<ProxyBody<W>>> {
+        let control = &self.control;
+        control.observe(Writer::Other(Actor::Server));
+        let write = control.begin_write(false);
+        let what = format!("{} {}", request.method(), request.uri().path());
+        before(control, &write).await;
+        control.check_lease(write.index, &what);
+        if write.has(Fault::Conflict) {
+            edits::touch(control, target, write.index).await;
+            self.note(&write, || format!("{what}: 409 (injected)"));
+            return Ok(conflict(target));
+        }
+        let response = self.forward(request).await;
+        control.observe(Writer::Controller(&target.object));
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        self.note(&write, || format!("{what}: {}", summary(head.status, &body)));
+        after(control, &write).await?;
+        self.deliver(&body);
+        Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))))
+    }
+
+    fn note(&self, write: &Write, text: impl FnOnce() -> String) {
+        self.control.note(Actor::Controller(self.start), Some(write.index), text);
+    }
+}
+
+/// What befalls a write before it is performed.
+pub(crate) async fn before<W: World>(control: &Arc<Control<W>>, write: &Write) {
+    if write.has(Fault::Edit) {
+        edits::perform_next(control).await;
+    }
+    if write.has(Fault::LostLease) {
+        lease::take(control).await;
+    }
+    if write.has(Fault::CrashBefore) {
+        control.crash(Some(write.index));
+        pending::<()>().await;
+    }
+}
+
+/// What befalls a write after it was performed.
+pub(crate) async fn after<W: World>(control: &Control<W>, write: &Write) -> io::Result<()> {
+    if write.has(Fault::CrashAfter) {
+        control.crash(Some(write.index));
+        pending::<()>().await;
+    }
+    if write.has(Fault::LostResponse) {
+        control.note(Actor::Fault, Some(write.index), || "the response is lost".to_owned());
+        return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset before the response"));
+    }
+    Ok(())
+}
+
+/// The outcome of a write, for the trace.
+fn summary(status: StatusCode, body: &[u8]) -> String {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |pointer| body.pointer(pointer).and_then(Value::as_str);
+    match text("/metadata/resourceVersion") {
+        Some(revision) if status.is_success() => format!("{} at {revision}", status.as_u16()),
+        _ => format!("{} {}", status.as_u16(), text("/message").unwrap_or_default()),
+    }
+}
+
+fn conflict<W: World>(target: &Target) -> Response<ProxyBody<W>> {
+    let ObjectKey { group, resource, name, .. } = &target.object;
+    let full = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Conflict", "code": 409,
+        "message": format!(
+            "Operation cannot be fulfilled on {full} {name:?}: the object has been modified; please apply your changes to \
+             the latest version and try again"
+        ),
+        "details": {"name": name, "group": group, "kind": resource},
+    });
+    let mut response = Response::new(ProxyBody::Whole(Full::new(Bytes::from(body.to_string()))));
+    *response.status_mut() = StatusCode::CONFLICT;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,309 @@
+//! Run: a controller with a scenario and a schedule, from its start until everything is at rest.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::time::Instant;
+
+use crate::base::{self, Base, ExploreError};
+use crate::checks::{self, Check, Violation};
+use crate::cluster::{View, text, uid};
+use crate::context::Context;
+use crate::control::{Control, Writer};
+use crate::edits::{self, TOUCHED};
+use crate::options::Options;
+use crate::outcome::Outcome;
+use crate::scenario::Scenario;
+use crate::schedule::{Edits, Schedule};
+use crate::start::Start;
+use crate::trace::{Actor, TraceLine};
+use crate::world::World;
+
+/// How often a controller may end by itself in one phase.
+const MOST_ENDS: usize = 20;
+
+/// What a run comes to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Run {
+    /// What is left after so many edits, if it came to rest there.
+    pub(crate) outcomes: Vec<Option<Outcome>>,
+    /// How many writes the controller sent, before the extra round at the end.
+    pub(crate) writes: usize,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) trace: Vec<TraceLine>,
+}
+
+/// What a run is made with.
+pub(crate) struct Setting<'a, W: World, C> {
+    pub(crate) base: &'a Base,
+    pub(crate) scenario: Arc<Scenario<W>>,
+    pub(crate) controller: &'a C,
+    pub(crate) options: &'a Options,
+}
+
+impl<W: World, C, F> Setting<'_, W, C>
+where
+    C: Fn(Context<W>) -> F,
+    F: Future,
+{
+    /// Runs a schedule. `expected`: the outcomes without faults.
+    pub(crate) fn run(
+        &self,
+        schedule: &Schedule,
+        expected: Option<&[Option<Outcome>]>,
+        trace: bool,
+    ) -> Result<Run, ExploreError> {
+        base::runtime()?.block_on(async {
+            let start = self.base.start(self.options.seed)?;
+            Ok(self.run_from(start, schedule, expected, trace).await.1)
+        })
+    }
+
+    /// Runs a schedule from some start on. The control has the server as it is at the end.
+    pub(crate) async fn run_from(
+        &self,
+        start: Start,
+        schedule: &Schedule,
+        expected: Option<&[Option<Outcome>]>,
+        trace: bool,
+    ) -> (Arc<Control<W>>, Run) {
+        let options = self.options.clone();
+        let control = Control::new(start, self.scenario.clone(), schedule.clone(), options, trace);
+        let mut runner =
+            Runner { control: control.clone(), controller: self.controller, running: None, expected };
+        let outcomes = runner.run().await;
+        drop(runner);
+        let (writes, violations) = {
+            let mut inner = control.inner();
+            (inner.writes, std::mem::take(&mut inner.violations))
+        };
+        let trace = control.take_trace();
+        (control, Run { outcomes, writes, violations, trace })
+    }
+}
+
+struct Runner<'a, W: World, C, F> {
+    control: Arc<Control<W>>,
+    controller: &'a C,
+    running: Option<Pin<Box<F>>>,
+    expected: Option<&'a [Option<Outcome>]>,
+}
+
+/// How a start of the controller ended.
+enum Ended {
+    Returned,
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl<W: World, C, F> Runner<'_, W, C, F>
+where
+    C: Fn(Context<W>) -> F,
+    F: Future,
+{
+    async fn run(&mut self) -> Vec<Option<Outcome>> {
+        let edits = self.control.scenario.edits.len();
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; edits + 1];
+        self.start();
+        loop {
+            self.control.begin_phase();
+            let at_rest = self.settle().await;
+            let done = self.control.inner().edits_done;
+            if !at_rest {
+                return outcomes;
+            }
+            let outcome = self.end_phase(done);
+            if let Some(slot) = outcomes.get_mut(done) {
+                *slot = Some(outcome);
+            }
+            if done >= edits {
+                break;
+            }
+            self.edit(done + 1).await;
+        }
+        let empty = outcomes.last().and_then(Option::as_ref).is_some_and(Outcome::is_empty);
+        self.check_goals();
+        // With nothing left there is nothing to be done again.
+        if !empty {
+            self.extra_round().await;
+        }
+        outcomes
+    }
+
+    /// Makes the next edit, and those that come with it.
+    async fn edit(&mut self, next: usize) {
+        let edits = self.control.schedule.edits;
+        let last = edits.range().filter(|(first, _)| *first == next).map_or(next, |(_, last)| last);
+        let unobserved = matches!(edits, Edits::Unobserved { first, .. } if first == next);
+        if unobserved {
+            self.stop("is stopped");
+        }
+        for _ in next..=last {
+            edits::perform_next(&self.control).await;
+        }
+        if unobserved {
+            self.start();
+        }
+    }
+
+    fn start(&mut self) {
+        let start = self.control.start();
+        let context = Context::new(&self.control, start);
+        self.running = Some(Box::pin((self.controller)(context)));
+    }
+
+    fn stop(&mut self, why: &str) {
+        self.control.kill();
+        self.running = None;
+        self.control.note(Actor::Fault, None, || format!("the controller {why}"));
+    }
+
+    /// Runs until nothing was written for a while. False: that does not come about.
+    async fn settle(&mut self) -> bool {
+        let control = self.control.clone();
+        let options = &control.options;
+        let deadline = Instant::now() + options.deadline;
+        let mut ends = 0;
+        loop {
+            let (changed_at, overrun, taken) = {
+                let inner = control.inner();
+                (inner.changed_at, inner.overrun, inner.takeover.is_some())
+            };
+            let now = Instant::now();
+            if overrun || now >= deadline {
+                let changes = control.inner().changes;
+                let message = match overrun {
+                    true => format!("it does not come to rest: {changes} writes, and more"),
+                    false => format!("it still writes after {}s", options.deadline.as_secs()),
+                };
+                control.violate(Violation::new(Check::Quiescence, message));
+                return false;
+            }
+            // Nothing is at rest before the Lease is back.
+            let quiet_at =
+                if taken { now.max(changed_at) + options.quiet } else { changed_at + options.quiet };
+            if now >= quiet_at {
+                control.observe(Writer::Other(Actor::Server));
+                if control.inner().changed_at == changed_at {
+                    return true;
+                }
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = control.crashed.notified() => {
+                    self.running = None;
+                    if !control.inner().overrun {
+                        tokio::time::sleep(options.restart).await;
+                        self.start();
+                    }
+                }
+                ended = poll_running(&mut self.running) => {
+                    if let Ended::Panicked(payload) = ended {
+                        control.violate(Violation::new(Check::Panic, panic_message(&*payload)));
+                    }
+                    self.stop("ends");
+                    ends += 1;
+                    if ends > MOST_ENDS {
+                        let message = format!("the controller has ended {ends} times");
+                        control.violate(Violation::new(Check::Quiescence, message));
+                        return false;
+                    }
+                    tokio::time::sleep(options.restart).await;
+                    self.start();
+                }
+                () = tokio::time::sleep_until(quiet_at.min(deadline)) => {}
+            }
+        }
+    }
+
+    /// Checks what is left.
+    fn end_phase(&self, done: usize) -> Outcome {
+        let control = &self.control;
+        let outcome = {
+            let inner = control.inner();
+            let effects = inner.world.effects();
+            Outcome::new(&inner.cluster, &effects, &control.scenario.ignored)
+        };
+        let expected = self.expected.and_then(|expected| expected.get(done)).and_then(Option::as_ref);
+        if let Some(difference) = expected.and_then(|expected| outcome.difference(expected)) {
+            let check = match control.schedule.injections.is_empty() {
+                true => Check::LevelBased,
+                false => Check::Convergence,
+            };
+            control.violate(Violation::new(check, difference));
+        }
+        let (leaked, lost) = {
+            let inner = control.inner();
+            let leaked = checks::leaks(&inner.cluster, &inner.world.effects());
+            let pointer = format!("/metadata/annotations/{}", TOUCHED.replace('/', "~1"));
+            let lost = inner.touched.iter().find_map(|(key, (owner, value))| {
+                let object = inner.cluster.get(key).filter(|object| uid(object) == owner)?;
+                (text(object, &pointer) != value)
+                    .then(|| format!("{key} has lost an annotation that another client wrote"))
+            });
+            (leaked, lost)
+        };
+        if let Err(message) = leaked {
+            control.violate(Violation::new(Check::Leak, message));
+        }
+        if let Some(message) = lost {
+            control.violate(Violation::new(Check::LostUpdate, message));
+        }
+        outcome
+    }
+
+    fn check_goals(&self) {
+        let control = &self.control;
+        let found: Vec<Violation> = {
+            let inner = control.inner();
+            let view = View { cluster: &inner.cluster, world: &inner.world };
+            let goals = control.scenario.goals.iter();
+            goals
+                .filter_map(|(name, holds)| holds(&view).err().map(|message| format!("{name}: {message}")))
+                .map(|message| Violation::new(Check::Invariant, message))
+                .collect()
+        };
+        found.into_iter().for_each(|violation| control.violate(violation));
+    }
+
+    /// Once at rest, a new start finds nothing to do.
+    async fn extra_round(&mut self) {
+        let (writes, changes) = {
+            let inner = self.control.inner();
+            (inner.writes, inner.changes)
+        };
+        self.stop("is started again, for a round with nothing to do");
+        self.start();
+        self.control.begin_phase();
+        if self.settle().await {
+            let more = self.control.inner().changes - changes;
+            if more > 0 {
+                let message = format!("{more} writes in a round with nothing to do");
+                self.control.violate(Violation::new(Check::Quiescence, message));
+            }
+        }
+        self.control.inner().writes = writes;
+    }
+}
+
+/// Polls the controller; one that is down never ends.
+async fn poll_running<F: Future>(running: &mut Option<Pin<Box<F>>>) -> Ended {
+    poll_fn(|context| {
+        let Some(running) = running else { return Poll::Pending };
+        match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context))) {
+            Ok(polled) => polled.map(|_| Ended::Returned),
+            Err(payload) => Poll::Ready(Ended::Panicked(payload)),
+        }
+    })
+    .await
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "the controller panicked".to_owned())
+}

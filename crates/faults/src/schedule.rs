@@ -1,0 +1,308 @@
+//! Schedules: which faults befall which writes of a run, and how the scenario's edits come.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What happens at a write of the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The controller crashes before the write is performed, and starts again with empty memory.
+    CrashBefore,
+    /// The write is performed, and the controller crashes before it has the response.
+    CrashAfter,
+    /// The write is performed, and the connection breaks before the response.
+    LostResponse,
+    /// Another client writes the object just before; the write is refused with `409 Conflict`.
+    Conflict,
+    /// From the write on, all watches lag behind by so many events, for [`Options::fault_window`](crate::Options::fault_window).
+    Stale(u32),
+    /// After the write, the next event of each watch comes twice.
+    Duplicate,
+    /// From the write on, nothing comes through the watches that are open; after
+    /// [`Options::fault_window`](crate::Options::fault_window) they end with `410 Expired`.
+    Expired,
+    /// Just before the write, another instance takes over the controller's Leases, for 40 s. In that time, the next edit is made.
+    LostLease,
+    /// Just before the write, the next edit of the scenario is made.
+    Edit,
+    /// The API server is killed after the write, and starts again: for [`explore_server`](crate::explore_server) alone.
+    Restart,
+}
+
+impl Fault {
+    /// Those of a controller, with watches that lag by one and by three events.
+    pub const ALL: [Self; 10] = [
+        Self::CrashBefore,
+        Self::CrashAfter,
+        Self::LostResponse,
+        Self::Conflict,
+        Self::Stale(1),
+        Self::Stale(3),
+        Self::Duplicate,
+        Self::Expired,
+        Self::LostLease,
+        Self::Edit,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::CrashBefore => "crash-before",
+            Self::CrashAfter => "crash-after",
+            Self::LostResponse => "lost-response",
+            Self::Conflict => "conflict",
+            Self::Stale(_) => "stale",
+            Self::Duplicate => "duplicate",
+            Self::Expired => "expired",
+            Self::LostLease => "lost-lease",
+            Self::Edit => "edit",
+            Self::Restart => "restart",
+        }
+    }
+
+    /// Can it happen at a call of the external system?
+    pub(crate) const fn befalls_calls(self) -> bool {
+        !matches!(self, Self::Conflict)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale(events) => write!(f, "stale({events})"),
+            other => f.write_str(other.name()),
+        }
+    }
+}
+
+impl FromStr for Fault {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        let unknown = || ScheduleError(text.to_owned());
+        if let Some(events) = text.strip_prefix("stale(").and_then(|rest| rest.strip_suffix(')')) {
+            return events.parse().map(Self::Stale).map_err(|_| unknown());
+        }
+        let plain = |fault: &Self| !matches!(fault, Self::Stale(_)) && fault.name() == text;
+        Self::ALL.into_iter().chain([Self::Restart]).find(plain).ok_or_else(unknown)
+    }
+}
+
+/// A fault at a write. Writes are counted from 1, calls of the external system among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Injection {
+    /// Which write.
+    pub write: usize,
+    /// What happens to it.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.fault, self.write)
+    }
+}
+
+/// How the edits of a scenario come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Edits {
+    /// Each once the controller has come to rest after the one before.
+    #[default]
+    Apart,
+    /// Those from one (counted from 1) up to another at once, while the controller runs.
+    Together {
+        /// The first.
+        first: usize,
+        /// The last.
+        last: usize,
+    },
+    /// Those from one up to another while the controller is down: it sees the last state only.
+    Unobserved {
+        /// The first.
+        first: usize,
+        /// The last.
+        last: usize,
+    },
+}
+
+impl Edits {
+    /// Those that come at once, if any.
+    pub(crate) const fn range(self) -> Option<(usize, usize)> {
+        match self {
+            Self::Apart => None,
+            Self::Together { first, last } | Self::Unobserved { first, last } => Some((first, last)),
+        }
+    }
+}
+
+impl fmt::Display for Edits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Apart => f.write_str("apart"),
+            Self::Together { first, last } => write!(f, "together({first}-{last})"),
+            Self::Unobserved { first, last } => write!(f, "unobserved({first}-{last})"),
+        }
+    }
+}
+
+impl FromStr for Edits {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        let unknown = || ScheduleError(text.to_owned());
+        if text == "apart" {
+            return Ok(Self::Apart);
+        }
+        let (name, range) =
+            text.strip_suffix(')').and_then(|text| text.split_once('(')).ok_or_else(unknown)?;
+        let (first, last) = range.split_once('-').ok_or_else(unknown)?;
+        let (Ok(first), Ok(last)) = (first.parse(), last.parse()) else { return Err(unknown()) };
+        match name {
+            "together" => Ok(Self::Together { first, last }),
+            "unobserved" => Ok(Self::Unobserved { first, last }),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// What happens in a run. Its text is what failures print, and what [`replay`](crate::replay) takes.
+///
+/// ```
+/// use settled_faults::{Fault, Schedule};
+///
+/// let schedule: Schedule = "crash-after@3 stale(2)@5".parse()?;
+/// assert_eq!(schedule.injections[1].fault, Fault::Stale(2));
+/// assert_eq!(schedule.to_string(), "crash-after@3 stale(2)@5");
+/// # Ok::<(), settled_faults::ScheduleError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Schedule {
+    /// How the scenario's edits come.
+    pub edits: Edits,
+    /// The faults, by write.
+    pub injections: Vec<Injection>,
+}
+
+/// A text is no schedule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a fault of a schedule: {0:?}")]
+pub struct ScheduleError(String);
+
+impl Schedule {
+    /// One fault at one write.
+    #[must_use]
+    pub fn single(write: usize, fault: Fault) -> Self {
+        Self { edits: Edits::Apart, injections: vec![Injection { write, fault }] }
+    }
+
+    /// With another fault.
+    #[must_use]
+    pub fn and(mut self, write: usize, fault: Fault) -> Self {
+        self.injections.push(Injection { write, fault });
+        self.injections.sort();
+        self
+    }
+
+    /// Does nothing happen but what the scenario says?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.edits == Edits::Apart && self.injections.is_empty()
+    }
+
+    /// What happens at a write.
+    pub(crate) fn at(&self, write: usize) -> impl Iterator<Item = Fault> {
+        self.injections
+            .iter()
+            .filter(move |injection| injection.write == write)
+            .map(|injection| injection.fault)
+    }
+
+    /// The schedules with one thing less.
+    pub(crate) fn simpler(&self) -> Vec<Self> {
+        let mut simpler = Vec::new();
+        if self.edits != Edits::Apart {
+            simpler.push(Self { edits: Edits::Apart, ..self.clone() });
+        }
+        for index in 0..self.injections.len() {
+            let mut without = self.clone();
+            without.injections.remove(index);
+            simpler.push(without);
+        }
+        for (index, injection) in self.injections.iter().enumerate() {
+            if let Fault::Stale(events) = injection.fault
+                && events > 1
+            {
+                let mut less = self.clone();
+                if let Some(injection) = less.injections.get_mut(index) {
+                    injection.fault = Fault::Stale(events - 1);
+                }
+                simpler.push(less);
+            }
+        }
+        simpler
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let edits = (self.edits != Edits::Apart).then(|| format!("edits={}", self.edits));
+        let words: Vec<String> =
+            edits.into_iter().chain(self.injections.iter().map(Injection::to_string)).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        let mut schedule = Self::default();
+        for word in text.split_whitespace() {
+            if let Some(edits) = word.strip_prefix("edits=") {
+                schedule.edits = edits.parse()?;
+                continue;
+            }
+            let unknown = || ScheduleError(word.to_owned());
+            let (fault, write) = word.rsplit_once('@').ok_or_else(unknown)?;
+            schedule = schedule.and(write.parse().map_err(|_| unknown())?, fault.parse()?);
+        }
+        Ok(schedule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_read_as_they_are_written() {
+        for text in [
+            "",
+            "crash-before@1",
+            "lost-response@2 stale(3)@4 expired@7",
+            "edits=together(1-3) conflict@2",
+            "edits=unobserved(2-3)",
+            "restart@12",
+        ] {
+            assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
+        }
+        for text in ["crash", "crash-before@x", "stale(x)@1", "edits=never", "edits=together(1)"] {
+            assert!(text.parse::<Schedule>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn simpler_schedules_have_one_thing_less() {
+        let schedule: Schedule = "edits=together(1-2) crash-after@1 stale(2)@3".parse().unwrap();
+        let simpler: Vec<String> = schedule.simpler().iter().map(Schedule::to_string).collect();
+        assert_eq!(
+            simpler,
+            [
+                "crash-after@1 stale(2)@3",
+                "edits=together(1-2) stale(2)@3",
+                "edits=together(1-2) crash-after@1",
+                "edits=together(1-2) crash-after@1 stale(1)@3",
+            ]
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! Watches: passes the lines of a watch on, or holds them back, repeats them and ends the watch as a schedule has it.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as _, Frame};
+use serde::Deserialize;
+use tokio::time::{Instant, Sleep};
+
+use crate::control::Control;
+use crate::trace::Actor;
+use crate::world::World;
+
+/// How long after an event it comes again.
+const REPEATED: Duration = Duration::from_secs(1);
+/// What ends a watch whose revision the server has forgotten.
+const EXPIRED: &str = concat!(
+    r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
+    r#""message":"too old resource version: 1 (2)","reason":"Expired","code":410}}"#,
+    "\n"
+);
+
+/// What is read of an event.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: &'a str,
+    object: Object,
+}
+
+/// What is read of an object.
+#[derive(Deserialize)]
+pub(crate) struct Object {
+    #[serde(default)]
+    pub(crate) metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Metadata {
+    #[serde(default)]
+    pub(crate) uid: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    pub(crate) generation: Option<i64>,
+    #[serde(default)]
+    pub(crate) resource_version: String,
+}
+
+/// The body of a watch, for one start of the controller.
+pub(crate) struct WatchBody<W: World> {
+    body: settled_apiserver::Body,
+    control: Arc<Control<W>>,
+    start: u32,
+    resource: String,
+    opened: Instant,
+    /// The beginning of a line.
+    partial: BytesMut,
+    held: VecDeque<Bytes>,
+    /// How many times the run had repeated events when this one did last.
+    duplicates: usize,
+    /// An event that comes again.
+    again: Option<(Bytes, Instant)>,
+    timer: Option<Pin<Box<Sleep>>>,
+    ended: bool,
+}
+
+/// What a watch does with the lines that it has.
+enum Step {
+    Pass,
+    WaitUntil(Instant),
+    Expire,
+}
+
+impl<W: World> WatchBody<W> {
+    pub(crate) fn new(
+        body: settled_apiserver::Body,
+        control: Arc<Control<W>>,
+        start: u32,
+        resource: String,
+    ) -> Self {
+        let duplicates = control.inner().watches.duplicates;
+        Self {
+            body,
+            control,
+            start,
+            resource,
+            opened: Instant::now(),
+            partial: BytesMut::new(),
+            held: VecDeque::new(),
+            duplicates,
+            again: None,
+            timer: None,
+            ended: false,
+        }
+    }
+
+    /// Reads what is there. True: there will be no more.
+    fn read(&mut self, context: &mut Context<'_>) -> bool {
+        loop {
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    self.partial.extend_from_slice(&data);
+                    while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                        self.held.push_back(self.partial.split_to(end + 1).freeze());
+                    }
+                }
+                Poll::Ready(_) => return true,
+                Poll::Pending => return false,
+            }
+        }
+    }
+
+    fn step(&self, context: &Context<'_>) -> Step {
+        let mut inner = self.control.inner();
+        let now = Instant::now();
+        if !inner.watches.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            inner.watches.wakers.push(context.waker().clone());
+        }
+        if let Some((begun, end)) = inner.watches.expiry
+            && self.opened <= begun
+        {
+            return if now >= end { Step::Expire } else { Step::WaitUntil(end) };
+        }
+        match inner.watches.lag {
+            Some((events, end)) if now < end && self.held.len() <= events => Step::WaitUntil(end),
+            _ => Step::Pass,
+        }
+    }
+
+    /// Hands a line to the controller.
+    fn deliver(&self, line: &Bytes, again: bool) {
+        let Ok(event) = serde_json::from_slice::<Line<'_>>(line) else { return };
+        let Metadata { uid, name, generation, resource_version } = &event.object.metadata;
+        if let Some(generation) = generation {
+            self.control.deliver(uid, *generation);
+        }
+        if event.kind == "BOOKMARK" {
+            return;
+        }
+        let word = if again { " again" } else { "" };
+        self.control.note(Actor::Controller(self.start), None, || {
+            format!("sees {} {} {name} at {resource_version}{word}", event.kind, self.resource)
+        });
+    }
+
+    /// Should the line come again?
+    fn is_repeated(&mut self, line: &Bytes) -> bool {
+        let duplicates = self.control.inner().watches.duplicates;
+        let is_event = !line.starts_with(br#"{"type":"BOOKMARK""#);
+        if duplicates == self.duplicates || !is_event {
+            return false;
+        }
+        self.duplicates = duplicates;
+        true
+    }
+
+    fn wait(&mut self, until: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let timer = self.timer.insert(Box::pin(tokio::time::sleep_until(until)));
+        timer.as_mut().poll(context)
+    }
+}
+
+impl<W: World> http_body::Body for WatchBody<W> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        if !this.control.is_alive(this.start) {
+            return Poll::Pending;
+        }
+        let over = this.read(context);
+        loop {
+            match this.step(context) {
+                Step::Expire => {
+                    this.ended = true;
+                    let (resource, start) = (&this.resource, this.start);
+                    this.control.note(Actor::Controller(start), None, || {
+                        format!("sees ERROR 410 Expired of {resource}; {} events were lost", this.held.len())
+                    });
+                    return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(EXPIRED.as_bytes())))));
+                }
+                Step::WaitUntil(end) => match this.wait(end, context) {
+                    Poll::Ready(()) => continue,
+                    Poll::Pending => return Poll::Pending,
+                },
+                Step::Pass => {}
+            }
+            let due = this.again.as_ref().is_some_and(|(_, due)| *due <= Instant::now());
+            if (due || !this.held.is_empty())
+                && let Some((line, _)) = this.again.take()
+            {
+                this.deliver(&line, true);
+                return Poll::Ready(Some(Ok(Frame::data(line))));
+            }
+            if let Some(line) = this.held.pop_front() {
+                this.deliver(&line, false);
+                if this.is_repeated(&line) {
+                    this.again = Some((line.clone(), Instant::now() + REPEATED));
+                }
+                return Poll::Ready(Some(Ok(Frame::data(line))));
+            }
+            if over {
+                this.ended = true;
+                return Poll::Ready(None);
+            }
+            let Some((_, due)) = this.again else { return Poll::Pending };
+            if this.wait(due, context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
