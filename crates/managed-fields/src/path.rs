@@ -22,10 +22,17 @@ use crate::value;
 pub struct KeyFields(Arc<[(Arc<str>, Value)]>);
 
 impl KeyFields {
-    /// A key of these fields.
+    /// A key of these fields. Of two with the same name, the last counts, as in a JSON object.
     pub fn new<N: Into<Arc<str>>>(fields: impl IntoIterator<Item = (N, Value)>) -> Self {
         let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (name.into(), value)).collect();
         fields.sort_by(|(left, _): &(Arc<str>, _), (right, _)| left.cmp(right));
+        fields.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                std::mem::swap(later, kept);
+            }
+            same
+        });
         Self(fields.into())
     }
 

@@ -32,6 +32,16 @@ fn set() -> impl Strategy<Value = FieldSet> {
     prop::collection::vec(path, 0..8).prop_map(|paths| paths.into_iter().collect())
 }
 
+#[test]
+fn of_two_key_fields_with_one_name_the_last_counts() {
+    let twice = PathElement::key(
+        [("n", Value::from("")), ("a", 1.into()), ("n", 0.into())].map(|(name, value)| (name, value.into())),
+    );
+    let once =
+        PathElement::key([("a", Value::from(1)), ("n", 0.into())].map(|(name, value)| (name, value.into())));
+    assert_eq!(twice, once);
+}
+
 proptest! {
     #[test]
     fn fields_v1_is_read_as_written(set in set()) {
