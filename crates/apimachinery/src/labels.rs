@@ -1,5 +1,7 @@
 //! `labels`: label selectors, from text and from `metav1.LabelSelector` (`LabelSelectorAsSelector`).
 
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
@@ -19,22 +21,32 @@ pub struct LabelSelector {
 
 /// One condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
+pub struct Requirement {
     key: String,
     operator: Operator,
     values: Vec<String>,
 }
 
+/// How a requirement compares a label with its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
+pub enum Operator {
+    /// The label has one of the values.
     In,
+    /// The label is absent or has none of the values.
     NotIn,
+    /// The label has the value: `=`, and `matchLabels`.
     Equals,
+    /// The label has the value: `==`.
     DoubleEquals,
+    /// The label is absent or has another value.
     NotEquals,
+    /// The label is a larger integer.
     GreaterThan,
+    /// The label is a smaller integer.
     LessThan,
+    /// The label is there.
     Exists,
+    /// The label is absent.
     DoesNotExist,
 }
 
@@ -51,6 +63,13 @@ pub trait Labels {
 impl Labels for Value {
     fn label(&self, key: &str) -> Option<&str> {
         self.get("metadata")?.get("labels")?.get(key)?.as_str()
+    }
+}
+
+/// Labels alone.
+impl<K: Borrow<str> + Ord, V: AsRef<str>> Labels for BTreeMap<K, V> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(AsRef::as_ref)
     }
 }
 
@@ -115,6 +134,11 @@ impl LabelSelector {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
+    /// The requirements, sorted by key; none for every object, and for no object.
+    pub fn requirements(&self) -> &[Requirement] {
+        self.requirements.as_deref().unwrap_or_default()
+    }
+
     /// Whether an object with these labels is meant.
     pub fn matches(&self, labels: &impl Labels) -> bool {
         self.requirements
@@ -136,6 +160,21 @@ impl fmt::Display for LabelSelector {
 }
 
 impl Requirement {
+    /// The label's key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// How the label is compared.
+    pub fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    /// What the label is compared with.
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+
     fn new(key: String, operator: Operator, values: Vec<String>) -> Result<Self, InvalidSelector> {
         let mut errors = Vec::new();
         let mut invalid = |field: String, value: String, why: &str| {
