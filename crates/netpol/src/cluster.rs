@@ -83,6 +83,8 @@ pub struct ContainerPort {
     pub number: u16,
     /// Its protocol.
     pub protocol: Protocol,
+    /// Whether a (restartable) init container declares it.
+    pub init: bool,
 }
 
 /// A node.

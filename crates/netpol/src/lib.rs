@@ -4,4 +4,8 @@
 //! and answers come out.
 
 pub mod cluster;
+pub mod feature;
 pub mod model;
+pub mod parse;
+pub mod profile;
+pub mod read_cluster;

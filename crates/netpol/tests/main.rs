@@ -1,1 +1,8 @@
 //! Tests of network policies.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod parse;
+mod parse_properties;
+mod profile;
+mod support;
