@@ -9,6 +9,7 @@ mod clients;
 mod cluster;
 mod conformance;
 mod corpora;
+mod examples;
 mod faults;
 mod measure;
 mod oracle;

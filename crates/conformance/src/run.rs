@@ -167,7 +167,8 @@ impl<'t> Run<'t> {
             || query.contains("watch=")
             || query.contains("sendInitialEvents");
         if cached {
-            let step = Step { path: bare.to_owned(), ..Step::default() };
+            // Below the deprecated prefix, a list would be a watch, which never ends.
+            let step = Step { path: bare.replacen("/watch/", "/", 1), ..Step::default() };
             // What comes of it is the next request's to tell.
             drop(self.target.send(&self.request(&step)));
         }

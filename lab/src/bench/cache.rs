@@ -20,10 +20,11 @@ use super::load::{Address, Client, namespace, requests};
 use super::page::Page;
 use super::reflector;
 use crate::cluster::Place;
+use crate::examples::{self, Beside};
 use crate::measure::{Rounds, Table, figure};
 use crate::oracle::{self, Oracle};
 use crate::server::{self, Kind};
-use crate::{Outcome, corpora, process};
+use crate::{Outcome, process};
 
 /// How much is measured.
 #[derive(Clone, Copy)]
@@ -131,7 +132,10 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
             None
         }
     };
-    let programs = Programs { ours: example(smoke)?, go };
+    // A short run takes the one that the tests have built: what it shows is that the benchmark works.
+    let beside = if smoke { Beside::Tests } else { Beside::Alone };
+    let ours = examples::build("settled-controller", "daemonset_pods", beside)?;
+    let programs = Programs { ours, go };
     let Some(server) = server::start(Kind::OursAlone)? else { return Ok(true) };
     let Some(place) = Place::new(&server, &[])? else { return Ok(true) };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -216,26 +220,6 @@ fn bars(measured: &[Measured]) -> Vec<[String; 4]> {
         }
     }
     bars
-}
-
-/// The example of the crate, as a user builds it, in the profile that this program is built in. A short run takes the one that the tests have
-/// built: what it shows is that the benchmark works.
-fn example(smoke: bool) -> Outcome<PathBuf> {
-    let own = env::current_exe()?;
-    let folder = own.parent().ok_or("this program lies in no directory")?;
-    let mut command = Command::new("cargo");
-    command.args(["build", "--quiet", "--locked", "--example", "daemonset_pods"]);
-    let folder = if smoke {
-        command.arg("--workspace");
-        folder.with_file_name("debug")
-    } else {
-        command.args(["--package", "settled-controller", "--profile", &process::profile()?]);
-        folder.to_owned()
-    };
-    if !process::passes(command.current_dir(corpora::root()))? {
-        return Err("the example daemonset_pods does not build".into());
-    }
-    Ok(folder.join("examples/daemonset_pods"))
 }
 
 /// Creates the Pods. Returns how many bytes the server gives for one.

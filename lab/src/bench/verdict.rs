@@ -16,6 +16,7 @@ use settled_rules::RuleSet;
 
 use crate::bench::generate::{self, Random, SEED};
 use crate::bench::page::Page;
+use crate::examples::{self, Beside};
 use crate::measure::{Plan, Rounds, Table, cores, figure, round, round_on};
 use crate::oracle::{self, Oracle};
 use crate::{Outcome, corpora, process};
@@ -290,21 +291,9 @@ fn count_allocations(
     options: &[Options; 2],
     allocations: &mut [Allocations; 2],
 ) -> Outcome<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let now = options[0].now.to_string();
-    let mut counter = Command::new(cargo)
-        .args([
-            "run",
-            "--quiet",
-            "--profile",
-            &process::profile()?,
-            "--package",
-            "settled-lab",
-            "--example",
-            "count-allocations",
-            "--",
-            &now,
-        ])
+    let counter = examples::build("settled-lab", "count-allocations", Beside::Alone)?;
+    let mut counter = Command::new(counter)
+        .arg(options[0].now.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;

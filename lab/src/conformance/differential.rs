@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::examples::{self, Beside};
 use crate::oracle::{self, Oracle};
 use crate::{Outcome, corpora, process};
 
@@ -14,8 +15,8 @@ pub(crate) struct Suite {
     pub(crate) name: &'static str,
     package: &'static str,
     example: &'static str,
-    /// Where unoptimized code would take most of the time. The others share what the tests have built.
-    release: bool,
+    /// Optimized where the tests' code would take most of the time.
+    beside: Beside,
     runs: &'static [Run],
 }
 
@@ -27,21 +28,21 @@ pub(crate) const SUITES: [Suite; 6] = [
         name: "managed-fields",
         package: "settled-managed-fields",
         example: "differential",
-        release: true,
+        beside: Beside::Lab,
         runs: &[(&["merge"], 80_000, 80_000), (&["kubernetes"], 25_000, 25_000), (&["schema"], 1_500, 1_500)],
     },
     Suite {
         name: "cel",
         package: "settled-cel",
         example: "differential",
-        release: true,
+        beside: Beside::Lab,
         runs: &[(&["crates/cel/tests/cases/recorded.jsonl"], 0, 0), (&["--random"], 1_000, 10_000)],
     },
     Suite {
         name: "patch",
         package: "settled-patch",
         example: "differential",
-        release: true,
+        beside: Beside::Lab,
         runs: &[
             (&["json"], 20_000, 60_000),
             (&["merge"], 10_000, 25_000),
@@ -53,21 +54,21 @@ pub(crate) const SUITES: [Suite; 6] = [
         name: "schema",
         package: "settled-schema",
         example: "differential",
-        release: true,
+        beside: Beside::Lab,
         runs: &[(&[], 20_000, 60_000)],
     },
     Suite {
         name: "selectors",
         package: "settled-apiserver",
         example: "selectors",
-        release: false,
+        beside: Beside::Tests,
         runs: &[(&[], 60_000, 60_000)],
     },
     Suite {
         name: "protobuf",
         package: "settled-apiserver",
         example: "protobuf",
-        release: false,
+        beside: Beside::Tests,
         runs: &[(&[], 5_000, 30_000)],
     },
 ];
@@ -106,11 +107,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Suite> {
 
 impl Suite {
     /// The example, about to be run.
-    pub(crate) fn example(&self) -> Command {
-        let mut command = Command::new("cargo");
-        command.args(["run", "--quiet", "--locked", "--package", self.package, "--example", self.example]);
-        command.args(self.release.then_some("--release")).arg("--").current_dir(corpora::root());
-        command
+    pub(crate) fn example(&self) -> Outcome<Command> {
+        let mut command = Command::new(examples::build(self.package, self.example, self.beside)?);
+        command.current_dir(corpora::root());
+        Ok(command)
     }
 
     /// Asks both; false where too many answers differ.
@@ -126,7 +126,7 @@ impl Suite {
         for (words, quick, full) in self.runs {
             let count = if size.quick { quick } else { full };
             println!("\n{} {} {count}", self.name, words.join(" "));
-            let mut command = self.example();
+            let mut command = self.example()?;
             command.arg(&program).args(*words);
             // None: the cases are in a file.
             if *count > 0 {
