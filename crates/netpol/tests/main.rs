@@ -5,4 +5,5 @@
 mod parse;
 mod parse_properties;
 mod profile;
+mod profiles;
 mod support;
