@@ -304,3 +304,37 @@ fn every_profile_is_found_by_a_workload() {
         assert!(workloads.count() > 0, "{}", profile.name);
     }
 }
+
+const PAGE: &str = include_str!("../../../docs/netpol-profiles.md");
+
+#[test]
+fn the_example_of_the_documentation_is_a_valid_profile() {
+    let example =
+        PAGE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let mut profiles = Profiles::default();
+    let errors = profiles.add("example-cni.yaml", example);
+    assert!(errors.is_empty(), "{errors:?}");
+    assert!(profiles.get("example-cni").is_some());
+    // The example of limits stands in the same file format.
+    let limits =
+        PAGE.split("```yaml\n").nth(2).and_then(|rest| rest.split("```").next()).expect("an example");
+    let errors = profiles.add("example-cni.yaml", &format!("{example}{limits}"));
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(profiles.get("example-cni").expect("a profile").limits.len(), 1);
+}
+
+#[test]
+fn the_documentation_lists_every_profile_and_word() {
+    for profile in profiles().iter() {
+        let (from, through) = (&profile.versions.from, &profile.versions.through);
+        let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{}` |", profile.name)));
+        let row = row.unwrap_or_else(|| panic!("{} is not listed", profile.name));
+        assert!(row.contains(&format!("{from} to {through} |")), "{row}: {from} to {through}");
+    }
+    let features = Feature::ALL.iter().map(|feature| feature.as_str());
+    let words = CarriedOut::ALL.iter().map(|word| word.as_str());
+    let counts = Count::ALL.iter().map(|count| count.as_str());
+    for word in features.chain(words).chain(counts) {
+        assert!(PAGE.contains(&format!("`{word}`")), "{word} is not listed");
+    }
+}
