@@ -1,10 +1,11 @@
-//! Counts what a verdict allocates, for `cargo xtask bench verdict`.
+//! Counts the allocations of a verdict, for `cargo xtask bench verdict`.
 //!
-//! A program of its own (an example, so that `cargo run` still means the command line), for a counting allocator costs more than the allocations it counts: timings must not carry it.
+//! A separate program (an example, so that `cargo run` still runs the command line), since a counting allocator is
+//! slower than the allocations it counts and must not affect timings.
 //!
-//! Standard input holds objects, each behind its length (4 bytes, little-endian); the argument is the present time.
-//! For each object a line goes out: for the profile `kstatus`, then for `settled`, the allocations still alive when the
-//! verdict is returned (its own texts), and those beyond them.
+//! Standard input has objects, each preceded by its length (4 bytes, little-endian); the argument is the current time.
+//! For each object, one line is printed: for the profiles `kstatus` and `settled`, the allocations still alive when the
+//! verdict is returned (its texts), and the others.
 
 use std::error::Error;
 use std::io::{Read as _, Write as _, stdin, stdout};

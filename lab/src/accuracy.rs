@@ -1,7 +1,7 @@
-//! Accuracy of verdicts, compared with upstream kstatus: on the test cases of the rule pack, and by kind on the published cases
-//! of the corpus if available.
+//! Accuracy of verdicts, compared with upstream kstatus: on the test cases of the rule pack, and by kind on the
+//! published cases of the corpus if available.
 //!
-//! The rules were written and revised with both sets in view, so neither figure is one of unseen kinds.
+//! The rules were written and revised with both sets in view, so neither figure predicts accuracy on new kinds.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use settled_rules::RuleSet;
 
 use crate::{Outcome, corpora};
 
-/// The day the cases were collected: a few verdicts depend on how long something lasts.
+/// The day the cases were collected: a few verdicts depend on elapsed time.
 const NOW: &str = "2026-07-31T00:00:00Z";
 
-/// The share of right statuses that the default profile must reach.
+/// Minimum share of correct statuses of the default profile.
 const BAR: f64 = 0.99;
-/// The same for the pack's own cases, which `rules test` checks word by word.
+/// Minimum share on the pack's own cases, which `rules test` checks in full.
 const PACK_BAR: f64 = 1.0;
 
-/// One kind, in one profile.
+/// Scores of one kind, in one profile.
 #[derive(Clone, Copy, Default)]
 struct Score {
     right: usize,
-    /// Called Current what is not: the worst mistake, for it ends a wait.
+    /// Wrongly Current: the worst error, since it ends a wait.
     false_current: usize,
 }
 
@@ -33,7 +33,7 @@ struct Kind {
     kstatus: Score,
 }
 
-/// Scores of one set, and the cases whose status differs from what is expected.
+/// Scores of one set, and the cases with an unexpected status.
 #[derive(Default)]
 struct Scores {
     kinds: BTreeMap<String, Kind>,
@@ -60,7 +60,7 @@ impl Scores {
         score.right as f64 / self.total.cases as f64
     }
 
-    /// Prints the totals; false where the bar is missed.
+    /// Prints the totals; false if the bar is missed.
     fn summary(&self, about: &str, bar: f64, differences: bool) -> bool {
         let Kind { cases, settled, kstatus } = self.total;
         let met = self.share(settled) >= bar;
@@ -85,7 +85,7 @@ impl Scores {
     }
 }
 
-/// The cases beside the pack's rules, as far as they expect a status.
+/// The cases of the pack's rules, if they expect a status.
 fn pack() -> Outcome<Scores> {
     let rules = RuleSet::default();
     let mut scores = Scores::default();
@@ -116,8 +116,8 @@ fn published(cases: &[corpora::Expected]) -> Outcome<Scores> {
     Ok(scores)
 }
 
-/// Prints what both sets come to, and the table of the corpus' kinds; with `--markdown` as a part of a document, and with
-/// `--differences` each case that differs. False where a bar is missed.
+/// Prints the totals of both sets, and the table of the corpus' kinds; with `--markdown` as part of a document, and
+/// with `--differences` each differing case. False if a bar is missed.
 pub(crate) fn run(markdown: bool, differences: bool) -> Outcome<bool> {
     let mut met =
         pack()?.summary("the pack's own cases, which its rules were written with", PACK_BAR, differences);

@@ -1,8 +1,9 @@
-//! Generator of the data of built-in kinds for `crates/apiserver`, from what Kubernetes publishes.
+//! Generator of the data of built-in kinds for `crates/apiserver`, from files published by Kubernetes.
 //!
-//! Five things come out: the table of kinds (from the recorded discovery documents), the schemas a Go package each (from
-//! the OpenAPI documents, their descriptions apart, and the values that fields may have from the server itself), how Go writes a field that is absent and which number it has in
-//! protobuf (from the types' source, since no document says it), and the roles that a cluster starts with (from the recorded bootstrap policy).
+//! Output: the table of kinds (from the recorded discovery documents), the schemas per Go package (from the OpenAPI
+//! documents, with descriptions in separate files, and enum values from a running server), the Go zero values and
+//! protobuf numbers of fields (from the Go source, since no document has them), and the bootstrap roles (from the
+//! recorded bootstrap policy).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +24,7 @@ const KUBERNETES: Module = Module {
     sum: "h1:qDQdoMiluAE2Eab6Fa52YV+WjiGz9mZFFoagEA6cI+o=",
 };
 
-/// The modules that hold the Go types, each with the prefix of its packages' names in the schemas.
+/// Modules with the Go types, each with the prefix of its packages' names in the schemas.
 const TYPES: [(Module, &str); 4] = [
     (
         Module {
@@ -59,7 +60,7 @@ const TYPES: [(Module, &str); 4] = [
     ),
 ];
 
-/// What is served, in the order of upstream's `/apis`. Versions in the order of preference.
+/// Served group versions, in the order of upstream's `/apis`, and by preference within a group.
 const SERVED: [(&str, &[&str]); 21] = [
     ("", &["v1"]),
     ("apiregistration.k8s.io", &["v1"]),
@@ -80,12 +81,12 @@ const SERVED: [(&str, &[&str]); 21] = [
     ("coordination.k8s.io", &["v1"]),
     ("node.k8s.io", &["v1"]),
     ("discovery.k8s.io", &["v1"]),
-    // The scheduler and the controller manager wait for the informers of these.
+    // Scheduler and controller manager wait for the informers of these.
     ("resource.k8s.io", &["v1"]),
     ("flowcontrol.apiserver.k8s.io", &["v1"]),
 ];
 
-/// Subresources that reach into a running container or a node: nothing runs here.
+/// Subresources that connect to a running container or a node: nothing runs here.
 const UNSERVED: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// The files of the bootstrap policy.
@@ -98,7 +99,7 @@ const POLICY: [&str; 6] = [
     "namespace-role-bindings.yaml",
 ];
 
-/// Writes everything below `crates/apiserver/data` but the hand-made files. False where Go or its proxy is missing.
+/// Writes everything in `crates/apiserver/data` except hand-written files. False if Go or its proxy is missing.
 pub(crate) fn run() -> Outcome<bool> {
     let Some(kubernetes) = folder(&KUBERNETES)? else { return Ok(false) };
     let mut sources = Vec::new();
@@ -139,7 +140,7 @@ fn group_versions() -> impl Iterator<Item = (&'static str, &'static str)> {
     SERVED.iter().flat_map(|(group, versions)| versions.iter().map(|version| (*group, *version)))
 }
 
-/// The name of a group version in upstream's file names.
+/// Name of a group version in upstream's file names.
 fn file_stem(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api__{version}") } else { format!("apis__{group}__{version}") }
 }
@@ -163,7 +164,7 @@ fn components(kubernetes: &Path) -> Outcome<BTreeMap<String, Value>> {
                 pool.insert(name, schema);
                 continue;
             };
-            // DeleteOptions and WatchEvent belong to all group versions, and each document names those that it likes.
+            // DeleteOptions and WatchEvent belong to all group versions, and each document lists a different selection.
             let kinds = "x-kubernetes-group-version-kind";
             if let (Some(Value::Array(known)), Some(Value::Array(more))) =
                 (known.get_mut(kinds), schema.get_mut(kinds))
@@ -183,8 +184,8 @@ fn components(kubernetes: &Path) -> Outcome<BTreeMap<String, Value>> {
     Ok(pool)
 }
 
-/// Adds the values that fields may have: the published documents leave them out, and a server tells them, with a sentence about
-/// each in the description. False where the real one can't be had.
+/// Adds enum values: the published documents omit them, and a server returns them, with a sentence about each in the
+/// description. False if kube-apiserver is not available.
 fn enums(pool: &mut BTreeMap<String, Value>) -> Outcome<bool> {
     let Some(server) = server::start(server::Kind::Real)? else { return Ok(false) };
     let mut count = 0;
@@ -212,7 +213,7 @@ fn enums(pool: &mut BTreeMap<String, Value>) -> Outcome<bool> {
     Ok(true)
 }
 
-/// How many were added.
+/// Returns the number of added values.
 fn add_enums(schema: &mut Value, told: &Value) -> usize {
     let mut count = 0;
     match (schema, told) {
@@ -237,7 +238,7 @@ fn add_enums(schema: &mut Value, told: &Value) -> usize {
     count
 }
 
-/// The table of kinds, as Rust.
+/// The table of kinds, as Rust source.
 fn kinds(kubernetes: &Path, pool: &BTreeMap<String, Value>) -> Outcome<String> {
     let component_of: BTreeMap<(String, String, String), &String> = pool
         .iter()
@@ -312,7 +313,7 @@ fn list(value: &Value, field: &str) -> String {
     format!("{:?}", words.filter_map(Value::as_str).collect::<Vec<_>>())
 }
 
-/// The schemas: a file a Go package, and its descriptions beside it.
+/// The schemas: one file per Go package, and its descriptions beside it.
 fn packages(data: &Path, pool: &BTreeMap<String, Value>, sources: &[(PathBuf, &str)]) -> Outcome<()> {
     let folder = data.join("schemas");
     if folder.is_dir() {
@@ -375,7 +376,7 @@ fn deflate(bytes: &[u8]) -> Outcome<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
-/// Takes the descriptions out of a schema: a tree of the same form with nothing else in it.
+/// Moves the descriptions out of a schema, to a tree of the same form.
 fn split_descriptions(schema: &mut Value) -> Value {
     let Some(fields) = schema.as_object_mut() else { return Value::Null };
     let mut words = Map::new();
@@ -404,32 +405,32 @@ fn split_descriptions(schema: &mut Value) -> Value {
     if words.is_empty() { Value::Null } else { Value::Object(words) }
 }
 
-/// A field of a Go struct, as far as JSON sees it.
+/// JSON properties of a Go struct field.
 struct Field {
     json: String,
     go_type: String,
     omit_empty: bool,
     omit_zero: bool,
-    /// Of the field in the type's protobuf message.
+    /// Number of the field in the protobuf message.
     number: Option<u32>,
 }
 
-/// A type whose fields are its holder's own in JSON. In protobuf it is a message, if it has a number.
+/// An embedded type whose fields are inlined in JSON. In protobuf it is a message, if it has a number.
 struct Inlined {
     go_type: String,
     number: Option<u32>,
 }
 
-/// The structs of a package as they are written.
+/// The structs of a package, as declared.
 type Structs = BTreeMap<String, (Vec<Field>, Vec<Inlined>)>;
 
-/// A struct as JSON sees it, and as protobuf does.
+/// JSON and protobuf properties of a struct.
 struct GoType {
     fields: Vec<Field>,
     numbers: Map<String, Value>,
 }
 
-/// The structs of a package, by name, their inlined ones resolved.
+/// The structs of a package by name, with inlined structs resolved.
 fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<String, GoType>> {
     let Some((root, rest)) =
         sources.iter().find_map(|(root, prefix)| Some((root, package.strip_prefix(prefix)?)))
@@ -489,7 +490,7 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
             });
         }
     }
-    // `type A B`, and types that are a struct's fields under another name.
+    // `type A B`, and types that have the fields of a struct with another name.
     let mut flat = BTreeMap::new();
     let names: Vec<String> = raw.keys().cloned().collect();
     for name in names {
@@ -501,14 +502,13 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
     Ok(flat)
 }
 
-/// A tag that doesn't begin with `json`.
+/// A tag that does not begin with `json`.
 fn split_tag(line: &str) -> Option<(&str, &str)> {
     let (before, tag) = line.split_once('`')?;
     Some((before, tag.split_once("json:\"")?.1))
 }
 
-/// The numbers of a struct's fields in protobuf, each with the field's name in JSON; or with those of a struct whose
-/// fields are there as if they were the holder's.
+/// Protobuf numbers of a struct's fields by JSON name, including those of inlined structs.
 fn numbers(raw: &Structs, name: &str) -> Outcome<Map<String, Value>> {
     let mut rows = Map::new();
     let Some((fields, inlined)) = raw.get(name) else {
@@ -543,19 +543,19 @@ fn flatten(raw: &Structs, name: &str, into: &mut Vec<Field>) {
     }
 }
 
-/// What Go writes for the fields of a struct that are absent:
+/// How Go encodes absent fields of a struct:
 ///
-/// - `"drop"`: a zero is not written, as if it had been absent (a scalar with `omitempty`)
+/// - `"drop"`: a zero value is omitted (a scalar with `omitempty`)
 /// - `"zero"`: `0`, `""` or `false` (a scalar without it)
-/// - `"null"`: a list or map without `omitempty`, a time that is no pointer
-/// - `"object"`: a struct that is no pointer; its own fields follow
-/// - `"quantity"`: a quantity that is no pointer, `"0"`
+/// - `"null"`: a list or map without `omitempty`, a time that is not a pointer
+/// - `"object"`: a struct that is not a pointer, with its own fields
+/// - `"quantity"`: a quantity that is not a pointer, `"0"`
 ///
-/// Of all others, pointers, nothing is written.
+/// Other fields, which are pointers, are omitted.
 fn absent(fields: &[Field], schema: &Value) -> Result<Map<String, Value>, String> {
     let mut rows = Map::new();
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Ok(rows) };
-    // These two are `TypeMeta`'s, of another package. Whoever writes an object fills them in.
+    // Fields of `TypeMeta`, of another package, which encoding fills in.
     let inherited = ["apiVersion", "kind"];
     let known =
         |name: &String| fields.iter().any(|field| field.json == *name) || inherited.contains(&name.as_str());
@@ -600,7 +600,7 @@ fn absent(fields: &[Field], schema: &Value) -> Result<Map<String, Value>, String
     Ok(rows)
 }
 
-/// The types of fields that are scalars, or lists of scalars, of a type with a name: Go's errors show them.
+/// Named scalar types of fields and list items, which Go's errors mention.
 fn named_types(fields: &[Field], schema: &Value, package: &str) -> Map<String, Value> {
     let mut rows = Map::new();
     let version = package.rsplit('.').next().unwrap_or_default();
@@ -615,7 +615,7 @@ fn named_types(fields: &[Field], schema: &Value, package: &str) -> Map<String, V
             _ => continue,
         };
         let shown = match name.rsplit_once('.') {
-            // Aliases of packages end with the version, or are the package's name.
+            // Package aliases end with the version, or are the package's name.
             Some((package, name)) => {
                 let version = if package.ends_with(version) { version } else { package };
                 format!("{list}{version}.{name}")
@@ -628,7 +628,7 @@ fn named_types(fields: &[Field], schema: &Value, package: &str) -> Map<String, V
     rows
 }
 
-/// The bootstrap policy, one object a line.
+/// The bootstrap policy, one object per line.
 fn policy(data: &Path, kubernetes: &Path) -> Outcome<()> {
     let folder = kubernetes.join("plugin/pkg/auth/authorizer/rbac/bootstrappolicy/testdata");
     let mut lines = String::new();

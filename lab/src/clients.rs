@@ -1,7 +1,7 @@
 //! Client conformance: scripts of kubectl, Helm and Kubernetes controllers against `settled serve`.
 //!
-//! A script is `conformance/clients/SUITE/NAME.yaml`; beside it, `NAME.txt` is what its commands said on the real
-//! kube-apiserver, normalised. `conformance/clients/README.md` has the format.
+//! A script is `conformance/clients/SUITE/NAME.yaml`; `NAME.txt` has the normalized output of its commands on
+//! kube-apiserver. `conformance/clients/README.md` describes the format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::measure::Table;
 use crate::server::{self, Kind, Server};
 use crate::{Outcome, corpora};
 
-/// The suites in the order of a whole run, the server each gets, and which of the real controllers run beside it.
+/// Suites in the order of a complete run, with the server and the controllers that they need.
 const SUITES: [(&str, Kind, Beside); 4] = [
     ("kubectl", Kind::Ours, Beside::BuiltIn),
     ("helm", Kind::Ours, Beside::All),
@@ -26,28 +26,28 @@ const SUITES: [(&str, Kind, Beside); 4] = [
     ("restart", Kind::OursOnDisk, Beside::All),
 ];
 
-/// How long a step may take unless it says otherwise, in seconds.
+/// Default timeout of a step, in seconds.
 const PATIENCE: u64 = 60;
-/// How many lines that differ are shown of a command, and how much of each.
+/// Maximum number and length of printed differing lines per command.
 const MOST: usize = 40;
 const LONGEST: usize = 400;
 /// How many lines of each component's log are shown after a failure.
 const SHOWN: usize = 15;
-/// A script as its file has it.
+/// A parsed script.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Script {
-    /// Why answers may differ from the real one's, by the beginning of the command.
+    /// Reasons why output may differ, by prefix of the command.
     #[serde(default)]
     differs: BTreeMap<String, String>,
-    /// Files in the folder where the commands run: texts, or objects.
+    /// Files in the working directory: texts, or objects.
     #[serde(default)]
     files: BTreeMap<String, Value>,
     steps: Vec<Step>,
 }
 
 impl Script {
-    /// Whether the server is killed on the way.
+    /// Whether a step kills the server.
     fn restarts(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Special(Special { restart: true, .. })))
     }
@@ -65,12 +65,12 @@ enum Step {
 struct Special {
     /// A shell command.
     run: Option<String>,
-    /// Seconds until the command is ended.
+    /// Timeout in seconds.
     within: Option<u64>,
-    /// What of its output is recorded; all of it unless said otherwise.
+    /// Recorded part of its output; all by default.
     #[serde(default)]
     record: Recorded,
-    /// The server is killed and started again: ours only.
+    /// Kills and restarts the server: `settled serve` only.
     #[serde(default)]
     restart: bool,
 }
@@ -80,17 +80,17 @@ struct Special {
 enum Recorded {
     #[default]
     All,
-    /// The lines in order of the alphabet.
+    /// Sorted lines.
     Sorted,
-    /// The exit code only.
+    /// Only the exit code.
     Exit,
 }
 
-/// What a command said.
+/// Output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Said {
     command: String,
-    /// Lines of output, of errors, and of the exit code, each with its mark.
+    /// Marked lines of output, errors, and the exit code.
     lines: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ struct Flags<'f> {
     names: Vec<&'f str>,
 }
 
-/// Runs the scripts; false when one says something else than on the real server.
+/// Runs the scripts; false if one differs from kube-apiserver.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let mut flags = Flags::default();
     for word in words {
@@ -152,7 +152,7 @@ fn folder(suite: &str) -> PathBuf {
     corpora::root().join("conformance/clients").join(suite)
 }
 
-/// The scripts of a suite that are wanted, by name.
+/// The selected scripts of a suite, by name.
 fn scripts(suite: &str, wanted: impl Fn(&str) -> bool) -> Outcome<BTreeMap<String, Script>> {
     let folder = folder(suite);
     let mut scripts = BTreeMap::new();
@@ -217,7 +217,7 @@ fn run_suite(
         for meant in outcome.meant.iter().filter(|_| flags.meant) {
             println!("{meant}");
         }
-        // A script or a suite may be run in parts; in CI it is whole, and what it allows must be needed.
+        // Parts of a script or suite may be run; in CI it is complete, and each accepted difference must be used.
         for begins in &outcome.never {
             println!("    no longer differs, so the script must not say so: {begins}");
         }
@@ -231,10 +231,10 @@ fn run_suite(
 #[derive(Default)]
 struct Compared {
     equal: usize,
-    /// What differs as the script says.
+    /// Differences that the script accepts.
     meant: Vec<String>,
     wrong: Vec<String>,
-    /// What may differ and did not.
+    /// Accepted differences that did not occur.
     never: Vec<String>,
 }
 
@@ -262,7 +262,7 @@ fn compare(script: &Script, recorded: &[Said], said: &[Said]) -> Compared {
     outcome
 }
 
-/// The lines that only one of the two has, in their order.
+/// Lines that only one side has, in order.
 fn difference(recorded: &Said, said: &Said) -> String {
     let mut text = format!("    $ {}", said.command.replace('\n', "\n      "));
     if recorded.command != said.command {
@@ -270,7 +270,7 @@ fn difference(recorded: &Said, said: &Said) -> String {
         return text;
     }
     let (a, b) = (&recorded.lines, &said.lines);
-    // How many lines are alike from here on: outputs have hundreds of lines at most.
+    // Length of the common subsequence from here on: outputs have at most a few hundred lines.
     let mut alike = vec![vec![0_usize; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
@@ -302,7 +302,7 @@ fn difference(recorded: &Said, said: &Said) -> String {
     text
 }
 
-/// Commands begin with `$ `, their further lines with `> `; then what they said.
+/// Commands begin with `$ `, their continuation lines with `> `; then their output.
 fn to_text(said: &[Said]) -> String {
     let mut text = String::new();
     for one in said {
@@ -349,7 +349,7 @@ fn run_script(
     }
     let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     fs::write(work.join(".namespace"), namespace.to_string())?;
-    // What the controllers make of it is there before a script looks.
+    // The controllers' objects exist before the script continues.
     let make = "kubectl create -f .namespace && \
         kubectl wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=30s";
     let made = place.command(&work, "make", make, PATIENCE)?;
@@ -389,31 +389,34 @@ fn run_script(
     Ok(said)
 }
 
-/// Complaints of components about an object that another one has written or deleted: the real server causes them as well, but not in
-/// each run. Each pattern names the components and the message of a complaint that was seen; the kind of object may be another.
+/// Errors in component logs about an object that another component has written or deleted: they also occur on
+/// kube-apiserver, but not in each run. Each pattern names the components and a message that was observed; the kind of
+/// object may be another.
 const RACES: [&str; 5] = [
-    // A cache is behind the controller's own writes (`StaleControllerConsistency`).
+    // A cache lags behind the controller's own writes (`StaleControllerConsistency`).
     r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*read version: N is not as new as written version: N for group resource [a-z.]+"$"#,
     // Another controller has written the object's status.
     r#"^kube-controller-manager: E [a-z_]+\.go:N\] .*Operation cannot be fulfilled on [a-z.]+ X: the object has been modified; please apply your changes to the latest version and try again"( [A-Za-z]+="X")*$"#,
-    // A script, a controller or the namespace's deletion has removed an object before this component has heard of it. The ConfigMap
-    // kube-apiserver-legacy-service-account-token-tracking was never there: ours tracks no tokens of Secrets.
+    // A script, a controller or the namespace's deletion has removed an object before this component observed it. The
+    // ConfigMap kube-apiserver-legacy-service-account-token-tracking never existed: settled does not track tokens of
+    // Secrets.
     r#"^kube-(controller-manager|scheduler): E [a-z_]+\.go:N\] .*[ "][a-z.]+ X not found"( [A-Za-z]+="X")*$"#,
-    // Ours and the real manager both write kube-root-ca.crt.
+    // settled and the real controller manager both write kube-root-ca.crt.
     r#"^kube-controller-manager: E publisher\.go:N\] "Unhandled Error" err="syncing X failed: configmaps X already exists"$"#,
     // The pod was deleted by its controller.
     r"^kwok: failed to apply stage: failed to (delete|patch) resource for step (N: )?failed to (delete|patch) pod [A-Za-z0-9-]+: pods X not found$",
 ];
 
-/// Complaints about a write that the server stored before it was killed, and did not answer: the component repeats it.
+/// Errors about a write that was stored, but not acknowledged, before the server was killed: the component repeats it.
 const LOST_ANSWERS: [&str; 2] = [
-    // The scheduler binds the pod again before it has heard of its own binding, or hears of it while it takes the failed one back.
+    // The scheduler binds the Pod again before it observes its own binding, or observes it while it reverts the failed
+    // one.
     r#"^kube-scheduler: E schedule_one\.go:N\] "ForgetPod failed" err="pod UID\(X\) wasn't assumed so cannot be forgotten"$"#,
     r#"^kube-scheduler: E (framework|schedule_one)\.go:N\] .*Operation cannot be fulfilled on X X: pod X+ is already assigned to node X"$"#,
 ];
 
-/// What the components complained of that they don't on the real server; the ends of their logs too after a failure. False where one
-/// has ended by itself or has a new complaint.
+/// Log errors of the components that do not occur on kube-apiserver; after a failure, also the ends of their logs.
+/// False if a component has exited or has a new error.
 fn report(
     components: &mut Components,
     suite: &str,
@@ -464,10 +467,10 @@ fn report(
     Ok(quiet)
 }
 
-/// Replaces what differs from run to run.
+/// Normalizes values that change from run to run.
 struct Normaliser {
     rules: Vec<(Regex, &'static str)>,
-    /// For complaints, which are about any object.
+    /// For log errors, which may be about any object.
     names: Vec<(Regex, &'static str)>,
     texts: Vec<(String, &'static str)>,
 }
@@ -476,20 +479,20 @@ impl Normaliser {
     fn new(texts: Vec<(String, &'static str)>) -> Outcome<Self> {
         let rules = [
             (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
-            // A second may end between two writes.
+            // The second may change between two writes.
             (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4} UTC|[+-]\d\d:\d\d)?", "TIME"),
             (r"[A-Z][a-z]{2},? [A-Z0-9][a-z0-9]{1,2} [A-Za-z0-9]{2,3} [0-9: ]{13}( [+-]\d{4})?", "TIME"),
-            // Go prints no zeros at the end of a fraction, and Helm fills the column up.
+            // Go omits trailing zeros of fractions, and Helm pads the column.
             (r"TIME +\t", "TIME\t"),
             (r"\b([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "$1 "),
             (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-XXXXX"),
             (r"\b\d+m\d+s\b|\b\d+s\b|\b0 seconds ago\b|<unknown>|<invalid>", "AGE"),
-            // An Event with a fixed time gets older every day.
+            // The age of an Event with a fixed time increases every day.
             (r"(?m)^\d{2,}d\b", "AGE"),
             (r"( ago)? \(x\d+ over AGE\)", "$1"),
             (r#"(resourceVersion"?: ?"?|resourceVersion:)\d+"#, "${1}RV"),
             (r"(Resource Version:? +)\d+", "${1}RV"),
-            // The real one's range, and ours.
+            // Ranges of kube-apiserver and settled.
             (r"\b10\.(0|9[6-9]|10\d|11[01])\.\d{1,3}\.\d{1,3}\b", "CLUSTER-IP"),
             (r"\b10\.(244|[1-9]\d*)\.\d{1,3}\.\d{1,3}\b", "POD-IP"),
             (r"127\.0\.0\.1:\d+", "HOST"),
@@ -501,7 +504,7 @@ impl Normaliser {
         ];
         let rules = rules.into_iter().map(|(rule, with)| Ok((Regex::new(rule)?, with)));
         let names = [
-            // The garbage collector prints its whole node, locks and all.
+            // The garbage collector prints its whole node, including locks.
             (r"&garbagecollector\.node\{.*\}: ", "X: "),
             (r#"\\"[^"]*\\""#, "X"),
             (r#" event=".*"#, ""),
@@ -518,7 +521,7 @@ impl Normaliser {
         })
     }
 
-    /// What a line of a log complains of, whichever object it is about: klog's `E1121 …`, or an error in JSON.
+    /// The error in a log line, without object names: klog's `E1121 …`, or an error in JSON.
     fn complaint(&self, line: &str) -> Option<String> {
         let klog = line.strip_prefix('E').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         let mut text = if klog {
@@ -532,7 +535,7 @@ impl Normaliser {
             let message = format!("{}: {}", text("msg")?, text("err").unwrap_or_default());
             self.apply(&message.replace('"', "\\\""))
         };
-        // While the server is down there is nothing else to say.
+        // Errors while the server is down are expected.
         if [" tcp ", "EOF", "http2: client connection force closed"].iter().any(|gone| text.contains(gone)) {
             return None;
         }
@@ -636,7 +639,7 @@ mod tests {
                 r#"kube-controller-manager: E pv_protection_controller.go:N] "Unhandled Error" err="PV volume failed with : persistentvolumes X not found""#,
                 true,
             ),
-            // What would have passed by its words alone.
+            // Messages that the patterns alone would accept.
             (r#"kube-scheduler: E schedule_one.go:N] "Error scheduling pod" err="not found""#, false),
             (
                 r#"kube-controller-manager: E garbagecollector.go:N] "Unhandled Error" err="the server could not find the requested resource: not found""#,

@@ -1,4 +1,4 @@
-//! Cluster fixture: controllers, scheduler and kwok for a server, and the environment in which commands of clients run.
+//! Cluster fixture: controllers, scheduler and kwok for a server, and the environment of client commands.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -12,25 +12,25 @@ use crate::oracle::{self, Oracle, Program};
 use crate::server::{self, Server};
 use crate::{Outcome, corpora, process};
 
-/// Which of the real controllers run beside a server.
+/// Real controllers beside a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// Those that ours has built in, beside the real server only.
+    /// Only those that `settled serve` has built in, and only beside kube-apiserver.
     BuiltIn,
-    /// All of kube-controller-manager's, the scheduler, and kwok for kubelets.
+    /// All of kube-controller-manager's, the scheduler, and kwok as kubelets.
     All,
 }
 
-/// What ours does by itself, as kube-controller-manager calls it.
+/// Controllers built into `settled serve`, by kube-controller-manager's names.
 const BUILT_IN: &str = "--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,\
     root-ca-certificate-publisher-controller,resourcequota-controller,clusterrole-aggregation-controller";
-/// The module of kwok, in whose folder its stages lie.
+/// The module of kwok, which contains its stages.
 const KWOK: oracle::Module = oracle::Module {
     path: "sigs.k8s.io/kwok",
     version: "v0.8.0",
     sum: "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=",
 };
-/// What a fake kubelet does: nodes and their leases, and pods that run at once and complete if they are a Job's.
+/// Stages of fake kubelets: nodes and their leases, and Pods that run at once and complete if they belong to a Job.
 const STAGES: [&str; 5] = [
     "node/fast/node-initialize",
     "node/heartbeat-with-lease/node-heartbeat-with-lease",
@@ -39,7 +39,7 @@ const STAGES: [&str; 5] = [
     "pod/fast/pod-delete",
 ];
 
-/// Clients, and all that makes a cluster of a server, by the names that commands call them.
+/// Clients and cluster components, by the names that commands use.
 pub(crate) const ALL_PROGRAMS: [(&str, Program); 5] = [
     ("kubectl", Program::Kubectl),
     ("helm", Program::Helm),
@@ -48,7 +48,7 @@ pub(crate) const ALL_PROGRAMS: [(&str, Program); 5] = [
     ("kwok", Program::Kwok),
 ];
 
-/// Where commands run: programs by name, a kubeconfig, a home of their own.
+/// Environment of commands: programs by name, a kubeconfig, a home directory.
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     pub(crate) bin: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A place with these programs. Nothing, and a line that says so, when one can't be had here.
+    /// An environment with these programs. `None`, after printing the reason, if one is not available.
     pub(crate) fn new(server: &Server, programs: &[(&str, Program)]) -> Outcome<Option<Self>> {
         let folder = server.folder.join("clients");
         let bin = folder.join("bin");
@@ -75,19 +75,19 @@ impl Place {
         Ok(Some(Self { folder, bin, kubeconfig }))
     }
 
-    /// Tells a command where the cluster and the programs are.
+    /// Sets the environment of a command: cluster and programs.
     pub(crate) fn environment(&self, command: &mut Command) {
         command.env("PATH", self.path()).env("HOME", &self.folder).env("KUBECONFIG", &self.kubeconfig);
         command.env("LC_ALL", "C").env("TZ", "UTC").current_dir(&self.folder);
     }
 
-    /// The programs before all others.
+    /// `PATH` with the programs first.
     fn path(&self) -> String {
         format!("{}:{}", self.bin.display(), std::env::var("PATH").unwrap_or_default())
     }
 
-    /// Output, errors and exit code of a shell command; 124 when it was ended because it took too long. Commands that run at once in the
-    /// same folder have different names.
+    /// Output, errors and exit code of a shell command; 124 after a timeout. Concurrent commands in the same directory
+    /// need different names.
     pub(crate) fn command(
         &self,
         work: &Path,
@@ -95,7 +95,7 @@ impl Place {
         command: &str,
         within: u64,
     ) -> Outcome<(String, String, i32)> {
-        // Into files: what a command leaves running in the background holds no pipe open.
+        // Files, since background processes of the command would keep pipes open.
         let (output, errors) = (work.join(format!(".{name}.output")), work.join(format!(".{name}.errors")));
         let mut shell = Command::new("timeout");
         shell
@@ -117,7 +117,7 @@ impl Place {
     }
 }
 
-/// All identities as users; the administrator is the current one.
+/// All identities as users; the administrator is current.
 pub(crate) fn kubeconfig_text(url: &str, ca: &Path, namespace: &str) -> String {
     let users: Vec<Value> = IDENTITIES
         .iter()
@@ -134,7 +134,7 @@ pub(crate) fn kubeconfig_text(url: &str, ca: &Path, namespace: &str) -> String {
     .to_string()
 }
 
-/// The real controllers, pointed at a server. They end with this.
+/// The controllers of a server. They are killed when this is dropped.
 #[derive(Default)]
 pub(crate) struct Components {
     pub(crate) running: Vec<(String, Child, PathBuf)>,
@@ -150,7 +150,7 @@ impl Drop for Components {
 }
 
 impl Components {
-    /// Starts them. What kwok does to objects is in the stages of its own module, and in these files.
+    /// Starts them. kwok's behavior is defined by the stages of its module, and by these files.
     pub(crate) fn start(
         place: &Place,
         server: &Server,
@@ -211,7 +211,7 @@ impl Components {
     }
 }
 
-/// No election, and no server of their own.
+/// Without leader election and without serving.
 const ALONE: [&str; 4] = [
     "--leader-elect=false",
     "--secure-port=0",

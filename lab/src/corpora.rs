@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::Outcome;
 
-/// The golden file of the repository, there in every clone.
+/// The golden file of the repository, which every clone has.
 const GOLDEN: &str = "crates/kstatus/tests/golden/kstatus-answers-grown.jsonl.zst";
 
 /// The root of the workspace.
@@ -18,12 +18,12 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The folder of corpora beside the repository. It need not be there.
+/// Optional directory of corpora beside the repository.
 fn shared() -> PathBuf {
     root().join("../shared/corpora")
 }
 
-/// The files of upstream's answers: all the corpora's where they are at hand, else the repository's golden file.
+/// Files of upstream's answers: all of the corpora if available, otherwise the repository's golden file.
 pub(crate) fn recorded_answers() -> Outcome<Vec<PathBuf>> {
     let mut files = Vec::new();
     if let Ok(entries) = fs::read_dir(shared()) {
@@ -42,7 +42,7 @@ pub(crate) fn recorded_answers() -> Outcome<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A file's bytes; unpacked when its name ends in `.zst`.
+/// Content of a file; decompressed if its name ends in `.zst`.
 pub(crate) fn read(path: &Path) -> Outcome<Vec<u8>> {
     let about = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if path.extension().is_none_or(|extension| extension != "zst") {
@@ -63,25 +63,25 @@ pub(crate) struct Expected {
     pub(crate) name: String,
     /// A status of kstatus.
     pub(crate) expect: String,
-    /// The health word it was made of.
+    /// The original health status.
     pub(crate) argo: String,
     pub(crate) object: Vec<u8>,
 }
 
-/// An object of the built-in pack's own cases, with the verdict that is expected of it.
+/// An object of the built-in pack's own cases, with the expected verdict.
 pub(crate) struct PackCase {
     /// Group and kind.
     pub(crate) kind: String,
     /// The file and the name of the case.
     pub(crate) name: String,
-    /// A status of kstatus; none where the case expects something else only.
+    /// A status of kstatus; `None` if the case does not expect a status.
     pub(crate) expect: Option<String>,
     /// The time at which it is evaluated, if the case names one.
     pub(crate) now: Option<String>,
     pub(crate) object: Value,
 }
 
-/// The cases beside the pack's rules: a set that is in every clone.
+/// The cases of the pack's rules, which every clone has.
 pub(crate) fn pack_cases() -> Outcome<Vec<PackCase>> {
     let mut files: Vec<PathBuf> = fs::read_dir(root().join("crates/rules/rules"))?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -116,12 +116,12 @@ pub(crate) fn pack_cases() -> Outcome<Vec<PackCase>> {
     Ok(cases)
 }
 
-/// The real objects of the corpus, compact, or `None` where the corpus is not at hand.
+/// The real objects of the corpus, as compact JSON; `None` if the corpus is not available.
 pub(crate) fn health_cases() -> Outcome<Option<Vec<Vec<u8>>>> {
     Ok(expected_health()?.map(|cases| cases.into_iter().map(|case| case.object).collect()))
 }
 
-/// The real objects of the corpus with what is expected of them, or `None` where the corpus is not at hand.
+/// The real objects of the corpus with expected verdicts; `None` if the corpus is not available.
 pub(crate) fn expected_health() -> Outcome<Option<Vec<Expected>>> {
     #[derive(Deserialize)]
     struct Case<'a> {

@@ -19,7 +19,7 @@ mod server;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// What a task ends with: whether all was well, or why it could not be done at all.
+/// Result of a task: whether it passed, or the error that prevented it.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> ExitCode {
@@ -50,7 +50,7 @@ fn run(words: &[&str]) -> Outcome<bool> {
     }
 }
 
-/// Which of the known flags were given.
+/// Which of the known flags are set.
 fn flagged<const N: usize>(given: &[&str], known: [&str; N]) -> Outcome<[bool; N]> {
     if let Some(unknown) = given.iter().find(|flag| !known.contains(flag)) {
         return Err(format!("no such flag: {unknown}; there are {}", known.join(", ")).into());

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to measure.
+/// Measurement duration.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) rounds: usize,
@@ -20,7 +20,7 @@ impl Rounds {
         self.0.push(nanos_per_object);
     }
 
-    /// The middle round, which one disturbed round does not move.
+    /// The median round, which is robust against a disturbed one.
     pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -35,7 +35,7 @@ impl Rounds {
         self.0.len()
     }
 
-    /// The round below which so many of a hundred are; of fewer than a hundred rounds, the 99th is the worst.
+    /// The percentile of the rounds; with fewer than a hundred, the 99th is the worst.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -48,7 +48,7 @@ impl Rounds {
     }
 }
 
-/// Does the work on every object, in whole passes, for at least the time asked for; returns nanoseconds per object.
+/// Processes all objects repeatedly for at least the given time; returns nanoseconds per object.
 pub(crate) fn round<T, R>(objects: &[T], at_least: Duration, work: impl Fn(&T) -> R) -> f64 {
     let start = Instant::now();
     let mut passes = 0_u32;
@@ -61,7 +61,7 @@ pub(crate) fn round<T, R>(objects: &[T], at_least: Duration, work: impl Fn(&T) -
     nanos_per(start.elapsed(), f64::from(passes) * objects.len() as f64)
 }
 
-/// The same on several threads at once; wall-clock nanoseconds per object of all threads together.
+/// The same on several threads; wall-clock nanoseconds per object of all threads together.
 pub(crate) fn round_on<T: Sync, R>(
     threads: usize,
     objects: &[T],
@@ -93,12 +93,12 @@ fn nanos_per(elapsed: Duration, objects: f64) -> f64 {
     elapsed.as_nanos() as f64 / objects
 }
 
-/// How many threads the machine runs at once.
+/// Number of hardware threads.
 pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A number with as many digits as its size makes sense of, and spaces between thousands.
+/// A number with significant digits for its magnitude, and spaces between thousands.
 pub(crate) fn figure(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
@@ -119,7 +119,7 @@ pub(crate) fn figure(value: f64) -> String {
     fraction.map_or_else(|| grouped.clone(), |fraction| format!("{grouped}.{fraction}"))
 }
 
-/// A table in Markdown, padded so that it also reads well on a terminal.
+/// A Markdown table, padded for terminals.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -133,7 +133,7 @@ impl Table {
         self.rows.push(cells.to_vec());
     }
 
-    /// As Markdown, a line a row.
+    /// Formats as Markdown, one line per row.
     pub(crate) fn text(&self) -> String {
         let columns = self.rows[0].len();
         let widths: Vec<usize> = (0..columns)

@@ -10,15 +10,15 @@ use serde::Deserialize;
 
 use crate::{Outcome, corpora, process};
 
-/// An oracle, or why there is none here.
+/// A reference implementation, or its absence.
 pub(crate) enum Oracle {
-    /// The built program, or the module's folder.
+    /// Path of the program, or of the module's directory.
     Ready(PathBuf),
-    /// It can't be had on this machine. Only where `CI` is not `true`: there it is an error.
+    /// Not available on this machine. With `CI=true`, this is an error instead.
     Skipped(String),
 }
 
-/// The folder for what is built or generated and never committed.
+/// Cache directory for builds and generated data.
 pub(crate) fn cache() -> Outcome<PathBuf> {
     let folder = if let Some(folder) = std::env::var_os("SETTLED_CACHE") {
         PathBuf::from(folder)
@@ -32,12 +32,12 @@ pub(crate) fn cache() -> Outcome<PathBuf> {
     Ok(folder)
 }
 
-/// Builds the Go module `conformance/NAME` unless the same one has been built with the same Go before.
+/// Builds the Go module `conformance/NAME` unless the cache has the same version built with the same Go.
 pub(crate) fn build(name: &str) -> Outcome<Oracle> {
     build_package(name, name, ".", &[])
 }
 
-/// A program of others' that is built from its module.
+/// An upstream program built from its module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Etcd,
@@ -49,7 +49,8 @@ pub(crate) enum Program {
     Helm,
 }
 
-/// Builds a program of others', from the versions in `conformance/{etcd,kubernetes,helm}`. The first of Kubernetes' takes minutes.
+/// Builds an upstream program in the versions of `conformance/{etcd,kubernetes,helm}`. The first program of Kubernetes
+/// takes minutes.
 pub(crate) fn program(program: Program) -> Outcome<Oracle> {
     let (module, name, package) = match program {
         Program::Etcd => ("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
@@ -69,7 +70,7 @@ pub(crate) fn program(program: Program) -> Outcome<Oracle> {
     build_package(module, name, package, &["-ldflags", &flags])
 }
 
-/// The flags that tell Kubernetes' programs their version: without it kube-apiserver refuses to start.
+/// Linker flags with the version of Kubernetes: without it kube-apiserver refuses to start.
 fn kubernetes_version() -> Outcome<String> {
     let file = corpora::root().join("conformance/kubernetes/go.mod");
     let text = fs::read_to_string(&file)?;
@@ -82,7 +83,8 @@ fn kubernetes_version() -> Outcome<String> {
         .join(" "))
 }
 
-/// Builds a package as seen from the Go module `conformance/MODULE`, unless it has been built from the same files with the same Go before.
+/// Builds a package in the context of the Go module `conformance/MODULE`, unless the cache has a build of the same
+/// files with the same Go.
 fn build_package(module: &str, name: &str, package: &str, flags: &[&str]) -> Outcome<Oracle> {
     let folder = corpora::root().join("conformance").join(module);
     let Some(go) = process::find("go") else {
@@ -101,7 +103,7 @@ fn build_package(module: &str, name: &str, package: &str, flags: &[&str]) -> Out
 
     println!("building {name} from conformance/{module} with {}", String::from_utf8_lossy(&version).trim());
     let start = Instant::now();
-    // Built beside its final name: two builds at once, or one that is cut off, leave no half program there.
+    // Built under a temporary name, so that concurrent or interrupted builds leave no incomplete program.
     let unfinished = program.with_extension(format!("{}.unfinished", std::process::id()));
     let built = process::passes(
         Command::new(&go)
@@ -121,15 +123,15 @@ fn build_package(module: &str, name: &str, package: &str, flags: &[&str]) -> Out
     Ok(Oracle::Ready(program))
 }
 
-/// What a module of others' has to be.
+/// An upstream module.
 pub(crate) struct Module {
     pub(crate) path: &'static str,
     pub(crate) version: &'static str,
-    /// The checksum as `go.sum` has it: nobody else's text is run.
+    /// Its checksum in `go.sum`: no other content is used.
     pub(crate) sum: &'static str,
 }
 
-/// The folder of a Go module's files, downloaded into Go's own cache unless it is there. Nothing of it is built.
+/// The directory of a Go module's files in Go's module cache, downloaded if necessary. Nothing is built.
 pub(crate) fn download(module: &Module) -> Outcome<Oracle> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "PascalCase", default)]
@@ -144,7 +146,7 @@ pub(crate) fn download(module: &Module) -> Outcome<Oracle> {
     let Some(go) = process::find("go") else {
         return missing(format!("{name} needs Go, and no `go` is in PATH"));
     };
-    // A module of its own, which needs nothing: so nothing else is downloaded.
+    // A module without dependencies, so that nothing else is downloaded.
     let folder = cache()?.join(format!("{}-{version}", path.replace('/', "-")));
     fs::create_dir_all(&folder)?;
     fs::write(folder.join("go.mod"), "module settled.dev/throwaway\n")?;
@@ -162,7 +164,7 @@ pub(crate) fn download(module: &Module) -> Outcome<Oracle> {
     if answer.sum != *sum {
         return Err(format!("{name} has the checksum {}, expected {sum}", answer.sum).into());
     }
-    // A Go that is older than the module asks for unpacks it and then refuses to name the folder.
+    // A Go older than the module requires unpacks it, but does not print its directory.
     let unpacked = match answer.dir {
         Some(folder) => folder,
         None => {
@@ -176,7 +178,7 @@ pub(crate) fn download(module: &Module) -> Outcome<Oracle> {
     missing(format!("{name} isn't unpacked: {}", answer.error.trim()))
 }
 
-/// An oracle that can't be had here: an error where `CI` is `true`.
+/// Reports a missing reference implementation: an error with `CI=true`.
 fn missing(reason: String) -> Outcome<Oracle> {
     if std::env::var("CI").is_ok_and(|value| value == "true") {
         return Err(reason.into());
@@ -184,7 +186,7 @@ fn missing(reason: String) -> Outcome<Oracle> {
     Ok(Oracle::Skipped(reason))
 }
 
-/// Hashes the names and contents of a folder's files, sorted, so that the hash depends on nothing else.
+/// Hash of the names and contents of a directory's files, independent of their order.
 fn hash_folder(folder: &Path, hasher: &mut DefaultHasher) -> Outcome<()> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;

@@ -13,40 +13,40 @@ use settled_conformance::{Client, Identity, Request, Target, token_file};
 use crate::oracle::{self, Oracle, Program};
 use crate::{Outcome, corpora, process};
 
-/// How long a server may take until it is ready.
+/// Startup timeout of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// etcd and kube-apiserver. No write waits for the disk: for answers that are compared.
+    /// etcd and kube-apiserver without fsync, for comparisons of responses.
     Real,
-    /// The same, and every write is on disk when it is answered: for what is measured.
+    /// The same with fsync, for benchmarks.
     RealOnDisk,
     /// `settled serve --memory`.
     Ours,
-    /// The same without its controllers: the real one is compared without a controller manager.
+    /// The same without its controllers, to compare with kube-apiserver without a controller manager.
     OursAlone,
-    /// `settled serve` with its data on disk.
+    /// `settled serve` with data on disk.
     OursOnDisk,
 }
 
-/// A running server. It is killed, and its folder removed, when this is dropped.
+/// A running server. It is killed, and its directory removed, when this is dropped.
 pub(crate) struct Server {
     pub(crate) client: Client,
-    /// From start to ready.
+    /// Startup time.
     pub(crate) took: Duration,
     pub(crate) url: String,
-    /// The certificate that vouches for the server's.
+    /// Its CA certificate.
     pub(crate) ca: PathBuf,
     pub(crate) folder: PathBuf,
     processes: Vec<Child>,
-    /// The ports of kube-apiserver, and of its etcd for clients and for other members.
+    /// Ports of kube-apiserver, and of etcd for clients and peers.
     ports: Option<[u16; 3]>,
 }
 
 impl Server {
-    /// Kills one that keeps its data on disk, and starts it again on the same data and port.
+    /// Kills a server with data on disk, and restarts it with the same data and port.
     pub(crate) fn restart(&mut self) -> Outcome<()> {
         self.kill();
         let start = Instant::now();
@@ -76,7 +76,7 @@ impl Server {
     }
 
     fn kill(&mut self) {
-        // The last one first: kube-apiserver before its etcd. A graceful stop would take a minute.
+        // In reverse order: kube-apiserver before etcd. A graceful shutdown would take a minute.
         for child in self.processes.iter_mut().rev() {
             drop(child.kill());
             drop(child.wait());
@@ -92,7 +92,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts a server; nothing, and a line that says so, when it can't be had here.
+/// Starts a server; `None`, after printing the reason, if it is not available.
 pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
     let folder = std::env::temp_dir().join(format!("settled-{kind:?}-{}", std::process::id()));
     drop(fs::remove_dir_all(&folder));
@@ -103,7 +103,7 @@ pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
     }
 }
 
-/// etcd and kube-apiserver; nothing, and a line that says so, when they can't be had here.
+/// Starts etcd and kube-apiserver; `None`, after printing the reason, if they are not available.
 fn programs() -> Outcome<Option<[PathBuf; 2]>> {
     let mut programs = Vec::new();
     for program in [Program::Etcd, Program::KubeApiserver] {
@@ -174,8 +174,8 @@ fn spawn(
     Ok(processes)
 }
 
-/// What both servers are alike in: no admission of service accounts, whose tokens ours has no place for yet. What the real one
-/// writes by itself all the time is off, so that two runs have the same revisions.
+/// Common configuration: no admission of service accounts, whose tokens settled does not support yet. Periodic writes
+/// of kube-apiserver are disabled, so that two runs have the same revisions.
 const REAL_FLAGS: [&str; 9] = [
     "--bind-address=127.0.0.1",
     "--service-cluster-ip-range=10.0.0.0/16",
@@ -188,8 +188,8 @@ const REAL_FLAGS: [&str; 9] = [
     "--profiling=false",
 ];
 
-/// The program, built in the profile that this one is built in: `dist` for benchmarks, `release` for all else. `SETTLED_BINARY` names
-/// another one.
+/// The program, built in the profile of this one: `dist` for benchmarks, otherwise `release`. `SETTLED_BINARY`
+/// overrides it.
 pub(crate) fn binary() -> Outcome<PathBuf> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     if let Some(binary) = std::env::var_os("SETTLED_BINARY") {
@@ -244,7 +244,7 @@ fn ours(folder: PathBuf, kind: Kind) -> Outcome<Server> {
     Ok(Server { client, took: start.elapsed(), url, ca, folder, processes, ports: None })
 }
 
-/// The URL of a kubeconfig's first cluster, and the certificate that vouches for it. Nothing while it isn't written to its end.
+/// URL and CA certificate of a kubeconfig's first cluster. `None` while it is incomplete.
 pub(crate) fn cluster(kubeconfig: &[u8]) -> Option<(String, Vec<u8>)> {
     let mut json = Vec::new();
     settled_manifest::yaml_to_json(kubeconfig, &mut json).ok()?;
@@ -259,7 +259,7 @@ pub(crate) fn cluster(kubeconfig: &[u8]) -> Option<(String, Vec<u8>)> {
 }
 
 fn free_ports<const N: usize>() -> Outcome<[u16; N]> {
-    // All are held until all are known: so they differ.
+    // All ports are bound until all are known, so that they differ.
     let mut held = Vec::new();
     let mut ports = [0; N];
     for port in &mut ports {
@@ -270,7 +270,7 @@ fn free_ports<const N: usize>() -> Outcome<[u16; N]> {
     Ok(ports)
 }
 
-/// A key for service accounts, made by openssl: kube-apiserver does not start without.
+/// A service account key, created with openssl: kube-apiserver requires one.
 pub(crate) fn service_account_keys(folder: &Path) -> Outcome<()> {
     let key = folder.join("sa.key");
     let mut command = Command::new("openssl");
@@ -305,7 +305,7 @@ fn wait(what: &str, processes: &mut [Child], folder: &Path, done: impl Fn() -> b
         if start.elapsed() > PATIENCE {
             break format!("{what} did not come");
         }
-        // Ours starts in the time of a few of these.
+        // settled starts within a few of these intervals.
         thread::sleep(Duration::from_millis(2));
     };
     for child in processes.iter_mut().rev() {
@@ -315,7 +315,7 @@ fn wait(what: &str, processes: &mut [Child], folder: &Path, done: impl Fn() -> b
     Err(format!("{problem}; its logs are in {}", folder.display()).into())
 }
 
-/// The token of the administrator, to be shown to people.
+/// The administrator's token.
 pub(crate) fn admin_token() -> &'static str {
     settled_conformance::IDENTITIES
         .iter()

@@ -1,19 +1,19 @@
-//! Amounts: values of quantities, parsed for calculations.
+//! Amounts: numeric values of quantities.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use crate::decimal::Decimal;
 
-/// Nothing is finer than billionths.
+/// Smallest unit of a quantity: billionths.
 const NANO: i32 = -9;
-/// The largest `Quantity::value` of which `Quantity::milli_value` means something.
+/// Maximum `Quantity::value` for which `Quantity::milli_value` does not overflow.
 pub const MAX_MILLI_VALUE: i64 = i64::MAX / 1000;
 
-/// How many decimal digits every `i64` holds.
+/// Number of decimal digits that fit into any `i64`.
 const MAX_DIGITS: usize = 18;
 
-/// The family of suffixes that a quantity was written with, and is written in again.
+/// `resource.Format`: suffix family of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `12e6`.
@@ -24,7 +24,7 @@ pub enum Format {
     DecimalSi,
 }
 
-/// A text that is no quantity, with upstream's message.
+/// Parse error with upstream's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseQuantityError {
     /// `ErrFormatWrong`.
@@ -49,9 +49,10 @@ impl fmt::Display for ParseQuantityError {
 
 impl std::error::Error for ParseQuantityError {}
 
-/// An amount without the way it is written.
+/// Numeric value of a quantity, without its format.
 ///
-/// As upstream, an amount that fits is an `i64` with a power of ten. Others are decimals of any length; only the largest are allocated.
+/// As upstream, amounts that fit are an `i64` with a power of ten, others arbitrary-precision decimals. Only the latter
+/// are allocated.
 #[derive(Clone, Debug)]
 pub struct Amount(Inner);
 
@@ -62,19 +63,19 @@ enum Inner {
         value: i64,
         scale: i32,
     },
-    /// Billionths: what is small for a decimal.
+    /// Billionths; small amounts of arbitrary precision.
     Nanos(i128),
     Large(Box<Decimal>),
 }
 
-/// A text that is split, but not yet checked.
+/// A text split into its parts, not yet validated.
 struct Parts<'t> {
     is_positive: bool,
-    /// Digits before the point without zeros in front, at least one.
+    /// Integer digits without leading zeros, at least one.
     whole: &'t str,
-    /// Digits after the point.
+    /// Fraction digits.
     fraction: &'t str,
-    /// Whether there is any digit in the text.
+    /// Whether the text contains any digit.
     has_digits: bool,
     suffix: &'t str,
 }
@@ -130,14 +131,14 @@ fn interpret(suffix: &str) -> Option<(bool, i32, Format)> {
         "Ei" => binary(60),
         _ => {
             let power: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            // Upstream's conversion wraps, too.
+            // Upstream's conversion overflows, too.
             #[expect(clippy::cast_possible_truncation, reason = "as upstream")]
             Some((false, power as i32, Format::DecimalExponent))
         }
     }
 }
 
-/// An amount as an `i64` with a power of ten, and the digits that were written.
+/// An amount as an `i64` with a power of ten, and the digits in the text.
 struct Small {
     digits: i64,
     value: i64,
@@ -145,7 +146,7 @@ struct Small {
 }
 
 impl Parts<'_> {
-    /// The amount, where upstream takes it to fit.
+    /// The amount, if upstream uses its `int64` representation.
     fn small(&self, is_binary: bool, exponent: i32) -> Option<Small> {
         let (most, factor, scale) = match is_binary {
             false => (MAX_DIGITS, 1, exponent),
@@ -168,7 +169,7 @@ impl Parts<'_> {
         Some(Small { digits, value: if self.is_positive { value } else { -value }, scale })
     }
 
-    /// Whether upstream takes the text to be canonical: it then writes it again as it was.
+    /// Whether upstream considers the text canonical and prints it unchanged.
     fn is_kept(&self, is_binary: bool, small: &Small) -> bool {
         if is_binary {
             return small.digits % 8 != 0;
@@ -180,11 +181,11 @@ impl Parts<'_> {
     }
 }
 
-/// An amount as it was read.
+/// A parsed amount.
 pub(crate) struct Parsed {
     pub(crate) amount: Amount,
     pub(crate) format: Format,
-    /// Whether upstream writes the text again as it was.
+    /// Whether upstream prints the text unchanged.
     pub(crate) is_kept: bool,
 }
 
@@ -243,7 +244,7 @@ impl Parts<'_> {
         }
     }
 
-    /// The same of any length.
+    /// The same for arbitrary-precision decimals.
     fn decimal(&self, is_binary: bool, exponent: i32) -> Decimal {
         let power = if is_binary { 0 } else { i64::from(exponent) };
         let mut amount = Decimal::from_digits(self.whole, self.fraction, power);
@@ -252,13 +253,13 @@ impl Parts<'_> {
                 amount = amount.times(1024);
             }
         }
-        // Zero keeps its digits after the point, which floats of sums depend on.
+        // Zero keeps its scale, which affects the floats of sums.
         if amount.is_zero() { amount } else { amount.round_up(i64::from(NANO)).0 }
     }
 }
 
 impl Amount {
-    /// The amount that a text is.
+    /// Parses the amount of a text.
     ///
     /// ```
     /// use settled_apimachinery::quantity::Amount;
@@ -268,7 +269,7 @@ impl Amount {
     /// ```
     ///
     /// # Errors
-    /// The text is no quantity.
+    /// The text is not a quantity.
     pub fn parse(text: &str) -> Result<Self, ParseQuantityError> {
         parse(text).map(|parsed| parsed.amount)
     }
@@ -287,12 +288,12 @@ impl Amount {
         self.sign() == 0
     }
 
-    /// Whether it is less than nothing.
+    /// Whether it is negative.
     pub fn is_negative(&self) -> bool {
         self.sign() < 0
     }
 
-    /// `AsInt64`: the amount, where upstream converts it fast; not each whole number is such a one.
+    /// `AsInt64`: `None` if upstream has no fast conversion, which includes some integers.
     pub fn as_int64(&self) -> Option<i64> {
         match self.0 {
             Inner::Small { value, scale } => scaled(value, u32::try_from(scale).ok()?),
@@ -311,12 +312,12 @@ impl Amount {
         if exponent == 0 { base } else { base * pow10(exponent) }
     }
 
-    /// `Value`: the amount rounded up. Of an amount beyond those of an `i64` it means nothing.
+    /// `Value`: the amount rounded up. Meaningless beyond `i64`.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// `MilliValue`: the thousandths, rounded up; see [`Amount::value`].
+    /// `MilliValue`: thousandths, rounded up; see [`Amount::value`].
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
@@ -330,7 +331,7 @@ impl Amount {
         }
     }
 
-    /// `RoundUp`: away from zero, to a multiple of `10^scale`. Whether that is the amount itself.
+    /// `RoundUp`: rounds away from zero, to a multiple of `10^scale`. Returns whether the result is exact.
     pub fn round_up(&mut self, scale: i32) -> bool {
         let (rounded, is_exact) = match self.0 {
             Inner::Small { scale: own, .. } if own >= scale => return true,
@@ -406,7 +407,7 @@ impl Ord for Amount {
 }
 
 impl Amount {
-    /// Billionths, where there is no need for more.
+    /// Billionths, if they fit into the small representation.
     fn nanos(&self) -> Option<i128> {
         match &self.0 {
             Inner::Small { value, scale } => {
@@ -451,7 +452,7 @@ fn small_sum((a, s): (i64, i32), (b, t): (i64, i32)) -> Option<(i64, i32)> {
     }
 }
 
-/// `negativeScaleInt64`: the value divided by a power of ten, rounded away from zero, and whether that is exact.
+/// `negativeScaleInt64`: divides by a power of ten and rounds away from zero. Returns whether the result is exact.
 fn rounded_up(value: i64, power: u32) -> (i64, bool) {
     let Some(divisor) = 10_i64.checked_pow(power) else { return (value.signum(), value == 0) };
     match value % divisor {

@@ -18,11 +18,11 @@ const REASON: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
 const REASON_MESSAGE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of \
                               alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
 const REASON_EXAMPLES: [&str; 5] = ["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
-/// How Go writes a time that was never set.
+/// Go's zero time in JSON.
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
-/// `ValidateConditions`: each condition of the list, and that no type is there twice. What is absent or has another type than metav1's
-/// counts as Go's zero value: decoding comes before validation.
+/// `ValidateConditions`: validates each condition, and that types are unique. Absent fields and fields of the wrong
+/// type count as Go's zero value, since decoding precedes validation.
 ///
 /// ```
 /// use serde_json::json;

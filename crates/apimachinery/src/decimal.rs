@@ -1,15 +1,15 @@
-//! Decimal numbers of any length: the part of `inf.Dec` that quantities need.
+//! Arbitrary-precision decimals: the part of `inf.Dec` that quantities use.
 
 use std::cmp::Ordering;
 
-/// Sums of numbers further apart than this are the larger one: no quantity that anything is measured in comes near it.
+/// The sum of numbers whose magnitudes differ more than this is the larger one. Realistic quantities stay far below.
 const MAX_DIGITS: usize = 2000;
 
-/// `digits * 10^exponent`, negative or not.
+/// `digits * 10^exponent` with a sign.
 #[derive(Clone, Debug)]
 pub(crate) struct Decimal {
     is_negative: bool,
-    /// Digits from 0 to 9, the most significant first and not zero. None of zero.
+    /// Digits 0 to 9, the most significant first, without leading zeros. Empty for zero.
     digits: Vec<u8>,
     exponent: i64,
 }
@@ -26,7 +26,7 @@ impl Decimal {
         Self { is_negative: false, digits, exponent: exponent - fraction.len() as i64 }.trimmed()
     }
 
-    /// Without zeros before the number.
+    /// Removes leading zeros.
     fn trimmed(mut self) -> Self {
         let zeros = self.digits.iter().take_while(|digit| **digit == 0).count();
         self.digits.drain(..zeros);
@@ -68,8 +68,8 @@ impl Decimal {
         self
     }
 
-    /// The number rounded away from zero to a multiple of `10^exponent`, and whether that is the number itself. As in `inf.Dec`, a number
-    /// with a larger exponent gets zeros.
+    /// Rounds away from zero to a multiple of `10^exponent`, and returns whether the result is exact. As in `inf.Dec`,
+    /// a number with a larger exponent is padded with zeros.
     pub(crate) fn round_up(mut self, exponent: i64) -> (Self, bool) {
         if self.is_zero() {
             self.exponent = exponent;
@@ -100,7 +100,7 @@ impl Decimal {
         self.digits.insert(0, 1);
     }
 
-    /// The same number with a smaller exponent, unless that has too many digits.
+    /// The same number with a smaller exponent, unless it would have too many digits.
     fn expand(&mut self, exponent: i64) {
         if self.is_zero() {
             self.exponent = self.exponent.min(exponent);
@@ -171,7 +171,7 @@ impl Decimal {
         Self { digits: difference(&larger.digits, &smaller.digits), ..larger }.trimmed()
     }
 
-    /// `scaledValue`: how often `10^exponent` goes into the number, with upstream's rounding, which adds one to whatever is not exact.
+    /// `scaledValue`: the quotient by `10^exponent` with upstream's rounding, which adds one to inexact results.
     pub(crate) fn scaled_value(&self, exponent: i64) -> i64 {
         let Ok(cut) = usize::try_from(exponent.saturating_sub(self.exponent)) else {
             let mut expanded = self.clone();
@@ -183,7 +183,7 @@ impl Decimal {
         quotient.saturating_add(i64::from(rest.iter().any(|digit| *digit != 0)))
     }
 
-    /// The digits as a text, and the exponent, which is a multiple of three.
+    /// The digits as text, and the exponent as a multiple of three.
     pub(crate) fn canonical(&self) -> (String, i64) {
         let zeros = self.digits.iter().rev().take_while(|digit| **digit == 0).count();
         let mut digits = self.digits[..self.digits.len() - zeros].to_vec();
@@ -195,7 +195,7 @@ impl Decimal {
         (self.text(&digits), exponent)
     }
 
-    /// The number, which must be whole, without factors of 1024, and how many of those it had.
+    /// Removes factors of 1024 from an integer, and returns their number.
     pub(crate) fn without_factors_of_1024(&self) -> (String, u32) {
         let mut digits = self.digits.clone();
         digits.resize(digits.len() + usize::try_from(self.exponent.max(0)).unwrap_or(0).min(MAX_DIGITS), 0);
@@ -221,7 +221,7 @@ impl Decimal {
     }
 }
 
-/// A number that does not fit is the largest or smallest one.
+/// Saturates if the number does not fit.
 fn saturated(is_negative: bool, digits: &[u8]) -> i64 {
     let number =
         digits.iter().try_fold(0_i64, |sum, digit| sum.checked_mul(10)?.checked_add(i64::from(*digit)));
@@ -249,7 +249,7 @@ fn sum(a: &[u8], b: &[u8]) -> Vec<u8> {
     digits
 }
 
-/// `a` must not be the smaller one.
+/// `a` must not be less than `b`.
 fn difference(a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut b = b.iter().rev();
     let (mut digits, mut borrowed) = (Vec::with_capacity(a.len()), 0);
@@ -262,7 +262,7 @@ fn difference(a: &[u8], b: &[u8]) -> Vec<u8> {
     digits
 }
 
-/// The quotient without zeros before it, and the rest.
+/// The quotient without leading zeros, and the remainder.
 fn divided(digits: &[u8], divisor: u32) -> (Vec<u8>, u32) {
     let (mut quotient, mut rest) = (Vec::with_capacity(digits.len()), 0);
     for digit in digits {

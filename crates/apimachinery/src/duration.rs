@@ -16,7 +16,7 @@ const YEAR: i64 = 365 * DAY;
 pub fn human_duration(nanoseconds: i64) -> String {
     let seconds = nanoseconds / 1_000_000_000;
     match seconds {
-        // Clocks differ a little.
+        // Tolerates clock skew.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
@@ -31,7 +31,7 @@ pub fn human_duration(nanoseconds: i64) -> String {
     }
 }
 
-/// A number of one unit, and of a smaller one unless it is zero.
+/// A number of one unit, followed by the smaller unit unless that is zero.
 fn two(seconds: i64, unit: i64, name: &str, small: i64, modulus: i64, small_name: &str) -> String {
     match seconds / small % modulus {
         0 => format!("{}{name}", seconds / unit),

@@ -1,33 +1,33 @@
-//! `k8s.io/component-base/featuregate`: features that are switched on and off by name.
+//! `k8s.io/component-base/featuregate`: features that can be enabled and disabled by name.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A feature of a program, in a set that is known when it is compiled: an enumeration, in the order of its table.
+/// A feature of a program. The set is an enumeration, in the order of its table.
 pub trait Feature: Copy + 'static {
-    /// All features of the set, by name.
+    /// All features of the set, sorted by name.
     const TABLE: &'static [FeatureGate];
 
-    /// The place of the feature in the table.
+    /// Index of the feature in the table.
     fn index(self) -> usize;
 }
 
-/// What is known of a feature.
+/// `FeatureSpec`, name and description of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeatureGate {
-    /// Its name.
+    /// Name of the gate.
     pub name: &'static str,
-    /// How mature it is: `ALPHA`, `BETA` or `GA`.
+    /// Maturity: `ALPHA`, `BETA` or `GA`.
     pub stage: &'static str,
-    /// Whether it is on unless it is set.
+    /// Whether it is enabled by default.
     pub default: bool,
-    /// Whether it stays as it is by default: its gate is only kept so that old settings are understood.
+    /// Whether the default is locked. The gate then exists only for old settings.
     pub locked: bool,
-    /// What it is for.
+    /// Description for the help text.
     pub about: &'static str,
 }
 
-/// Which features of a set are on.
+/// Enabled features of a set.
 ///
 /// ```
 /// use settled_apimachinery::feature_gates::{Feature, FeatureGate, FeatureGates};
@@ -55,15 +55,15 @@ pub struct FeatureGates<F> {
     set: PhantomData<F>,
 }
 
-/// Why gates cannot be set so.
+/// Error of parsing or setting gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FeatureGateError {
-    /// There is no such gate.
+    /// Unknown gate.
     Unknown {
         /// The name.
         name: String,
-        /// The gates there are.
+        /// Names of all gates.
         known: Vec<&'static str>,
     },
     /// A name without a value.
@@ -71,18 +71,18 @@ pub enum FeatureGateError {
         /// The name.
         name: String,
     },
-    /// The value is neither true nor false.
+    /// The value is not a boolean.
     Value {
         /// The name.
         name: String,
         /// The value.
         value: String,
     },
-    /// The gate is locked.
+    /// The gate is locked to its default.
     Locked {
         /// The name.
         name: &'static str,
-        /// What it is locked to.
+        /// The locked value.
         default: bool,
     },
 }
@@ -113,20 +113,20 @@ impl fmt::Display for FeatureGateError {
 impl std::error::Error for FeatureGateError {}
 
 impl<F: Feature> FeatureGates<F> {
-    /// All gates there are, by name.
+    /// Descriptions of all gates, sorted by name.
     pub const TABLE: &'static [FeatureGate] = F::TABLE;
 
-    /// Reads `Name=true,Other=false`; gates that are not named have their defaults.
+    /// Parses `Name=true,Other=false`; other gates have their defaults.
     ///
     /// # Errors
-    /// A gate is unknown or locked, or its value is neither true nor false.
+    /// A gate is unknown or locked, or its value is not a boolean.
     pub fn parse(text: &str) -> Result<Self, FeatureGateError> {
         let mut gates = Self::default();
         for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             let (name, value) = (name.trim(), value.trim());
             let on = match value {
-                // What Go's `strconv.ParseBool` takes.
+                // Values that Go's `strconv.ParseBool` accepts.
                 "1" | "t" | "T" | "TRUE" | "true" | "True" => true,
                 "0" | "f" | "F" | "FALSE" | "false" | "False" => false,
                 _ => {
@@ -143,10 +143,10 @@ impl<F: Feature> FeatureGates<F> {
         Ok(gates)
     }
 
-    /// Switches one gate.
+    /// Sets one gate.
     ///
     /// # Errors
-    /// There is no such gate, or it is locked.
+    /// The gate is unknown or locked.
     pub fn set(&mut self, name: &str, on: bool) -> Result<(), FeatureGateError> {
         let (index, gate) = self.place(name)?;
         if gate.locked && on != gate.default {
@@ -164,13 +164,13 @@ impl<F: Feature> FeatureGates<F> {
         Self::TABLE.iter().enumerate().find(|(_, gate)| gate.name == name).ok_or_else(unknown)
     }
 
-    /// Whether the gate of this name is on. None if there is none.
+    /// Whether the gate of this name is enabled; `None` if it is unknown.
     #[must_use]
     pub fn enabled(&self, name: &str) -> Option<bool> {
         Self::TABLE.iter().zip(&self.on).find(|(gate, _)| gate.name == name).map(|(_, on)| *on)
     }
 
-    /// Whether a feature is on.
+    /// Whether a feature is enabled.
     #[must_use]
     pub fn has(&self, feature: F) -> bool {
         self.on.get(feature.index()).copied().unwrap_or(false)
@@ -183,7 +183,7 @@ impl<F: Feature> Default for FeatureGates<F> {
     }
 }
 
-// Derived implementations would demand the same of the features.
+// Derived implementations would require the traits of the features.
 impl<F> Clone for FeatureGates<F> {
     fn clone(&self) -> Self {
         Self { on: self.on.clone(), set: PhantomData }

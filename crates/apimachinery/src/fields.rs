@@ -4,18 +4,18 @@ use std::fmt;
 
 use crate::selector::InvalidSelector;
 
-/// What a selector asks of one field.
+/// `fields.Requirement`: condition on one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// The field's name, such as `metadata.name`.
     pub field: String,
-    /// Whether the field must have the value, or must not.
+    /// Whether the value must be equal or different.
     pub is_equal: bool,
     /// The value.
     pub value: String,
 }
 
-/// As it is written in a selector.
+/// Formats the requirement as in a selector.
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.field)?;
@@ -30,7 +30,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// Reads a selector as `fields.ParseSelector` does. What it asks for is sorted.
+/// Parses a selector as `fields.ParseSelector`. Requirements are sorted.
 ///
 /// ```
 /// use settled_apimachinery::fields;
@@ -42,7 +42,7 @@ impl fmt::Display for Requirement {
 /// ```
 ///
 /// # Errors
-/// With upstream's text.
+/// The selector is invalid; the message is upstream's.
 pub fn parse(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
     let mut parts = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -74,7 +74,7 @@ pub fn parse(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
             None => (true, rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')).unwrap_or_default()),
         };
         let value = unescape(value)?;
-        // Upstream drops a term that is nothing but an operator.
+        // Upstream drops terms that are only an operator.
         if !label.is_empty() || !value.is_empty() {
             terms.push(Requirement { field: label.to_owned(), is_equal, value });
         }

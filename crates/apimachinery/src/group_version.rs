@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// `GroupVersion`: what `apiVersion` says.
+/// `GroupVersion`: the value of `apiVersion`.
 ///
 /// ```
 /// use settled_apimachinery::group_version::GroupVersion;
@@ -21,7 +21,7 @@ pub struct GroupVersion<'a> {
     pub version: &'a str,
 }
 
-/// A text with more than one slash.
+/// Error of an `apiVersion` with more than one slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseGroupVersionError(String);
 
@@ -37,7 +37,7 @@ impl<'a> GroupVersion<'a> {
     /// `ParseGroupVersion`.
     ///
     /// # Errors
-    /// There is more than one slash.
+    /// The text has more than one slash.
     pub fn parse(text: &'a str) -> Result<Self, ParseGroupVersionError> {
         match text.split_once('/') {
             Some(("", "")) => Ok(Self::default()),
@@ -79,7 +79,7 @@ impl<'a> GroupVersionKind<'a> {
         GroupVersion::parse(api_version).unwrap_or_default().with_kind(kind)
     }
 
-    /// The first of `ParseKindArg`: the kind of `Deployment.v1.apps`, none where there is no version.
+    /// The first result of `ParseKindArg`: the kind of `Deployment.v1.apps`; `None` without a version.
     pub fn parse_arg(text: &'a str) -> Option<Self> {
         let (kind, version, group) = split_arg(text)?;
         Some(Self { group, version, kind })
@@ -104,7 +104,7 @@ pub struct GroupVersionResource<'a> {
 }
 
 impl<'a> GroupVersionResource<'a> {
-    /// The first of `ParseResourceArg`: the resource of `deployments.v1.apps`, none where there is no version.
+    /// The first result of `ParseResourceArg`: the resource of `deployments.v1.apps`; `None` without a version.
     pub fn parse_arg(text: &'a str) -> Option<Self> {
         let (resource, version, group) = split_arg(text)?;
         Some(Self { group, version, resource })
@@ -127,7 +127,7 @@ pub struct GroupKind<'a> {
 }
 
 impl<'a> GroupKind<'a> {
-    /// `ParseGroupKind`: of `Deployment.apps`.
+    /// `ParseGroupKind`: parses `Deployment.apps`.
     pub fn parse(text: &'a str) -> Self {
         let (kind, group) = text.split_once('.').unwrap_or((text, ""));
         Self { group, kind }
@@ -150,7 +150,7 @@ pub struct GroupResource<'a> {
 }
 
 impl<'a> GroupResource<'a> {
-    /// `ParseGroupResource`: of `deployments.apps`.
+    /// `ParseGroupResource`: parses `deployments.apps`.
     pub fn parse(text: &'a str) -> Self {
         let (resource, group) = text.split_once('.').unwrap_or((text, ""));
         Self { group, resource }
@@ -168,7 +168,7 @@ fn write_with_group(name: &str, group: &str, f: &mut fmt::Formatter<'_>) -> fmt:
     if group.is_empty() { Ok(()) } else { write!(f, ".{group}") }
 }
 
-/// `name.version.group`.
+/// Formats as `name.version.group`.
 fn split_arg(text: &str) -> Option<(&str, &str, &str)> {
     let (name, rest) = text.split_once('.')?;
     let (version, group) = rest.split_once('.')?;

@@ -10,16 +10,16 @@ use settled_go as go;
 use crate::selector::InvalidSelector;
 use crate::validation::{is_qualified_name, is_valid_label_value};
 
-/// Which objects are meant, by their labels: `app=web,tier in (front, back),!legacy`.
+/// Label selector: `app=web,tier in (front, back),!legacy`.
 ///
-/// All requirements must hold; none means every object.
+/// All requirements must match; none matches every object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelSelector {
-    /// `None`: no object matches, which no query can say.
+    /// `labels.Nothing`: matches no object, and has no text form.
     requirements: Option<Vec<Requirement>>,
 }
 
-/// One condition on one label.
+/// Requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     key: String,
@@ -50,16 +50,16 @@ pub enum Operator {
     DoesNotExist,
 }
 
-/// The operators between a key and values, as an error lists them.
+/// Operators after a key, as listed in errors.
 const BINARY: &str = "in, notin, =, ==, !=, gt, lt";
 
-/// The labels of an object, wherever they are kept.
+/// Access to the labels of an object.
 pub trait Labels {
-    /// The value of a label, if it is there.
+    /// The value of a label, if it exists.
     fn label(&self, key: &str) -> Option<&str>;
 }
 
-/// The labels under `metadata.labels` of an object.
+/// `metadata.labels` of an object.
 impl Labels for Value {
     fn label(&self, key: &str) -> Option<&str> {
         self.get("metadata")?.get("labels")?.get(key)?.as_str()
@@ -74,15 +74,15 @@ impl<K: Borrow<str> + Ord, V: AsRef<str>> Labels for BTreeMap<K, V> {
 }
 
 impl LabelSelector {
-    /// Every object.
+    /// Selects every object.
     pub fn everything() -> Self {
         Self { requirements: Some(Vec::new()) }
     }
 
-    /// Reads what a query or a scale's status has, as `labels.Parse` does.
+    /// Parses the text form of queries and of `status.selector` of a Scale, as `labels.Parse`.
     ///
     /// # Errors
-    /// With upstream's text.
+    /// The selector is invalid; the message is upstream's.
     pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
         let mut parser = Parser { tokens: scan(text), position: 0 };
         let mut requirements = parser.requirements().map_err(InvalidSelector::new)?;
@@ -90,12 +90,12 @@ impl LabelSelector {
         Ok(Self { requirements: Some(requirements) })
     }
 
-    /// Reads the `LabelSelector` of an object's field: `matchLabels` and `matchExpressions`.
+    /// Converts a `metav1.LabelSelector`: `matchLabels` and `matchExpressions`.
     ///
-    /// A selector that is absent or null matches nothing, an empty one everything.
+    /// An absent or null selector matches nothing, an empty one everything.
     ///
     /// # Errors
-    /// With upstream's text.
+    /// The selector is invalid; the message is upstream's.
     pub fn from_object(selector: &Value) -> Result<Self, InvalidSelector> {
         if selector.is_null() {
             return Ok(Self { requirements: None });
@@ -129,17 +129,17 @@ impl LabelSelector {
         Ok(Self { requirements: Some(requirements) })
     }
 
-    /// Whether every object matches.
+    /// Whether it selects every object.
     pub fn is_everything(&self) -> bool {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// The requirements, sorted by key; none for every object, and for no object.
+    /// The requirements, sorted by key. Empty for selectors of every object and of none.
     pub fn requirements(&self) -> &[Requirement] {
         self.requirements.as_deref().unwrap_or_default()
     }
 
-    /// Whether an object with these labels is meant.
+    /// Whether it matches these labels.
     pub fn matches(&self, labels: &impl Labels) -> bool {
         self.requirements
             .as_ref()
@@ -190,7 +190,7 @@ impl Requirement {
         let list = || go::json::to_string(&values.iter().map(String::as_str).collect::<Value>());
         match operator {
             Operator::In | Operator::NotIn if values.is_empty() => {
-                // Where the list is nil, as it is for objects, JSON has null.
+                // A nil list is null in JSON.
                 invalid(
                     "values".to_owned(),
                     "null".to_owned(),
@@ -264,7 +264,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// An integer as `strconv.ParseInt` reads it.
+/// Parses an integer as `strconv.ParseInt`.
 fn integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
@@ -280,7 +280,7 @@ enum Token {
     Open,
 }
 
-/// Cuts a selector into tokens. The last one is the end.
+/// Tokenizes a selector. The last token is the end.
 fn scan(text: &str) -> Vec<(Token, &str)> {
     let bytes = text.as_bytes();
     let special = |byte: u8| matches!(byte, b'=' | b'!' | b'(' | b')' | b',' | b'>' | b'<');
@@ -292,7 +292,7 @@ fn scan(text: &str) -> Vec<(Token, &str)> {
             position += 1;
         }
         let start = position;
-        // Upstream takes a NUL for the end.
+        // Upstream treats NUL as the end of input.
         let Some(&first) = bytes.get(position).filter(|&&byte| byte != 0) else { break };
         let token = if special(first) {
             position += if matches!(&bytes[position..], [b'=' | b'!', b'=', ..]) { 2 } else { 1 };
@@ -317,7 +317,7 @@ fn scan(text: &str) -> Vec<(Token, &str)> {
             }
         };
         tokens.push((token, &text[start..position]));
-        // A NUL right behind a token is swallowed.
+        // A NUL directly after a token is skipped.
         if bytes.get(position) == Some(&0) {
             position += 1;
         }
@@ -332,12 +332,12 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// The next token, where an operator is meant if there is one.
+    /// The next token, as an operator if possible.
     fn raw(&self) -> (Token, &'a str) {
         self.tokens.get(self.position).copied().unwrap_or((Token::End, ""))
     }
 
-    /// The next token, where `in` and `notin` are words.
+    /// The next token; `in` and `notin` are names.
     fn peek(&self) -> (Token, &'a str) {
         match self.raw() {
             (Token::Operator(Operator::In | Operator::NotIn), text) => (Token::Word, text),

@@ -1,13 +1,14 @@
-//! `k8s.io/utils/net` and the IP validation of `util/validation`: addresses as Go parsed them before 1.17, with leading zeros.
+//! `k8s.io/utils/net` and the IP validation of `util/validation`: parses addresses as Go before 1.17, with leading
+//! zeros.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use settled_go::netip;
 
-/// No larger number is read.
+/// Upper bound of parsed numbers.
 const BIG: u32 = 0xff_ffff;
 
-/// `ParseIPSloppy`. An IPv4 address that is written as one of IPv6 stays one.
+/// `ParseIPSloppy`. IPv4-mapped IPv6 addresses stay IPv6.
 ///
 /// ```
 /// use settled_apimachinery::net::parse_ip_sloppy;
@@ -23,7 +24,7 @@ pub fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// `ParseCIDRSloppy`: the address, and how many of its bits are those of a network.
+/// `ParseCIDRSloppy`: the address and the prefix length.
 #[must_use]
 pub fn parse_cidr_sloppy(text: &str) -> Option<(IpAddr, u8)> {
     let (address, bits) = text.split_once('/')?;
@@ -34,7 +35,7 @@ pub fn parse_cidr_sloppy(text: &str) -> Option<(IpAddr, u8)> {
     Some((address, bits))
 }
 
-/// The bits of an address that are those of its network.
+/// Masks an address to its network.
 #[must_use]
 pub fn masked(address: IpAddr, bits: u8) -> IpAddr {
     match address {
@@ -86,7 +87,7 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
-/// A number at the beginning of a text, and what follows.
+/// Parses a leading number, and returns the remaining text.
 fn number(text: &str, radix: u32) -> Option<(u32, &str)> {
     let length = text.bytes().take_while(|byte| char::from(*byte).is_digit(radix)).count();
     let (digits, rest) = text.split_at(length);
@@ -155,7 +156,7 @@ fn parse_ipv6(text: &str) -> Option<Ipv6Addr> {
         None => (filled == 16).then(|| bytes.into()),
         Some(_) if filled == 16 => None,
         Some(start) => {
-            // What follows the ellipsis goes to the end.
+            // The groups after the ellipsis are right-aligned.
             bytes[start..].rotate_right(16 - filled);
             Some(bytes.into())
         }

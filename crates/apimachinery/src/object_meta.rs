@@ -10,14 +10,14 @@ use crate::field::{Error, Path};
 use crate::group_version::GroupVersionKind;
 use crate::validation;
 
-/// `TotalAnnotationSizeLimitB`: how much all annotations may hold together, in bytes.
+/// `TotalAnnotationSizeLimitB`: maximum size of all annotations, in bytes.
 const TOTAL_ANNOTATION_SIZE_LIMIT: usize = 256 << 10;
 
 fn text<'m>(members: &'m Map<String, Value>, name: &str) -> &'m str {
     members.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// `ValidateObjectMeta`: what holds for new objects. `name_errors` checks a name, or with `true` the prefix of one.
+/// `ValidateObjectMeta` for new objects. `name_errors` validates a name or, if its argument is true, the prefix of one.
 pub fn validate_object_meta(
     meta: &Map<String, Value>,
     namespaced: bool,
@@ -104,7 +104,7 @@ pub fn validate_object_meta_update(
     validate_shared(new, path, false, errors);
 }
 
-/// What is checked on every write. Finalizers are checked for new objects only.
+/// Validation of each write. Finalizers are validated for new objects only.
 fn validate_shared(meta: &Map<String, Value>, path: &Path<'_>, finalizers: bool, errors: &mut Vec<Error>) {
     validate_labels(meta.get("labels"), path.child("labels"), errors);
     validate_annotations(meta.get("annotations"), path.child("annotations"), errors);
@@ -146,7 +146,7 @@ pub fn validate_annotations(
     }
 }
 
-/// It may own nothing.
+/// Kinds that cannot be owners.
 const EVENT: GroupVersionKind<'_> = GroupVersionKind { group: "", version: "v1", kind: "Event" };
 
 fn owners(owners: Option<&Value>, at: &Path<'_>, errors: &mut Vec<Error>) {
@@ -183,7 +183,7 @@ fn owners(owners: Option<&Value>, at: &Path<'_>, errors: &mut Vec<Error>) {
     }
 }
 
-/// The reference with its fields in Go's order.
+/// The owner reference in Go's field order.
 fn owner_json(owner: &Value) -> String {
     let mut parts = Vec::new();
     for name in ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"] {

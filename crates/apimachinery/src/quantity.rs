@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::amount;
 pub use crate::amount::{Amount, Format, MAX_MILLI_VALUE, ParseQuantityError};
 
-/// `resource.Quantity`: an amount, and how it is written. Quantities of the same amount are equal, however they are written.
+/// `resource.Quantity`: an amount and its format. Quantities are equal if their amounts are.
 ///
 /// ```
 /// use settled_apimachinery::quantity::Quantity;
@@ -22,11 +22,11 @@ pub use crate::amount::{Amount, Format, MAX_MILLI_VALUE, ParseQuantityError};
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The text that was read, where upstream writes it again as it was.
+    /// The parsed text, if upstream prints it unchanged.
     text: Option<Box<str>>,
 }
 
-/// The suffix of a power, or nothing where there is none: upstream then writes the number as if it were none.
+/// Suffix of a power, empty if there is none: upstream then prints the number alone.
 fn suffix(format: Format, power: i64) -> String {
     let names: &[&str] = match format {
         Format::DecimalExponent if power == 0 => return String::new(),
@@ -42,14 +42,14 @@ impl Quantity {
     /// `ParseQuantity`.
     ///
     /// # Errors
-    /// The text is no quantity.
+    /// The text is not a quantity.
     pub fn parse(text: &str) -> Result<Self, ParseQuantityError> {
         let parsed = amount::parse(text)?;
         let kept = parsed.is_kept.then(|| text.into());
         Ok(Self { amount: parsed.amount, format: parsed.format, text: kept })
     }
 
-    /// The quantity that a field of an object is: a text or a number.
+    /// The quantity in a field of an object: a string or a number.
     pub fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text.trim()).ok(),
@@ -63,7 +63,7 @@ impl Quantity {
         &self.amount
     }
 
-    /// The family of suffixes that it is written in.
+    /// The format.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -73,7 +73,7 @@ impl Quantity {
         self.amount.is_zero()
     }
 
-    /// Whether it is less than nothing.
+    /// Whether it is negative.
     pub fn is_negative(&self) -> bool {
         self.amount.is_negative()
     }
@@ -95,7 +95,7 @@ impl Quantity {
         }
     }
 
-    /// `Add`: nothing takes on the format of what is added.
+    /// `Add`: a zero takes the format of the addend.
     pub fn add(&mut self, other: &Self) {
         self.adopt(other);
         self.amount.add(&other.amount);
@@ -116,7 +116,7 @@ impl Quantity {
 }
 
 impl From<i64> for Quantity {
-    /// A whole number.
+    /// An integer quantity in decimal format.
     fn from(value: i64) -> Self {
         Self { amount: value.into(), format: Format::DecimalSi, text: None }
     }
@@ -143,7 +143,7 @@ impl PartialEq for Quantity {
 
 impl Eq for Quantity {}
 
-/// `String`: the canonical text, or the one that was read where upstream takes that to be canonical.
+/// `String`: the canonical text, or the parsed one if upstream considers it canonical.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(text) = &self.text {
@@ -160,7 +160,7 @@ impl fmt::Display for Quantity {
                 let (number, times) = whole.without_factors_of_1024();
                 return write!(f, "{number}{}", suffix(format, 10 * i64::from(times)));
             }
-            // No digit is lost.
+            // Lossless.
             format = Format::DecimalSi;
         }
         let (number, exponent) = decimal.canonical();

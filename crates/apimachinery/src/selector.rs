@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a selector is not one, with upstream's text.
+/// Parse error of a selector, with upstream's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidSelector(String);
 

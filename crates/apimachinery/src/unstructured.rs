@@ -1,4 +1,5 @@
-//! Accessors for fields of JSON objects, such as `unstructured.NestedString`: absent fields and fields of another type are empty.
+//! Accessors for fields of JSON objects, such as `unstructured.NestedString`. Absent fields and fields of another type
+//! are empty.
 
 use serde_json::Value;
 
@@ -10,13 +11,13 @@ pub fn field<'a>(object: &'a Value, name: &str) -> &'a Value {
     object.get(name).unwrap_or(&NULL)
 }
 
-/// A field that is there and not null.
+/// A field that exists and is not null.
 #[must_use]
 pub fn given<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
 
-/// A field that is a text, or an empty one.
+/// A string field, or empty.
 ///
 /// ```
 /// use serde_json::json;
@@ -32,49 +33,49 @@ pub fn string<'a>(object: &'a Value, name: &str) -> &'a str {
     field(object, name).as_str().unwrap_or_default()
 }
 
-/// A text anywhere in an object, by its JSON pointer, or an empty one.
+/// A string at a JSON pointer, or empty.
 #[must_use]
 pub fn string_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A field that is an integer.
+/// An integer field.
 #[must_use]
 pub fn integer(object: &Value, name: &str) -> Option<i64> {
     field(object, name).as_i64()
 }
 
-/// An integer anywhere in an object, by its JSON pointer, or zero.
+/// An integer at a JSON pointer, or zero.
 #[must_use]
 pub fn integer_at(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Whether a field is true.
+/// Whether a boolean field is true.
 #[must_use]
 pub fn flag(object: &Value, name: &str) -> bool {
     field(object, name).as_bool().unwrap_or_default()
 }
 
-/// The items of a list, or none.
+/// The items of a list, or an empty slice.
 #[must_use]
 pub fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The items of a field that is a list, or none.
+/// The items of a list field, or an empty slice.
 #[must_use]
 pub fn items<'a>(object: &'a Value, name: &str) -> &'a [Value] {
     array(field(object, name))
 }
 
-/// The items of a list anywhere in an object, by its JSON pointer, or none.
+/// The items of a list at a JSON pointer, or an empty slice.
 #[must_use]
 pub fn items_at<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).map_or(&[], array)
 }
 
-/// The entries of a field that is a map, or none.
+/// The entries of a map field.
 pub fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     field(object, name).as_object().into_iter().flatten()
 }

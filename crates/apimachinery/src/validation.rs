@@ -1,11 +1,12 @@
 //! `util/validation`, `api/validate/content` and the names of `api/validation`: validation of names, labels and values, with
 //! upstream's messages.
 //!
-//! Upstream has two texts for a text that is too long: `util/validation` counts characters, `content` bytes. Both mean bytes.
+//! Upstream has two messages for excessive length: `util/validation` counts characters, `content` bytes. Both measure
+//! bytes.
 
 use std::borrow::Cow;
 
-/// `DNS1123LabelMaxLength`, and that of other labels, in bytes.
+/// `DNS1123LabelMaxLength` in bytes; other labels have the same limit.
 pub const LABEL_MAX_LENGTH: usize = 63;
 /// `DNS1123SubdomainMaxLength`, in bytes.
 pub const SUBDOMAIN_MAX_LENGTH: usize = 253;
@@ -70,7 +71,7 @@ fn is_subdomain(value: &[u8]) -> bool {
     value.split(|byte| *byte == b'.').all(is_label)
 }
 
-/// Matches the pattern of the names in labels' keys.
+/// Matches the pattern of the name part of label keys.
 fn is_key(value: &[u8]) -> bool {
     value.first().is_some_and(u8::is_ascii_alphanumeric)
         && value.last().is_some_and(u8::is_ascii_alphanumeric)
@@ -108,7 +109,7 @@ fn dns1123_label(value: &[u8]) -> Vec<String> {
     errors
 }
 
-/// `IsDNS1123Subdomain`. Labels in it may be longer than 63 bytes.
+/// `IsDNS1123Subdomain`. Its labels may exceed 63 bytes.
 #[must_use]
 pub fn is_dns1123_subdomain(value: &str) -> Vec<String> {
     dns1123_subdomain(value.as_bytes(), max_len_error)
@@ -312,7 +313,7 @@ pub fn is_valid_percent(percent: &str) -> Vec<String> {
     vec![regex_error(message, "[0-9]+%", &["1%", "93%"])]
 }
 
-/// `NameIsDNSSubdomain`: with `prefix`, it is a name that characters will be appended to.
+/// `NameIsDNSSubdomain`; with `prefix`, the name is a `generateName` prefix.
 #[must_use]
 pub fn name_is_dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     dns1123_subdomain(&mask_trailing_dash(name, prefix), max_len_error)
@@ -336,7 +337,7 @@ pub fn validate_path_segment_name(name: &str, prefix: bool) -> Vec<String> {
     if prefix { is_path_segment_prefix(name) } else { is_path_segment_name(name) }
 }
 
-/// `maskTrailingDash`, which cuts two bytes and appends one: so it hides the byte before the dash, too.
+/// `maskTrailingDash`: removes two bytes and appends one, so the byte before the dash is masked, too.
 fn mask_trailing_dash(name: &str, prefix: bool) -> Cow<'_, [u8]> {
     match name.as_bytes() {
         [kept @ .., _, b'-'] if prefix => Cow::Owned([kept, b"a"].concat()),

@@ -1,8 +1,8 @@
-//! What one request may use, as steps and bytes that the hot loops of the libraries count.
+//! Resource budget of a request: steps and bytes, counted by the hot loops of the libraries.
 //!
-//! A [`Budget`] belongs to a request. Whoever works on the request [enters](Budget::enter) it on its thread, as tokio does with
-//! the budget of a task, so the libraries need no argument for it. A loop calls [`spend`] and stops as soon as it is false. What
-//! it has made by then is incomplete: the caller asks [`exceeded`] before anything is stored or answered.
+//! The thread that processes the request [enters](Budget::enter) its [`Budget`], as tokio does with the budget of a
+//! task, so the libraries need no parameter for it. A loop calls [`spend`] and stops as soon as it returns false. Its
+//! result is then incomplete: the caller checks [`exceeded`] before it stores or returns anything.
 //!
 //! Without a budget, nothing is counted and [`spend`] is always true.
 //!
@@ -22,23 +22,23 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// Steps that a thread takes from a budget at once. Cancellation is detected after this number of steps.
+/// Steps that a thread takes from a budget at once, and so the delay of cancellation.
 const QUANTUM: u64 = 1024;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<State>>> = const { RefCell::new(None) };
-    /// Steps that were taken from the current budget and not spent yet.
+    /// Steps taken from the current budget, but not spent yet.
     static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Why work stopped before its end.
+/// Reason why work stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
-    /// More steps than the budget has.
+    /// The step limit.
     Steps,
-    /// More bytes than the budget has.
+    /// The byte limit.
     Memory,
-    /// Nobody waits for the result.
+    /// Cancellation, for instance because the client has gone.
     Cancelled,
 }
 
@@ -55,7 +55,7 @@ struct State {
     steps: AtomicU64,
     bytes: AtomicU64,
     is_cancelled: AtomicBool,
-    /// The place of the reason in [`Exceeded::ALL`], from 1; 0 while there is none.
+    /// Index of the reason in [`Exceeded::ALL`], from 1; 0 while there is none.
     exceeded: AtomicU8,
 }
 
@@ -65,14 +65,14 @@ impl State {
         Exceeded::ALL.get(place).copied()
     }
 
-    /// The first reason stays.
+    /// The first reason is kept.
     fn exceed(&self, reason: Exceeded) {
         let place = Exceeded::ALL.iter().position(|other| *other == reason).unwrap_or_default();
         let place = u8::try_from(place + 1).unwrap_or(u8::MAX);
         let _first_stays = self.exceeded.compare_exchange(0, place, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether work may go on.
+    /// Whether work may continue.
     fn goes_on(&self) -> bool {
         if self.is_cancelled.load(Ordering::Relaxed) {
             self.exceed(Exceeded::Cancelled);
@@ -81,13 +81,13 @@ impl State {
     }
 }
 
-/// Takes as much as is wanted, if there is as much.
+/// Takes the amount if that much is left.
 fn take(left: &AtomicU64, wanted: u64) -> bool {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(wanted)).is_ok()
 }
 
 impl Budget {
-    /// A budget of so many steps and bytes.
+    /// A budget of this many steps and bytes.
     #[must_use]
     pub fn new(steps: u64, bytes: u64) -> Self {
         Self(Arc::new(State {
@@ -98,26 +98,26 @@ impl Budget {
         }))
     }
 
-    /// Makes it the budget of this thread until the guard is dropped. Then the one before is there again.
+    /// Makes it the budget of this thread until the guard is dropped, which restores the previous one.
     #[must_use = "the budget counts as long as the guard is held"]
     pub fn enter(&self) -> Entered {
         let outer = CURRENT.with(|current| current.replace(Some(self.0.clone())));
         Entered { outer, outer_taken: TAKEN.replace(0) }
     }
 
-    /// Stops the work soon, on whatever thread it is done.
+    /// Cancels the work on all threads.
     pub fn cancel(&self) {
         self.0.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Why the work stopped; nothing if it did not.
+    /// Why the work stopped, if it did.
     #[must_use]
     pub fn exceeded(&self) -> Option<Exceeded> {
         self.0.exceeded()
     }
 }
 
-/// Keeps a [`Budget`] the one of its thread.
+/// Guard of [`Budget::enter`].
 #[derive(Debug)]
 pub struct Entered {
     outer: Option<Arc<State>>,
@@ -134,7 +134,7 @@ impl Drop for Entered {
     }
 }
 
-/// Counts steps. False: the work must stop, and what it has made must not be used.
+/// Counts steps. If false, stop and discard the result.
 #[inline]
 pub fn spend(steps: u64) -> bool {
     match TAKEN.get().checked_sub(steps) {
@@ -174,7 +174,7 @@ fn spend_more(steps: u64) -> bool {
     }
 }
 
-/// Counts bytes before they are taken. False: they must not be taken.
+/// Counts bytes before they are allocated. If false, do not allocate them.
 #[must_use]
 pub fn grow(bytes: usize) -> bool {
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -187,12 +187,12 @@ pub fn grow(bytes: usize) -> bool {
     .unwrap_or(true)
 }
 
-/// Says that the work of this thread has stopped, for instance at a bound of its own.
+/// Marks the work of this thread as stopped, for instance by a limit of the caller.
 pub fn exceed(reason: Exceeded) {
     let _without_budget = with(|state| state.exceed(reason));
 }
 
-/// Why the work of this thread stopped. Nothing if it did not, or has no budget.
+/// Why the work of this thread stopped; `None` if it did not, or has no budget.
 #[must_use]
 pub fn exceeded() -> Option<Exceeded> {
     with(|state| {
@@ -258,7 +258,7 @@ mod tests {
         let _entered = budget.enter();
         assert!(grow(1000));
         assert!(!grow(1));
-        // The first reason stays, and ends all of the work.
+        // The first reason is kept, and ends all work.
         assert_eq!((spend(1000), exceeded()), (false, Some(Exceeded::Memory)));
     }
 

@@ -1,17 +1,17 @@
-//! The tree of an expression, flat in one list.
+//! Abstract syntax tree of an expression, flat in one list.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// No deeper tree goes on: macros unfold to several levels each.
+/// Maximum depth of the tree: macros expand to several levels each.
 pub(crate) const MAX_TREE: usize = 600;
-/// No larger tree is made by macros that use a part of it twice.
+/// Maximum size of the tree, since macros may duplicate a subtree.
 pub(crate) const MAX_NODES: usize = 400_000;
 
-/// The variable in which comprehensions collect.
+/// The accumulator variable of comprehensions.
 pub(crate) const ACCU: &str = "__result__";
 
-/// The number of a node.
+/// Index of a node.
 pub(crate) type Id = u32;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,9 +28,9 @@ pub(crate) enum Literal {
 /// The name of a function.
 #[derive(Clone, Debug)]
 pub(crate) enum Name {
-    /// Of the table, or of an operator.
+    /// In the table of functions, or an operator.
     Known(&'static str),
-    /// Of no function that there is.
+    /// An unknown function.
     Written(Arc<str>),
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Field {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Comprehension {
-    /// The macro that it comes from.
+    /// The macro that it was expanded from.
     pub(crate) name: &'static str,
     pub(crate) range: Id,
     pub(crate) var: Arc<str>,
@@ -73,7 +73,7 @@ pub(crate) struct Comprehension {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// What stands for an error that has been reported.
+    /// Placeholder for a reported error.
     Unspecified,
     Literal(Literal),
     Ident(Arc<str>),
@@ -104,7 +104,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Ast {
     nodes: Vec<Kind>,
-    /// Where a node stands: its offset in bytes.
+    /// Offset of a node in bytes.
     places: Vec<u32>,
     pub(crate) root: Id,
 }
@@ -145,7 +145,7 @@ impl Ast {
         }
     }
 
-    /// `a.b.c` as one name, if the node is written so.
+    /// `a.b.c` as a qualified name, if the node has that form.
     pub(crate) fn qualified_name(&self, id: Id) -> Option<String> {
         match self.kind(id) {
             Kind::Ident(name) => Some(name.to_string()),
@@ -173,9 +173,9 @@ impl Ast {
         }
     }
 
-    /// Bounds everything that goes over the tree by recursion.
+    /// Checks the depth, which bounds all recursion over the tree.
     pub(crate) fn depth(&self) -> usize {
-        // Children are pushed before their parents, but a macro may use one twice: so from the root down.
+        // Children precede their parents, but a macro may use a node twice: so from the root down.
         let mut deepest = 0;
         let mut stack = vec![(self.root, 1)];
         let mut seen = 0;
@@ -191,22 +191,22 @@ impl Ast {
     }
 }
 
-/// The place of what has none.
+/// Offset of issues without a position.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// What is wrong with an expression, and at which byte.
+/// Error in an expression and its byte offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) at: u32,
     pub(crate) message: String,
 }
 
-/// As cel-go shows them: each with its line of the source and a mark under it.
+/// Formats issues as cel-go: each with its source line and a marker below it.
 pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
     const MOST: usize = 100;
     const LONGEST: usize = 16384;
     let chars: Vec<char> = source.chars().collect();
-    // What has no place comes first.
+    // Issues without a position come first.
     issues.sort_by_key(|issue| issue.at.wrapping_add(1));
     let mut shown = Vec::new();
     for issue in issues.iter().take(MOST) {

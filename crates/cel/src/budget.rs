@@ -1,40 +1,40 @@
-//! What an evaluation may use, and why it may end without a value.
+//! Evaluation budget, and evaluation errors.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The part of an expression that named something absent: an operation of a program, and how many of its steps.
+/// The expression part that refers to something absent: an operation of a program, and the number of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub(crate) op: u32,
     pub(crate) steps: usize,
 }
 
-/// Why an expression has no value.
+/// Evaluation error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It asks for what CEL does not have, such as the order of a text and a number.
+    /// An operation that CEL does not define, such as ordering a string and a number.
     Error(Arc<str>),
-    /// It reads a field that is not there, of data without a schema.
+    /// A missing field of data without a schema.
     Absent(Place),
-    /// It would cost more than it may, or needs more steps than it may have.
+    /// The cost or step limit.
     Limit,
-    /// It needs more memory than it may have.
+    /// The memory limit.
     Room,
-    /// What upstream runs into by mistake: no other side of `||` makes up for it.
+    /// An error that upstream does not let `||` and `&&` absorb.
     Internal,
 }
 
-/// A value, or why there is none.
+/// A value, or an evaluation error.
 pub type Result<T, E = Fault> = std::result::Result<T, E>;
 
 impl Fault {
-    /// A fault with a text.
+    /// An error with a message.
     pub fn error(text: impl Into<Arc<str>>) -> Self {
         Self::Error(text.into())
     }
 
-    /// Whether it ends the expression, whatever else there is.
+    /// Whether it ends the evaluation unconditionally.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Limit | Self::Room | Self::Internal)
@@ -45,8 +45,8 @@ impl Fault {
     }
 }
 
-/// Steps and memory that are left. Steps also bound work that costs nothing in cel-go: values may share their parts, so
-/// that going over them takes exponential time.
+/// Remaining steps and memory. Steps also limit work without a cost in cel-go: values may share parts, so that
+/// traversing them takes exponential time.
 #[derive(Debug)]
 pub struct Budget {
     steps: Cell<u64>,
@@ -54,30 +54,30 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of steps, and of bytes that may be allocated.
+    /// A budget of steps and allocated bytes.
     #[must_use]
     pub const fn new(steps: u64, room: u64) -> Self {
         Self { steps: Cell::new(steps), room: Cell::new(room) }
     }
 
-    /// Where costs are what is limited.
+    /// A budget for evaluations that limit costs instead.
     pub(crate) const fn of_costs() -> Self {
         Self::new(20_000_000, u64::MAX)
     }
 
-    /// Takes steps.
+    /// Consumes steps.
     ///
     /// # Errors
-    /// If there are not as many left.
+    /// Fewer steps are left.
     pub fn step(&self, steps: u64) -> Result<()> {
         self.steps.set(self.steps.get().checked_sub(steps).ok_or(Fault::Limit)?);
         Ok(())
     }
 
-    /// Takes room, and the steps of filling it.
+    /// Consumes memory, and the steps to fill it.
     ///
     /// # Errors
-    /// If there is not as much left.
+    /// Less memory is left.
     pub fn allocate(&self, bytes: usize) -> Result<()> {
         self.room.set(self.room.get().checked_sub(bytes as u64).ok_or(Fault::Room)?);
         self.step(bytes as u64 / 64)

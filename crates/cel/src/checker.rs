@@ -1,4 +1,4 @@
-//! Types for every node of an expression, or what is wrong with it: a port of cel-go's checker.
+//! Type checker: assigns a type to each node of an expression. A port of cel-go's checker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::schema::{Declared, escape};
 use crate::time;
 use crate::types::{Bindings, Type, most_general};
 
-/// An expression whose types are known.
+/// A type-checked expression.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) ast: Ast,
@@ -26,16 +26,16 @@ impl Checked {
         self.types.get(id as usize).unwrap_or(&Type::Dyn)
     }
 
-    /// The overloads that a call may mean.
+    /// Possible overloads of a call.
     pub(crate) fn overloads(&self, id: Id) -> &[&'static str] {
         self.overloads.get(id as usize).map_or(&[], Vec::as_slice)
     }
 }
 
-/// What names an expression may use.
+/// Declarations available to an expression.
 pub(crate) struct Scope<'d> {
     pub(crate) self_: &'d Declared,
-    /// `oldSelf` may be missing.
+    /// `oldSelf` is optional.
     pub(crate) optional_old: bool,
 }
 
@@ -84,7 +84,7 @@ struct Checker<'d> {
     bindings: Bindings,
     issues: Vec<Issue>,
     objects: BTreeMap<&'d str, &'d Declared>,
-    /// The innermost last.
+    /// Innermost scope last.
     variables: Vec<(Arc<str>, Type)>,
     uses_old_self: bool,
 }
@@ -172,7 +172,7 @@ impl Checker<'_> {
                 self.set(id, Type::map(key, value));
             }
             Kind::Struct { name, fields } => {
-                // There are no messages to make.
+                // No message types exist.
                 match self.lookup(&name) {
                     None => self.undeclared(id, &name),
                     Some((name, Type::Kind(_))) => {
@@ -222,7 +222,7 @@ impl Checker<'_> {
         if self.bindings.assignable(&previous, current) {
             return most_general(&previous, current);
         }
-        // That they differ is said at the end, but for what is formatted.
+        // Differing types are reported at the end, except in format strings.
         Type::Dyn
     }
 
@@ -413,14 +413,14 @@ impl Checker<'_> {
     }
 }
 
-/// A field, by the name that rules may use: reserved words need no escape.
+/// Type of a field, by its name in rules: reserved words need no escape.
 fn field_of<'d>(object: &'d Declared, name: &str) -> Option<&'d Arc<Declared>> {
     let is_word =
         || escape(name).is_some_and(|escaped| escaped.len() == name.len() + 4 && escaped.starts_with("__"));
     object.fields.get(name).or_else(|| object.fields.get(&format!("__{name}__")).filter(|_| is_word()))
 }
 
-/// What the types do not say: literals that no function can read, and lists of several types.
+/// Checks beyond types: literals that no function can parse, and heterogeneous lists.
 fn validate(checked: &Checked) -> Vec<Issue> {
     let ast = &checked.ast;
     let mut nodes = vec![(ast.root, false)];

@@ -1,4 +1,4 @@
-//! All rules of a schema, compiled where they stand, and what upstream says against them.
+//! Compilation of all rules of a schema, with upstream's validation errors of the CRD.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::compiled::{Compiled, cardinality, field_path};
 use crate::rule::Rule;
 use crate::schema::{Declared, Schema, escape};
 
-/// What one rule may be estimated to cost in all.
+/// `StaticEstimatedCostLimit`: maximum estimated cost of a rule.
 const PER_RULE: u64 = 10_000_000;
-/// What all rules of a schema may be estimated to cost together.
+/// `StaticEstimatedCRDCostLimit`: maximum estimated cost of all rules of a schema.
 const PER_SCHEMA: u64 = 100_000_000;
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// The rules of one place of the schema, and of those below it.
+/// Compiled rules of a schema node and its descendants.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) schema: Arc<Schema>,
@@ -25,7 +25,7 @@ pub(crate) struct Node {
     pub(crate) properties: BTreeMap<String, Self>,
     pub(crate) additional: Option<Box<Self>>,
     pub(crate) all_of: Vec<Self>,
-    /// The rules see the fields that every resource has.
+    /// Whether rules can use the standard fields of resources.
     pub(crate) as_resource: Option<Arc<Schema>>,
 }
 
@@ -39,7 +39,7 @@ impl Node {
     }
 }
 
-/// The compiled rules of a schema, and what is wrong with them.
+/// The compiled rules of a schema, and its errors.
 pub(crate) fn compile(schema: &Arc<Schema>, path: &str) -> (Option<Node>, Vec<FieldError>) {
     let mut compiler = Compiler { total: 0, expensive: Vec::new() };
     let mut found = Errors::default();
@@ -61,7 +61,7 @@ pub(crate) fn compile(schema: &Arc<Schema>, path: &str) -> (Option<Node>, Vec<Fi
     (node, errors)
 }
 
-/// That an estimate is too high, as upstream says it.
+/// Upstream's message for an estimate that exceeds its limit.
 fn exceeded(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
@@ -79,16 +79,16 @@ fn exceeded(what: &str, cost: u64, limit: u64) -> String {
 
 #[derive(Default)]
 struct Errors {
-    /// Wrong without a look into the expression: then it is not compiled.
+    /// Whether the rule is invalid without compiling it.
     schema: Vec<FieldError>,
     cel: Vec<FieldError>,
 }
 
 struct Place {
     path: String,
-    /// How many values there may be. None for any number.
+    /// Maximum number of values; `None` if unbounded.
     cardinality: Option<u64>,
-    /// Above here, old and new values can't be told to belong together.
+    /// An ancestor whose old and new values cannot be correlated.
     uncorrelated: Option<String>,
 }
 
@@ -106,7 +106,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// `place`: none where upstream does not check the rules, but runs them.
+    /// `place` is `None` where upstream does not validate rules, but evaluates them.
     fn node(
         &mut self,
         rules: &Arc<Schema>,
@@ -178,7 +178,7 @@ impl Compiler {
             if is_root {
                 node.as_resource = Some(Arc::new(schema.resource()));
             }
-            // What is wrong in itself hides what is wrong with the expressions.
+            // Other errors of the rule hide those of the expressions.
             let place = place.filter(|_| errors.schema.len() == before);
             self.rules(&mut node, &rules.rules, schema, declared.as_deref(), place, errors);
         }
@@ -203,7 +203,7 @@ impl Compiler {
             }
             return;
         };
-        // Upstream makes up a new name for each compilation, so that nobody relies on it.
+        // Upstream generates a new name for each compilation, so that nobody relies on it.
         let named = declared.named("selfType0");
         for (at, rule) in rules.iter().enumerate() {
             let compiled = Compiled::new(rule, schema, declared, &named);
@@ -214,7 +214,7 @@ impl Compiler {
         }
     }
 
-    /// What upstream says about a compiled rule.
+    /// Upstream's errors for a compiled rule.
     fn judge(
         &mut self,
         compiled: &Compiled,
@@ -270,7 +270,7 @@ impl Compiler {
     }
 }
 
-/// What can be said without a look into the expression.
+/// Errors that do not depend on the expression.
 fn check(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     let has_line_end = |text: &str| text.contains(['\n', '\r']);
     let message = rule.message.trim();

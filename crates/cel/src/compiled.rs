@@ -1,4 +1,4 @@
-//! One item of `x-kubernetes-validations`, compiled.
+//! Compiled form of one item of `x-kubernetes-validations`.
 
 use crate::ast::show;
 use crate::checker::{self, Scope};
@@ -8,11 +8,11 @@ use crate::rule::Rule;
 use crate::schema::{Declared, MAX_REQUEST, Schema};
 use crate::types::Type;
 
-/// A rule, ready to run, or what is wrong with it.
+/// A compiled rule, or its error.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) rule: Rule,
-    /// None for an empty rule, and where there is an error.
+    /// `None` for an empty rule, and after an error.
     pub(crate) program: Option<Program>,
     pub(crate) error: Option<String>,
     pub(crate) uses_old: bool,
@@ -20,11 +20,11 @@ pub(crate) struct Compiled {
     pub(crate) message: Option<Program>,
     pub(crate) message_error: Option<String>,
     pub(crate) message_cost: u64,
-    /// The rule's field path, as it is appended.
+    /// The rule's field path as a suffix of error paths.
     pub(crate) path: Option<String>,
 }
 
-/// How often a value of this size may be in one request.
+/// Maximum number of values of this size in one request.
 pub(crate) fn cardinality(min_size: i64) -> u64 {
     (MAX_REQUEST / (min_size + 1)) as u64
 }
@@ -108,7 +108,7 @@ impl Compiled {
     }
 }
 
-/// A field path in the form of error paths, or what is wrong with it.
+/// Parses a field path to the form of error paths.
 pub(crate) fn field_path(path: &str, schema: &Schema) -> Result<String, String> {
     const WRONG: &str = "does not refer to a valid field";
     let mut found = String::new();

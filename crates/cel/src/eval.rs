@@ -1,4 +1,4 @@
-//! Running a program. Over data with types every step counts as cel-go counts it; without types steps are limited.
+//! Evaluation of programs. With types, costs are cel-go's; without types, steps are limited.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, Step};
 use crate::scope::{Arg, Object, Scope};
 use crate::value::{Const, Data, Entries, Items, List, Map, Never, Text, Typed, Val, insert, push};
 
-/// What one run of an expression may cost.
+/// Cost limits of one evaluation.
 pub(crate) const PER_CALL: u64 = 1_000_000;
 
-/// The value, and what it cost.
+/// The value and its cost.
 pub(crate) fn run_with_cost<'a>(
     program: &'a Program,
     scope: &Object<'a>,
@@ -25,10 +25,10 @@ pub(crate) fn run_with_cost<'a>(
     (value, run.cost)
 }
 
-/// The value of an expression over data without types.
+/// Result of an evaluation over data without types.
 ///
 /// # Errors
-/// Why there is none.
+/// The error.
 pub fn run<'a, S: Scope<'a>>(program: &'a Program, scope: &S, budget: &Budget) -> Result<Val<'a, S::Data>> {
     Run::new(program, scope, budget).eval(program.root)
 }
@@ -36,7 +36,7 @@ pub fn run<'a, S: Scope<'a>>(program: &'a Program, scope: &S, budget: &Budget) -
 #[derive(Clone, Debug)]
 enum Slot<'a, D> {
     Unset,
-    /// Computed when it is first read.
+    /// A lazy value.
     Later(OpId),
     Value(Result<Val<'a, D>>),
 }
@@ -53,7 +53,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
     const IS_TYPED: bool = S::Data::IS_TYPED;
 
     fn new(program: &'a Program, scope: &'s S, budget: &'s Budget) -> Self {
-        // Most have none.
+        // Most expressions have none.
         let slots = if program.slots == 0 { Vec::new() } else { vec![Slot::Unset; program.slots] };
         Self { program, scope, slots, cost: 0, budget }
     }
@@ -131,12 +131,12 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         }
     }
 
-    /// What is no optional: with types, the checker has said what there is to say.
+    /// Error for an operand that is not an optional: with types, the checker has excluded this.
     fn no_optional(&self, function: Function, value: Val<'a, S::Data>) -> Result<Val<'a, S::Data>> {
         if Self::IS_TYPED { Ok(value) } else { Err(functions::no_matching_overload(function, &[value])) }
     }
 
-    /// Most have one argument or two: those are not allocated.
+    /// Arguments of a call. Most have one or two, which are not allocated.
     fn scoped(&mut self, id: OpId, call: &'a Call) -> Result<Val<'a, S::Data>> {
         match *call.args.as_slice() {
             [a] => {
@@ -183,7 +183,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         Ok(())
     }
 
-    /// `&&` and `||`: one side is enough where it decides, whatever the other one is.
+    /// `&&` and `||`: a deciding side absorbs an error of the other.
     fn logic(&mut self, a: OpId, b: OpId, decides: bool) -> Result<Val<'a, S::Data>> {
         let first = match self.eval(a) {
             Ok(Val::Bool(value)) if value == decides => return Ok(Val::Bool(decides)),
@@ -205,7 +205,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         Ok(Val::Bool(!decides))
     }
 
-    /// Limits end everything; other faults are values for what comes next.
+    /// Limits end the evaluation; other errors are values that the following operators may absorb.
     fn keep(&mut self, id: OpId) -> Result<Result<Val<'a, S::Data>>> {
         match self.eval(id) {
             Err(fault) if fault.is_final() => Err(fault),
@@ -251,7 +251,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         }
     }
 
-    /// `counts`: an attribute in a branch of a choice costs nothing itself.
+    /// `counts`: an attribute in a branch of a conditional has no cost of its own.
     fn attr(&mut self, id: OpId, attr: &'a Attr, counts: bool) -> Result<Val<'a, S::Data>> {
         if !Self::IS_TYPED && attr.steps.is_empty() && !attr.is_test {
             return self.base(id, attr);
@@ -272,7 +272,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         }
         value = match value {
             Ok(Val::Optional(value)) => Ok(Val::Bool(value.is_some())),
-            // A field that is a variable itself.
+            // A field that has its own variable.
             Ok(_) if attr.steps.is_empty() => Ok(Val::Bool(true)),
             Err(Fault::Absent(_)) => Ok(Val::Bool(false)),
             value => value,
@@ -314,7 +314,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
 
     fn resolve(&mut self, id: OpId, attr: &'a Attr) -> Result<Val<'a, S::Data>> {
         let mut value = match self.base(id, attr) {
-            // What is looked for in it as an optional is none.
+            // Selecting from `optional.none()` yields none.
             Err(Fault::Absent(_)) if attr.steps.iter().any(Step::is_optional) => {
                 return Ok(Val::Optional(None));
             }
@@ -401,15 +401,14 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             }
         }
         match value {
-            // An optional within an optional is one.
+            // Nested optionals are flattened.
             value @ Val::Optional(_) if is_optional && !Self::IS_TYPED => Ok(value),
             value if is_optional => Ok(Val::some(value)),
             value => Ok(value),
         }
     }
 
-    /// A member of a map, or an element of a list. Without types, null is absent, and there is an error where nothing
-    /// could be there.
+    /// A member of a map, or an element of a list. Without types, null is absent; other types are an error.
     fn member<'k, K: Data<'k>>(
         &self,
         of: &Val<'a, S::Data>,
@@ -424,7 +423,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
             Val::List(_) if !is_field && index(key).is_ok() => {
                 Ok(member(of, key)?.filter(|found| !matches!(found, Val::Null)))
             }
-            // Where nothing is, nothing is in it.
+            // Selecting from an absent value is absent.
             Val::Optional(None) => Ok(None),
             Val::Optional(Some(inner)) => self.member(inner, key, is_field),
             _ if is_field => Err(Fault::error(format!("no field `{key}` in {}", of.type_name()))),
@@ -487,7 +486,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         self.eval(fold.result)
     }
 
-    /// Whether to go on.
+    /// Whether to continue.
     fn turn(&mut self, fold: &'a Fold) -> Result<bool> {
         self.budget.step(1)?;
         if let Ok(Val::Bool(false)) = self.keep(fold.condition)? {
@@ -498,7 +497,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         Ok(true)
     }
 
-    /// A list that grows: taken out of its place, so that it is not copied each time.
+    /// Appends to an accumulated list: taken out of its slot, so that it is not copied for each element.
     fn grown(&mut self, call: &'a Call) -> Option<Result<Val<'a, S::Data>>> {
         let program = self.program;
         let [accu, element] = call.args.as_slice() else { return None };
@@ -536,7 +535,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         let mut args = Vec::with_capacity(call.args.len());
         for arg in &call.args {
             let value = self.keep(*arg)?;
-            // With more than two, and with a pattern, the first fault ends it.
+            // With more than two arguments, and with a pattern, the first error ends the call.
             if (call.args.len() > 2 || call.pattern.is_some())
                 && value.is_err()
                 && args.len() + 1 < call.args.len()
@@ -622,7 +621,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
         Ok(result)
     }
 
-    /// The list of a place, with more at its end; the place is left empty, since what comes of it goes there.
+    /// Appends to the list of a slot. The slot is left empty, since the result is stored there.
     fn extended(&mut self, slot: usize, more: Vec<Val<'a, S::Data>>) -> Val<'a, S::Data> {
         let Some(place) = self.slots.get_mut(slot) else { return Val::list(more) };
         let taken = std::mem::replace(place, Slot::Unset);

@@ -1,32 +1,32 @@
-//! Expressions over data without types: what has no schema.
+//! Expressions over data without types and schema, as verdict rules use them.
 
 use crate::ast::NOWHERE;
 use crate::parser::{self, Dialect};
 use crate::plan::{self, Names, Program};
 
-/// What is wrong with an expression, and at which byte of it.
+/// Compile error and its byte offset.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CompileError {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Where, if that is known.
+    /// The offset, if known.
     pub at: Option<usize>,
 }
 
 impl Program {
-    /// Compiles an expression that is run over data without types.
+    /// Compiles an expression over data without types.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error.
     pub fn compile(source: &str, names: &mut dyn Names) -> Result<Self, CompileError> {
         Self::compile_untyped(source, names, false)
     }
 
-    /// The same for an expression that is known to compile: its literal patterns are compiled when they are first used.
+    /// Compiles an expression that is known to be valid: literal patterns are compiled at first use.
     ///
     /// # Errors
-    /// The first thing that is wrong with it, patterns apart.
+    /// The first error, except for patterns.
     pub fn compile_known(source: &str, names: &mut dyn Names) -> Result<Self, CompileError> {
         Self::compile_untyped(source, names, true)
     }
@@ -50,7 +50,7 @@ impl Program {
     }
 }
 
-/// Where an issue stands, if that is known: not past the end.
+/// Offset of an issue, if known, at most the length of the text.
 fn byte(source: &str, at: u32) -> Option<usize> {
     (at != NOWHERE).then(|| source.len().min(at as usize))
 }

@@ -1,10 +1,10 @@
-//! An expression's text, cut into tokens as the grammar of cel-go has it.
+//! Lexer with cel-go's grammar.
 
 use std::borrow::Cow;
 
 use super::ast::Issue;
 
-/// An operator, a bracket and the like.
+/// Operators, brackets and punctuation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Equal,
@@ -58,10 +58,10 @@ pub(crate) struct Lexeme {
     pub(crate) end: u32,
 }
 
-/// The tokens of a text of less than 4 GiB.
+/// Tokenizes a text of less than 4 GiB.
 pub(crate) fn tokens(source: &str, issues: &mut Vec<Issue>) -> Vec<Lexeme> {
     let bytes = source.as_bytes();
-    // A token has three or four bytes, with the white space before it.
+    // A token has three or four bytes on average, including whitespace.
     let mut found = Vec::with_capacity(bytes.len() / 3 + 2);
     let mut at = 0;
     while at < bytes.len() {
@@ -215,7 +215,7 @@ fn number(rest: &[u8]) -> Option<(Token, usize)> {
     Some(if is_uint(whole) { (Token::Uint, whole + 1) } else { (Token::Int, whole) })
 }
 
-/// The length of a text with its quotes.
+/// Length of a string literal with its quotes.
 fn text(rest: &[u8], is_raw: bool) -> Option<usize> {
     let quote = *rest.first()?;
     let is_triple =
@@ -261,7 +261,7 @@ fn escape(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// The bytes of the character that a text begins with.
+/// The bytes of the first character of a text.
 fn char_length(rest: &[u8]) -> usize {
     match rest.first() {
         None => 0,
@@ -272,7 +272,7 @@ fn char_length(rest: &[u8]) -> usize {
     }
 }
 
-/// How much the lexer gives up on: a text up to where it could not end.
+/// Length of an unterminated literal.
 fn bad(rest: &[u8]) -> usize {
     let next = |at: usize| char_length(rest.get(at..).unwrap_or_default());
     match rest.first() {
@@ -301,7 +301,7 @@ fn bad(rest: &[u8]) -> usize {
     }
 }
 
-/// What a literal text says. The lexer has let through what can be read.
+/// Unescapes a literal that the lexer has accepted.
 pub(crate) fn unescape(literal: &str, is_bytes: bool) -> Result<Cow<'_, [u8]>, &'static str> {
     if literal.contains('\r') {
         let normal = literal.replace("\r\n", "\n").replace('\r', "\n");

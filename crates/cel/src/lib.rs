@@ -41,6 +41,6 @@ pub use crate::usages::distance;
 pub use crate::validator::Validator;
 pub use settled_apimachinery::field::Error as FieldError;
 
-/// What a server says beside the errors of an object's schema, where those kept the rules from being run.
+/// The server's additional error if schema errors prevented the evaluation of the rules.
 pub const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the \
                                existing errors to complete validation";

@@ -1,11 +1,11 @@
-//! What functions there are, and what they take: the table that upstream's environment was written to.
+//! Function declarations: the table generated from upstream's environment.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::types::{Type, split_types};
 
-/// One way to call a function.
+/// An overload.
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) id: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Overload {
     pub(crate) result: Type,
 }
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -22,7 +22,7 @@ pub(crate) struct Row {
     pub(crate) style: &'static str,
     pub(crate) args: &'static str,
     result: &'static str,
-    /// Where alone it is offered: `crd` or `rules`.
+    /// Restricts the row to one environment: `crd` or `rules`.
     pub(crate) environment: &'static str,
     pub(crate) usage: &'static str,
 }
@@ -59,12 +59,12 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new
     functions
 });
 
-/// A function's overloads, in the order in which they are tried, and its name.
+/// Overloads of a function in the order of resolution, and its name.
 pub(crate) fn function(name: &str) -> Option<(&'static str, &'static [Overload])> {
     FUNCTIONS.get_key_value(name).map(|(name, overloads)| (*name, overloads.as_slice()))
 }
 
-/// The names of types.
+/// Type names.
 pub(crate) fn type_named(name: &str) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,

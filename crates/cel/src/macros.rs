@@ -1,22 +1,22 @@
-//! The macros of cel-go, unfolded into comprehensions while an expression is parsed.
+//! cel-go's macros, expanded into comprehensions during parsing.
 
 use std::sync::Arc;
 
 use crate::ast::{ACCU, Ast, Comprehension, Entry, Field, Id, Kind, Literal, MAX_NODES, MAX_TREE, Name};
 
-/// One macro, being unfolded: its nodes stand where its bracket opens.
+/// One macro expansion; its nodes have the position of the opening bracket.
 pub(crate) struct Macro<'p> {
     pub(crate) ast: &'p mut Ast,
     pub(crate) at: u32,
 }
 
-/// What a macro became, or where it is wrong and why.
+/// The expansion, or the offset and text of an error.
 type Expanded<T = Id> = Result<T, (u32, String)>;
-/// The names of one variable, or of two.
+/// Names of one or two iteration variables.
 type Names = (Arc<str>, Option<Arc<str>>);
 
 impl Macro<'_> {
-    /// The tree of a call that is a macro; none for another, and where and why it is none that can be unfolded.
+    /// Expands a macro call; `None` for other calls.
     pub(crate) fn expand(&mut self, function: &str, target: Id, args: &[Id]) -> Option<Expanded> {
         Some(match (function, args) {
             ("all" | "exists" | "exists_one" | "existsOne", [var, body]) => {
@@ -213,7 +213,7 @@ impl Macro<'_> {
         Ok(self.each(name, range, vars, [init, condition, step, result]))
     }
 
-    /// A variable for one value: a comprehension over nothing.
+    /// Binds a variable to a value: a comprehension over an empty list.
     fn bind(&mut self, name: &str, value: Id, body: Id) -> Id {
         let range = self.empty_list();
         let condition = self.literal(Literal::Bool(false));
@@ -237,7 +237,7 @@ impl Macro<'_> {
             return Err((self.ast.at(var), message));
         };
         let has = self.member("hasValue", target, Vec::new());
-        // Each of the two reads the target; the tree may share what is never changed apart.
+        // Both use the target; nodes can be shared if neither use is modified.
         let copy =
             self.copy(target, 0).ok_or_else(|| (self.at, "max recursion depth exceeded".to_owned()))?;
         let value = self.member("value", copy, Vec::new());
@@ -261,7 +261,7 @@ impl Macro<'_> {
         Ok(self.bind(INPUT, target, sorted))
     }
 
-    /// A tree with nodes of its own: the checker notes a type for each.
+    /// Copies a subtree, since the checker assigns a type to each node.
     fn copy(&mut self, id: Id, depth: usize) -> Option<Id> {
         if depth > MAX_TREE || self.ast.len() > MAX_NODES {
             return None;

@@ -26,7 +26,7 @@ pub(crate) fn index<'k, K: Data<'k>>(key: &Val<'k, K>) -> Result<i64> {
     }
 }
 
-/// A member of a map, or an element of a list.
+/// Selects a member of a map, or an element of a list.
 pub(crate) fn member<'a, 'k, D: Data<'a>, K: Data<'k>>(
     of: &Val<'a, D>,
     key: &Val<'k, K>,

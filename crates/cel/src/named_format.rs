@@ -1,16 +1,16 @@
-//! The named formats of Kubernetes: what a name or a label may be.
+//! Kubernetes' named formats: syntax of names and labels.
 
 use settled_apimachinery::validation;
 use settled_go::{base64, url};
 
 use crate::time;
 
-/// A format that texts may be checked against.
+/// A format to validate strings against.
 #[derive(Debug)]
 pub struct Format {
     pub(crate) id: &'static str,
     pub(crate) name: &'static str,
-    /// How long upstream takes its pattern to be, for costs.
+    /// Length of upstream's pattern, for costs.
     pub(crate) pattern: u64,
     check: fn(&str) -> Vec<String>,
 }
@@ -49,7 +49,7 @@ pub(crate) fn named(id: &str) -> Option<&'static Format> {
 }
 
 impl Format {
-    /// What is wrong with a text.
+    /// Validation errors of a string.
     pub(crate) fn check(&self, text: &str) -> Vec<String> {
         (self.check)(text)
     }

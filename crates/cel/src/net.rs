@@ -1,4 +1,4 @@
-//! Addresses, networks and URLs, with the texts of Kubernetes' CEL libraries.
+//! Addresses, networks and URLs, with the messages of Kubernetes' CEL libraries.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::ops::Deref;
 use settled_go::strconv::quote;
 use settled_go::{netip, url};
 
-/// `parseIPAddr`: an address without a zone that is not of IPv4 in IPv6.
+/// `parseIPAddr`: an address that has no zone and is not IPv4-mapped.
 pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let shown = quote(text);
     let addr = netip::parse_addr(text)
@@ -19,7 +19,7 @@ pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     Ok(addr.ip)
 }
 
-/// `parseCIDR`: a network, with the address as it was given.
+/// `parseCIDR`: a network, with the address unmasked.
 pub(crate) fn parse_cidr(text: &str) -> Result<(IpAddr, u8), String> {
     let prefix = netip::parse_prefix(text)
         .map_err(|error| format!("network address parse error during conversion from string: {error}"))?;
@@ -47,7 +47,7 @@ fn mask(bits: u8) -> u128 {
     if bits == 0 { 0 } else { u128::MAX << (128 - u32::from(bits.min(128))) }
 }
 
-/// The network's first address.
+/// The first address of the network.
 pub(crate) fn masked(address: IpAddr, bits: u8) -> IpAddr {
     match address {
         IpAddr::V4(_) => IpAddr::V4((((bits_of(address) & mask(bits)) >> 96) as u32).into()),
@@ -82,7 +82,7 @@ pub(crate) fn is_global_unicast(address: IpAddr) -> bool {
         && !is_link_local_unicast(address)
 }
 
-/// `kubernetes.URL`: equal to another one if it was written alike.
+/// `kubernetes.URL`: equality compares the text.
 #[derive(Debug)]
 pub struct Url {
     pub(crate) text: String,

@@ -1,4 +1,4 @@
-//! The grammar of cel-go: from text to a tree.
+//! Parser with cel-go's grammar.
 
 use std::borrow::Cow;
 
@@ -7,9 +7,9 @@ use crate::functions::Function;
 use crate::lexer::{Lexeme, Mark, Token, tokens, unescape};
 use crate::macros::Macro;
 
-/// No longer expression is read: cel-go's limit.
+/// Maximum length of an expression: cel-go's limit.
 const MAX_LENGTH: usize = 100_000;
-/// No deeper nesting is read: cel-go's limit for each rule of its grammar.
+/// Maximum nesting: cel-go's limit for each rule of its grammar.
 const MAX_DEPTH: usize = 250;
 const EXPRESSION: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
                           STRING, BYTES, IDENTIFIER}";
@@ -38,12 +38,12 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// What is allowed beyond the syntax of every environment.
+/// Syntax extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// As Kubernetes sets cel-go up for CRDs.
+    /// Syntax of Kubernetes' CRD environment.
     Typed,
-    /// With names in backquotes.
+    /// With quoted identifiers (backquotes).
     Untyped,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn parse_as(source: &str, dialect: Dialect) -> Result<Ast, Vec<Issue>
     match root {
         Ok(root) if parser.issues.is_empty() => {
             parser.ast.root = root;
-            // A tree is no deeper than it has nodes.
+            // The depth of a tree is at most its number of nodes.
             if parser.ast.len() > MAX_TREE && parser.ast.depth() > MAX_TREE {
                 return Err(vec![too_deep()]);
             }
@@ -96,7 +96,7 @@ fn too_deep() -> Issue {
     Issue { at: NOWHERE, message: format!("expression recursion limit exceeded: {MAX_DEPTH}") }
 }
 
-/// That an issue has been noted.
+/// Marker: an issue was recorded.
 struct Stopped;
 
 type Parsed<T = Id> = Result<T, Stopped>;
@@ -108,12 +108,12 @@ struct Parser<'s> {
     ast: Ast,
     issues: Vec<Issue>,
     depth: usize,
-    /// How many members the last operand went down.
+    /// Depth of member selections of the last operand.
     members: usize,
     dialect: Dialect,
 }
 
-/// The function of an operator, and how tightly it binds.
+/// Function and precedence of an operator.
 fn binary(mark: Mark) -> Option<(&'static str, u8)> {
     Some(match mark {
         Mark::Less => ("_<_", 1),
@@ -132,7 +132,7 @@ fn binary(mark: Mark) -> Option<(&'static str, u8)> {
     })
 }
 
-/// The name of a function as it is written: those that there are need no copy.
+/// Name of a function; known names are not copied.
 fn name_of(text: &str) -> Name {
     Function::named(text).map_or_else(|| Name::Written(text.into()), |function| Name::Known(function.name()))
 }
@@ -217,7 +217,7 @@ impl<'s> Parser<'s> {
         self.chain(Mark::Or, "_||_", |parser| parser.chain(Mark::And, "_&&_", |parser| parser.binary_from(1)))
     }
 
-    /// A chain of `||` or of `&&`: balanced, so that a long one is no deep tree.
+    /// A chain of `||` or `&&`, balanced to limit the depth of the tree.
     fn chain(&mut self, mark: Mark, function: &'static str, operand: impl Fn(&mut Self) -> Parsed) -> Parsed {
         let first = operand(self)?;
         if !self.is(mark) {
@@ -268,7 +268,7 @@ impl<'s> Parser<'s> {
             _ => return self.member(),
         };
         let first = self.peek();
-        // A sign belongs to the number after it.
+        // A sign is part of the following number.
         let number = self.lexemes.get(self.next + 1).map(|next| next.token);
         if mark == Mark::Minus && matches!(number, Some(Token::Int | Token::Float)) {
             return self.member();
@@ -481,7 +481,7 @@ impl<'s> Parser<'s> {
         Ok(self.push(lexeme.at, Kind::Ident((&*full).into())))
     }
 
-    /// Whether `.b.c {` follows, and how many names that are.
+    /// Whether `.b.c {` follows, and the number of names.
     fn message_start(&self) -> Option<usize> {
         let mut at = self.next;
         let mut names = 0;

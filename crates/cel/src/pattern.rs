@@ -1,23 +1,23 @@
-//! The patterns of `matches`, `find` and `findAll`.
+//! Patterns of `matches`, `find` and `findAll`.
 
 use std::sync::{Arc, OnceLock};
 
 use regex::{Regex, RegexBuilder};
 use settled_go::regexp;
 
-/// The longest pattern, in bytes.
+/// Maximum length of a pattern, in bytes.
 const MAX_LENGTH: usize = 100_000;
 
-/// How large a pattern may be when it is compiled.
+/// Size limits of compiled patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
-    /// As large as Go takes it.
+    /// Go's limit.
     Costs,
-    /// So that a byte takes a few steps at most.
+    /// At most a few steps per byte.
     Steps,
 }
 
-/// A pattern that an expression has as a literal text.
+/// A literal pattern of an expression.
 #[derive(Debug)]
 pub(crate) struct LiteralPattern {
     text: Arc<str>,
@@ -26,24 +26,24 @@ pub(crate) struct LiteralPattern {
 }
 
 impl LiteralPattern {
-    /// A pattern that is compiled when it is first used: for those that are known to be right.
+    /// A pattern known to be valid, compiled at first use.
     pub(crate) fn lazy(text: &str, limits: Limits) -> Self {
         Self { text: text.into(), limits, compiled: OnceLock::new() }
     }
 
-    /// A pattern that is compiled now, or what Go says is wrong with it.
+    /// Compiles a pattern; the error is Go's.
     pub(crate) fn compile(text: &str, limits: Limits) -> Result<Self, String> {
         let pattern = Pattern::new(text, limits)?;
         Ok(Self { compiled: OnceLock::from(Some(pattern)), ..Self::lazy(text, limits) })
     }
 
-    /// None where it is wrong.
+    /// `None` if the pattern is invalid.
     pub(crate) fn get(&self) -> Option<&Pattern> {
         self.compiled.get_or_init(|| Pattern::new(&self.text, self.limits).ok()).as_ref()
     }
 }
 
-/// A pattern, compiled.
+/// A compiled pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) regex: Regex,
@@ -51,7 +51,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern, or what Go says is wrong with it.
+    /// Compiles a pattern; the error is Go's.
     pub(crate) fn new(pattern: &str, limits: Limits) -> Result<Self, String> {
         const SMALL: usize = 16 * 1024;
         const LARGE: usize = 128 * 1024;
@@ -65,7 +65,7 @@ impl Pattern {
         }
         let translated = regexp::translate(pattern).map_err(|error| error.to_string())?;
         let build = |limit| RegexBuilder::new(&translated).size_limit(limit).build();
-        // Go's syntax is valid now, but groups may nest too deeply for the engine.
+        // The syntax is valid in Go, but groups may nest too deeply for the engine.
         let (built, is_large) = match limits {
             Limits::Costs => (build(LARGEST), false),
             Limits::Steps => match build(SMALL) {
@@ -76,7 +76,7 @@ impl Pattern {
         Ok(Self { regex: built.map_err(|_| too_large())?, is_large })
     }
 
-    /// The steps of matching a text. At worst a byte takes as long as the pattern is large.
+    /// Steps of matching a string: in the worst case proportional to the size of the pattern per byte.
     pub(crate) fn steps(&self, text: &str) -> u64 {
         let length = text.len() as u64;
         if self.is_large { length.saturating_mul(4) } else { length / 2 }

@@ -1,5 +1,5 @@
-//! An expression, made ready to run: names are numbers, functions are found, constants are computed, patterns are
-//! compiled.
+//! Planner: converts an expression to a program with numbered names, resolved functions, folded constants and compiled
+//! patterns.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +17,15 @@ use crate::value::{Const, Data, Key, Map, Val, insert, push};
 
 pub(crate) type OpId = u32;
 
-/// No deeper tree is run where types have not bounded what it does.
+/// Maximum depth of programs without types.
 const MAX_UNTYPED_TREE: usize = 150;
 
 #[derive(Debug)]
 pub(crate) enum Base {
-    /// What has a name outside of the expression, by its number.
+    /// A variable from outside of the expression, by number.
     Variable(u32),
     Slot(usize),
-    /// The value of anything else.
+    /// The value of another operation.
     Value(OpId),
     Choice {
         condition: OpId,
@@ -50,7 +50,7 @@ pub(crate) enum Step {
         key: OpId,
         is_optional: bool,
     },
-    /// Whether there is such a member.
+    /// Presence test (`has`).
     Test(Const),
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Fold {
     pub(crate) condition: OpId,
     pub(crate) step: OpId,
     pub(crate) result: OpId,
-    /// The macro that it comes from.
+    /// The macro that it was expanded from.
     pub(crate) name: &'static str,
 }
 
@@ -93,29 +93,29 @@ pub(crate) struct Call {
     pub(crate) cost: Cost,
     pub(crate) args: Vec<OpId>,
     pub(crate) pattern: Option<Box<LiteralPattern>>,
-    /// The sum of no elements.
+    /// The sum of an empty list.
     pub(crate) zero: Const,
 }
 
-/// Whether a value is among constants.
+/// Membership test in a list of constants.
 #[derive(Debug)]
 pub(crate) struct Among {
     pub(crate) value: OpId,
-    /// None where the values of some cannot be compared by key.
+    /// `None` if some values cannot be compared by key.
     pub(crate) keys: Option<Keys>,
     pub(crate) list: Const,
 }
 
-/// The keys of constants. Texts are apart: to look one up takes no copy of it.
+/// Keys of constants. Strings are separate, since they can be looked up without a copy.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    /// In their order.
+    /// In list order.
     texts: Vec<Arc<str>>,
     others: BTreeSet<Key>,
 }
 
 impl Keys {
-    /// None where one of the values has no key.
+    /// `None` if a value has no key.
     fn of(values: &[Const]) -> Option<Self> {
         let (mut texts, mut others) = (Vec::new(), BTreeSet::new());
         for value in values {
@@ -147,24 +147,24 @@ pub(crate) enum Op {
     Among(Box<Among>),
     OptionalOr(OpId, OpId),
     OptionalOrValue(OpId, OpId),
-    /// The second one where the first one is absent, null, or an optional without a value.
+    /// The second operand if the first is absent, null, or an empty optional.
     Default(OpId, OpId),
     List(Vec<(OpId, bool)>),
     Map(Vec<(OpId, OpId, bool)>),
     Fold(Box<Fold>),
     NotStrictlyFalse(OpId),
     Call(Box<Call>),
-    /// A function that asks for more than its arguments, which may be absent.
+    /// A function of the scope, whose arguments may be absent.
     Scoped(Box<Call>),
 }
 
-/// An expression, ready to run.
+/// A planned expression.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) ops: Vec<Op>,
     pub(crate) root: OpId,
     pub(crate) slots: usize,
-    /// What the variables of comprehensions are called.
+    /// Names of comprehension variables.
     pub(crate) slot_names: Vec<Arc<str>>,
 }
 
@@ -174,7 +174,7 @@ impl Program {
         self.ops.get(id as usize).unwrap_or(NULL)
     }
 
-    /// The value of what consists of constants.
+    /// Value of a constant operand.
     fn constant(&self, id: OpId) -> Result<Const> {
         let known = |id: OpId| match self.op(id) {
             Op::Const(value) => Ok(value.clone()),
@@ -205,21 +205,21 @@ impl Program {
     }
 }
 
-/// The names that an expression may use, and the functions.
+/// Resolves names of variables and functions.
 pub trait Names {
-    /// The number of a variable.
+    /// Number of a variable.
     fn variable(&mut self, name: &str) -> Option<u32>;
 
-    /// The number of a field of a variable, where that is as good as a variable itself.
+    /// Number of a field that has its own variable.
     fn field(&mut self, _variable: u32, _name: &str) -> Option<u32> {
         None
     }
 
-    /// What is wrong with a name that is none.
+    /// Error for an unknown name.
     fn unknown(&self, name: &str) -> String;
 }
 
-/// Of the rules of CRDs: the checker knows what else there is.
+/// CRD rules: the checker has resolved all names.
 struct OfObject;
 
 pub(crate) const SELF: u32 = 0;
@@ -238,12 +238,12 @@ impl Names for OfObject {
     }
 }
 
-/// The program of an expression whose types are known, or why a constant in it has no value.
+/// Plans a type-checked expression. Fails if a constant cannot be evaluated.
 pub(crate) fn plan(checked: &Checked) -> Result<Program, String> {
     Planner::run(&checked.ast, Some(checked), &mut OfObject, false).map_err(|issue| issue.message)
 }
 
-/// The program of an expression without types. Literal patterns are compiled now, or when they are first used.
+/// Plans an expression without types. Literal patterns are compiled now or at first use.
 pub(crate) fn plan_untyped(
     ast: &Ast,
     names: &mut dyn Names,
@@ -276,7 +276,7 @@ impl<'c> Planner<'c> {
         let mut planner = Planner { ast, checked, names, program, scope, depth: 0, has_lazy_patterns };
         let root = planner.plan(ast.root)?;
         planner.program.root = root;
-        // Programs live long.
+        // Programs are long-lived.
         planner.program.ops.shrink_to_fit();
         Ok(planner.program)
     }
@@ -346,7 +346,7 @@ impl<'c> Planner<'c> {
         Ok(self.push(op))
     }
 
-    /// Computes now what only consists of constants.
+    /// Folds constants.
     fn folded(&mut self, at: Id, op: Op, is_constant: bool) -> Planned {
         let id = self.push(op);
         if is_constant {
@@ -356,7 +356,7 @@ impl<'c> Planner<'c> {
                         *slot = Op::Const(value);
                     }
                 }
-                // A constant list or map that has no value is found out when it runs.
+                // Errors of constant lists and maps are reported at run time.
                 Err(_) if !matches!(self.program.op(id), Op::Call(_)) => {}
                 Err(Fault::Error(message)) if self.checked.is_some() => return self.error(at, &*message),
                 Err(_) => {}
@@ -399,7 +399,7 @@ impl<'c> Planner<'c> {
         self.step(operand, step, is_test)
     }
 
-    /// Goes one step further: in the same attribute, where there is one.
+    /// Appends a step, to the same attribute if possible.
     fn step(&mut self, operand: OpId, step: Step, is_test: bool) -> OpId {
         let is_attr = matches!(self.program.op(operand), Op::Attr(Attr { is_test: false, .. }));
         if is_attr && let Some(Op::Attr(attr)) = self.program.ops.get_mut(operand as usize) {
@@ -489,7 +489,7 @@ impl<'c> Planner<'c> {
         self.folded(id, Op::Call(call), is_constant)
     }
 
-    /// Whether a value is among constants that all are scalars.
+    /// Membership test in a list of scalar constants.
     fn among(&self, value: OpId, list: OpId) -> Option<Op> {
         let constant = self.constant(list)?;
         let Val::List(list) = constant else { return None };
@@ -508,7 +508,7 @@ impl<'c> Planner<'c> {
         items.iter().all(is_scalar).then(among)
     }
 
-    /// The function that is meant where no types are known, and the target where it is a member of one.
+    /// Resolves a function without types, and its target for member functions.
     fn resolve(
         &self,
         id: Id,
@@ -526,7 +526,7 @@ impl<'c> Planner<'c> {
         };
         match usages::find(&name, target.is_some(), args) {
             Ok(function) => Ok((function, target)),
-            // A call stands where its bracket opens; what is wrong is the name before it.
+            // The position of a call is its bracket; the error is in the name before it.
             Err(message) => {
                 let length = function.len() as u32;
                 Err(Issue { at: self.ast.at(id).saturating_sub(length), message })

@@ -1,3 +1,3 @@
-//! One item of `x-kubernetes-validations`, as it is written.
+//! One item of `x-kubernetes-validations`, as written in the CRD.
 
 pub use settled_schema::ValidationRule as Rule;

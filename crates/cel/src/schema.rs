@@ -1,4 +1,4 @@
-//! Structural schemas as expressions see them: the types of values, and how large they may be.
+//! Structural schemas as CEL sees them: types and maximum sizes of values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use settled_schema::Node;
 use crate::rule::Rule;
 use crate::types::Type;
 
-/// The largest request: what bounds everything that a schema does not.
+/// Maximum request size, the default bound of unbounded values.
 pub(crate) const MAX_REQUEST: i64 = 3 * 1024 * 1024;
-/// No deeper schema is read: types of OpenAPI documents may contain themselves.
+/// Maximum depth: types of OpenAPI documents may be recursive.
 const MAX_DEPTH: usize = 200;
 
-/// A structural schema: what of it matters here.
+/// The parts of a structural schema that CEL uses.
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
     pub(crate) type_: String,
@@ -23,7 +23,7 @@ pub(crate) struct Schema {
     pub(crate) items: Option<Arc<Self>>,
     pub(crate) properties: Option<BTreeMap<String, Arc<Self>>>,
     pub(crate) additional: Option<Arc<Self>>,
-    /// `additionalProperties` is there, if only as `true`.
+    /// Whether `additionalProperties` exists, even if only as `true`.
     pub(crate) has_additional: bool,
     pub(crate) all_of: Vec<Arc<Self>>,
     pub(crate) required: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Schema {
     pub(crate) list_keys: Vec<String>,
     pub(crate) map_type: Option<String>,
     pub(crate) rules: Vec<Rule>,
-    /// The same with `apiVersion`, `kind` and `metadata`, for what is embedded as a resource.
+    /// Adds `apiVersion`, `kind` and `metadata` of an embedded resource.
     pub(crate) as_resource: Option<Arc<Self>>,
 }
 
@@ -84,7 +84,7 @@ impl Schema {
         schema
     }
 
-    /// With the fields that every resource has.
+    /// Adds the standard fields of resources.
     pub(crate) fn resource(&self) -> Self {
         let text = || Arc::new(Self { type_: "string".to_owned(), ..Self::default() });
         let mut properties = self.properties.clone().unwrap_or_default();
@@ -132,7 +132,7 @@ impl Schema {
         }
     }
 
-    /// The schema of a member of a map.
+    /// Schema of a map member.
     pub(crate) fn property(&self, name: &str) -> Option<&Arc<Self>> {
         self.properties.as_ref().and_then(|properties| properties.get(name))
     }
@@ -155,7 +155,7 @@ impl Schema {
         }
     }
 
-    /// How many elements the schema allows, and so how often its children's rules may run. None for any number.
+    /// Maximum number of elements, and so of evaluations of its children's rules. `None` if unbounded.
     pub(crate) fn max_elements(&self) -> Option<u64> {
         let limit = match self.type_.as_str() {
             "object" if self.has_additional => self.max_properties,
@@ -166,7 +166,7 @@ impl Schema {
     }
 }
 
-/// What a schema declares.
+/// A declared type.
 #[derive(Debug)]
 pub(crate) struct Declared {
     pub(crate) type_: Type,
@@ -177,7 +177,7 @@ pub(crate) struct Declared {
     pub(crate) min_size: i64,
 }
 
-/// Objects have no name before they are used in an expression.
+/// Objects are unnamed until an expression uses them.
 const OBJECT: &str = "object";
 
 impl Declared {
@@ -185,7 +185,7 @@ impl Declared {
         Self { type_, fields: BTreeMap::new(), key: None, element: None, max_elements, min_size }
     }
 
-    /// None for what expressions can't see.
+    /// `None` for schemas that expressions cannot access.
     pub(crate) fn of(schema: &Schema, is_root: bool) -> Option<Self> {
         const TEXT: i64 = 2;
         if schema.int_or_string {
@@ -271,7 +271,7 @@ impl Declared {
         })
     }
 
-    /// With names for all objects in it, by where they lie.
+    /// Assigns names to all nested objects, by their path.
     pub(crate) fn named(&self, name: &str) -> Self {
         let rename = |child: &Option<Arc<Self>>, suffix: &str| {
             child.as_ref().map(|child| Arc::new(child.named(&format!("{name}.{suffix}"))))
@@ -300,7 +300,7 @@ impl Declared {
         Self { type_, fields, key, element, max_elements: self.max_elements, min_size: self.min_size }
     }
 
-    /// The objects in it, by name.
+    /// All nested objects by name.
     pub(crate) fn collect<'d>(&'d self, found: &mut BTreeMap<&'d str, &'d Self>) {
         if let Type::Struct(name) = &self.type_ {
             found.insert(name, self);
@@ -311,10 +311,10 @@ impl Declared {
     }
 }
 
-/// Where upstream notes no size: it takes such values for empty.
+/// Types without a size upstream, which then assumes empty values.
 const NO_MAX: i64 = 0;
 
-/// The name of a property as expressions write it. None for what they can't name.
+/// Escapes a property name for expressions; `None` if that is impossible.
 pub(crate) fn escape(name: &str) -> Option<String> {
     const WORDS: [&str; 21] = [
         "true",
@@ -364,7 +364,7 @@ pub(crate) fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// The name of a property that expressions write so.
+/// Unescapes a property name.
 pub(crate) fn unescape(name: &str) -> Option<std::borrow::Cow<'_, str>> {
     if !name.contains("__") {
         return Some(name.into());

@@ -1,33 +1,33 @@
-//! What an expression may read.
+//! Scope of an evaluation: variables and contextual functions.
 
 use crate::budget::{Budget, Fault, Place, Result};
 use crate::functions::Function;
 use crate::plan::{Program, SELF};
 use crate::value::{Data, Typed, Val};
 
-/// A value, or the fault of an argument.
+/// An argument, possibly an error.
 pub type Arg<'a, D> = Result<Val<'a, D>>;
 
-/// What an expression may read, and the functions that ask for more than their arguments.
+/// Variables and contextual functions of an evaluation.
 pub trait Scope<'a> {
-    /// Where the values of variables lie.
+    /// Storage of the variables' values.
     type Data: Data<'a>;
 
-    /// The value of a variable; none where it is absent.
+    /// Value of a variable; `None` if absent.
     fn variable(&self, variable: u32) -> Option<Result<Val<'a, Self::Data>>>;
 
-    /// Whether a function may be called with these arguments.
+    /// Checks the arguments of a function.
     ///
     /// # Errors
-    /// If not, or if the budget is used up.
+    /// The arguments are invalid, or the budget is exceeded.
     fn check(&self, _function: Function, _args: &[Val<'a, Self::Data>], _budget: &Budget) -> Result<()> {
         Ok(())
     }
 
-    /// Calls one of the functions for which [`Function::is_scoped`] holds; none where the result is absent.
+    /// Calls a function for which [`Function::is_scoped`] holds; `None` if the result is absent.
     ///
     /// # Errors
-    /// If it cannot be called with these arguments, or if the budget is used up.
+    /// The arguments are invalid, or the budget is exceeded.
     fn call(
         &self,
         _function: Function,
@@ -38,11 +38,11 @@ pub trait Scope<'a> {
         Err(Fault::no_overload())
     }
 
-    /// Takes note of what a part of the expression gave.
+    /// Records the result of a part of the expression.
     fn observe(&self, _program: &Program, _place: Place, _value: &Result<Val<'a, Self::Data>>) {}
 }
 
-/// What the rule of a CRD may read.
+/// Scope of CRD rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Object<'a> {
     pub(crate) self_: Result<Val<'a, Typed<'a>>>,

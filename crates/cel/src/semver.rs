@@ -1,4 +1,4 @@
-//! Versions, as `semver.org` has them.
+//! Semantic versions (`semver.org`).
 
 use std::cmp::Ordering;
 
@@ -84,7 +84,7 @@ impl Semver {
         Ok(Self { major, minor, patch, before: found })
     }
 
-    /// Also `v1.2` and `01.2.3`.
+    /// Also accepts `v1.2` and `01.2.3`.
     pub(crate) fn parse_tolerant(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();

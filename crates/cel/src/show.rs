@@ -1,4 +1,4 @@
-//! The parts of a program, as they might have been written.
+//! Formats parts of a program as source text.
 
 use std::fmt::{self, Display as _};
 
@@ -7,20 +7,20 @@ use crate::functions::Function;
 use crate::plan::{Attr, Base, Call, Fold, Op, OpId, Program, Step};
 use crate::value::{Const, Map, Val};
 
-/// Texts as they are written in expressions.
+/// Quotes a string as a CEL literal.
 struct Quoted<'c>(&'c Const);
 
-/// A part of a program, with what variables are called.
+/// An operation, with the names of variables.
 struct Shown<'p> {
     program: &'p Program,
     names: &'p dyn Fn(u32) -> String,
     op: OpId,
-    /// How many steps of an attribute; all where it is none.
+    /// Number of attribute steps to format; all if not set.
     steps: Option<usize>,
 }
 
 impl Program {
-    /// A part of the program as it might have been written; `names` gives the names of variables.
+    /// Formats an operation of the program; `names` has the names of variables.
     pub fn show<'p>(&'p self, place: Place, names: &'p dyn Fn(u32) -> String) -> impl fmt::Display + 'p {
         Shown { program: self, names, op: place.op, steps: Some(place.steps) }
     }
@@ -41,7 +41,7 @@ impl Shown<'_> {
 
     fn attr(&self, f: &mut fmt::Formatter<'_>, attr: &Attr) -> fmt::Result {
         let count = self.steps.unwrap_or(attr.steps.len());
-        // The part before the test is shown by itself too.
+        // The operand of the test is formatted by itself too.
         let is_test = attr.is_test && count == attr.steps.len();
         f.write_str(if is_test { "has(" } else { "" })?;
         match &attr.base {

@@ -1,13 +1,13 @@
-//! Durations and points in time, as Go reads and writes them.
+//! Durations and timestamps as Go parses and formats them.
 
 use std::fmt::Write;
 
-/// The first and the last second that a timestamp of CEL may be.
+/// Minimum and maximum second of a CEL timestamp.
 const FIRST: i64 = -62_135_596_800;
 const LAST: i64 = 253_402_300_799;
 const NANO: i128 = 1_000_000_000;
 
-/// A part of a time.
+/// A component of a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     FullYear,
@@ -22,12 +22,12 @@ pub(crate) enum Part {
     Milliseconds,
 }
 
-/// A point in time, and how far east it was written.
+/// A timestamp and its UTC offset.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
-    /// East of Greenwich, in seconds: only for how it is written.
+    /// UTC offset in seconds, which affects only the format.
     offset: i32,
 }
 
@@ -81,7 +81,7 @@ impl Timestamp {
         i128::from(self.seconds) * NANO + i128::from(self.nanos)
     }
 
-    /// None where it leaves the range.
+    /// `None` if out of range.
     pub(crate) fn plus(&self, duration: i128) -> Option<Self> {
         let total = self.total() + duration;
         let seconds = i64::try_from(total.div_euclid(NANO)).ok().filter(|seconds| in_range(*seconds))?;
@@ -97,7 +97,7 @@ impl Timestamp {
         self.seconds == FIRST && self.nanos == 0
     }
 
-    /// A part of the time, in a zone that is so many seconds east.
+    /// A component of the time, at a UTC offset in seconds.
     pub(crate) fn part(&self, part: Part, east: i64) -> i64 {
         let local = self.seconds + east;
         let day = local.div_euclid(86_400);
@@ -117,7 +117,7 @@ impl Timestamp {
         }
     }
 
-    /// As RFC 3339 has it, in the zone in which it was given.
+    /// Formats as RFC 3339 with the original UTC offset.
     pub(crate) fn text(&self) -> String {
         let local = self.seconds + i64::from(self.offset);
         let Date { year, month, day } = date(local.div_euclid(86_400));
@@ -144,7 +144,7 @@ impl Timestamp {
     }
 }
 
-/// How many seconds east of Greenwich a zone is. None for zones by name: there is no database of them here.
+/// UTC offset of a time zone in seconds. `None` for zones by name: there is no time zone database.
 pub(crate) fn zone(name: &str) -> Option<i64> {
     if matches!(name, "" | "UTC") {
         return Some(0);
@@ -199,7 +199,7 @@ fn read_clock(text: &str, most_hours: i64) -> Option<(i64, u32, &str)> {
     Some((hours * 3600 + minutes * 60 + seconds, nanos, rest))
 }
 
-/// A time as RFC 3339 has it, in CEL's range.
+/// Parses RFC 3339 in CEL's range.
 pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let (date, rest) = read_date(text)?;
     let (clock, nanos, rest) = read_clock(rest.strip_prefix('T')?, 23)?;
@@ -224,7 +224,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     in_range(seconds).then_some(Timestamp { seconds, nanos, offset: offset as i32 })
 }
 
-/// As the format `date-time` reads it: a zone may be missing, and a date is enough.
+/// Parses the format `date-time`: the zone is optional, and a date suffices.
 pub(crate) fn parse_date_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Timestamp::of(0);
@@ -254,13 +254,13 @@ pub(crate) fn parse_date_time(text: &str) -> Option<Timestamp> {
     })
 }
 
-/// As the format `date` reads it.
+/// Parses the format `date`.
 pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
     let (date, rest) = read_date(text)?;
     rest.is_empty().then(|| Timestamp { seconds: days(date) * 86_400, nanos: 0, offset: 0 })
 }
 
-/// As the format `duration` reads it: also `2 days` and `1w`.
+/// Parses the format `duration`, including `2 days` and `1w`.
 pub(crate) fn parse_long_duration(text: &str) -> Option<i64> {
     if let Ok(duration) = settled_go::duration::parse(text) {
         return Some(duration);

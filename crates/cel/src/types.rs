@@ -1,4 +1,4 @@
-//! The types of expressions, and what is assignable to what: a port of the unification of cel-go's checker.
+//! Types of expressions, and assignability: a port of the unification of cel-go's checker.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A type of CEL.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
-    /// What follows from an error that has been reported.
+    /// Result of a reported error.
     Error,
     Dyn,
     Null,
@@ -21,15 +21,15 @@ pub(crate) enum Type {
     Timestamp,
     List(Arc<Self>),
     Map(Arc<Self>, Arc<Self>),
-    /// The type of types.
+    /// Type of types.
     Kind(Option<Arc<Self>>),
     /// `optional_type(T)`, `net.IP` and the like.
     Opaque(Arc<str>, Vec<Self>),
     /// An object with declared fields, or a type of a library.
     Struct(Arc<str>),
-    /// A parameter of a declaration.
+    /// Type parameter of a declaration.
     Param(Arc<str>),
-    /// A type that is being inferred.
+    /// Type variable.
     Var(u32),
 }
 
@@ -46,7 +46,7 @@ impl Type {
         Self::Opaque("optional_type".into(), vec![of])
     }
 
-    /// What an optional holds, if the type is one.
+    /// Element type of an optional.
     pub(crate) fn unwrap_optional(&self) -> (Self, bool) {
         match self {
             Self::Opaque(name, params) if &**name == "optional_type" => match params.as_slice() {
@@ -69,7 +69,7 @@ impl Type {
         self.is_dyn() || self.is_error()
     }
 
-    /// Reads a type as the table of functions writes it.
+    /// Parses a type of the function table.
     pub(crate) fn parse(text: &str) -> Self {
         let text = text.trim();
         if let Some((name, rest)) = text.split_once('(') {
@@ -105,7 +105,7 @@ impl Type {
         }
     }
 
-    /// The parameters that a declaration's type names.
+    /// Type parameters of a declaration.
     pub(crate) fn params(&self, found: &mut Vec<Arc<str>>) {
         match self {
             Self::Param(name) if !found.contains(name) => found.push(Arc::clone(name)),
@@ -119,7 +119,7 @@ impl Type {
         }
     }
 
-    /// With fresh variables in place of parameters.
+    /// Replaces type parameters by fresh variables.
     pub(crate) fn instantiate(&self, vars: &BTreeMap<Arc<str>, u32>) -> Self {
         match self {
             Self::Param(name) => vars.get(name).map_or(Self::Dyn, |var| Self::Var(*var)),
@@ -133,7 +133,7 @@ impl Type {
         }
     }
 
-    /// Whether values of this type have a size that is known: one.
+    /// Whether all values of this type have the size one.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
@@ -146,7 +146,7 @@ impl Type {
     }
 }
 
-/// How many types [`split_types`] gives of a list without an empty one.
+/// Number of types that [`split_types`] returns for a non-empty list.
 pub(crate) fn count_types(text: &str) -> usize {
     let mut depth = 0_usize;
     let is_comma = |byte: &u8| {
@@ -160,7 +160,7 @@ pub(crate) fn count_types(text: &str) -> usize {
     if text.is_empty() { 0 } else { 1 + text.as_bytes().iter().copied().filter(is_comma).count() }
 }
 
-/// Splits at the commas that stand outside of brackets.
+/// Splits at commas outside of brackets.
 pub(crate) fn split_types(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0_usize, 0, Vec::new());
     for (at, char) in text.char_indices() {
@@ -178,7 +178,7 @@ pub(crate) fn split_types(text: &str) -> Vec<&str> {
     parts
 }
 
-/// As cel-go writes types in its messages.
+/// Formats types as in cel-go's messages.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -210,16 +210,16 @@ impl fmt::Display for Type {
     }
 }
 
-/// What the variables stand for. Attempts that fail are undone.
+/// Substitution of type variables. Failed attempts are rolled back.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
     bound: Vec<Option<Type>>,
     trail: Vec<(u32, Option<Type>)>,
-    /// Types may share their parts, so that going over them takes exponential time.
+    /// Types may share parts, so that traversing them takes exponential time.
     work: usize,
 }
 
-/// No expression that anybody writes takes more.
+/// Limit that realistic expressions do not reach.
 const MAX_WORK: usize = 1_000_000;
 
 impl Bindings {
@@ -247,7 +247,7 @@ impl Bindings {
         }
     }
 
-    /// With bound variables replaced; others become `dyn` at the end.
+    /// Replaces bound variables; at the end, others become `dyn`.
     pub(crate) fn substitute(&mut self, type_: &Type, to_dyn: bool) -> Type {
         self.work += 1;
         if self.is_exhausted() {

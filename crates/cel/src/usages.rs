@@ -1,4 +1,4 @@
-//! The functions of verdict rules, which have no types: how they are called is all that is known before they are.
+//! Call checks of verdict rules: without types, only the number of arguments and the call style are checked.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use crate::functions::Function;
 use crate::library::{Row, rows};
 use crate::types::{count_types, split_types};
 
-/// Macros, where they are written as none.
+/// Macros, reported if they are not called as such.
 const MACROS: [(&str, &str); 11] = [
     ("all", "list.all(x, condition)"),
     ("exists", "list.exists(x, condition)"),
@@ -21,8 +21,8 @@ const MACROS: [(&str, &str); 11] = [
     ("transformList", "list.transformList(i, x, value)"),
 ];
 
-/// For each function a bit for each way to call it: those with so many arguments, and from [`MEMBER`] on those of members. None for a
-/// function that verdict rules do not have.
+/// Bit set of call styles for each function: one bit per number of arguments, from [`MEMBER`] on for member calls.
+/// `None` for functions that verdict rules do not have.
 static SHAPES: LazyLock<[u16; Function::COUNT]> = LazyLock::new(|| {
     let mut shapes = [0; Function::COUNT];
     for row in own_rows() {
@@ -34,7 +34,7 @@ static SHAPES: LazyLock<[u16; Function::COUNT]> = LazyLock::new(|| {
     shapes
 });
 
-/// The first bit of [`SHAPES`] for members.
+/// First bit of [`SHAPES`] for member calls.
 const MEMBER: usize = 8;
 
 fn shape(is_member: bool, args: usize) -> u16 {
@@ -46,7 +46,7 @@ fn shapes_of(row: Row) -> u16 {
     shape(is_member, count_types(row.args) - usize::from(is_member))
 }
 
-/// The rows of the table that verdict rules have.
+/// Rows of the table for verdict rules.
 fn own_rows() -> impl Iterator<Item = Row> {
     rows().filter(|row| row.environment != "crd")
 }
@@ -57,16 +57,16 @@ fn shapes(name: &str) -> Option<(Function, u16)> {
     (shapes != 0).then_some((function, shapes))
 }
 
-/// Whether there is such a function.
+/// Whether the function exists.
 pub(crate) fn is_known(name: &str) -> bool {
     shapes(name).is_some()
 }
 
-/// The function of a call, or what is wrong with it.
+/// Resolves the function of a call, or reports an error.
 pub(crate) fn find(name: &str, is_member: bool, args: usize) -> Result<Function, String> {
     let Some((function, shapes)) = shapes(name) else { return Err(unknown(name)) };
     let least = (shapes | shapes >> MEMBER).trailing_zeros() as usize;
-    // `math.greatest` and `math.least` take any number.
+    // `math.greatest` and `math.least` are variadic.
     let is_open = shapes.count_ones() > 1 && least <= args && name.starts_with("math.");
     if is_open || shapes & shape(is_member, args) != 0 {
         Ok(function)
@@ -75,7 +75,7 @@ pub(crate) fn find(name: &str, is_member: bool, args: usize) -> Result<Function,
     }
 }
 
-/// What is wrong with a name that no function has.
+/// Error for an unknown function name.
 fn unknown(name: &str) -> String {
     if let Some((_, usage)) = MACROS.iter().find(|(known, _)| *known == name) {
         return format!("`{name}` is written {usage}");
@@ -86,7 +86,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// The ways in which a function is written.
+/// Call styles of a function.
 fn written(function: &str) -> Vec<String> {
     let mut all = Vec::new();
     for Row { name, style, args, usage, .. } in own_rows().filter(|row| row.name == function) {
@@ -105,9 +105,9 @@ fn written(function: &str) -> Vec<String> {
     all
 }
 
-/// A function whose name differs in little.
+/// Function with a similar name.
 fn near(name: &str) -> Option<&'static str> {
-    // Of a short name little is left where two letters are others.
+    // For short names, two different letters are too many.
     let most = 2.min(name.len().div_ceil(3));
     let names = own_rows().map(|row| row.name);
     let names = names.filter(|known| known.starts_with(|char: char| char.is_alphabetic()));
@@ -115,7 +115,7 @@ fn near(name: &str) -> Option<&'static str> {
     near.min().map(|(_, known)| known)
 }
 
-/// How many letters must change to make one name of the other; case counts nothing.
+/// Edit distance of two names, ignoring case.
 #[must_use]
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());

@@ -1,4 +1,4 @@
-//! Running the rules over an object, beside its old state.
+//! Evaluation of rules on an object and its old state.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::schema::Schema;
 use crate::scope::Object;
 use crate::value::{Val, of_object};
 
-/// What all rules may cost together for one object.
+/// `RuntimeCELCostBudget`: maximum cost of all rules on one object.
 pub(crate) const PER_OBJECT: i64 = 10_000_000;
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
@@ -27,7 +27,7 @@ const CALL_LIMIT: &str = "operation cancelled: actual cost limit exceeded";
 pub(crate) struct Outcome {
     pub(crate) forgiven: Vec<FieldError>,
     pub(crate) errors: Vec<FieldError>,
-    /// What is left of the budget; less than nothing where it ran out.
+    /// Remaining budget; negative if it is exceeded.
     pub(crate) budget: i64,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn validate(node: &Node, object: &Value, old: Option<&Value>, budget:
     Outcome { errors: run.errors, forgiven: run.forgiven, budget: run.budget }
 }
 
-/// Where in the object: a text that grows and shrinks.
+/// Path in the object, extended and truncated in place.
 #[derive(Default)]
 struct Path(String);
 
@@ -53,7 +53,7 @@ impl Path {
     }
 }
 
-/// A value beside its old state.
+/// A value and its old state.
 struct Correlated<'a> {
     value: &'a Value,
     old: &'a Value,
@@ -72,7 +72,7 @@ impl<'a> Correlated<'a> {
         Some(Self::new(value.get(field)?, old.get(field)?, schema))
     }
 
-    /// The old elements by what tells them apart.
+    /// Old elements by key.
     fn old_items(&self) -> OldItems<'a> {
         OldItems::new(self.schema, self.old.as_array().map_or(&[], Vec::as_slice))
     }
@@ -113,7 +113,7 @@ impl<'a> Correlated<'a> {
     }
 }
 
-/// The elements of a list of type `map`; empty for other lists.
+/// Elements of a list of type `map`; empty for other lists.
 struct OldItems<'a> {
     keys: &'a [String],
     found: BTreeMap<String, &'a Value>,
@@ -158,7 +158,7 @@ struct Ratchet<'r, 'a> {
 }
 
 impl Ratchet<'_, '_> {
-    /// Whether what is wrong here was so before, and nobody has touched it.
+    /// Ratcheting: whether an error is unchanged since the old object.
     fn forgives(&self) -> bool {
         self.current.or(self.nearest).is_some_and(Correlated::equal)
     }
@@ -166,7 +166,7 @@ impl Ratchet<'_, '_> {
 
 struct Run {
     errors: Vec<FieldError>,
-    /// What was wrong before.
+    /// Errors of the old object.
     forgiven: Vec<FieldError>,
     budget: i64,
 }
@@ -184,7 +184,7 @@ impl Run {
             return;
         }
         if !settled_budget::spend(1) {
-            // Nobody reads the errors then.
+            // The errors are not needed in this case.
             self.budget = -1;
             return;
         }
@@ -266,7 +266,7 @@ impl Run {
         path.0.truncate(length);
     }
 
-    /// No more rules are run.
+    /// Ends the validation.
     fn stop(&mut self, error: FieldError) {
         self.errors.push(error);
         self.budget = -1;
@@ -289,7 +289,7 @@ impl Run {
             return self.stop(invalid(OUT_OF_BUDGET));
         }
         let self_ = of_object(value, schema);
-        // Without any rule that asks for it, the old value is not even read.
+        // The old value is read only if a rule uses it.
         let uses_old = node.rules.iter().any(|rule| rule.uses_old);
         let old_value = old.filter(|_| uses_old).map(|old| of_object(old, schema));
         let plain = Object { self_: self_.clone(), old: old_value.clone() };
@@ -354,12 +354,12 @@ impl Run {
         }
     }
 
-    /// Where to put what is wrong.
+    /// Collects errors.
     const fn found(&mut self, is_forgiven: bool) -> &mut Vec<FieldError> {
         if is_forgiven { &mut self.forgiven } else { &mut self.errors }
     }
 
-    /// A rule said no.
+    /// Reports a failed rule.
     fn failed<'a>(
         &mut self,
         compiled: &'a Compiled,
@@ -401,13 +401,13 @@ impl Run {
             Some("FieldValueDuplicate") => ErrorType::Duplicate,
             _ => ErrorType::Invalid,
         };
-        // Upstream leaves the detail of duplicates out.
+        // Upstream omits the detail of duplicates.
         let detail = if error_type == ErrorType::Duplicate { String::new() } else { detail };
         let error = FieldError::new(error_type, field, is_shown.then(|| value.clone()), detail);
         self.found(is_forgiven).push(error);
     }
 
-    /// What a message expression says; none where it says nothing that can be shown. An error ends everything.
+    /// Evaluates a message expression; `None` if the result is unusable. A limit ends everything.
     fn message<'a>(
         &mut self,
         program: &'a Program,

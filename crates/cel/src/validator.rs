@@ -1,4 +1,4 @@
-//! The rules of a CRD's schema, compiled and run.
+//! Validator: the compiled rules of a CRD's schema.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::schema::Schema;
 use crate::validate;
 
-/// All rules of one schema, compiled: one for all writes.
+/// All compiled rules of a schema, shared by all writes.
 ///
 /// ```
 /// use serde_json::json;
@@ -39,9 +39,9 @@ pub struct Validator {
 impl Validator {
     /// Compiles the rules of a structural schema.
     ///
-    /// There is a validator even where rules are wrong: those are errors of every object, as they are upstream. There is
-    /// none where the schema has no rules. The errors are upstream's of the CRD; `path` is where in the CRD the schema
-    /// stands, such as `spec.versions[0].schema.openAPIV3Schema`.
+    /// Invalid rules do not prevent a validator: they are errors of every object, as upstream. There is no validator if
+    /// the schema has no rules. Returned errors are upstream's errors of the CRD; `path` is the path of the schema in
+    /// the CRD, such as `spec.versions[0].schema.openAPIV3Schema`.
     #[must_use]
     pub fn compile(schema: &Structural, path: &str) -> (Option<Self>, Vec<FieldError>) {
         let schema = Arc::new(Schema::of(schema.root()));
@@ -52,24 +52,26 @@ impl Validator {
         (Some(Self { root }), errors)
     }
 
-    /// Whether there is nothing to check.
+    /// Whether there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 
-    /// What the rules say against an object.
+    /// Validates an object.
     ///
-    /// `old` is the stored object on updates. Rules with `oldSelf` only run where the old value can be found: not within
-    /// lists, but those of type `map`. What fails and is as it was before is forgiven, unless the rule uses `oldSelf`.
+    /// `old` is the stored object on updates. Transition rules (with `oldSelf`) run only if the old value can be
+    /// correlated: within lists, only in those of type `map`. Errors of unchanged values are ratcheted, except for
+    /// transition rules.
     ///
-    /// One expression may cost 1,000,000, all together 10,000,000; what costs more is an error, and ends the validation.
+    /// The cost limit is 1,000,000 per expression and 10,000,000 in total; exceeding it is an error and ends the
+    /// validation.
     #[must_use]
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         self.validate_with_cost(object, old).0
     }
 
-    /// The same, and what is forgiven, of which a server warns.
+    /// The same, with ratcheted errors, which a server returns as warnings.
     #[must_use]
     pub fn validate_and_warn(
         &self,
@@ -81,7 +83,7 @@ impl Validator {
         (outcome.errors, outcome.forgiven)
     }
 
-    /// The same, with what the rules have cost.
+    /// The same, with the cost of the rules.
     #[must_use]
     pub fn validate_with_cost(&self, object: &Value, old: Option<&Value>) -> (Vec<FieldError>, u64) {
         let Some(root) = &self.root else { return (Vec::new(), 0) };
@@ -90,7 +92,7 @@ impl Validator {
         (outcome.errors, spent as u64)
     }
 
-    /// What each rule may cost at most when it runs once. Those within `allOf` are left out: upstream estimates none.
+    /// Estimated cost of one evaluation of each rule, except those within `allOf`, which upstream does not estimate.
     #[must_use]
     pub fn estimates(&self) -> Vec<(Rule, u64)> {
         let mut found = Vec::new();

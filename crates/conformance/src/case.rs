@@ -11,11 +11,11 @@ use crate::{matrix, vars::Vars};
 /// A file of cases.
 #[derive(Clone, Debug)]
 pub struct CaseFile {
-    /// The file's name without its ending.
+    /// File name without extension.
     pub name: String,
-    /// Run once, before the first case. Nothing of it is recorded.
+    /// Runs once, before the first case, and is not recorded.
     pub setup: Vec<Step>,
-    /// The cases, in the order of their names. None knows of another.
+    /// Cases sorted by name. They are independent.
     pub cases: Vec<Case>,
     pub(crate) vars: Vars,
 }
@@ -23,17 +23,17 @@ pub struct CaseFile {
 /// One script.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name, unique in all files: its namespace is called so.
+    /// Unique name in all files, which is also the name of its namespace.
     pub name: String,
-    /// What is done, in order.
+    /// Steps in order.
     pub steps: Vec<Step>,
-    /// Steps that read only: they may run side by side, after all others.
+    /// Read-only steps, which run concurrently after all others.
     pub readers: Vec<Step>,
-    /// Whether it needs a namespace of its own.
+    /// Whether the case needs a namespace of its own.
     pub(crate) namespaced: bool,
 }
 
-/// What a step does.
+/// Action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sends a request.
@@ -44,58 +44,58 @@ pub enum Action {
     Open,
     /// Reads an open watch until a condition holds.
     Read,
-    /// Sends a request until its answer is 200; nothing is recorded.
+    /// Sends a request until its response is 200; not recorded.
     Ready,
 }
 
-/// Until when a watch is read.
+/// End condition of reading a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// So many events, bookmarks included.
+    /// A number of events, including bookmarks.
     Events(usize),
     /// A bookmark.
     Bookmark,
-    /// The server ends the stream.
+    /// The end of the stream.
     End,
 }
 
-/// What an answer is repeated for.
+/// End condition of a repeated request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Await {
-    /// This status code.
+    /// A status code.
     Status(u16),
-    /// This value at this place of the body.
+    /// A value at a path of the body.
     Value(String, Value),
 }
 
 /// One step of a script.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What is done.
+    /// The action.
     pub action: Action,
-    /// The request's method.
+    /// HTTP method.
     pub method: String,
-    /// Path and query, with variables; of [`Action::Read`] the watch's name.
+    /// Path and query, with variables; for [`Action::Read`], the name of the watch.
     pub path: String,
-    /// Whose request it is.
+    /// Identity of the request.
     pub user: String,
     /// Headers, with variables.
     pub headers: Vec<(String, String)>,
-    /// The body, with variables: a text is sent as it is, all else as JSON.
+    /// Body, with variables: strings are sent verbatim, everything else as JSON.
     pub body: Option<Value>,
-    /// Values for [`Step::body`], by JSON pointer; null removes.
+    /// Values to set in [`Step::body`], by JSON pointer; null removes.
     pub set: Map<String, Value>,
-    /// What later steps know: name and place in the body.
+    /// Variables for later steps: name, and path in the response body.
     pub save: Vec<(String, String)>,
-    /// Until when a watch is read.
+    /// End condition of the watch.
     pub until: Until,
-    /// What the request is repeated for.
+    /// End condition of repeating the request.
     pub wait: Option<Await>,
-    /// The places of the body that are compared; all of it when empty.
+    /// Paths of the body to compare; the whole body if empty.
     pub pick: Vec<String>,
-    /// Of a text body, the lines that are compared: those that begin so.
+    /// Prefixes of the lines of a text body to compare.
     pub lines: Vec<String>,
-    /// The name of the watch that [`Action::Open`] opens.
+    /// Name of the watch opened by [`Action::Open`].
     pub opens: String,
 }
 
@@ -120,14 +120,14 @@ impl Default for Step {
 }
 
 impl Step {
-    /// Whether its answer is part of a recording.
+    /// Whether its response is part of the recording.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.action != Action::Ready
     }
 }
 
-/// What may stand for a longer `Accept`.
+/// Abbreviations of `Accept` headers.
 const ACCEPT: [(&str, &str); 8] = [
     (
         "table",
@@ -148,7 +148,7 @@ const ACCEPT: [(&str, &str); 8] = [
     ("yaml", "application/yaml"),
 ];
 
-/// What may stand for a longer `Content-Type`.
+/// Abbreviations of `Content-Type` headers.
 const TYPE: [(&str, &str); 6] = [
     ("json", "application/json"),
     ("yaml", "application/yaml"),
@@ -163,11 +163,11 @@ fn alias(table: &[(&str, &str)], word: &str) -> String {
 }
 
 impl CaseFile {
-    /// Reads a file's text.
+    /// Parses a file of cases.
     ///
     /// # Errors
     ///
-    /// [`Error::File`] says which step is not as it must be.
+    /// [`Error::File`] with the invalid step.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let mut json = Vec::new();
         settled_manifest::yaml_to_json(text.as_bytes(), &mut json).map_err(|why| Error::file(name, why))?;
@@ -203,11 +203,11 @@ impl CaseFile {
     }
 }
 
-/// Reads all files of cases in a folder, in the order of their names.
+/// Reads all files of cases in a directory, sorted by name.
 ///
 /// # Errors
 ///
-/// When a file can't be read, is not as it must be, or has a case that another one has too.
+/// A file cannot be read, is invalid, or has the same case name as another file.
 pub fn load(folder: &Path) -> Result<Vec<CaseFile>, Error> {
     let shown = folder.display().to_string();
     let entries = fs::read_dir(folder).map_err(|why| Error::file(&shown, why))?;
@@ -230,7 +230,7 @@ pub fn load(folder: &Path) -> Result<Vec<CaseFile>, Error> {
     Ok(files)
 }
 
-/// Reads one step: `METHOD path`, or an object with the method as a key.
+/// Parses one step: `METHOD path`, or an object with the method as a key.
 pub(crate) fn step(value: &Value) -> Result<Step, String> {
     let mut step = Step::default();
     if let Value::String(line) = value {

@@ -1,17 +1,17 @@
-//! Comparison of responses, and the table of intended differences.
+//! Comparison of responses, and the table of accepted differences.
 
 use serde_json::Value;
 
 use crate::target::Error;
 
-/// One place where an answer differs.
+/// One difference between two responses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The place in the answer, as a JSON pointer.
+    /// JSON pointer in the response.
     pub place: String,
-    /// What the real server has there.
+    /// Value of the reference server.
     pub theirs: Option<Value>,
-    /// What the other one has there.
+    /// Value of the other server.
     pub ours: Option<Value>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Display for Difference {
 }
 
 impl Difference {
-    /// Whether the texts are the same without the lines of a diff, which begin with `@`, `+`, `-` or a space.
+    /// Whether two texts are equal except for the lines of a diff, which begin with `@`, `+`, `-` or a space.
     fn is_but_go_diff(&self) -> bool {
         let [Some(Value::String(theirs)), Some(Value::String(ours))] = [&self.theirs, &self.ours] else {
             return false;
@@ -50,7 +50,7 @@ impl Difference {
     }
 }
 
-/// All places where two answers differ, the deepest ones that hold the whole difference.
+/// All differences between two responses, at the deepest path that contains each.
 #[must_use]
 pub fn compare(theirs: &Value, ours: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -81,27 +81,27 @@ fn walk(place: &str, theirs: Option<&Value>, ours: Option<&Value>, found: &mut V
     }
 }
 
-/// A difference that is meant.
+/// An accepted difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Which cases: `file/case`, with `*` for any text.
+    /// Pattern for cases: `file/case`, where `*` is any text.
     pub case: String,
-    /// Which steps, numbered from 0; all of them unless it says.
+    /// Index of the step, from 0; all steps if absent.
     pub step: Option<usize>,
-    /// Which places, with `*` for any text.
+    /// Pattern for paths, where `*` is any text.
     pub place: String,
-    /// What the other one has there, null for nothing; anything unless it says.
+    /// Value of the other server, null if absent there; any value if not set.
     pub ours: Option<Value>,
-    /// Texts differ in nothing but the differences of Go's structs that the real server appends.
+    /// Only the diff of Go structs that the reference server appends to a message may differ.
     pub go_diff: bool,
-    /// Why it differs.
+    /// Why the difference is accepted.
     pub reason: String,
 }
 
-/// What a row of the table may say.
+/// Fields of a row.
 const KEYS: [&str; 6] = ["case", "step", "place", "ours", "go_diff", "reason"];
 
-/// The table of the differences that are meant.
+/// The table of accepted differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     /// The table's rows.
@@ -109,11 +109,11 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// Reads the table: a YAML list of `{case, step, place, ours, go_diff, reason}`.
+    /// Parses the table: a YAML list of `{case, step, place, ours, go_diff, reason}`.
     ///
     /// # Errors
     ///
-    /// [`Error::File`] when it is something else, a row has no reason, or it names no place: it would allow any answer.
+    /// [`Error::File`] if the table is invalid, or a row has no reason or no path, and so would accept any response.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |problem: String| Error::file("differences", problem);
         let mut json = Vec::new();
@@ -140,7 +140,7 @@ impl Differences {
         Ok(Self { rows })
     }
 
-    /// The index of the first row that says that a difference is meant.
+    /// The index of the first row that accepts a difference.
     #[must_use]
     pub fn reason(&self, file: &str, case: &str, step: usize, difference: &Difference) -> Option<usize> {
         let name = format!("{file}/{case}");
@@ -157,20 +157,20 @@ impl Differences {
     }
 }
 
-/// One step of a case, compared.
+/// Comparison of one step of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// The number of the recorded step, from 0.
+    /// Index of the recorded step, from 0.
     pub step: usize,
-    /// Whether the answers differ at all.
+    /// Whether the responses differ at all.
     pub differs: bool,
-    /// Where they differ without a reason.
+    /// Differences that no row accepts.
     pub unexplained: Vec<Difference>,
-    /// The rows of the table that the other differences are meant by.
+    /// Rows that accept the other differences.
     pub rows: Vec<usize>,
 }
 
-/// Compares the answers of a case, step by step. A step that only one of the two has differs as a whole.
+/// Compares the responses of a case, step by step. A step that only one of them has differs as a whole.
 #[must_use]
 pub fn compare_case(
     known: &Differences,
@@ -196,7 +196,7 @@ pub fn compare_case(
     compared.collect()
 }
 
-/// Whether a text is a pattern's, where `*` is any text.
+/// Whether a text matches a pattern, where `*` is any text.
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');

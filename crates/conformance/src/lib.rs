@@ -1,10 +1,10 @@
-//! Scripted requests to a Kubernetes API server, and its answers made comparable.
+//! Scripted requests to a Kubernetes API server, with comparable responses.
 //!
-//! A [`CaseFile`] holds cases, a [`Case`] its steps. A [`Runner`] sends them to a [`Target`] (a server behind a socket,
-//! or one in the same process) and returns one normalised answer a step: what differs between two runs on the same
-//! server (uids, revisions, times, addresses, generated names) is replaced by labels that keep their relations. The
-//! answers of the real kube-apiserver are committed as a [`Recording`]; [`compare`] says where others differ, and
-//! [`Differences`] which of those are meant.
+//! A [`CaseFile`] has cases, a [`Case`] has steps. A [`Runner`] sends them to a [`Target`] (a server behind a socket,
+//! or in the same process) and returns one normalized response per step: values that differ between two runs on the
+//! same server (UIDs, resource versions, times, addresses, generated names) are replaced by labels that preserve
+//! equality and order. The responses of the real kube-apiserver are committed as a [`Recording`]; [`compare`] reports
+//! differences, and [`Differences`] lists the accepted ones.
 //!
 //! # Examples
 //!

@@ -1,9 +1,9 @@
-//! Cross product of query parameters, as steps.
+//! Cross product of query parameters, expanded to steps.
 
 use serde_json::{Map, Value, json};
 
-/// Every combination of a matrix `{path, query: {parameter: [values]}, watch: {…}}`. A value of null leaves the parameter out. With
-/// `watch=true` among the parameters the step is a watch, which the server ends by itself.
+/// Expands a matrix `{path, query: {parameter: [values]}, watch: {…}}` to all combinations. Null omits the parameter.
+/// With `watch=true` the step is a watch that the server ends.
 pub(crate) fn expand(matrix: &Value) -> Vec<Value> {
     let path = matrix.get("path").and_then(Value::as_str).unwrap_or_default();
     let nothing = Map::new();

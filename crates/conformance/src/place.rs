@@ -1,11 +1,11 @@
 //! Paths within a response: `/items/name=a/spec`.
 //!
-//! A segment is a key, an index, `*` for all elements, or `key=value` for the elements of an array (or of the values of
-//! an object) whose `key` (dots lead deeper) is `value`. `~1` is a slash, as in JSON pointers.
+//! A segment is a key, an index, `*` for all elements, or `key=value` for the elements of an array (or the values of an
+//! object) whose `key` (a path with dots) is `value`. `~1` is a slash, as in JSON pointers.
 
 use serde_json::Value;
 
-/// Everything at a place, in order.
+/// All values at a path, in order.
 pub(crate) fn all<'v>(value: &'v Value, place: &str) -> Vec<&'v Value> {
     let mut found = vec![value];
     for segment in place.split('/').filter(|segment| !segment.is_empty()) {
@@ -15,7 +15,7 @@ pub(crate) fn all<'v>(value: &'v Value, place: &str) -> Vec<&'v Value> {
     found
 }
 
-/// The only or first value at a place.
+/// The first value at a path.
 pub(crate) fn first<'v>(value: &'v Value, place: &str) -> Option<&'v Value> {
     all(value, place).into_iter().next()
 }
@@ -41,7 +41,7 @@ fn children<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
         }
         match deeper {
             Some(Value::String(text)) => text == wanted,
-            // `replicas=3`, `ready=true`.
+            // For instance `replicas=3`, `ready=true`.
             Some(other) => serde_json::from_str::<Value>(wanted).is_ok_and(|wanted| wanted == *other),
             None => false,
         }
@@ -49,7 +49,7 @@ fn children<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
     items.iter().filter(matches).collect()
 }
 
-/// Puts a value where a JSON pointer leads, making the objects on the way; an existing array takes `-` for its end.
+/// Sets the value at a JSON pointer and creates missing objects; `-` appends to an existing array.
 pub(crate) fn set(value: &mut Value, pointer: &str, new: Value) {
     let mut here = value;
     for segment in pointer.split('/').skip(1) {
@@ -71,7 +71,7 @@ pub(crate) fn set(value: &mut Value, pointer: &str, new: Value) {
     *here = new;
 }
 
-/// Removes what a JSON pointer leads to.
+/// Removes the value at a JSON pointer.
 pub(crate) fn unset(value: &mut Value, pointer: &str) {
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     let key = key.replace("~1", "/").replace("~0", "~");

@@ -8,15 +8,16 @@ use serde_json::Value;
 
 use crate::target::Error;
 
-/// The normalised answers to one file of cases.
+/// Normalized responses for one file of cases.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// For each case, an answer a step.
+    /// One response per step, for each case.
     pub cases: BTreeMap<String, Vec<Value>>,
 }
 
 impl Recording {
-    /// The text of a file: an answer a line. An answer that the same case has given before is the number of that step.
+    /// Formats a recording: one response per line. A response that is equal to an earlier one of the case is the index
+    /// of that step.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::from("{");
@@ -42,11 +43,11 @@ impl Recording {
         text
     }
 
-    /// Reads what [`Recording::to_text`] has written.
+    /// Parses the format of [`Recording::to_text`].
     ///
     /// # Errors
     ///
-    /// [`Error::File`] when it is something else.
+    /// [`Error::File`] if the text is not a recording.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let raw: BTreeMap<String, Vec<Value>> =
             serde_json::from_str(text).map_err(|why| Error::file(name, why))?;
@@ -67,11 +68,11 @@ impl Recording {
     }
 }
 
-/// Reads all recordings of a folder, by the name of their file of cases.
+/// Reads all recordings of a directory, by the name of their file of cases.
 ///
 /// # Errors
 ///
-/// When a file can't be read or is no recording.
+/// A file cannot be read, or is not a recording.
 pub fn load_recordings(folder: &Path) -> Result<BTreeMap<String, Recording>, Error> {
     let shown = folder.display().to_string();
     let entries = fs::read_dir(folder).map_err(|why| Error::file(&shown, why))?;

@@ -14,11 +14,11 @@ use crate::place;
 use crate::target::{Error, Lines, Request, Response, Target, Watching};
 use crate::vars::Vars;
 
-/// How long a step may take. Reaching it is a failure, and stands in the answer.
+/// Timeout of a step. A timeout is a failure, and is recorded in the response.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// How long to wait before a request is repeated.
+/// Delay before a request is repeated.
 const POLL: Duration = Duration::from_millis(20);
-/// How many readers run side by side.
+/// Number of concurrent readers.
 const READERS: usize = 24;
 
 /// Sends the steps of cases to a server.
@@ -32,13 +32,13 @@ impl std::fmt::Debug for Runner<'_> {
     }
 }
 
-/// An answer as it came.
+/// A raw response.
 struct Raw {
     head: Response,
     events: Option<Vec<Vec<u8>>>,
-    /// Whether the server ended the stream.
+    /// Whether the server closed the stream.
     ended: bool,
-    /// Why there is no more.
+    /// Error that ended the stream.
     failed: Option<String>,
 }
 
@@ -49,11 +49,11 @@ impl<'t> Runner<'t> {
         Self { target }
     }
 
-    /// Runs the setup of a file. To be done once, before its first case.
+    /// Runs the setup of a file, once, before its first case.
     ///
     /// # Errors
     ///
-    /// When a step has no answer or is refused: no case of the file means anything then.
+    /// A step has no response or is rejected: the cases of the file are then meaningless.
     pub fn setup(&self, file: &CaseFile) -> Result<(), Error> {
         let mut run = Run::new(self.target, file, &file.name);
         for (at, step) in file.setup.iter().enumerate() {
@@ -67,8 +67,8 @@ impl<'t> Runner<'t> {
         Ok(())
     }
 
-    /// Runs a case in a namespace of its own, and returns a normalised answer for each step and reader that is recorded. What goes wrong
-    /// on the way stands in the answer's `failed`.
+    /// Runs a case in a namespace of its own, and returns a normalized response for each recorded step and reader.
+    /// Errors are in the field `failed` of the response.
     pub fn run(&self, file: &CaseFile, case: &Case) -> Vec<Value> {
         let mut run = Run::new(self.target, file, &case.name);
         if case.namespaced
@@ -149,7 +149,7 @@ impl<'t> Run<'t> {
                 headers.push(("Content-Type".to_owned(), "application/json".to_owned()));
             }
         }
-        // An empty value: the header is left out.
+        // An empty value omits the header.
         headers.retain(|(_, value)| !value.is_empty());
         if !headers.iter().any(|(name, _)| name == "User-Agent") {
             headers.push(("User-Agent".to_owned(), "conformance/1.0".to_owned()));
@@ -158,8 +158,8 @@ impl<'t> Run<'t> {
         Request { method, path, user, headers, body }
     }
 
-    /// Upstream's cache may lag behind a write of a moment ago. A consistent list of the collection lets it catch up, so that what is
-    /// read from it is the same each time.
+    /// Upstream's cache may lag behind a recent write. A consistent list of the collection waits for the cache, which
+    /// makes the following read deterministic.
     fn settle(&self, path: &str) {
         let (bare, query) = path.split_once('?').unwrap_or((path, ""));
         let cached = query.contains("resourceVersion=0")
@@ -169,7 +169,7 @@ impl<'t> Run<'t> {
         if cached {
             // Below the deprecated prefix, a list would be a watch, which never ends.
             let step = Step { path: bare.replacen("/watch/", "/", 1), ..Step::default() };
-            // What comes of it is the next request's to tell.
+            // The next request reports its failure.
             drop(self.target.send(&self.request(&step)));
         }
     }

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-/// Who the scripts speak as. Both servers get the same table, as a file of static tokens.
+/// User of requests. Both servers get the same table, as a static token file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The user's name, and what a step's `as` says.
+    /// User name, and the value of `as` in a step.
     pub name: &'static str,
     /// The bearer token.
     pub token: &'static str,
@@ -15,7 +15,7 @@ pub struct Identity {
     pub groups: &'static [&'static str],
 }
 
-/// All identities. `anonymous` (no token at all) and `invalid` (a token that nobody has) are none of them.
+/// All identities except `anonymous` (no token) and `invalid` (an unknown token).
 pub const IDENTITIES: [Identity; 5] = [
     Identity { name: "admin", token: "admin-token", uid: "uid-admin", groups: &["system:masters"] },
     Identity { name: "alice", token: "alice-token", uid: "uid-alice", groups: &["developers"] },
@@ -24,38 +24,38 @@ pub const IDENTITIES: [Identity; 5] = [
     Identity { name: "system:kube-scheduler", token: "scheduler-token", uid: "uid-scheduler", groups: &[] },
 ];
 
-/// The identities as `kube-apiserver --token-auth-file` reads them: token, name, uid, groups.
+/// The identities in the format of `kube-apiserver --token-auth-file`: token, name, UID, groups.
 #[must_use]
 pub fn token_file() -> String {
     let line = |identity: &Identity| {
         let Identity { name, token, uid, groups } = identity;
-        // An empty column would be a group without a name.
+        // An empty column would be a group with an empty name.
         let groups = if groups.is_empty() { String::new() } else { format!(",\"{}\"", groups.join(",")) };
         format!("{token},{name},{uid}{groups}\n")
     };
     IDENTITIES.iter().map(line).collect()
 }
 
-/// A body as it is sent.
+/// Encodes a body.
 pub type Body = Vec<u8>;
 
-/// A request, ready to be sent.
+/// A request to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `GET` and so on.
+    /// HTTP method.
     pub method: String,
-    /// Path and query, as they are sent.
+    /// Path and query, verbatim.
     pub path: String,
-    /// Whose request it is: a name of [`IDENTITIES`], `anonymous` or `invalid`.
+    /// Identity: a name of [`IDENTITIES`], `anonymous` or `invalid`.
     pub user: String,
-    /// Headers, without those of the transport and without `Authorization`.
+    /// Headers, except those of the transport and `Authorization`.
     pub headers: Vec<(String, String)>,
-    /// Empty when there is none.
+    /// Body, possibly empty.
     pub body: Body,
 }
 
 impl Request {
-    /// The value of the request's `Authorization` header.
+    /// The value of the `Authorization` header.
     #[must_use]
     pub fn authorization(&self) -> Option<String> {
         match self.user.as_str() {
@@ -68,30 +68,30 @@ impl Request {
     }
 }
 
-/// An answer that has come to its end.
+/// A complete response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// The headers in their order; names in any case.
+    /// Headers in order; names in any case.
     pub headers: Vec<(String, String)>,
     /// The whole body.
     pub body: Body,
 }
 
 impl Response {
-    /// The first header of that name.
+    /// The first header with that name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 }
 
-/// A watch that the server has answered.
+/// Response to a watch request.
 pub struct Watching {
-    /// Status and headers; the body too if it is no stream.
+    /// Status and headers, and the body if it is not a stream.
     pub head: Response,
-    /// The stream, if the answer is one (status 200).
+    /// The stream, if the status is 200.
     pub lines: Option<Box<dyn Lines>>,
 }
 
@@ -103,24 +103,24 @@ impl std::fmt::Debug for Watching {
 
 /// A stream of events.
 pub trait Lines: Send {
-    /// The next line; nothing when the server has ended the stream.
+    /// The next line; `None` when the server has closed the stream.
     ///
     /// # Errors
     ///
-    /// [`Error::Deadline`] when no line has come until then, [`Error::Transport`] when the stream breaks.
+    /// [`Error::Deadline`] if no line has arrived by then, [`Error::Transport`] if the stream fails.
     fn next(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, Error>;
 }
 
 /// A server.
 pub trait Target: Sync {
-    /// Sends a request and waits for the whole answer.
+    /// Sends a request and reads the whole response.
     ///
     /// # Errors
     ///
-    /// When there is no answer: a status code is none.
+    /// There is no response. A response with any status code is not an error.
     fn send(&self, request: &Request) -> Result<Response, Error>;
 
-    /// Sends a request for a watch and waits for the head of the answer.
+    /// Sends a watch request and reads the head of the response.
     ///
     /// # Errors
     ///
@@ -128,21 +128,21 @@ pub trait Target: Sync {
     fn watch(&self, request: &Request) -> Result<Watching, Error>;
 }
 
-/// Why there is no answer, or no case.
+/// Error of sending a request or of reading a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection failed, or what came is not HTTP.
+    /// The connection failed, or the response is not HTTP.
     #[error("transport: {0}")]
     Transport(String),
-    /// Nothing came in time.
+    /// The deadline is exceeded.
     #[error("nothing came until the deadline")]
     Deadline,
-    /// A file of cases, recordings or differences is not as it must be.
+    /// A file of cases, recordings or differences is invalid.
     #[error("{file}: {problem}")]
     File {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The error.
         problem: String,
     },
 }

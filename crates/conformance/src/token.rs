@@ -3,7 +3,7 @@
 use serde_json::Value;
 use settled_go::base64;
 
-/// The JSON inside of a continue token; nothing if it is none.
+/// The JSON in a continue token; `None` if it is invalid.
 pub(crate) fn decode(token: &str) -> Option<Value> {
     let value: Value = serde_json::from_slice(&base64::URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
     value.is_object().then_some(value)

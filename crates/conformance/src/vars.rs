@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Names and values. A variable may hold any JSON; inside of a longer text it is written out.
+/// Variables by name. A value may be any JSON; within longer text it is formatted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Vars(BTreeMap<String, Value>);
 
-/// How often variables inside of variables are replaced.
+/// Maximum nesting of variables in variables.
 const DEPTH: usize = 4;
 
 impl Vars {
@@ -16,7 +16,7 @@ impl Vars {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// A text with its variables replaced. What is in angle brackets and is no variable stays.
+    /// Replaces the variables of a text. Unknown names in angle brackets stay.
     pub(crate) fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for _ in 0..DEPTH {
@@ -28,7 +28,7 @@ impl Vars {
         text
     }
 
-    /// The text of a variable. `rv+1` is a number one higher.
+    /// The text of a variable. `rv+1` is the number plus one.
     fn inside(&self, name: &str) -> Option<String> {
         let text = |value: &Value| match value {
             Value::String(text) => text.clone(),
@@ -64,7 +64,7 @@ impl Vars {
         out
     }
 
-    /// A value with the variables of all its texts and keys replaced. A text that is one variable becomes its value.
+    /// Replaces variables in all strings and keys of a value. A string that is exactly one variable becomes its value.
     pub(crate) fn value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => {

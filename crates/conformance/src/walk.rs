@@ -1,7 +1,8 @@
 //! Random walk: a script of operations generated from a seed.
 //!
-//! A walk is cut into episodes, each in a namespace of its own: two servers that differ once do not differ ever after. Operations
-//! depend on the seed only; what they need of earlier answers (revisions, whole objects, uids) they take from variables.
+//! A walk consists of episodes, each in a namespace of its own, so that a difference does not cause later ones.
+//! Operations depend only on the seed; data from earlier responses (resource versions, objects, UIDs) come from
+//! variables.
 
 use serde_json::{Value, json};
 
@@ -9,16 +10,16 @@ use crate::case::{self, Case, CaseFile};
 use crate::target::Error;
 use crate::vars::Vars;
 
-/// Operations an episode.
+/// Operations per episode.
 const EPISODE: usize = 200;
 
-/// The seed of the walk whose answers are recorded, and how many operations it has: as many as a test has the time for.
+/// Seed and length of the recorded walk. The length is limited by the duration of the test.
 pub const RECORDED_WALK: (u64, usize) = (1, 1000);
 
-/// Names of objects; few, so that operations meet.
+/// Names of objects; few, so that operations conflict.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// What the walk writes to. The two versions of Gadgets are the same objects.
+/// Kinds that the walk writes. Both versions of Gadgets are the same objects.
 const KINDS: [Kind; 7] = [
     Kind {
         slot: "cm",
@@ -72,7 +73,7 @@ const KINDS: [Kind; 7] = [
 ];
 
 struct Kind {
-    /// What its variables are called after.
+    /// Prefix of its variables.
     slot: &'static str,
     path: &'static str,
     version: &'static str,
@@ -80,7 +81,7 @@ struct Kind {
     parts: Parts,
 }
 
-/// Which subresources a kind has.
+/// Subresources of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parts {
     None,
@@ -89,11 +90,11 @@ enum Parts {
     Scale,
 }
 
-/// The scripts of a walk of at least so many operations.
+/// The cases of a walk with at least this many operations.
 ///
 /// # Errors
 ///
-/// None that a caller could cause: the scripts are made like those of files.
+/// Never for valid arguments: the cases are built like those of files.
 ///
 /// # Examples
 ///
@@ -130,7 +131,7 @@ pub fn walk(seed: u64, operations: usize) -> Result<CaseFile, Error> {
     Ok(CaseFile { name: name.clone(), setup: steps(&setup())?, cases, vars })
 }
 
-/// What watchers of an episode have seen, in the end.
+/// Watches that read all events of an episode.
 fn readers() -> Vec<Value> {
     let watch = |kind: &Kind, select: &str| json!({"WATCH": format!("{}?watch=1&resourceVersion=<start>&timeoutSeconds=1{select}", kind.path)});
     let all = KINDS.iter().map(|kind| watch(kind, ""));
@@ -187,7 +188,7 @@ fn setup() -> Vec<Value> {
     ]
 }
 
-/// A kind in two versions that differ in their defaults, without subresources.
+/// A kind in two versions with different defaults, without subresources.
 fn gadgets() -> Value {
     let version = |name: &str, storage: bool, extra: Value| {
         let mut spec = json!({
@@ -312,7 +313,7 @@ impl Random {
                 json!({"PUT": format!("{object}{query}"), "body": body, "save": save})
             }
             41..45 => {
-                // What was read before, perhaps long ago, with one change.
+                // An object read before, perhaps long ago, with one change.
                 let labels = self.labels();
                 json!({"PUT": format!("{object}{query}"), "body": format!("<object-{slot}-{name}>"),
                     "set": {"/metadata/labels": labels}, "save": save})
@@ -349,12 +350,13 @@ impl Random {
                 let force = if self.chance(40) { "&force=true" } else { "" };
                 let dry = if self.chance(8) { "&dryRun=All" } else { "" };
                 let mut body = self.object(kind, name);
-                // Of an unknown field and another fault upstream names one or both, as Go's maps have it.
+                // For an unknown field and another error, upstream reports one or both, in the order of Go's maps.
                 body.as_object_mut().map(|body| body.remove("unknown"));
                 if kind.version == "walk.example.com/v1" {
                     body["spec"].as_object_mut().map(|spec| spec.remove("second"));
                 }
-                // Upstream stores empty labels of a custom object that is applied, shows none, and drops them at the next write.
+                // Upstream stores empty labels of an applied custom object, hides them, and drops them at the next
+                // write.
                 let empty = body["metadata"].get("labels").is_some_and(|labels| *labels == json!({}));
                 if empty && ["Gadget", "Widget"].contains(&kind.kind) {
                     body["metadata"].as_object_mut().map(|metadata| metadata.remove("labels"));
@@ -399,7 +401,7 @@ impl Random {
             }
             104..106 if kind.parts != Parts::None => json!({"GET": format!("{object}/status")}),
             106..108 => {
-                // Their names differ, and so they are not stored.
+                // Their names differ, so they are not stored.
                 let mut body = self.object(kind, name);
                 if let Some(metadata) = body["metadata"].as_object_mut() {
                     metadata.remove("name");
@@ -427,7 +429,7 @@ impl Random {
                 let body = self.one(&[json!([{}]), json!([])]).clone();
                 json!({"PATCH": object, "type": "merge", "body": {"metadata": {"managedFields": body}}, "save": save})
             }
-            // In messages about fields that a kind does not have, upstream shows such a patch without its directives.
+            // In messages about unknown fields, upstream prints such a patch without its directives.
             113..116 if kind.kind == "Deployment" => {
                 let body = self
                     .one(&[
@@ -493,7 +495,7 @@ impl Random {
             body["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
         }
         if kind.kind == "Deployment" {
-            // Without these it is always invalid; sometimes it shall be.
+            // Without these it is always invalid, which should occur sometimes.
             if self.chance(95) {
                 body["spec"]["selector"] = json!({"matchLabels": {"app": "walk"}});
                 body["spec"]["template"]["metadata"] = json!({"labels": {"app": "walk"}});
@@ -505,7 +507,7 @@ impl Random {
         body
     }
 
-    /// A part of an object.
+    /// Part of an object.
     fn patch(&mut self, kind: &Kind) -> Value {
         let mut body = json!({"metadata": {}});
         if self.chance(40) {

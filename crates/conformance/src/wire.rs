@@ -1,7 +1,7 @@
 //! Minimal HTTP/1.1 client, which sends requests and returns responses without changing them.
 //!
-//! The client libraries add headers of their own, tidy paths (`?&watch=true` is a case of ours), retry and decompress.
-//! This one needs rustls only, which the workspace has for the server: blocking, a thread a request.
+//! Client libraries add headers, normalize paths (`?&watch=true` is a test case), retry and decompress. This one needs
+//! only rustls, which the workspace has for the server: blocking, one thread per request.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,26 +15,26 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::target::{Error, Lines, Request, Response, Target, Watching};
 
-/// How long a whole answer may take.
+/// Timeout of a whole response.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Maximum size of a header section, a body, and a line of a watch.
 const MAX_BYTES: usize = 64 << 20;
 
 type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
-/// A server's address, and connections to it that are free.
+/// Address of a server, and idle connections to it.
 pub struct Client {
     host: String,
     port: u16,
     tls: Arc<ClientConfig>,
     free: Mutex<Vec<Stream>>,
-    /// The tokens are those of the identities unless the administrator's is another.
+    /// Tokens are those of the identities; the administrator's can be replaced.
     pub admin_token: Option<String>,
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the token.
+        // Hides the token.
         formatter
             .debug_struct("Client")
             .field("host", &self.host)
@@ -44,17 +44,17 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client for `https://HOST:PORT`, whose certificate one of the file's must vouch for.
+    /// A client for `https://HOST:PORT` that trusts the CA certificates in a file.
     ///
     /// # Errors
     ///
-    /// The URL is no such URL, or the file has no certificates.
+    /// The URL is invalid, or the file has no certificates.
     pub fn new(url: &str, ca: &Path) -> Result<Self, Error> {
         let pem = std::fs::read(ca).map_err(|why| Error::Transport(format!("{}: {why}", ca.display())))?;
         Self::with_pem(url, &pem)
     }
 
-    /// The same, with the certificates themselves.
+    /// The same with CA certificates in memory.
     ///
     /// # Errors
     ///
@@ -115,12 +115,12 @@ impl Client {
         bytes
     }
 
-    /// Sends a request and reads the head of the answer.
+    /// Sends a request and reads the head of the response.
     fn begin(&self, request: &Request) -> io::Result<(Stream, Response)> {
         let bytes = self.bytes(request);
         let reused = self.free.lock().ok().and_then(|mut free| free.pop());
         if let Some(mut stream) = reused {
-            // The server may have closed it meanwhile: then nothing comes, and a new connection is made.
+            // The server may have closed an idle connection: retry with a new one.
             if stream.get_mut().write_all(&bytes).is_ok()
                 && let Ok(head) = read_head(&mut stream)
             {
@@ -169,7 +169,7 @@ impl Target for Client {
 
     fn watch(&self, request: &Request) -> Result<Watching, Error> {
         let (stream, head) = self.begin(request).map_err(|why| transport(&why))?;
-        // A list's answer is chunked as well when it is long, and is read as lines all the same.
+        // Long list responses are chunked as well, but are read as lines, too.
         if head.status == 200 && is_chunked(&head) {
             return Ok(Watching {
                 head,
@@ -181,7 +181,7 @@ impl Target for Client {
     }
 }
 
-/// A watch's events as they come.
+/// Stream of watch events.
 struct Events {
     stream: Stream,
     held: Vec<u8>,
@@ -252,14 +252,14 @@ fn read_head(stream: &mut Stream) -> io::Result<Response> {
                 head.headers.push((name.to_owned(), value.trim().to_owned()));
             }
         }
-        // 1xx: the answer itself follows.
+        // 1xx: the final response follows.
         if head.status >= 200 {
             return Ok(head);
         }
     }
 }
 
-/// Reads one chunk to the end of `body`; false when it was the last.
+/// Appends one chunk to `body`; returns false after the last.
 fn read_chunk(stream: &mut Stream, body: &mut Vec<u8>) -> io::Result<bool> {
     let size = line(stream)?;
     let size = size.split(';').next().unwrap_or_default().trim();

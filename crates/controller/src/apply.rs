@@ -1,11 +1,13 @@
 //! Server-side apply that writes only when something changes.
 //!
-//! The server may store an apply request that changes nothing: a new time in `managedFields`, and so a new resourceVersion and an event,
-//! which wakes up the controller that applied it (kubernetes#95460, #131175). An [`Applier`] knows what it has applied: as long as the
-//! intent is the same and the live object has the same values in the fields that this manager owns, no request is made.
-//! After a restart, a dry run finds out the same from the server, with its defaults and its conversions.
+//! The API server may store an apply request that changes nothing: with a new time in `managedFields`, and so a new
+//! resourceVersion and an event, which wakes up the controller that applied it (kubernetes#95460, #131175). An
+//! [`Applier`] remembers its applies: as long as the intent is the same and the live object has the same values in the
+//! fields that this manager owns, it makes no request. After a restart, a dry run determines the same on the server,
+//! with its defaults and its conversions.
 //!
-//! Drift of owned fields is found in the live object and repaired. Fields of others are never touched: apply does not own them.
+//! Drift of owned fields is detected in the live object and repaired. Fields of other managers are never touched: apply
+//! does not own them.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -25,56 +27,56 @@ use serde_json::Value;
 pub struct Applier {
     manager: String,
     force: bool,
-    /// What was applied, by the UID of the object.
+    /// Last apply, by the UID of the object.
     applied: Mutex<HashMap<String, Memory>>,
     writes: AtomicU64,
     dry_runs: AtomicU64,
     unchanged: AtomicU64,
 }
 
-/// What an object was like after its last apply.
+/// State of an object after its last apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Memory {
-    /// The hash of what was applied.
+    /// Hash of the applied intent.
     intent: u64,
-    /// The hash of what this manager owns, and of the values there.
+    /// Hash of the owned fields and their values.
     owned: u64,
 }
 
-/// What came of an apply.
+/// Outcome of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Applied<K> {
-    /// The object did not exist, and does now.
+    /// The object was created.
     Created(K),
     /// Something changed.
     Configured(K),
-    /// Nothing would change: nothing was written.
+    /// Nothing would change: no request wrote.
     Unchanged,
 }
 
-/// How often what was done.
+/// Number of requests and outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApplyCounts {
     /// Requests that wrote.
     pub writes: u64,
-    /// Requests that asked the server what a write would change.
+    /// Dry-run requests.
     pub dry_runs: u64,
     /// Applies that ended without a write.
     pub unchanged: u64,
 }
 
-/// Why an object was not applied.
+/// Error of an apply.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// The object to apply has no name.
     #[error("cannot apply an object without a name")]
     NoName,
-    /// The object to apply is not what the API takes.
+    /// The object to apply cannot be sent.
     #[error("cannot apply {name}: it cannot be written as JSON")]
     Serialize {
         /// Its name.
         name: String,
-        /// Why.
+        /// The error.
         #[source]
         source: serde_json::Error,
     },
@@ -83,7 +85,7 @@ pub enum ApplyError {
     Conflict {
         /// Its name.
         name: String,
-        /// Which fields, and who owns them, in the server's words.
+        /// The fields and their managers, in the server's words.
         message: String,
     },
     /// The request failed.
@@ -91,7 +93,7 @@ pub enum ApplyError {
     Request {
         /// Its name.
         name: String,
-        /// Why.
+        /// The error.
         #[source]
         source: Box<kube::Error>,
     },
@@ -111,7 +113,7 @@ impl Applier {
         }
     }
 
-    /// The same, taking over fields that others own: what controllers do for objects of their own.
+    /// The same with `force`, which takes over fields of other managers: usual for objects that the controller owns.
     #[must_use]
     pub fn force(mut self) -> Self {
         self.force = true;
@@ -122,8 +124,9 @@ impl Applier {
         self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies `intent`, unless nothing would change. `live` is the object as the controller last observed it, with `managedFields`; None
-    /// reads it from the server. A `live` object that is behind costs a dry run at most: the server decides.
+    /// Applies `intent`, unless nothing would change. `live` is the object as the controller last observed it, with
+    /// `managedFields`; `None` reads it from the server. A stale `live` object costs at most a dry run: the server
+    /// decides.
     ///
     /// # Errors
     /// See [`ApplyError`].
@@ -166,12 +169,12 @@ impl Applier {
         Ok(if existed { Applied::Configured(applied) } else { Applied::Created(applied) })
     }
 
-    /// Forgets an object that is gone.
+    /// Forgets a deleted object.
     pub fn forget(&self, uid: &str) {
         self.memory().remove(uid);
     }
 
-    /// What was done so far.
+    /// Counters so far.
     #[must_use]
     pub fn counts(&self) -> ApplyCounts {
         ApplyCounts {
@@ -190,7 +193,7 @@ impl Applier {
         PatchParams { field_manager: Some(self.manager.clone()), force: self.force, ..PatchParams::default() }
     }
 
-    /// Asks the server, and compares its answer with the live object but for what each write changes.
+    /// Makes a dry run, and compares the result with the live object, ignoring the fields that each write changes.
     async fn would_change_nothing<K>(
         &self,
         api: &Api<K>,
@@ -202,7 +205,7 @@ impl Applier {
     where
         K: Resource + Clone + Debug + DeserializeOwned + Serialize,
     {
-        // A manager that owns nothing yet writes at least its ownership.
+        // A manager that does not own anything yet writes at least its ownership.
         if self.entry(live).is_none() {
             return Ok(false);
         }
@@ -223,7 +226,7 @@ impl Applier {
         })
     }
 
-    /// The hash of the fields that this manager owns, and of the values there.
+    /// Hash of the fields that this manager owns, and of their values.
     fn owned<K: Resource + Serialize>(&self, object: &K, name: &str) -> Result<u64, ApplyError> {
         let fields = self.entry(object).and_then(|entry| entry.fields_v1.as_ref());
         let Some(fields) = fields.map(|fields| &fields.0) else { return Ok(0) };
@@ -253,7 +256,7 @@ fn to_value<K: Serialize>(object: &K, name: &str) -> Result<Value, ApplyError> {
     serde_json::to_value(object).map_err(|source| ApplyError::Serialize { name: name.to_owned(), source })
 }
 
-/// An object without what each write changes: its resourceVersion, and the times of its managers.
+/// The object without the fields that each write changes: resourceVersion, and the times of managers.
 fn content<K: Resource + Serialize>(object: &K, name: &str) -> Result<Value, ApplyError> {
     let mut value = to_value(object, name)?;
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -273,7 +276,8 @@ fn hash(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// The values of the leaves of `FieldsV1`: `f:` is a member of an object, `k:` an item of a list by its keys, `v:` one by its value.
+/// The values of the leaves of `FieldsV1`: `f:` is a field of an object, `k:` a list item by its keys, `v:` one by its
+/// value.
 fn collect<'v>(fields: &Value, value: Option<&'v Value>, leaves: &mut Vec<Option<&'v Value>>) {
     let Some(fields) = fields.as_object().filter(|fields| !fields.is_empty()) else {
         leaves.push(value);
@@ -290,7 +294,7 @@ fn collect<'v>(fields: &Value, value: Option<&'v Value>, leaves: &mut Vec<Option
                     .and_then(|items| items.iter().find(|item| Some(*item) == wanted.as_ref()))
             }
             Some(("i", index)) => index.parse::<usize>().ok().and_then(|index| value?.get(index)),
-            // `.`: the place itself, whose members others may own too.
+            // `.`: the container itself, whose fields may have other owners.
             _ => {
                 leaves.push(value.map(|_| &Value::Null));
                 continue;
@@ -302,7 +306,7 @@ fn collect<'v>(fields: &Value, value: Option<&'v Value>, leaves: &mut Vec<Option
 
 fn item<'v>(list: Option<&'v Value>, keys: &str) -> Option<&'v Value> {
     let keys: serde_json::Map<String, Value> = serde_json::from_str(keys).ok()?;
-    // A key that the item does not have has its default: only its absence can be compared.
+    // A key that the item does not have is at its default: only its absence can be compared.
     let has =
         |item: &Value| keys.iter().all(|(key, wanted)| item.get(key).is_none_or(|value| value == wanted));
     list?.as_array()?.iter().find(|item| has(item))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// The time of day, as conditions, leases and events record it. Copies are the same clock.
+/// Time of day for conditions, leases and events. Clones share the clock.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -30,7 +30,7 @@ impl Clock {
         Self::new(Timestamp::now)
     }
 
-    /// A clock that `start`s now and advances with `tokio::time`: with paused time, it advances with the test.
+    /// A clock that starts at `start` and advances with `tokio::time`, also while it is paused in tests.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time enabled.
@@ -49,7 +49,7 @@ impl Clock {
         Self(Arc::new(now))
     }
 
-    /// The present time.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.0)()

@@ -1,8 +1,8 @@
-//! Read-your-writes: a reconciler does not decide by a cache that has not seen its last write.
+//! Read-your-writes fence: prevents decisions based on a cache without the reconciler's own last write.
 //!
-//! Between a write and its echo in the watch, a cache shows the object as it was before: a reconciler that runs then allocates a second time,
-//! or writes the old status back. A [`Fence`] knows the resourceVersion of each own write, and makes reads of that object wait until the
-//! cache has seen it, or the object is gone.
+//! Until the watch reports a write, a cache has the object as it was before: a reconciler that runs then may allocate a
+//! second time, or overwrite the status with an old one. A [`Fence`] records the resourceVersion of each own write, and
+//! delays reads of that object until the cache has it, or the object is deleted.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -19,9 +19,9 @@
 //! # }
 //! ```
 //!
-//! resourceVersions are compared as KEP-5504 defines it. Where they are no numbers, or the cache does not catch up in time,
-//! [`Fence::read`] asks the server. For the object that a kube-rs `Controller` hands to its reconciler, [`Fence::freshness`] says whether it
-//! is older than the last own write.
+//! resourceVersions are compared as defined in KEP-5504. If they are not numbers, or the cache does not catch up in
+//! time, [`Fence::read`] reads from the server. For the object that a kube-rs `Controller` passes to its reconciler,
+//! [`Fence::freshness`] tells whether it is older than the last own write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,12 +35,12 @@ use crate::cache::{Cache, LiveReadError};
 use crate::object::ObjectKey;
 use crate::resource_version::ResourceVersion;
 
-/// How long the echo of a write may take.
+/// Timeout of a write in the watch.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// With more writes than these, those whose echo was due are forgotten.
+/// Number of writes above which those past their timeout are forgotten.
 const MAX_WRITES: usize = 4096;
 
-/// The last own write to each object, as long as its echo was not seen. Copies share them. One fence is for one kind: resourceVersions of
+/// Pending own writes per object. Clones share them. Each kind needs a fence of its own, since resourceVersions of
 /// different kinds are not comparable.
 #[derive(Clone, Debug)]
 pub struct Fence {
@@ -55,41 +55,41 @@ struct Write {
     at: Instant,
 }
 
-/// How an object relates to the last own write to it.
+/// Relation of an object to the last own write to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// It includes the write; or there was none.
+    /// Includes the write, or there was none.
     Current,
-    /// It is from before the write. The echo comes.
+    /// Older than the write, which will arrive.
     Stale,
-    /// That cannot be compared, or the echo is overdue: the object is to be read from the server.
+    /// Not comparable, or overdue: read the object from the server.
     Unknown,
 }
 
-/// The cache has not seen a write.
+/// Error of waiting for an own write.
 #[derive(Debug, thiserror::Error)]
 pub enum FenceError {
-    /// Not in time.
+    /// Timed out.
     #[error("the cache has not seen the write of {key} at resourceVersion {written} within {timeout:?}")]
     TimedOut {
-        /// Which object.
+        /// Key of the object.
         key: ObjectKey,
         /// The resourceVersion of the write.
         written: ResourceVersion,
-        /// How long was waited.
+        /// The waiting time.
         timeout: Duration,
     },
-    /// The resourceVersions of this server are no numbers.
+    /// The resourceVersions of this server are not numbers.
     #[error(
         "cannot determine whether the cache has the write of {key}: resourceVersion {written} is not a number"
     )]
     NotComparable {
-        /// Which object.
+        /// Key of the object.
         key: ObjectKey,
         /// The resourceVersion of the write.
         written: ResourceVersion,
     },
-    /// The object could not be read from the server instead.
+    /// Reading the object from the server failed.
     #[error("cannot read the object that was written")]
     Read(#[source] LiveReadError),
 }
@@ -101,13 +101,13 @@ impl Default for Fence {
 }
 
 impl Fence {
-    /// A fence that gives a cache 5 s to see a write.
+    /// A fence with a timeout of 5 s.
     #[must_use]
     pub fn new() -> Self {
         Self { writes: Arc::default(), timeout: TIMEOUT }
     }
 
-    /// The same with another time.
+    /// A fence with another timeout.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -118,7 +118,7 @@ impl Fence {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes an own write, by what the server has answered. An answer without a resourceVersion says nothing.
+    /// Records an own write, by the server's response. A response without a resourceVersion is ignored.
     pub fn wrote<K: Resource>(&self, object: &K) {
         let meta = object.meta();
         let (Some(key), Some(version)) = (key_of(object), &meta.resource_version) else { return };
@@ -131,7 +131,7 @@ impl Fence {
         if writes.len() >= MAX_WRITES {
             writes.retain(|_, write| write.at.elapsed() < self.timeout);
         }
-        // Answers may come in another order than the writes were made in.
+        // Responses may arrive in another order than the writes.
         if writes
             .get(&key)
             .is_none_or(|known| known.uid != write.uid || !known.version.covers(&write.version))
@@ -140,13 +140,13 @@ impl Fence {
         }
     }
 
-    /// How many objects have own writes whose echo was not seen.
+    /// Number of objects with pending own writes.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.writes().len()
     }
 
-    /// How an object that comes from a cache of any sort relates to the last own write to it.
+    /// Compares an object from any cache with the last own write to it.
     #[must_use]
     pub fn freshness<K: Resource>(&self, object: &K) -> Freshness {
         let Some(key) = key_of(object) else { return Freshness::Current };
@@ -154,7 +154,7 @@ impl Fence {
         let mut writes = self.writes();
         let Some(write) = writes.get(&key) else { return Freshness::Current };
         let seen = meta.resource_version.as_deref().map(ResourceVersion::new);
-        // Of another incarnation, the newer one counts; that is the same question.
+        // For another incarnation, the newer one counts, which is the same comparison.
         if seen.as_ref().is_some_and(|seen| seen.covers(&write.version)) {
             writes.remove(&key);
             return Freshness::Current;
@@ -163,10 +163,10 @@ impl Fence {
         if comparable && write.at.elapsed() < self.timeout { Freshness::Stale } else { Freshness::Unknown }
     }
 
-    /// Waits until a cache has seen the last own write to an object.
+    /// Waits until a cache has the last own write to an object.
     ///
     /// # Errors
-    /// It does not in time, or that cannot be determined.
+    /// Timed out, or not comparable.
     pub async fn wait<T>(&self, cache: &Cache<T>, key: impl Into<ObjectKey>) -> Result<(), FenceError> {
         let key = key.into();
         let Some(write) = self.writes().get(&key).cloned() else { return Ok(()) };
@@ -174,7 +174,7 @@ impl Fence {
         let seen = async {
             loop {
                 let reached = position.borrow_and_update().clone();
-                // A state of the kind at a resourceVersion includes all writes up to it, deletions too.
+                // A state of the kind at a resourceVersion includes all writes up to it, also deletions.
                 let own = || cache.resource_version(&key);
                 if [reached, own()].into_iter().flatten().any(|seen| seen.covers(&write.version)) {
                     return true;
@@ -197,11 +197,12 @@ impl Fence {
         }
     }
 
-    /// Reads an object that is at least as new as the last own write to it: from the cache, or from the server where the cache does not
-    /// have it in time or resourceVersions are no numbers. None if it is gone, or does not match what the cache keeps.
+    /// Reads an object at least as new as the last own write to it: from the cache, or from the server if the cache
+    /// does not have it in time or resourceVersions are not numbers. `None` if it does not exist, or is not selected by
+    /// the cache.
     ///
     /// # Errors
-    /// The server has to be asked, and cannot be.
+    /// Reading from the server was necessary and failed.
     pub async fn read<T: DeserializeOwned>(
         &self,
         cache: &Cache<T>,

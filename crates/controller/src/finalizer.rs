@@ -1,7 +1,7 @@
-//! Finalizers: added before the first side effect, removed once the last is undone.
+//! Finalizers: added before the first side effect, removed after the last one is undone.
 //!
-//! Both writes are for the object that was read: an object that was deleted and recreated under the same name is left alone. They change
-//! nothing but `metadata.finalizers`, and concurrent writes of others are merged by reading again.
+//! Both writes have the UID and resourceVersion that were read, so a recreated object of the same name is not modified.
+//! They change only `metadata.finalizers`, and after conflicts the object is read again.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -29,33 +29,33 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// How often a write is tried when others write the object at the same time.
+/// Maximum attempts after conflicts.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// What a write came to.
+/// Outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<K> {
-    /// It was written; the object as it is now.
+    /// Written, with the resulting object.
     Written(K),
-    /// Nothing had to be written.
+    /// No write was necessary.
     Unchanged,
-    /// The object does not exist any more; another one may have its name.
+    /// The object no longer exists; another one may have its name.
     Gone,
 }
 
-/// Why a finalizer was not written.
+/// Error of writing a finalizer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The object has no name or no UID: it was not read from a server.
+    /// The object has no name or UID: it was not read from a server.
     #[error("the object was not read from a server: it has no name or no UID")]
     NotStored,
-    /// The object is being deleted: the server takes no new finalizers then.
+    /// The object is being deleted, and so the server rejects new finalizers.
     #[error("cannot add the finalizer {finalizer:?}: the object is being deleted")]
     Deleting {
         /// The finalizer.
         finalizer: String,
     },
-    /// Others wrote the object at the same time, again and again.
+    /// Each attempt had a conflict.
     #[error(
         "cannot write the finalizer {finalizer:?}: the object was modified by others {MAX_ATTEMPTS} times in a row"
     )]
@@ -63,18 +63,19 @@ pub enum Error {
         /// The finalizer.
         finalizer: String,
     },
-    /// The server refused the request, or could not be reached.
+    /// The request failed.
     #[error("cannot write the finalizer {finalizer:?}")]
     Request {
         /// The finalizer.
         finalizer: String,
-        /// Why.
+        /// The error.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
-/// Adds a finalizer, unless the object has it. Call it before the first side effect, and go on with the object that it returns.
+/// Adds a finalizer, unless the object has it. Call it before the first side effect, and continue with the returned
+/// object.
 ///
 /// # Errors
 /// See [`Error`].
@@ -95,7 +96,7 @@ where
     .await
 }
 
-/// Removes a finalizer, if the object has it. An object that is gone, or that lost the finalizer, is as wanted.
+/// Removes a finalizer, if the object has it. Succeeds if the object no longer exists or has no such finalizer.
 ///
 /// # Errors
 /// See [`Error`].
@@ -131,7 +132,7 @@ where
         if !change(&mut finalizers, current.meta().deletion_timestamp.is_some())? {
             return Ok(Change::Unchanged);
         }
-        // The server compares both; without a resourceVersion (in an object from a cache without it) the UID alone.
+        // The server compares both; without a resourceVersion (as in objects of some caches) only the UID.
         let patch = json!({"metadata": {"uid": uid, "resourceVersion": current.resource_version(), "finalizers": finalizers}});
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(object) => return Ok(Change::Written(object)),

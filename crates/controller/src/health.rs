@@ -19,15 +19,15 @@ use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 
-/// A client gets this long for the head of its request.
+/// Timeout of a request head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// What a process says about itself. Copies are the same.
+/// Health of a process. Clones share it.
 ///
-/// Ready: all of its parts have said so (caches are synced). Live: no part that has to show signs of life has been silent for too long.
+/// Ready: all parts have reported readiness (caches are synced). Live: no heartbeat is overdue.
 #[derive(Clone, Debug, Default)]
 pub struct Health(Arc<Mutex<Parts>>);
 
@@ -54,17 +54,17 @@ impl Health {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a part is ready. A part that is not there yet is named with `false` before the process serves.
+    /// Sets the readiness of a part. Register parts with `false` before serving.
     pub fn set_ready(&self, part: &str, ready: bool) {
         self.parts(|parts| parts.ready.insert(part.to_owned(), ready));
     }
 
-    /// A sign of life of a part, which has to come again within `max_silence`.
+    /// Heartbeat of a part, which must be repeated within `max_silence`.
     pub fn beat(&self, part: &str, max_silence: Duration) {
         self.parts(|parts| parts.alive.insert(part.to_owned(), Pulse { last: Instant::now(), max_silence }));
     }
 
-    /// A part has ended in an orderly way: it is not waited for any more.
+    /// Removes a part that has ended in order.
     pub fn remove(&self, part: &str) {
         self.parts(|parts| {
             parts.ready.remove(part);
@@ -72,7 +72,7 @@ impl Health {
         });
     }
 
-    /// The parts that are not ready.
+    /// Parts that are not ready.
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         self.parts(|parts| {
@@ -80,7 +80,7 @@ impl Health {
         })
     }
 
-    /// The parts that have been silent for too long.
+    /// Parts with an overdue heartbeat.
     #[must_use]
     pub fn silent(&self) -> Vec<String> {
         let now = Instant::now();
@@ -91,7 +91,7 @@ impl Health {
     }
 }
 
-/// Serves `/livez`, `/readyz` and `/metrics` until `stop`. The paths of older programs, `/healthz` among them, are served as well.
+/// Serves `/livez`, `/readyz`, `/metrics` and older paths, such as `/healthz`, until `stop`.
 ///
 /// # Errors
 /// The listener failed.
@@ -116,7 +116,7 @@ pub async fn serve(
         });
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-        // A client that goes away is its own affair.
+        // Disconnecting clients are not an error.
         connections
             .spawn(async move { drop(builder.serve_connection(TokioIo::new(connection), answer).await) });
     }

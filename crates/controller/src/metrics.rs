@@ -16,22 +16,22 @@ use prometheus_client::registry::Registry;
 
 use crate::queue::{Counts, Queue};
 
-/// controller-runtime's buckets for the time of a reconcile, in seconds.
+/// controller-runtime's buckets of reconcile durations, in seconds.
 const RECONCILE_BUCKETS: [f64; 33] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0,
 ];
-/// client-go's buckets for the times of a work queue, in seconds.
+/// client-go's buckets of work queue durations, in seconds.
 const QUEUE_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0];
 
-/// The metrics of a process. Copies are the same.
+/// The metrics of a process. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
     registry: Registry,
-    /// Each metric is registered once, with a label for each controller, queue or lease.
+    /// Each metric is registered once, with a label for the controller, queue or lease.
     controllers: Families,
     queues: Queues,
     leading: Family<NameLabel, Gauge>,
@@ -72,12 +72,12 @@ struct NameLabel {
     name: String,
 }
 
-/// How a reconcile ended.
+/// Result of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconcileResult {
-    /// It is done until something changes.
+    /// No requeue.
     Success,
-    /// It is done again after a delay.
+    /// Requeue after a delay.
     RequeueAfter,
     /// It failed.
     Error,
@@ -96,7 +96,7 @@ impl Metrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers metrics of the caller's.
+    /// Registers custom metrics.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.state().registry);
     }
@@ -109,7 +109,7 @@ impl Metrics {
         let Families { results, errors, panics, active, max, .. } = &metrics.families;
         let label = metrics.label();
         max.get_or_create(&label).set(i64::try_from(workers).unwrap_or(i64::MAX));
-        // They are there from the start, so that a rate over them has a beginning.
+        // Initialized to zero, so that rates are defined from the start.
         for result in ["success", "requeue_after", "error"] {
             drop(results.get_or_create(&ResultLabels { controller: name.to_owned(), result }));
         }
@@ -119,7 +119,7 @@ impl Metrics {
         metrics
     }
 
-    /// The counts of a queue, read when the metrics are.
+    /// Adds a queue, whose counters are read with the metrics.
     pub fn queue<K>(&self, name: &str, queue: &Queue<K>)
     where
         K: Clone + Eq + Hash + Debug + Send + Sync + 'static,
@@ -128,7 +128,7 @@ impl Metrics {
         self.state().queues.add(name, Box::new(move || queue.counts()));
     }
 
-    /// Whether this process leads: 1 or 0.
+    /// Sets whether this process is the leader: 1 or 0.
     #[must_use]
     pub fn leader(&self, lease: &str) -> Gauge {
         self.state().leading.get_or_create_owned(&NameLabel { name: lease.to_owned() })
@@ -137,7 +137,7 @@ impl Metrics {
     /// All metrics as text, in the `OpenMetrics` format.
     ///
     /// # Errors
-    /// A collector of the caller's failed.
+    /// A custom collector failed.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.state().registry)?;
@@ -227,7 +227,7 @@ pub struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    /// A reconcile begins, after its key was ready for this long.
+    /// Starts a reconcile, whose key was ready for this long.
     pub fn begin(&self, waited: Duration) {
         self.families.active.get_or_create(&self.label()).inc();
         self.families
@@ -236,7 +236,7 @@ impl ControllerMetrics {
             .observe(waited.as_secs_f64());
     }
 
-    /// A reconcile has ended.
+    /// Ends a reconcile.
     pub fn end(&self, result: ReconcileResult, took: Duration) {
         let label = self.label();
         self.families.active.get_or_create(&label).dec();
@@ -267,7 +267,7 @@ impl ControllerMetrics {
     }
 }
 
-/// The counts of a queue.
+/// Counters of a queue.
 type ReadCounts = Box<dyn Fn() -> Counts + Send + Sync>;
 
 /// All queues, by name: each metric is written once, with all of them.

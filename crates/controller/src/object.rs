@@ -1,4 +1,4 @@
-//! Objects as JSON where they lie: the parsed positions of the fields that filters, projections and indexes read.
+//! Objects as JSON bytes, read in place by filters, projections and indexes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use kstatus::{Known, Node, Object, ParseError};
 use kube::runtime::reflector::{Lookup, ObjectRef};
 use serde_json::Value;
 
-/// One object, read where it lies. Nothing of it is copied; reading it checks that it is JSON.
+/// A JSON object, read in place without copies; reading validates the JSON.
 ///
 /// ```
 /// use settled_controller::{FieldPath, ObjectView};
@@ -23,26 +23,26 @@ impl<'a> ObjectView<'a> {
     /// Reads the bytes of one object.
     ///
     /// # Errors
-    /// They are no JSON object.
+    /// The bytes are not a JSON object.
     pub fn parse(json: &'a [u8]) -> Result<Self, ParseError> {
         Object::parse(json).map(Self)
     }
 
-    /// Takes an object that is already parsed.
+    /// Wraps a parsed object.
     ///
     /// # Errors
-    /// It is no JSON object.
+    /// It is not a JSON object.
     pub fn from_value(value: &'a Value) -> Result<Self, ParseError> {
         Object::from_value(value).map(Self)
     }
 
-    /// The object itself.
+    /// The root node.
     #[must_use]
     pub fn root(&self) -> Node<'a> {
         self.0.root()
     }
 
-    /// The value at a path; none where it is absent or null.
+    /// The value at a path; `None` if it is absent or null.
     #[must_use]
     pub fn field(&self, path: &FieldPath) -> Option<Node<'a>> {
         let (node, rest) = match path.known {
@@ -60,25 +60,25 @@ impl<'a> ObjectView<'a> {
         self.metadata(key).and_then(Node::as_str).unwrap_or_default()
     }
 
-    /// `metadata.name`; empty where there is none.
+    /// `metadata.name`, or empty.
     #[must_use]
     pub fn name(&self) -> Cow<'a, str> {
         self.text("name")
     }
 
-    /// `metadata.namespace`; empty for objects of the cluster.
+    /// `metadata.namespace`; empty for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Cow<'a, str> {
         self.text("namespace")
     }
 
-    /// `metadata.uid`; empty where there is none.
+    /// `metadata.uid`, or empty.
     #[must_use]
     pub fn uid(&self) -> Cow<'a, str> {
         self.text("uid")
     }
 
-    /// `metadata.resourceVersion`; empty where there is none.
+    /// `metadata.resourceVersion`, or empty.
     #[must_use]
     pub fn resource_version(&self) -> Cow<'a, str> {
         self.text("resourceVersion")
@@ -90,7 +90,7 @@ impl<'a> ObjectView<'a> {
         self.metadata("generation")?.as_int()
     }
 
-    /// Whether its deletion was requested: `metadata.deletionTimestamp` is set.
+    /// Whether it is being deleted: `metadata.deletionTimestamp` is set.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.metadata("deletionTimestamp").is_some()
@@ -114,7 +114,7 @@ impl<'a> ObjectView<'a> {
     }
 }
 
-/// Which object of a kind: its namespace, empty for objects of the cluster, and its name.
+/// Key of an object within its kind: namespace, empty if cluster-scoped, and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// `metadata.namespace`.
@@ -124,13 +124,13 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// An object of a namespace.
+    /// Key of a namespaced object.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The reference that kube-rs has for it.
+    /// The reference type of kube-rs.
     #[must_use]
     pub fn to_object_ref<K: Lookup>(&self, dyntype: K::DynamicType) -> ObjectRef<K> {
         let reference = ObjectRef::new_with(&self.name, dyntype);
@@ -168,13 +168,13 @@ impl From<&Self> for ObjectKey {
 /// A path to a field: dotted, or a JSON pointer.
 ///
 /// `status.phase`, `metadata.labels['app.kubernetes.io/name']`, `spec.containers[0].image`; `/metadata/labels/app.kubernetes.io~1name`.
-/// Any text is a path; one that leads nowhere reads as absent.
+/// Any text is a valid path; one without a match reads as absent.
 #[derive(Clone, Debug)]
 pub struct FieldPath {
     segments: Box<[Segment]>,
-    /// The beginning of the path, where the place of that field is noted while the object is read.
+    /// Prefix of the path whose position is recorded while the object is read.
     known: Option<Known>,
-    /// How many segments that is.
+    /// Its number of segments.
     noted: usize,
 }
 
@@ -185,7 +185,7 @@ pub(crate) enum Segment {
 }
 
 impl FieldPath {
-    /// Reads a path.
+    /// Parses a path.
     #[must_use]
     pub fn new(path: &str) -> Self {
         let segments = match path.strip_prefix('/') {
@@ -210,7 +210,7 @@ impl FieldPath {
         &self.segments
     }
 
-    /// Whether objects have it where only their metadata was asked for.
+    /// Whether partial metadata has the field.
     pub(crate) fn is_metadata(&self) -> bool {
         let first = self.segments.first();
         ["apiVersion", "kind", "metadata"].iter().any(|key| first == Some(&Segment::Key((*key).into())))
@@ -247,7 +247,7 @@ fn dotted(path: &str) -> Vec<Segment> {
     segments
 }
 
-/// `'key']` or `0]`, and what follows it.
+/// `'key']` or `0]`, and the remaining text.
 fn bracketed(text: &str) -> Option<(Segment, &str)> {
     for quote in ['\'', '"'] {
         if let Some(quoted) = text.strip_prefix(quote) {

@@ -1,4 +1,4 @@
-//! Projections: which fields of an object are kept.
+//! Projections: selection of the fields of an object.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use kstatus::Node;
 
 use crate::object::{FieldPath, ObjectView, Segment};
 
-/// What every object keeps: without these a watch, a store or a finalizer goes wrong.
+/// Fields that are always kept: watches, stores and finalizers need them.
 const IDENTITY: [&str; 9] = [
     "apiVersion",
     "kind",
@@ -19,13 +19,14 @@ const IDENTITY: [&str; 9] = [
     "metadata.deletionTimestamp",
 ];
 
-/// Which fields of an object are kept. What is not kept is never parsed.
+/// Selection of fields. Other fields are not parsed.
 ///
-/// Paths lead through lists: `spec.containers.image` is the image of each container. What identifies an object is always kept: apiVersion and
-/// kind, and of the metadata name, namespace, uid, resourceVersion, generation, creationTimestamp and deletionTimestamp.
+/// Paths go through lists: `spec.containers.image` is the image of each container. Identifying fields are always kept:
+/// apiVersion and kind, and in metadata name, namespace, uid, resourceVersion, generation, creationTimestamp and
+/// deletionTimestamp.
 ///
-/// An object of which fields are missing must not be written back whole (`replace`): the server would remove them. Patches and server-side
-/// apply name what they change.
+/// Do not write a projected object as a whole (`replace`): the server would remove the missing fields. Patches and
+/// server-side apply are safe.
 ///
 /// ```
 /// use settled_controller::{ObjectView, Projection};
@@ -49,9 +50,9 @@ enum Kept {
 /// Paths, by their keys.
 #[derive(Clone, Debug, Default)]
 struct Tree {
-    /// A path ends here.
+    /// End of a path.
     ends: bool,
-    /// Where something is left out as a whole: what of it is kept even so.
+    /// For an exclusion of a whole subtree: the fields in it that are kept.
     spared: Option<Box<Self>>,
     below: BTreeMap<Box<str>, Self>,
 }
@@ -80,14 +81,14 @@ impl Projection {
         Self::default()
     }
 
-    /// These fields, and what identifies an object.
+    /// These fields, and the identifying ones.
     #[must_use]
     pub fn only<P: Into<FieldPath>>(paths: impl IntoIterator<Item = P>) -> Self {
         let identity = IDENTITY.into_iter().map(FieldPath::new);
         Self(Kept::Only(Tree::new(identity.chain(paths.into_iter().map(Into::into)))))
     }
 
-    /// All fields but these. What identifies an object is kept even so.
+    /// All fields except these. Identifying fields are kept in any case.
     #[must_use]
     pub fn without<P: Into<FieldPath>>(paths: impl IntoIterator<Item = P>) -> Self {
         let mut tree = Tree::new(paths);
@@ -98,13 +99,13 @@ impl Projection {
         Self(Kept::Without(tree))
     }
 
-    /// The metadata, and nothing else.
+    /// Only the metadata.
     #[must_use]
     pub fn metadata() -> Self {
         Self::only(["metadata"])
     }
 
-    /// All but `metadata.managedFields`: often a third of an object, and hardly ever read.
+    /// All except `metadata.managedFields`: often a third of an object, and rarely read.
     #[must_use]
     pub fn without_managed_fields() -> Self {
         Self::without(["metadata.managedFields"])
@@ -114,7 +115,7 @@ impl Projection {
         matches!(self.0, Kept::All)
     }
 
-    /// The JSON of what is kept of an object.
+    /// The JSON of an object's projection.
     #[must_use]
     pub fn apply(&self, object: &ObjectView<'_>) -> Vec<u8> {
         let mut json = Vec::new();
@@ -131,7 +132,7 @@ impl Projection {
     }
 }
 
-/// Takes what identifies an object out of a tree of what is left out.
+/// Removes identifying fields from a tree of exclusions.
 fn spare(tree: &mut Tree, path: &str) {
     let keys = path.split('.');
     let Some(parent) = keys.clone().next().and_then(|key| tree.below.get_mut(key)) else { return };
@@ -189,7 +190,7 @@ fn write_without(value: Node<'_>, tree: &Tree, json: &mut Vec<u8>) {
     write_children(value, json, write_without, below, tree);
 }
 
-/// Writes a map or a list. `below` says which members are kept: whole, or by another tree.
+/// Writes a map or a list. `below` returns the selection of a member: all of it, or a subtree.
 fn write_children<'t>(
     value: Node<'_>,
     json: &mut Vec<u8>,
@@ -304,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        /// A projection of any JSON is JSON, and projecting it again changes nothing.
+        /// A projection of any JSON is JSON, and is idempotent.
         #[test]
         fn projections_are_json_and_idempotent(keys in prop::collection::vec("[a-c\"\\\\é\n]{0,2}", 1..6), path in "[a-c]{1,2}(\\.[a-c]{1,2})?") {
             let mut object = json!({});

@@ -1,7 +1,7 @@
-//! Work queue: keys to reconcile, each at most once at a time, with priorities and a backoff for each key.
+//! Work queue: keys to reconcile, each at most once at a time, with priorities and backoff per key.
 //!
-//! A key that is added while it waits is there once. One that is added while it is being worked on is handed out again afterwards. A key
-//! that fails waits longer from time to time, and delays no other key.
+//! A key that is added while it is queued is there once. One that is added while it is being processed is returned
+//! again afterwards. A key that fails repeatedly waits longer each time, and does not delay others.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a key waits after it has failed.
+/// Exponential backoff after failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure; each further one doubles it.
+    /// After the first failure; doubled by each further one.
     pub first: Duration,
-    /// At most.
+    /// Maximum.
     pub max: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Backoff {
     }
 }
 
-/// A queue of keys. Copies are the same queue.
+/// A queue of keys. Clones share it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -69,26 +69,26 @@ struct Shared<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    /// Ready keys, in the order in which they are handed out.
+    /// Ready keys, in the order of processing.
     ready: BTreeSet<Ready<K>>,
-    /// The place of each key in `ready`.
+    /// Position of each key in `ready`.
     places: HashMap<K, Place>,
-    /// Keys that become ready later, and when.
+    /// Delayed keys by the time at which they become ready.
     delayed: BTreeMap<(Instant, u64), (K, i32)>,
-    /// The place of each key in `delayed`.
+    /// Position of each key in `delayed`.
     due: HashMap<K, (Instant, u64)>,
-    /// Keys that are handed out.
+    /// Keys being processed.
     active: HashSet<K>,
-    /// Keys that were added while they were handed out.
+    /// Keys that were added while being processed.
     again: HashMap<K, i32>,
     failures: HashMap<K, u32>,
-    /// Grows with each addition: first in, first out among the same priority.
+    /// Sequence number: FIFO order within a priority.
     sequence: u64,
     shut_down: bool,
     counts: Counts,
 }
 
-/// The place of a ready key: higher priorities first, then the oldest.
+/// Position of a ready key: higher priorities first, then older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     priority: i32,
@@ -114,18 +114,18 @@ impl<K: Eq> PartialOrd for Ready<K> {
     }
 }
 
-/// What a queue has done, for metrics.
+/// Counters of a queue, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Additions, without those of keys that waited already.
+    /// Additions, except of keys already queued.
     pub adds: u64,
     /// Failures.
     pub retries: u64,
-    /// Keys that are ready now.
+    /// Ready keys.
     pub depth: usize,
-    /// Keys that wait for a delay or a backoff.
+    /// Keys waiting for a delay or backoff.
     pub delayed: usize,
-    /// Keys that are handed out.
+    /// Keys being processed.
     pub active: usize,
 }
 
@@ -152,26 +152,26 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a key now. One that waits for a delay or a backoff is ready at once: something has changed.
+    /// Adds a key now. Ends its delay or backoff, since something has changed.
     pub fn add(&self, key: K, priority: i32) {
         self.state().add(key, priority);
         self.0.changed.notify_one();
     }
 
-    /// Adds a key after a delay, unless it is there, or will be by then.
+    /// Adds a key after a delay, unless it is queued for an earlier time.
     pub fn add_after(&self, key: K, priority: i32, delay: Duration) {
         self.state().add_at(key, priority, Instant::now() + delay);
         self.0.changed.notify_one();
     }
 
-    /// The next key, once there is one; None after [`shut_down`](Self::shut_down).
+    /// The next key, when there is one; `None` after [`shut_down`](Self::shut_down).
     pub async fn next(&self) -> Option<Item<K>> {
         loop {
             let notified = self.0.changed.notified();
             let until = {
                 let mut state = self.state();
                 if state.shut_down {
-                    // Others that wait have to learn of it as well.
+                    // Other waiters must see it as well.
                     self.0.changed.notify_one();
                     return None;
                 }
@@ -203,14 +203,14 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
         }
     }
 
-    /// Hands out no more keys. Those that are handed out may be finished.
+    /// Returns no more keys. Those being processed may be finished.
     pub fn shut_down(&self) {
         self.state().shut_down = true;
         self.0.changed.notify_waiters();
         self.0.changed.notify_one();
     }
 
-    /// What the queue has done.
+    /// Counters so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let state = self.state();
@@ -253,7 +253,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.ready.insert(Ready { place, key });
     }
 
-    /// Adds a key later, unless it is there by then.
+    /// Adds a delayed key, unless it is queued for an earlier time.
     fn add_at(&mut self, key: K, priority: i32, due: Instant) {
         let is_ready = self.places.contains_key(&key) || self.again.contains_key(&key);
         if is_ready || self.due.get(&key).is_some_and(|(earlier, _)| *earlier <= due) {
@@ -267,7 +267,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.delayed.insert((due, self.sequence), (key, priority));
     }
 
-    /// Makes the keys ready whose delay is over.
+    /// Makes keys ready whose delay is over.
     fn promote(&mut self, now: Instant) {
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             let (key, priority) = entry.remove();
@@ -277,7 +277,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 }
 
-/// A key that is handed out. Dropped without an outcome, it counts as failed: a worker that panics loses no key.
+/// A key being processed. Dropping it without an outcome counts as a failure: a worker that panics loses no key.
 #[derive(Debug)]
 #[must_use = "dropped, it counts as failed"]
 pub struct Item<K: Clone + Eq + Hash + Debug> {
@@ -295,24 +295,24 @@ impl<K: Clone + Eq + Hash + Debug> Item<K> {
         &self.key
     }
 
-    /// How long it was ready before it was handed out.
+    /// Time that it was ready before it was taken.
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// The work is done: the backoff of the key begins anew.
+    /// Success: resets the key's backoff.
     pub fn succeed(mut self) {
         self.finish(|_, _| {});
     }
 
-    /// The work is done, and is to be done again after a delay.
+    /// Success with a requeue after a delay.
     pub fn succeed_and_requeue(mut self, delay: Duration) {
         let (key, priority, due) = (self.key.clone(), self.priority, Instant::now() + delay);
         self.finish(|state, _| state.add_at(key, priority, due));
     }
 
-    /// The work failed: the key is handed out again after its backoff, which is returned.
+    /// Failure: requeues the key after its backoff, which is returned.
     pub fn fail(mut self) -> Duration {
         self.failed()
     }

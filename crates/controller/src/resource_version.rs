@@ -1,12 +1,12 @@
-//! resourceVersions, compared as KEP-5504 allows: within one resource type, where they are decimal numbers.
+//! resourceVersions, comparable by KEP-5504: within one resource type, if they are decimal numbers.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 /// A `metadata.resourceVersion`.
 ///
-/// Those of one resource type on one server can be compared where they are decimal numbers: by length, then byte by byte. A server that
-/// aggregates others may send any text; such a resourceVersion equals only itself, and is neither older nor newer than any other.
+/// Decimal resourceVersions of one resource type on one server are compared by length, then byte by byte. Aggregated
+/// API servers may use any text; such a resourceVersion equals only itself, and is neither older nor newer than others.
 ///
 /// ```
 /// use settled_controller::ResourceVersion;
@@ -20,14 +20,14 @@ pub struct ResourceVersion(Repr);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
-    /// As all of today are.
+    /// The common case.
     Number(u64),
-    /// A number with more digits, or no number.
+    /// More digits, or not a number.
     Text(Box<str>),
 }
 
 impl ResourceVersion {
-    /// Takes the text of `metadata.resourceVersion`.
+    /// Wraps the text of `metadata.resourceVersion`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         if is_number(text)
@@ -38,7 +38,7 @@ impl ResourceVersion {
         Self(Repr::Text(text.into()))
     }
 
-    /// How it relates to another of the same resource type; none where they cannot be compared.
+    /// Compares with another of the same resource type; `None` if they are not comparable.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (&self.0, &other.0) {
@@ -47,14 +47,14 @@ impl ResourceVersion {
             (Repr::Text(one), Repr::Text(other)) if is_number(one) && is_number(other) => {
                 Some(one.len().cmp(&other.len()).then_with(|| one.cmp(other)))
             }
-            // A number that does not fit 64 bits is larger than one that does.
+            // Numbers beyond 64 bits are greater than all others.
             (Repr::Text(text), Repr::Number(_)) if is_number(text) => Some(Ordering::Greater),
             (Repr::Number(_), Repr::Text(text)) if is_number(text) => Some(Ordering::Less),
             _ => None,
         }
     }
 
-    /// Whether a state at this resourceVersion includes the other one: it is the same, or newer.
+    /// Whether a state at this resourceVersion includes the other one: it is equal or newer.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.compare(other).is_some_and(Ordering::is_ge)
@@ -66,7 +66,7 @@ impl ResourceVersion {
         self.compare(other).is_some_and(Ordering::is_lt)
     }
 
-    /// Whether it can be compared with others than itself.
+    /// Whether it is comparable.
     #[must_use]
     pub fn is_comparable(&self) -> bool {
         match &self.0 {
@@ -75,7 +75,7 @@ impl ResourceVersion {
         }
     }
 
-    /// It as a number, 0 where it is none of 64 bits.
+    /// The number, or 0 if it does not fit into 64 bits.
     pub(crate) fn as_u64(&self) -> u64 {
         match self.0 {
             Repr::Number(number) => number,

@@ -1,4 +1,4 @@
-//! A controller process: signals, leader election, health and metrics, and an orderly end.
+//! Controller process: signals, leader election, health and metrics, and graceful shutdown.
 //!
 //! ```no_run
 //! # async fn controller(runtime: settled_controller::run::Runtime) {}
@@ -25,10 +25,10 @@ use crate::health::{self, Health};
 use crate::leader::{Election, ElectionError, Leadership};
 use crate::metrics::Metrics;
 
-/// How long a controller may take to finish what it does.
+/// Default shutdown timeout.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
-/// What a process of a controller consists of.
+/// Builder of a controller process.
 #[derive(Clone)]
 pub struct Runner {
     client: Client,
@@ -40,18 +40,18 @@ pub struct Runner {
     shutdown_grace: Duration,
 }
 
-/// What a controller gets.
+/// Resources of the process for the controller.
 #[derive(Clone)]
 pub struct Runtime {
-    /// The client. With leader election, it writes only while this process leads.
+    /// With leader election, it writes only while this process leads.
     pub client: Client,
-    /// The clock for conditions and events.
+    /// Clock for conditions and events.
     pub clock: Clock,
-    /// Metrics to add to.
+    /// Metrics registry.
     pub metrics: Metrics,
-    /// What `/livez` and `/readyz` answer.
+    /// Health, as served by `/livez` and `/readyz`.
     pub health: Health,
-    /// When to stop.
+    /// Shutdown request.
     pub shutdown: Shutdown,
     /// The [token](Leadership::token) of the term, with leader election.
     pub token: Option<i32>,
@@ -74,40 +74,40 @@ impl fmt::Debug for Runtime {
     }
 }
 
-/// The request to stop. Copies are the same one.
+/// Shutdown request. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<bool>);
 
 impl Shutdown {
-    /// A request to stop that is made through the sender, for tests.
+    /// A request controlled by the sender, for tests.
     #[must_use]
     pub fn new() -> (watch::Sender<bool>, Self) {
         let (sender, receiver) = watch::channel(false);
         (sender, Self(receiver))
     }
 
-    /// Whether it is time to stop.
+    /// Whether shutdown was requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until it is time to stop: for `Controller::graceful_shutdown_on`.
+    /// Waits for the shutdown request: for `Controller::graceful_shutdown_on`.
     pub async fn requested(mut self) {
-        // A sender that is gone is a process that ends.
+        // A dropped sender means that the process ends.
         drop(self.0.wait_for(|requested| *requested).await);
     }
 }
 
-/// Why a process ended other than in an orderly way.
+/// Reason why a process ended abnormally.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The address for health and metrics is not to be had.
+    /// Binding the address for health and metrics failed.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: String,
-        /// Why.
+        /// The error.
         #[source]
         source: io::Error,
     },
@@ -120,19 +120,19 @@ pub enum RunError {
     /// The election failed.
     #[error(transparent)]
     Election(#[from] ElectionError),
-    /// Another replica leads: this process has to start anew, with caches of its own.
+    /// Another replica leads: this process must restart with new caches.
     #[error("the lease was lost; restart to stand for election again")]
     LeaseLost,
-    /// The controller ended by itself.
+    /// The controller ended unexpectedly.
     #[error("the controller ended without being asked to")]
     Ended,
-    /// The controller did not end in time.
+    /// The controller exceeded its shutdown timeout.
     #[error("the controller did not stop within {0:?}")]
     Unfinished(Duration),
 }
 
 impl Runner {
-    /// A process without leader election, that listens nowhere.
+    /// A process without leader election and HTTP endpoints.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl Runner {
         self
     }
 
-    /// Runs the controller only while this process holds the Lease. The identity is the name of the Pod, or of the host.
+    /// Runs the controller only while this process holds the Lease. The identity is the name of the Pod or host.
     #[must_use]
     pub fn elect(self, namespace: &str, lease: &str) -> Self {
         let host = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
@@ -161,21 +161,21 @@ impl Runner {
         self.election(Election::new(namespace, lease, identity))
     }
 
-    /// The same with times and an identity of one's own.
+    /// The same with custom durations and identity.
     #[must_use]
     pub fn election(mut self, election: Election) -> Self {
         self.election = Some(election);
         self
     }
 
-    /// How long the controller may take to stop: 30 seconds unless set.
+    /// Shutdown timeout of the controller: 30 seconds by default.
     #[must_use]
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self
     }
 
-    /// The health of the process, for parts that begin before the controller.
+    /// The health of the process, for parts that start before the controller.
     #[must_use]
     pub fn health(&self) -> &Health {
         &self.health
@@ -281,7 +281,7 @@ impl Runner {
                 }
             }
         };
-        // The controller has ended, or is dropped: another replica may lead.
+        // The controller has ended or is dropped: another replica may lead.
         set_leader(false);
         if let Some(leadership) = leadership {
             leadership.release().await;
@@ -290,7 +290,7 @@ impl Runner {
     }
 }
 
-/// Is done at the first SIGTERM or SIGINT.
+/// Completes at the first SIGTERM or SIGINT.
 #[cfg(unix)]
 fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -303,7 +303,7 @@ fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Is done at the first Ctrl-C.
+/// Completes at the first Ctrl-C.
 #[cfg(not(unix))]
 fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     Ok(async { drop(tokio::signal::ctrl_c().await) })

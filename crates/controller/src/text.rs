@@ -2,7 +2,7 @@
 
 const ELLIPSIS: &str = "...";
 
-/// The text, or as much of it as fits into so many bytes together with an ellipsis.
+/// Truncates a text to a size in bytes, including an ellipsis.
 pub(crate) fn truncate(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
@@ -14,7 +14,7 @@ pub(crate) fn truncate(text: &str, max: usize) -> String {
     format!("{}{ELLIPSIS}", &text[..end])
 }
 
-/// The first texts with a separator between them, and how many more there are.
+/// Joins the first texts with a separator, and appends the number of the others.
 pub(crate) fn join(texts: impl IntoIterator<Item = String>, separator: &str, max: usize) -> String {
     let mut texts = texts.into_iter();
     let mut joined = String::new();

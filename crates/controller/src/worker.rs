@@ -1,6 +1,6 @@
-//! Workers: they reconcile the keys of a queue, several at a time, each key at most once at a time.
+//! Workers: reconcile the keys of a queue concurrently, each key at most once at a time.
 //!
-//! A reconcile that fails or panics is tried again after the backoff of its key, and delays no other key.
+//! A reconcile that fails or panics is retried after the backoff of its key, and does not delay others.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
@@ -15,16 +15,17 @@ use tracing::Instrument as _;
 use crate::metrics::{ControllerMetrics, ReconcileResult};
 use crate::queue::{Item, Queue};
 
-/// What is to become of an object after a reconcile that succeeded.
+/// Requeue decision of a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing, until something changes.
+    /// No requeue: wait for changes.
     AwaitChange,
-    /// It is reconciled again after this time.
+    /// Requeue after this time.
     RequeueAfter(Duration),
 }
 
-/// Reconciles the keys of a queue with up to `workers` at a time, until the queue is shut down and the last reconcile has ended.
+/// Reconciles the keys of a queue with up to `workers` concurrently, until the queue is shut down and the last
+/// reconcile has ended.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -77,7 +78,7 @@ where
         metrics.begin(item.waited());
     }
     let began = Instant::now();
-    // A key whose reconcile panics is tried again as a failed one. Nothing of the future is used afterwards.
+    // A panic counts as a failure. The future is not used afterwards.
     let outcome =
         AssertUnwindSafe(async { reconcile(key).await }).catch_unwind().instrument(span.clone()).await;
     let took = began.elapsed();

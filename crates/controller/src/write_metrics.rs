@@ -1,4 +1,4 @@
-//! Metrics of status writes and events, beside controller-runtime's, which has none of them.
+//! Metrics of status writes and events, which controller-runtime does not have.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,14 @@ use crate::events::{EventCounts, Recorder};
 use crate::metrics::Metrics;
 use crate::status::{Counts, StatusWriter};
 
-/// The status writers and event recorders of a process, by controller. Copies are the same.
+/// Status writers and event recorders of a process, by controller. Clones share them.
 ///
-/// | metric | labels | what it counts |
+/// | metric | labels | counts |
 /// |---|---|---|
-/// | `settled_status_writes_total` | `controller`, `outcome`: `written`, `unchanged`, `gone`, `failed` | decided statuses |
-/// | `settled_status_conflicts_total` | `controller` | writes that came too late |
-/// | `settled_status_fights_total` | `controller` | writes that set back what another manager changed |
+/// | `settled_status_writes_total` | `controller`, `outcome`: `written`, `unchanged`, `gone`, `failed` | status writes
+/// |
+/// | `settled_status_conflicts_total` | `controller` | conflicts |
+/// | `settled_status_fights_total` | `controller` | writes that restored fields changed by another manager |
 /// | `settled_events_total` | `controller`, `outcome`: `written`, `dropped`, `failed` | events |
 #[derive(Clone, Default)]
 pub struct WriteMetrics(Arc<Mutex<Sources>>);
@@ -30,7 +31,7 @@ struct Sources {
     recorders: Vec<Source<EventCounts>>,
 }
 
-/// A controller, and what it has counted.
+/// A controller with its counters.
 struct Source<T> {
     controller: String,
     counts: Box<dyn Fn() -> T + Send + Sync>,
@@ -45,7 +46,7 @@ impl WriteMetrics {
         sources
     }
 
-    /// Adds the writer of a controller.
+    /// Adds a status writer of a controller.
     pub fn status<K>(&self, controller: impl Into<String>, writer: &StatusWriter<K>)
     where
         K: Resource + 'static,
@@ -55,7 +56,7 @@ impl WriteMetrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).writers.push(source);
     }
 
-    /// Adds the recorder of a controller.
+    /// Adds an event recorder of a controller.
     pub fn events(&self, controller: impl Into<String>, recorder: &Recorder) {
         let counts = recorder.counter();
         let source = Source { controller: controller.into(), counts: Box::new(counts) };

@@ -37,12 +37,12 @@ const fn config(padding: DecodePaddingMode) -> GeneralPurposeConfig {
 #[derive(Debug)]
 pub struct Encoding {
     engine: GeneralPurpose,
-    /// The last two digits.
+    /// Alphabet's digits 62 and 63.
     symbols: [u8; 2],
     is_padded: bool,
 }
 
-/// `base64.CorruptInputError`: the offset at which the input is no base64.
+/// `base64.CorruptInputError`: offset of the first invalid byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CorruptInputError(pub usize);
 
@@ -54,7 +54,7 @@ impl fmt::Display for CorruptInputError {
 
 impl Error for CorruptInputError {}
 
-/// `govalidator.IsBase64`, the format `byte` of schemas: [`STANDARD`] without line ends, and not empty.
+/// `govalidator.IsBase64`, the format `byte` of schemas: [`STANDARD`] without line breaks, and not empty.
 pub fn is_base64(text: &str) -> bool {
     !text.is_empty() && !text.contains(['\r', '\n']) && STANDARD.decode(text).is_ok()
 }
@@ -71,7 +71,7 @@ impl Encoding {
     /// ```
     ///
     /// # Errors
-    /// The text is no base64.
+    /// [`CorruptInputError`] if the text is not base64.
     pub fn decode(&self, text: impl AsRef<[u8]>) -> Result<Vec<u8>, CorruptInputError> {
         let text = text.as_ref();
         let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -87,7 +87,7 @@ impl Encoding {
         self.engine.encode(bytes)
     }
 
-    /// Where Go finds that a text is no base64: by groups of four digits, between which line ends may stand.
+    /// Go's offset of the first invalid byte, in groups of four digits with line breaks between them.
     fn corrupt_offset(&self, text: &[u8]) -> usize {
         let mut digits = 0_usize;
         let mut bytes = text.iter().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));

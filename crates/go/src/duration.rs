@@ -3,20 +3,20 @@
 use std::error::Error;
 use std::fmt::{self, Write as _};
 
-/// The largest count of nanoseconds while reading: that of the most negative duration.
+/// Maximum nanoseconds while parsing: the absolute value of the minimum duration.
 const LIMIT: u64 = 1 << 63;
 
-/// A fraction that still takes another digit.
+/// Largest fraction that can take another digit.
 const MAX_FRACTION: u64 = (LIMIT - 1) / 10;
 
-/// A text that is no duration, with Go's message.
+/// Parse error with Go's message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ParseDurationError {
-    /// It does not have the form of a duration, or is longer than 292 years.
+    /// Malformed, or longer than 292 years.
     Invalid(String),
-    /// A number stands without a unit.
+    /// A number without a unit.
     MissingUnit(String),
-    /// A unit does not exist: the unit, then the whole text.
+    /// Unknown unit: the unit, then the whole text.
     UnknownUnit(String, String),
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for ParseDurationError {
 
 impl Error for ParseDurationError {}
 
-/// Reads a duration as `time.ParseDuration` does, in nanoseconds.
+/// Parses a duration as `time.ParseDuration`, in nanoseconds.
 ///
 /// ```
 /// use settled_go::duration;
@@ -46,7 +46,7 @@ impl Error for ParseDurationError {}
 /// ```
 ///
 /// # Errors
-/// The text is no duration, or one of more than 292 years.
+/// The text is malformed, or the duration exceeds 292 years.
 pub fn parse(text: &str) -> Result<i64, ParseDurationError> {
     let invalid = || ParseDurationError::Invalid(text.to_owned());
     let (is_negative, mut rest) = match text.strip_prefix('-') {
@@ -82,7 +82,7 @@ pub fn parse(text: &str) -> Result<i64, ParseDurationError> {
             .checked_add(nanoseconds(fraction, unit))
             .filter(|value| *value <= LIMIT)
             .ok_or_else(invalid)?;
-        // Go's sum wraps, too: twice the limit is zero.
+        // Go's sum overflows, too: twice the limit is zero.
         total = total.wrapping_add(value);
         if total > LIMIT {
             return Err(invalid());
@@ -95,11 +95,11 @@ pub fn parse(text: &str) -> Result<i64, ParseDurationError> {
     i64::try_from(total).map_err(|_| invalid())
 }
 
-/// Nanoseconds in a unit.
+/// Nanoseconds per unit.
 fn unit(name: &str) -> Option<u64> {
     Some(match name {
         "ns" => 1,
-        // The micro sign, and the Greek letter.
+        // Micro sign and Greek letter mu.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -113,7 +113,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// A fraction of a unit, with the rounding of Go's floats; digits beyond those that an `int64` holds do not count.
+/// Fraction of a unit with the rounding of Go's floats; digits beyond an `int64` are ignored.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -135,7 +135,7 @@ fn nanoseconds(digits: &str, unit: u64) -> u64 {
     (fraction as f64 * (unit as f64 / scale)) as u64
 }
 
-/// The quotes of package `time`: bytes outside of ASCII are escaped one by one.
+/// Quoting of package `time`: bytes outside of ASCII are escaped one by one.
 fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::strconv::push_quoted;
 use crate::{Num, ordered};
 
-/// What separates the items of a list or a map, and how a scalar is written.
+/// Separators of lists and maps, and the format of scalars.
 struct Verb {
     list: &'static str,
     map: &'static str,
@@ -71,7 +71,7 @@ static PLAIN: Verb = Verb {
 
 static TEXT: Verb = Verb {
     scalar: |value, out| match value {
-        // In a list or a map; nil itself is no string.
+        // In a list or map; nil is not formatted as a string.
         Value::Null => out.push_str("<nil>"),
         Value::String(text) => out.push_str(text),
         other => {
@@ -109,7 +109,7 @@ pub fn plain(value: &Value) -> String {
     out
 }
 
-/// [`plain`], at the end of a text.
+/// Appends [`plain`] to a text.
 pub fn push_plain(value: &Value, out: &mut String) {
     PLAIN.push(value, out);
 }
@@ -128,7 +128,7 @@ pub fn plain_map(members: &Map<String, Value>) -> String {
     out
 }
 
-/// `%s`: strings as they are, and all else as something that is no string: `%!s(int64=1)`.
+/// `%s`: strings verbatim; other values as `%!s(int64=1)`.
 pub fn text(value: &Value) -> String {
     if value.is_null() {
         return "%!s(<nil>)".to_owned();
@@ -148,7 +148,7 @@ pub fn syntax(value: &Value) -> String {
     out
 }
 
-/// `%T`: the name of the value's type, `<nil>` for null.
+/// `%T`: type name of the value, `<nil>` for null.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

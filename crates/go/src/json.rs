@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::{Num, ordered};
 
-/// A value as `json.Marshal` writes it: without spaces, and with `<`, `>`, `&` and two separators of lines escaped.
+/// Encodes as `json.Marshal`: without spaces, with `<`, `>`, `&` and the line separators U+2028 and U+2029 escaped.
 pub fn to_string(value: &Value) -> String {
     let mut out = String::new();
     push(value, &mut out);
     out
 }
 
-/// [`to_string`], at the end of a text.
+/// Appends [`to_string`] to a text.
 pub fn push(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
@@ -49,7 +49,7 @@ pub fn push(value: &Value, out: &mut String) {
     }
 }
 
-/// A float in JSON, at the end of a text: with an exponent below 1e-6 and from 1e21 on.
+/// Appends a float as JSON: with an exponent below 1e-6 and from 1e21 on.
 pub fn push_float(number: f64, out: &mut String) {
     let size = number.abs();
     // Writing to a string can't fail.
@@ -69,7 +69,7 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// [`quote`], at the end of a text.
+/// Appends [`quote`] to a text.
 pub fn push_quoted(text: &str, out: &mut String) {
     out.push('"');
     for char in text.chars() {

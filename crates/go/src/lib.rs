@@ -1,9 +1,10 @@
-//! What Kubernetes takes from Go's standard library, with Go's results and error texts to the letter.
+//! Port of the parts of Go's standard library whose results and error texts appear in Kubernetes' messages.
 //!
-//! Messages of Kubernetes are made of them, and tools compare messages. Each module is named after Go's package or function.
+//! Tools compare these messages, so results and texts are identical to Go's. Each module is named after Go's package or
+//! function.
 //!
-//! JSON values are those that Kubernetes' decoders make: a number
-//! is an `int64` if it fits into one, else a `float64`; a map is printed in the order of its names.
+//! JSON values are those that Kubernetes' decoders produce: a number is an `int64` if it fits, else a `float64`; maps
+//! are printed in the order of their keys.
 //!
 //! ```
 //! use serde_json::json;
@@ -28,7 +29,7 @@ pub mod strconv;
 #[cfg(feature = "url")]
 pub mod url;
 
-/// A number as Kubernetes' decoders have it.
+/// A number as Kubernetes' decoders represent it.
 ///
 /// ```
 /// use settled_go::Num;
@@ -40,17 +41,17 @@ pub mod url;
 pub enum Num {
     /// An `int64`.
     Int(i64),
-    /// A `float64`: what has a point, an exponent, or does not fit into an `int64`.
+    /// A `float64`: has a point or an exponent, or does not fit into an `int64`.
     Float(f64),
 }
 
 impl Num {
-    /// The number that a JSON number is.
+    /// Converts a JSON number.
     pub fn of(number: &serde_json::Number) -> Self {
         number.as_i64().map_or_else(|| Self::Float(number.as_f64().unwrap_or_default()), Self::Int)
     }
 
-    /// The number as a `float64`; a large integer is rounded, as Go does.
+    /// Converts to `float64`; large integers are rounded as in Go.
     #[expect(clippy::cast_precision_loss, reason = "Go rounds here, too")]
     pub fn as_f64(self) -> f64 {
         match self {
@@ -60,7 +61,7 @@ impl Num {
     }
 }
 
-/// In the order of names, also where `serde_json` keeps another one.
+/// Sorted by key, even if `serde_json` preserves another order.
 fn ordered(members: &serde_json::Map<String, serde_json::Value>) -> Vec<(&String, &serde_json::Value)> {
     let mut members: Vec<_> = members.iter().collect();
     members.sort_by_key(|(name, _)| *name);

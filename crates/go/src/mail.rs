@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Whether `mail.ParseAddress` takes a text: `a@example.com`, `Name <a@example.com>`.
+/// Whether `mail.ParseAddress` accepts a text: `a@example.com`, `Name <a@example.com>`.
 ///
 /// ```
 /// use settled_go::mail;
@@ -15,7 +15,7 @@ pub fn is_address(text: &str) -> bool {
     parser.address(true) == Some(1) && parser.skip_comments() && parser.rest.is_empty()
 }
 
-/// The parser that `net/mail` is, without what it makes of an address.
+/// The parser of `net/mail`, without the resulting address.
 #[derive(Clone, Copy)]
 struct Parser<'t> {
     rest: &'t str,
@@ -43,7 +43,7 @@ impl<'t> Parser<'t> {
         true
     }
 
-    /// The rest of a comment, after its opening.
+    /// The rest of a comment after `(`.
     fn comment(&mut self) -> bool {
         let mut depth = 1;
         let mut escaped = false;
@@ -66,7 +66,7 @@ impl<'t> Parser<'t> {
         false
     }
 
-    /// One address, or a group of them: how many there are.
+    /// Parses an address or a group, and returns the number of addresses.
     fn address(&mut self, groups: bool) -> Option<usize> {
         self.skip_space();
         if self.rest.is_empty() {
@@ -170,7 +170,7 @@ impl<'t> Parser<'t> {
         Some(())
     }
 
-    /// How many characters a quoted text has.
+    /// Number of characters of a quoted string.
     fn quoted(&mut self) -> Option<usize> {
         let text = self.rest.strip_prefix('"')?;
         let mut escaped = false;
@@ -209,11 +209,11 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// What a word is once it is decoded (`=?utf-8?q?word?=`).
+/// Decodes an RFC 2047 word (`=?utf-8?q?word?=`).
 enum Word {
     Plain,
     Nothing,
-    /// Go does not know the character set.
+    /// Go supports no other character sets.
     ForeignCharset,
 }
 

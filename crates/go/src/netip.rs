@@ -6,30 +6,30 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::strconv::quote;
 
-/// `netip.Addr`: an address, perhaps with a zone.
+/// `netip.Addr`: an address, optionally with a zone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Addr {
-    /// The address. One of IPv4 in IPv6 is of IPv6.
+    /// The address. IPv4-mapped IPv6 addresses are IPv6.
     pub ip: IpAddr,
-    /// The zone of an IPv6 address, or nothing.
+    /// The zone of an IPv6 address, or empty.
     pub zone: String,
 }
 
-/// `netip.Prefix`: an address, and how many of its bits count.
+/// `netip.Prefix`: an address and a prefix length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Prefix {
-    /// The address, with all bits as they were given.
+    /// The address, not masked.
     pub ip: IpAddr,
-    /// The length.
+    /// The prefix length.
     pub bits: u8,
 }
 
-/// A text that is no address.
+/// Parse error of an address.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ParseAddrError {
     text: String,
     message: &'static str,
-    /// The part from which on it could not be read.
+    /// The remaining text at the error.
     rest: String,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for ParseAddrError {
 
 impl Error for ParseAddrError {}
 
-/// A text that is no prefix.
+/// Parse error of a prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ParsePrefixError {
     text: String,
@@ -68,7 +68,7 @@ impl Error for ParsePrefixError {}
 /// ```
 ///
 /// # Errors
-/// The text is no address.
+/// The text is not an address.
 pub fn parse_addr(text: &str) -> Result<Addr, ParseAddrError> {
     let parser = Parser { text };
     match text.bytes().find(|byte| matches!(byte, b'.' | b':' | b'%')) {
@@ -85,7 +85,7 @@ pub fn parse_addr(text: &str) -> Result<Addr, ParseAddrError> {
 /// `netip.ParsePrefix`.
 ///
 /// # Errors
-/// The text is no prefix.
+/// The text is not a prefix.
 pub fn parse_prefix(text: &str) -> Result<Prefix, ParsePrefixError> {
     let error = |message: String| ParsePrefixError { text: text.to_owned(), message };
     let Some((addr, bits)) = text.rsplit_once('/') else { return Err(error("no '/'".to_owned())) };
@@ -221,7 +221,7 @@ impl Parser<'_> {
             Some(_) if filled == 16 => {
                 return Err(self.error("the :: must expand to at least one field of zeros", ""));
             }
-            // What follows the ellipsis goes to the end.
+            // The groups after the ellipsis are right-aligned.
             Some(start) => bytes[start..].rotate_right(16 - filled),
             None => {}
         }

@@ -1,18 +1,18 @@
 //! `regexp/syntax`: RE2 patterns, translated for the crate `regex`.
 //!
-//! Both engines are of the same family, but a pattern may mean something else: `\d` is ASCII in Go, `[a&&b]` is no intersection, a
-//! lone `{` is itself. So a pattern is read as Go's parser reads it, with its errors, and written anew.
+//! Both engines share a syntax family, but some patterns differ in meaning: `\d` is ASCII in Go, `[a&&b]` is not an
+//! intersection, a lone `{` is literal. So patterns are parsed as in Go, with its errors, and rewritten.
 
 use std::fmt::{self, Write as _};
 
 use regex::Regex;
 
-/// Why Go does not compile a pattern.
+/// `syntax.Error`: why Go rejects a pattern.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Error {
-    /// What is wrong.
+    /// The kind of error.
     pub code: ErrorCode,
-    /// The part of the pattern.
+    /// The offending part of the pattern.
     pub expr: String,
 }
 
@@ -79,16 +79,16 @@ fn error(code: ErrorCode, expr: &str) -> Error {
     Error { code, expr: expr.to_owned() }
 }
 
-/// Go's limit on the height of an expression.
+/// Go's maximum height of an expression.
 const MAX_HEIGHT: usize = 1000;
 const MAX_REPEAT: i64 = 1000;
 const MAX_SOURCE: usize = 1 << 20;
 
-/// One level of groups: whether there is something to repeat, and how often it repeats its parts.
+/// State of one group: whether there is an operand to repeat, and the repetition factors of its parts.
 #[derive(Clone, Copy)]
 struct Group {
     repeatable: bool,
-    /// The largest product of repetitions within the last atom, and within all.
+    /// Maximum product of repetitions within the last atom, and within all.
     last: i64,
     most: i64,
 }
@@ -103,7 +103,7 @@ impl Group {
     }
 }
 
-/// The same pattern in the syntax of the crate `regex`. Groups do not capture.
+/// Translates a pattern to the syntax of the crate `regex`. Groups do not capture.
 ///
 /// ```
 /// use settled_go::regexp;
@@ -114,7 +114,7 @@ impl Group {
 /// ```
 ///
 /// # Errors
-/// Go does not compile the pattern.
+/// Go rejects the pattern.
 pub fn translate(pattern: &str) -> Result<String, Error> {
     if pattern.len() > MAX_SOURCE {
         return Err(error(ErrorCode::Large, pattern));
@@ -122,9 +122,9 @@ pub fn translate(pattern: &str) -> Result<String, Error> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut groups = vec![Group::NEW];
     let mut rest = pattern;
-    // The text from the last repetition on, if nothing came after it.
+    // The text from the last repetition on, if it ends the pattern so far.
     let mut last_repeat = "";
-    // Where the last part ends, before flags that follow it: `a(?i)*` repeats it.
+    // End of the last operand, before flags that follow it: `a(?i)*` repeats `a`.
     let mut end = 0;
     while let Some(first) = rest.chars().next() {
         let mut repeat = "";
@@ -232,12 +232,12 @@ fn literal(one: char, out: &mut String) {
     out.push_str(&regex::escape(one.encode_utf8(&mut bytes)));
 }
 
-/// A code point within a class, which may be one that no text holds.
+/// A code point in a class, possibly a surrogate.
 fn code(one: u32, out: &mut String) {
     let _ = write!(out, "\\x{{{one:X}}}");
 }
 
-/// Checks a repetition, and gives what follows it.
+/// Checks a repetition and returns the text after it.
 fn repeated<'p>(
     before: &'p str,
     after: &'p str,
@@ -265,7 +265,7 @@ fn repeated<'p>(
     Ok(after)
 }
 
-/// `{2}`, `{2,}`, `{2,3}`; the most is -1 where there is none, the least where a number is too large.
+/// `{2}`, `{2,}`, `{2,3}`; no maximum is -1, and a minimum that overflows is 0.
 fn counts(text: &str) -> Option<(i64, i64, &str)> {
     let number = |text: &str| -> Option<(i64, usize)> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -296,7 +296,7 @@ struct Opened<'p> {
     group: bool,
 }
 
-/// What begins with `(?`.
+/// A group that begins with `(?`.
 fn flags<'p>(text: &'p str, out: &mut String) -> Result<Option<Opened<'p>>, Error> {
     let Some(rest) = text.strip_prefix("(?") else { return Ok(None) };
     let named = rest.strip_prefix("P<").filter(|_| text.len() > 4);
@@ -321,7 +321,7 @@ fn flags<'p>(text: &'p str, out: &mut String) -> Result<Option<Opened<'p>>, Erro
             }
             ':' | ')' if !negated || seen => {
                 let part = &text[..text.len() - rest.len()];
-                // `(?)` does nothing, and is nothing to Rust.
+                // `(?)` is empty in Go and invalid in Rust.
                 if part != "(?)" {
                     out.push_str(part);
                 }
@@ -333,7 +333,7 @@ fn flags<'p>(text: &'p str, out: &mut String) -> Result<Option<Opened<'p>>, Erro
     Err(error(ErrorCode::InvalidPerlOp, &text[..text.len() - rest.len()]))
 }
 
-/// What begins with a backslash, outside of a class.
+/// An escape outside of a class.
 fn escape<'p>(text: &'p str, out: &mut String, group: &mut Group) -> Result<&'p str, Error> {
     match text.as_bytes().get(1) {
         Some(b'A') => out.push_str("\\A"),
@@ -367,7 +367,7 @@ fn escape<'p>(text: &'p str, out: &mut String, group: &mut Group) -> Result<&'p 
     Ok(&text[2..])
 }
 
-/// `\d` and its like.
+/// `\d` and other Perl classes.
 fn perl_class<'p>(text: &'p str, out: &mut String) -> Option<&'p str> {
     out.push_str(match text.as_bytes().get(1)? {
         b'd' => "[0-9]",
@@ -409,7 +409,8 @@ fn unicode_class<'p>(text: &'p str, out: &mut String) -> Result<Option<&'p str>,
     Ok(Some(rest))
 }
 
-/// `\n`, `\x{1F600}`, `\.`: the code point and what follows.
+/// `
+/// `, `\x{1F600}`, `\.`: the code point and the remaining text.
 fn escaped(text: &str) -> Result<(u32, &str), Error> {
     let rest = &text[1..];
     let Some(one) = rest.chars().next() else {
@@ -477,7 +478,7 @@ const POSIX: [&str; 14] = [
     "upper", "word", "xdigit",
 ];
 
-/// A class in brackets.
+/// A bracket expression.
 fn class<'p>(text: &'p str, out: &mut String) -> Result<&'p str, Error> {
     let mut rest = &text[1..];
     out.push('[');
@@ -527,7 +528,7 @@ fn class<'p>(text: &'p str, out: &mut String) -> Result<&'p str, Error> {
                 return Err(error(ErrorCode::InvalidCharRange, &range[..range.len() - rest.len()]));
             }
         }
-        // Surrogates are in no text.
+        // Valid text has no surrogates.
         let low = if (0xd800..0xe000).contains(&low) { 0xe000 } else { low };
         let high = if (0xd800..0xe000).contains(&high) { 0xd7ff } else { high };
         if low <= high {

@@ -16,14 +16,14 @@ pub(crate) fn write_float(number: f64, out: &mut impl Write) -> fmt::Result {
     write!(out, "{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// `%q`, as `strconv.Quote` has it.
+/// `%q`, as `strconv.Quote`.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     push_quoted(text, &mut out);
     out
 }
 
-/// [`quote`], at the end of a text.
+/// Appends [`quote`] to a text.
 pub fn push_quoted(text: &str, out: &mut String) {
     out.push('"');
     for char in text.chars() {
@@ -32,7 +32,7 @@ pub fn push_quoted(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// [`quote`] of bytes that need not be UTF-8.
+/// [`quote`] of bytes that may be invalid UTF-8.
 pub fn quote_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');
@@ -48,7 +48,7 @@ pub fn quote_bytes(bytes: &[u8]) -> String {
     out
 }
 
-/// A character as it stands between the quotes of [`quote`].
+/// A character as [`quote`] writes it between the quotes.
 pub fn push_escaped(char: char, out: &mut String) {
     match char {
         '"' => out.push_str("\\\""),
@@ -67,8 +67,8 @@ pub fn push_escaped(char: char, out: &mut String) {
     }
 }
 
-/// `strconv.IsPrint`: letters, marks, numbers, punctuation, symbols and the plain space, of the Unicode version that
-/// Kubernetes' Go has.
+/// `strconv.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space, in the Unicode version of
+/// Kubernetes' Go.
 pub fn is_print(char: char) -> bool {
     if char.is_ascii() {
         return matches!(char, ' '..='~');

@@ -8,62 +8,62 @@ use percent_encoding::percent_decode;
 use crate::netip::{self, ParseAddrError};
 use crate::strconv::{quote, quote_bytes};
 
-/// `urlmaxqueryparams`: a query with more parameters has none.
+/// `urlmaxqueryparams`: queries with more parameters yield none.
 const MAX_QUERY_PARAMETERS: usize = 10_000;
 
-/// `url.URL`, as far as Kubernetes looks at it.
+/// `url.URL`, the parts that Kubernetes uses.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Url {
-    /// In lower case; nothing if there is none.
+    /// Scheme in lower case, or empty.
     pub scheme: String,
-    /// The user and the password as they were written.
+    /// User and password, still escaped.
     pub user: Option<String>,
-    /// The host and the port, unescaped.
+    /// Host and port, unescaped.
     pub host: String,
-    /// `RawQuery`: without its question mark.
+    /// `RawQuery`: without the question mark.
     pub query: String,
     path: String,
 }
 
-/// `url.Error`: a text that is no URL.
+/// `url.Error`: parse error of a URL.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Error {
     /// The text.
     pub url: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What is wrong with a URL.
+/// Reason why a URL is invalid.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reason {
-    /// A control character, which is never allowed.
+    /// A control character.
     ControlCharacter,
-    /// Nothing, where a request needs a URL.
+    /// An empty request URI.
     Empty,
-    /// A colon at the beginning.
+    /// A leading colon.
     MissingScheme,
-    /// No absolute URL and no absolute path, where a request needs one.
+    /// A request URI that is neither an absolute URL nor an absolute path.
     InvalidRequestUri,
-    /// A relative path that looks like a scheme.
+    /// A relative path whose first segment has a colon.
     ColonInFirstSegment,
-    /// A character that no user or password may have.
+    /// An invalid character in the user or password.
     InvalidUserinfo,
-    /// Brackets about something else than an IPv6 address.
+    /// Brackets around anything but an IPv6 address.
     InvalidIpLiteral,
-    /// A bracket is not closed.
+    /// A missing closing bracket.
     MissingBracket,
-    /// What follows the host is no port.
+    /// An invalid port.
     InvalidPort(String),
-    /// No address in brackets.
+    /// An invalid address in brackets.
     InvalidHost(ParseAddrError),
-    /// A character that no host may have.
+    /// An invalid character in the host.
     InvalidHostCharacter(char),
-    /// A wrong escape, or one that may not be where it is.
+    /// An invalid escape.
     Escape(EscapeError),
 }
 
-/// `url.EscapeError`: an escape that is none, or that may not be where it is.
+/// `url.EscapeError`: an escape that is malformed or not allowed there.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EscapeError(Box<[u8]>);
 
@@ -103,7 +103,7 @@ impl fmt::Display for EscapeError {
 impl error::Error for Error {}
 impl error::Error for EscapeError {}
 
-/// `url.Parse`, without what it makes of the fragment.
+/// `url.Parse`; the fragment is dropped.
 ///
 /// ```
 /// use settled_go::url;
@@ -114,34 +114,34 @@ impl error::Error for EscapeError {}
 /// ```
 ///
 /// # Errors
-/// The text is no URL.
+/// The URL is invalid.
 pub fn parse(text: &str) -> Result<Url, Error> {
     let (url, fragment) = text.split_once('#').unwrap_or((text, ""));
     let parsed = parse_reference(url, false).map_err(|reason| Error { url: url.to_owned(), reason })?;
     unescape(fragment, Mode::Path).map_err(|reason| Error { url: text.to_owned(), reason }).map(|_| parsed)
 }
 
-/// `url.ParseRequestURI`: an absolute URL or an absolute path, in which `#` is nothing special.
+/// `url.ParseRequestURI`: an absolute URL or an absolute path; `#` has no special meaning.
 ///
 /// # Errors
-/// The text is no such URL.
+/// The URI is invalid.
 pub fn parse_request_uri(text: &str) -> Result<Url, Error> {
     parse_reference(text, true).map_err(|reason| Error { url: text.to_owned(), reason })
 }
 
-/// `url.PathUnescape`; bytes that are no UTF-8 are replaced.
+/// `url.PathUnescape`; invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// An escape is wrong.
+/// An escape is invalid.
 pub fn path_unescape(text: &str) -> Result<String, EscapeError> {
     check_escapes(text)?;
     Ok(percent_decode(text.as_bytes()).decode_utf8_lossy().into_owned())
 }
 
-/// `url.QueryUnescape`; bytes that are no UTF-8 are replaced.
+/// `url.QueryUnescape`; invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// An escape is wrong.
+/// An escape is invalid.
 pub fn query_unescape(text: &str) -> Result<String, EscapeError> {
     check_escapes(text)?;
     path_unescape(&text.replace('+', " "))
@@ -154,7 +154,7 @@ impl Url {
         host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host)
     }
 
-    /// `Port`: nothing if there is none.
+    /// `Port`: empty if there is none.
     pub fn port(&self) -> &str {
         self.split_host().1
     }
@@ -166,7 +166,7 @@ impl Url {
         }
     }
 
-    /// `EscapedPath`: as it was written, where that is valid.
+    /// `EscapedPath`: the original encoding if that is valid.
     pub fn escaped_path(&self) -> String {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
         let is_valid = |byte: u8| is_plain(byte) || b"!'()*[]%".contains(&byte);
@@ -184,7 +184,7 @@ impl Url {
         escaped
     }
 
-    /// The pairs of `Query`, in the order of the text: those that are wrong are left out.
+    /// The pairs of `Query` in input order, without invalid ones.
     pub fn query_pairs(&self) -> Vec<(String, String)> {
         if self.query.matches('&').count() >= MAX_QUERY_PARAMETERS {
             return Vec::new();
@@ -295,7 +295,7 @@ fn parse_host(scheme: &str, host: &str) -> Result<String, Reason> {
     }
     if let Some(first) = host.find(':') {
         let last = host.rfind(':').unwrap_or(first);
-        // Some databases have lists of hosts there.
+        // Connection strings of some databases have lists of hosts.
         let start = if matches!(scheme, "http" | "https") { first } else { last };
         check_port(&host[start..])?;
     }
@@ -309,7 +309,7 @@ enum Mode {
     Zone,
 }
 
-/// The escape at the beginning of a text: its byte, or what it is instead.
+/// The escape at the beginning of a text: its byte, or an error.
 fn escaped(text: &[u8]) -> Result<u8, EscapeError> {
     let digit = |index: usize| text.get(index).and_then(|byte| char::from(*byte).to_digit(16));
     let code = digit(1).zip(digit(2)).and_then(|(high, low)| u8::try_from(high << 4 | low).ok());
@@ -320,14 +320,14 @@ fn check_escapes(text: &str) -> Result<(), EscapeError> {
     text.match_indices('%').try_for_each(|(start, _)| escaped(&text.as_bytes()[start..]).map(drop))
 }
 
-/// Go's `unescape`; bytes that are no UTF-8 are replaced.
+/// Go's `unescape`; invalid UTF-8 is replaced.
 fn unescape(text: &str, mode: Mode) -> Result<String, Reason> {
     let bytes = text.as_bytes();
     let mut index = 0;
     while let Some(&byte) = bytes.get(index) {
         if byte == b'%' {
             let code = escaped(&bytes[index..]).map_err(Reason::Escape)?;
-            // A percent sign introduces the zone of an address.
+            // A percent sign introduces the zone of an IPv6 address.
             let is_allowed = code == b'%'
                 || match mode {
                     Mode::Path => true,

@@ -8,7 +8,7 @@ use settled_go as go;
 
 use crate::{Found, Node, PathError};
 
-/// No more characters of a value are quoted in an error.
+/// Maximum length of a quoted value in an error, in characters.
 const MAX_SHOWN: usize = 200;
 
 fn spend(budget: &mut usize, count: usize) -> Result<(), PathError> {
@@ -38,7 +38,7 @@ fn walk<'a>(input: Found<'a>, node: &Node, budget: &mut usize) -> Result<Found<'
         Node::Literal(value) => results.extend(input.iter().map(|_| Cow::Owned(value.clone()))),
         Node::Field(name) => {
             for value in input {
-                // Only literals are owned, and they have no fields.
+                // Only literals are owned; they have no fields.
                 if let Cow::Borrowed(Value::Object(map)) = value {
                     results.extend(map.get(name).map(Cow::Borrowed));
                 }
@@ -55,7 +55,7 @@ fn walk<'a>(input: Found<'a>, node: &Node, budget: &mut usize) -> Result<Found<'
                         spend(budget, list.len())?;
                         results.extend(list.iter().map(Cow::Borrowed));
                     }
-                    // In Go, a text is a list of bytes.
+                    // In Go, a string can be indexed as bytes.
                     Cow::Borrowed(Value::String(text)) => bytes(text, &mut results, budget)?,
                     Cow::Owned(Value::String(text)) => bytes(&text, &mut results, budget)?,
                     _ => {}
@@ -87,7 +87,7 @@ fn walk<'a>(input: Found<'a>, node: &Node, budget: &mut usize) -> Result<Found<'
                     }
                     Cow::Borrowed(Value::Null) => {}
                     value => {
-                        // A literal is read by another decoder than an object.
+                        // Literals and objects are decoded differently.
                         let is_literal = matches!(&value, Cow::Owned(value) if value.is_i64());
                         let type_name = if is_literal { "int" } else { go::fmt::type_name(&value) };
                         return Err(mismatch(format!("{type_name} is not array or slice")));
@@ -118,7 +118,7 @@ fn bytes(text: &str, results: &mut Found<'_>, budget: &mut usize) -> Result<(), 
     Ok(())
 }
 
-/// A value and everything under it that has something under it.
+/// A value and all its descendants that are containers.
 fn descend<'a>(value: &'a Value, results: &mut Found<'a>, budget: &mut usize) -> Result<(), PathError> {
     spend(budget, 1)?;
     match value {
@@ -138,7 +138,7 @@ fn descend<'a>(value: &'a Value, results: &mut Found<'a>, budget: &mut usize) ->
     }
 }
 
-/// Whether to go on: like upstream, an empty slice of one list ends the whole.
+/// Returns whether to continue: as upstream, an empty slice of one list ends the evaluation.
 fn select<'a>(
     list: &'a [Value],
     numbers: &[Option<i64>; 3],
@@ -187,7 +187,7 @@ fn passes(
     if operator == "exists" {
         return match lefts {
             Ok(lefts) => Ok(!lefts.is_empty()),
-            // As upstream: where a path does not fit, its input stands for its result.
+            // As upstream: a path that does not match yields its input.
             Err(PathError::Mismatch(_)) => Ok(true),
             Err(error) => Err(error),
         };
@@ -220,7 +220,7 @@ fn less(left: &Value, right: &Value) -> Result<bool, PathError> {
     Ok(order(left, right)? == Some(Ordering::Less))
 }
 
-/// The order of two texts, two integers or two floats. Integers and floats can't be compared, as upstream.
+/// Order of two strings, integers or floats. As upstream, integers and floats cannot be compared.
 fn order(left: &Value, right: &Value) -> Result<Option<Ordering>, PathError> {
     match (left, right) {
         (Value::String(left), Value::String(right)) => Ok(Some(left.cmp(right))),
@@ -239,7 +239,7 @@ fn order(left: &Value, right: &Value) -> Result<Option<Ordering>, PathError> {
     }
 }
 
-/// Values that can be compared.
+/// Comparable values.
 fn is_basic(value: &Value) -> bool {
     matches!(value, Value::Bool(_) | Value::Number(_) | Value::String(_))
 }

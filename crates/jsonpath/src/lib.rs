@@ -7,28 +7,28 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Longer paths are refused.
+/// Maximum length of a path, in bytes.
 const MAX_LENGTH: usize = 4096;
 /// Maximum number of values in an evaluation, since `..` and `*` multiply.
 const BUDGET: usize = 100_000;
 
-/// Why a path can't be read, or has no result in an object.
+/// Error of parsing or evaluating a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Not a path. The text is upstream's.
+    /// Invalid path, with upstream's message.
     #[error("{0}")]
     Syntax(String),
-    /// A list was expected, an index is out of bounds, or two things can't be compared. The text is upstream's.
+    /// Type mismatch, index out of bounds, or incomparable values, with upstream's message.
     #[error("{0}")]
     Mismatch(String),
-    /// It would take too long.
+    /// The evaluation exceeds its limit.
     #[error("the path selects too much")]
     TooMuch,
 }
 
-/// A path that can be looked up in objects.
+/// A compiled path.
 ///
-/// Keys that are missing are no error: there is no result then.
+/// Missing keys are not an error: the result is then empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath {
     nodes: Vec<Node>,
@@ -43,22 +43,22 @@ enum Node {
     Wildcard,
     Recursive,
     Union(Vec<Vec<Self>>),
-    /// `range`, which needs an end that is not in the same braces: there is no result.
+    /// `range` without its `end` in the same braces: no result.
     Range,
-    /// Any other word, which means nothing here.
+    /// Any other word: no effect.
     Word(String),
 }
 
-/// The end of a slice was not written: it is the start plus one.
+/// The end of a slice was omitted: it is the start plus one.
 type Derived = bool;
 
 type Found<'a> = Vec<Cow<'a, Value>>;
 
 impl JsonPath {
-    /// Reads a path, with or without braces around it.
+    /// Parses a path, with or without braces around it.
     ///
     /// # Errors
-    /// [`PathError::Syntax`] where it is none, or is longer than 4096 bytes.
+    /// [`PathError::Syntax`] if the path is invalid or longer than 4096 bytes.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let braced;
         let text = if text.starts_with('{') {
@@ -73,12 +73,11 @@ impl JsonPath {
         Ok(Self { nodes: parser::action(text, 0)? })
     }
 
-    /// Reads a path as kubectl's `wait` and `custom-columns` take it: with or without braces, with or without the first dot.
-    /// As there, it is no path with other braces in it, or one that begins with `$`, a quote or a bracket: such a first
-    /// character becomes part of a key.
+    /// Parses a path as kubectl's `wait` and `custom-columns`: with or without braces and leading dot. As there, other
+    /// braces are an error, and a leading `$`, quote or bracket becomes part of a key.
     ///
     /// # Errors
-    /// [`PathError::Syntax`] where it is none, or is longer than 4096 bytes.
+    /// [`PathError::Syntax`] if the path is invalid or longer than 4096 bytes.
     ///
     /// ```
     /// use settled_jsonpath::JsonPath;
@@ -100,11 +99,11 @@ impl JsonPath {
         Self::parse(&format!("{{.{name}}}"))
     }
 
-    /// All results in an object, in order. A key that is not there gives none.
+    /// All results in an object, in order. Missing keys yield none.
     ///
     /// # Errors
-    /// [`PathError::Mismatch`] where the path does not fit the object, [`PathError::TooMuch`] where it selects more than
-    /// 100,000 values on its way.
+    /// [`PathError::Mismatch`] if the path does not match the object, [`PathError::TooMuch`] if it visits more than
+    /// 100,000 values.
     pub fn find<'a>(&self, object: &'a Value) -> Result<Vec<Cow<'a, Value>>, PathError> {
         let mut budget = BUDGET;
         let results = evaluate::walk_all(vec![Cow::Borrowed(object)], &self.nodes, &mut budget)?;
@@ -112,7 +111,7 @@ impl JsonPath {
     }
 }
 
-/// A result as it is printed: a scalar's text, all else as JSON.
+/// Formats a result for output: scalars as text, everything else as JSON.
 pub fn shown(value: &Value) -> String {
     if value.is_array() || value.is_object() {
         settled_go::json::to_string(value)

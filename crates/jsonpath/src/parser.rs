@@ -2,14 +2,14 @@
 
 use crate::{Node, PathError};
 
-/// Filters nested deeper are refused.
+/// Maximum nesting of filters.
 const MAX_DEPTH: usize = 16;
 
 fn syntax(text: impl Into<String>) -> PathError {
     PathError::Syntax(text.into())
 }
 
-/// Parses a text that begins with `{`, and answers what is in its first braces.
+/// Parses a text that begins with `{`, and returns the content of its first braces.
 pub(crate) fn action(text: &str, depth: usize) -> Result<Vec<Node>, PathError> {
     if depth > MAX_DEPTH {
         return Err(syntax("filters are nested too deeply"));
@@ -50,7 +50,7 @@ impl<'a> Parser<'a> {
         self.rest().chars().next()
     }
 
-    /// Up to and including the closing brace.
+    /// Parses up to and including the closing brace.
     fn inside(&mut self) -> Result<Vec<Node>, PathError> {
         let mut nodes = Vec::new();
         loop {
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
                 self.position += 2;
                 nodes.push(Node::Recursive);
                 if let Some(c) = self.peek().filter(|&c| is_word(c)) {
-                    // As upstream: the first character is stepped over as if it were the dot, and kept.
+                    // As upstream: the first character is skipped as if it were the dot, and kept.
                     let start = self.position;
                     self.position += c.len_utf8();
                     nodes.push(self.field(start));
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A field's name, which begins at `start`.
+    /// A field name that begins at `start`.
     fn field(&mut self, start: usize) -> Node {
         while let Some(c) = self.peek() {
             if is_terminator(c) {
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A quoted text, whose opening quote has been read.
+    /// The rest of a quoted text, after the opening quote.
     fn quoted(&mut self, quote: char) -> Result<Node, PathError> {
         let start = self.position;
         loop {
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         Ok(Node::Literal(unquote(&self.text[start..self.position - 1], quote)?.into()))
     }
 
-    /// `[…]`, whose opening bracket has been read.
+    /// The rest of `[…]`, after the opening bracket.
     fn brackets(&mut self, nodes: &mut Vec<Node>) -> Result<(), PathError> {
         let end = self.rest().find([']', '\n']).ok_or_else(|| syntax("unterminated array"))?;
         let text = &self.rest()[..end];
@@ -211,7 +211,7 @@ impl<'a> Parser<'a> {
             let (left, rest) = text.split_at(at);
             let mut end = rest.find(|c| !is_operator(c)).unwrap_or(rest.len());
             if end == rest.len() {
-                // Something has to be left for the right side.
+                // The right-hand side cannot be empty.
                 end -= 1;
             }
             if end > 0 {
@@ -252,7 +252,7 @@ fn slice(text: &str) -> Result<Node, PathError> {
     Ok(Node::Slice(numbers, derived))
 }
 
-/// A quoted text without its quotes, its escapes resolved as Go resolves them.
+/// Unquotes a text and resolves its escapes as Go.
 fn unquote(text: &str, quote: char) -> Result<String, PathError> {
     let invalid = || syntax(format!("unquote string {text} error invalid syntax"));
     let mut result = String::with_capacity(text.len());
@@ -284,7 +284,7 @@ fn unquote(text: &str, quote: char) -> Result<String, PathError> {
     Ok(result)
 }
 
-/// The character of an escape with so many hexadecimal digits.
+/// The character of an escape with this many hexadecimal digits.
 fn code(chars: &mut std::str::Chars<'_>, digits: usize) -> Option<char> {
     let text: String = chars.by_ref().take(digits).collect();
     let complete = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());

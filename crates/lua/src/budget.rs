@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use crate::{Error, Limits};
 
-/// A limit is reached. Which one is kept in the [`Budget`].
+/// A limit was reached. The [`Budget`] records which one.
 pub(crate) struct Spent;
 
-/// Once a limit is reached, everything is refused until the next run.
+/// Resource limits of one run. After the first exceeded limit, all requests fail until the next run.
 pub(crate) struct Budget {
     limits: Cell<Limits>,
     left: Cell<u64>,
@@ -52,19 +52,19 @@ impl Budget {
         if self.reached.get().is_some() { Err(Spent) } else { Ok(()) }
     }
 
-    /// The first limit that is reached is the one that counts.
+    /// Records an exceeded limit; only the first one counts.
     pub(crate) fn reach(&self, limit: Limit) {
         if self.reached.get().is_none() {
             self.reached.set(Some(limit));
         }
     }
 
-    /// How large one string may become: it has to fit into the memory.
+    /// Maximum length of a string: the memory limit.
     pub(crate) fn memory(&self) -> usize {
         self.limits.get().memory
     }
 
-    /// The error of the limit that was reached, if one was.
+    /// The error for the exceeded limit, if any.
     pub(crate) fn error(&self) -> Option<Error> {
         let limits = self.limits.get();
         self.reached.get().map(|limit| match limit {

@@ -1,6 +1,6 @@
-//! Translation of `goto`, which Argo CD's interpreter has from Lua 5.2, to Lua 5.1.
+//! Translation of Lua 5.2's `goto`, which Argo CD's interpreter supports, to Lua 5.1.
 //!
-//! What stands between a `goto` and its label becomes the body of a loop that runs once, and the `goto` becomes the
+//! The code between a `goto` and its label becomes the body of a loop that runs once, and the `goto` becomes the
 //! `break` of that loop:
 //!
 //! ```lua
@@ -11,8 +11,8 @@
 //! end                                       end
 //! ```
 //!
-//! What leaves more than one loop, or a loop that is there already, sets a flag, and every loop on the way ends where it
-//! sees that. Lines stay what they are. A jump backwards is refused: it is a loop, and can be written as one.
+//! A `goto` out of several loops, or out of an existing loop, sets a flag, which each loop on the way checks after it
+//! ends. Line numbers do not change. Backward jumps are rejected: write them as loops.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,9 +22,9 @@ use crate::{Error, MAX_JUMPS, too_many_jumps};
 /// Maximum nesting of blocks in a script with `goto`, the limit of Lua's parser.
 const MAX_NESTING: usize = 200;
 
-/// The script without `goto`, or nothing if there is none in it.
+/// The script without `goto`; `None` if there is none in it.
 pub(crate) fn lower(source: &str) -> Result<Option<String>, Error> {
-    // Mostly there is neither a jump nor a label.
+    // Most scripts have neither a jump nor a label.
     if ["goto", "::"].iter().all(|word| memchr::memmem::find(source.as_bytes(), word.as_bytes()).is_none()) {
         return Ok(None);
     }
@@ -49,25 +49,25 @@ pub(crate) fn lower(source: &str) -> Result<Option<String>, Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Function,
-    /// A branch of an `if`, or a `do` by itself.
+    /// A branch of an `if`, or a plain `do` block.
     Plain,
     /// The body of a `while` or `for`.
     Loop,
     Repeat,
 }
 
-/// A list of statements.
+/// List of statements.
 struct Block {
     kind: Kind,
     parent: usize,
-    /// Where the statement begins that it is a part of.
+    /// Start of the statement that contains the block.
     statement: usize,
-    /// Behind the `end` or `until` that closes the statement.
+    /// Position after the `end` or `until` that closes the statement.
     end: usize,
-    /// What follows `local`, whatever it is.
+    /// Token after `local`.
     locals: Vec<usize>,
     labels: Vec<usize>,
-    /// The places that labels need, each within or beside the others.
+    /// Generated loops, each nested in or disjoint from the others.
     regions: Vec<usize>,
 }
 
@@ -75,11 +75,11 @@ struct Label {
     name: String,
     at: Range<usize>,
     block: usize,
-    /// Whether nothing follows in its block.
+    /// Whether the label ends its block.
     is_last: bool,
-    /// Where what it needs to be a loop begins, if something jumps to it.
+    /// Start of the generated loop, if a `goto` targets the label.
     from: Option<usize>,
-    /// What else has to be written at the beginning, before and behind `repeat`, and behind the end.
+    /// Text to insert at the beginning, around `repeat`, and after the end.
     before: String,
     inside: String,
     behind: String,
@@ -91,35 +91,35 @@ struct Goto {
     block: usize,
 }
 
-/// What the script consists of, as far as jumps matter.
+/// Blocks, labels and jumps of a script.
 struct Blocks<'s> {
     source: &'s str,
     blocks: Vec<Block>,
     labels: Vec<Label>,
     gotos: Vec<Goto>,
     breaks: Vec<(Range<usize>, usize)>,
-    /// Of each goto.
+    /// One per goto.
     targets: Vec<usize>,
-    /// How many loops are left on the way of others.
+    /// Number of loops that other jumps leave through a flag.
     crossed: usize,
 }
 
 struct Edit {
     at: Range<usize>,
-    /// What comes first at one place.
+    /// Order of insertions at the same position.
     order: usize,
     text: String,
 }
 
-/// What stands open while the source is read.
+/// Blocks that are open while the source is scanned.
 struct Open {
     block: usize,
-    /// The `while` or `for` whose `do` has not come yet, or the `if` whose `then` has not.
+    /// `while` or `for` before its `do`, `if` before its `then`.
     header: bool,
 }
 
 impl<'s> Blocks<'s> {
-    /// Nothing where the source is no Lua: its own parser says better what is wrong.
+    /// `None` if the source is not valid Lua: Lua's own parser has the better message.
     fn read(source: &'s str) -> Result<Option<Self>, Error> {
         let mut all = Self {
             source,
@@ -132,13 +132,13 @@ impl<'s> Blocks<'s> {
         };
         let mut open = vec![Open { block: 0, header: false }];
         let mut tokens = Tokens { source, at: 0 }.peekable();
-        // A label is the last thing in its block as long as only such follow.
+        // Labels followed only by labels end their block.
         let mut last_labels: Vec<usize> = Vec::new();
         while let Some(at) = tokens.next() {
             let text = &source[at.clone()];
             let Some(top) = open.last_mut() else { return Ok(None) };
             let block = top.block;
-            // The condition behind `until` sees the locals of its block.
+            // The condition after `until` can use the locals of its block.
             if matches!(text, "end" | "else" | "elseif") {
                 last_labels.iter().for_each(|&label| all.labels[label].is_last = true);
             }
@@ -159,7 +159,7 @@ impl<'s> Blocks<'s> {
                 "do" if top.header => top.header = false,
                 "do" => open.push(all.open(Kind::Plain, block, at.start)),
                 "then" => top.header = false,
-                // Another branch of the same statement.
+                // Next branch of the same statement.
                 "else" | "elseif" => {
                     let (parent, statement) = (all.blocks[block].parent, all.blocks[block].statement);
                     *top = all.open(Kind::Plain, parent, statement);
@@ -175,7 +175,7 @@ impl<'s> Blocks<'s> {
                 "local" => all.blocks[block].locals.push(at.start),
                 "break" => all.breaks.push((at.clone(), block)),
                 "goto" => {
-                    // By itself it is a name like any other.
+                    // A lone `goto` is an ordinary name.
                     if let Some(name) = tokens.next_if(|next| is_name(&source[next.clone()])) {
                         let at = at.start..name.end;
                         all.gotos.push(Goto { name: source[name].to_owned(), at, block });
@@ -219,7 +219,7 @@ impl<'s> Blocks<'s> {
         Error::Syntax { message: message.into(), line: u32::try_from(lines + 1).ok() }
     }
 
-    /// Finds the label of each goto, and what has to become a loop for it.
+    /// Finds the label of each goto and the loops to generate for it.
     fn find_targets(&mut self) -> Result<(), Error> {
         let mut names = HashMap::new();
         for (index, label) in self.labels.iter().enumerate() {
@@ -235,7 +235,7 @@ impl<'s> Blocks<'s> {
                 if let Some(&label) = names.get(&(block, &*goto.name)) {
                     break label;
                 }
-                // A function is an island.
+                // Jumps do not cross function boundaries.
                 if self.blocks[block].kind == Kind::Function {
                     let what = format!("no visible label '{}' for goto", goto.name);
                     return Err(self.error(what, goto.at.start));
@@ -260,7 +260,7 @@ impl<'s> Blocks<'s> {
                 let what = format!("goto '{}' jumps into the scope of a local", label.name);
                 return Err(self.error(what, label.at.start));
             }
-            // Loops lie within each other or beside each other.
+            // Loops are nested or disjoint.
             for &region in &self.blocks[label.block].regions {
                 let other = &self.labels[region];
                 if let Some(other_from) = other.from
@@ -276,12 +276,12 @@ impl<'s> Blocks<'s> {
         Ok(())
     }
 
-    /// The loops that what stands in a block at a place is in, innermost first, up to the function's end.
+    /// Loops around a position of a block, innermost first, up to the enclosing function.
     fn around(&self, mut block: usize, mut at: usize) -> Vec<Loop> {
         let mut loops = Vec::new();
         loop {
             let Block { kind, parent, statement, ref regions, .. } = self.blocks[block];
-            // Labels are in their order, and so are the ends of their loops.
+            // Labels are sorted, and so are the ends of their loops.
             let within = regions.iter().copied().filter(|&region| {
                 let label = &self.labels[region];
                 label.from.is_some_and(|from| (from..label.at.start).contains(&at))
@@ -332,12 +332,12 @@ impl<'s> Blocks<'s> {
         }
         for (order, label) in self.labels.iter().enumerate() {
             let Some(from) = label.from else {
-                // It parts two statements: what follows may begin with a bracket. Behind a `break` nothing may be.
+                // Separates statements: the next one may begin with a parenthesis. Nothing can follow a `break`.
                 let text = if label.is_last { " " } else { " do end " };
                 edits.push(Edit { at: label.at.clone(), order: 0, text: text.to_owned() });
                 continue;
             };
-            // Of those that begin together, the one that ends last is the outermost.
+            // Of loops with the same start, the one that ends last is the outermost.
             let text = format!("{}repeat {}", label.before, label.inside);
             edits.push(Edit { at: from..from, order: 0, text });
             edits.last_mut().into_iter().for_each(|edit| edit.order = usize::MAX / 2 - order);
@@ -350,7 +350,7 @@ impl<'s> Blocks<'s> {
         for (at, text) in behind {
             edits.push(Edit { at: at..at, order: 0, text: format!(" {text}") });
         }
-        // What replaces something comes behind what is inserted before it.
+        // Replacements follow insertions at the same position.
         for edit in &mut edits {
             if !edit.at.is_empty() {
                 edit.order = usize::MAX;
@@ -359,7 +359,7 @@ impl<'s> Blocks<'s> {
         Ok(edits)
     }
 
-    /// Writes that a loop ends where the flag is set as soon as the one inside it has.
+    /// Makes a loop end if the flag is set after the loop inside it.
     fn leave(
         &mut self,
         it: Loop,
@@ -375,7 +375,7 @@ impl<'s> Blocks<'s> {
         match it {
             Loop::Region(label) => self.labels[label].behind += &check,
             Loop::Block(block) if self.blocks[block].kind == Kind::Repeat => {
-                // Where its condition ends, only a whole parser knows.
+                // Finding the end of the condition would need a full parser.
                 return Err(self.error("goto jumps out of 'repeat', which is not supported", at));
             }
             Loop::Block(block) => behind.entry(self.blocks[block].end).or_default().push_str(&check),
@@ -386,9 +386,9 @@ impl<'s> Blocks<'s> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loop {
-    /// Of the script's own: its body.
+    /// Loop of the script: its body.
     Block(usize),
-    /// Made for a label.
+    /// Generated for a label.
     Region(usize),
 }
 
@@ -398,7 +398,7 @@ impl Block {
     }
 }
 
-/// Names, words, `::` and any other characters one by one; texts and comments are left out, but for a text's place.
+/// Names, keywords, `::` and other single characters. Strings and comments are skipped; strings keep their position.
 struct Tokens<'s> {
     source: &'s str,
     at: usize,
@@ -413,7 +413,7 @@ fn is_name(token: &str) -> bool {
 }
 
 impl Tokens<'_> {
-    /// Behind a text or comment in long brackets that begins here, if one does.
+    /// Position after the long-bracket string or comment that begins here, if any.
     fn long_bracket(&self, at: usize) -> Option<usize> {
         let rest = self.source.as_bytes().get(at..)?.strip_prefix(b"[")?;
         let level = rest.iter().take_while(|&&b| b == b'=').count();
@@ -460,7 +460,7 @@ impl Iterator for Tokens<'_> {
                     let rest = &bytes[start..];
                     start + rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count()
                 }
-                // A character of a name or of nothing: Lua says what is wrong with it.
+                // Part of a name, or invalid, which Lua reports.
                 0x80.. => {
                     let rest = &bytes[start..];
                     start + rest.iter().take_while(|b| **b >= 0x80).count()

@@ -10,15 +10,15 @@ use crate::budget::{Budget, Limit};
 use crate::lua_error::spent;
 use crate::text::bounded;
 
-/// How many values are made before the memory and the time are looked at.
+/// Values between two checks of memory and time.
 const VALUES_AT_ONCE: usize = 64;
 
-/// The object as Argo CD hands it to a script: null is absent, an array's items move up to fill the gap, numbers are
-/// doubles, a key that is there twice has its last value.
+/// Converts the object as Argo CD does for scripts: null is absent, array items move up to close the gap, numbers are
+/// doubles, and the last duplicate key counts.
 ///
 /// Nesting is bounded by the parser, at 128 levels.
 pub(crate) fn object(lua: &Lua, json: &[u8], budget: &Budget, most: usize) -> Result<Table, Error> {
-    // What serde says of another value would quote it.
+    // Serde's message for other values would quote them.
     if json.trim_ascii_start().first() != Some(&b'{') {
         return Err(Error::Object { what: "not a JSON object".to_owned() });
     }
@@ -31,13 +31,13 @@ pub(crate) fn object(lua: &Lua, json: &[u8], budget: &Budget, most: usize) -> Re
 struct Maker<'l> {
     lua: &'l Lua,
     budget: &'l Budget,
-    /// No more memory than this may be in use in the end.
+    /// Maximum memory in use after the conversion.
     most: usize,
     values: usize,
 }
 
 impl Maker<'_> {
-    /// Lua finds long strings that differ little by comparing them with each other: many of them take long.
+    /// Lua compares long strings with common prefixes byte by byte, so many of them are slow.
     fn check(&self) -> mlua::Result<()> {
         if self.lua.used_memory() > self.most {
             self.budget.reach(Limit::Memory);
@@ -46,7 +46,7 @@ impl Maker<'_> {
     }
 }
 
-/// The document: an object, and nothing else.
+/// The document, which must be an object.
 struct Object<'a, 'l>(&'a mut Maker<'l>);
 
 impl<'de> DeserializeSeed<'de> for Object<'_, '_> {
@@ -104,11 +104,11 @@ impl Visitor<'_> for Key<'_> {
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Key(&'a mlua::LuaString),
-    /// Counted from 1.
+    /// Counts from 1.
     Index(usize),
 }
 
-/// A value on its way into its table. Says whether something was put there.
+/// Converts a value into its table. Returns whether anything was stored.
 struct Entry<'a, 'l> {
     maker: &'a mut Maker<'l>,
     table: &'a Table,
@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for Entry<'_, '_> {
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<bool, E> {
-        // The key may be there already.
+        // The key may exist already.
         if let Place::Key(_) = self.key {
             self.put(mlua::Nil)?;
         }

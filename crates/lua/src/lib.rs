@@ -14,41 +14,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A health check. Copies share everything.
+/// A health check. Clones share source and compiled code.
 ///
-/// Every thread that runs it compiles it once, as long as there are no more than a few hundred others.
+/// Each thread compiles it once, unless it uses more than a few hundred other scripts.
 #[derive(Clone)]
 pub struct Script(Arc<Source>);
 
-/// What [`Script`]s share.
+/// Shared part of [`Script`] clones.
 struct Source {
-    /// Under which the virtual machines find it compiled.
+    /// Key of the compiled script in the virtual machines.
     id: u64,
     name: String,
-    /// The name as Lua shows it.
+    /// The name as Lua prints it.
     chunk: String,
     text: String,
-    /// The text without `goto`, if there is one in it.
+    /// The source without `goto`, if it contained one.
     lowered: Option<String>,
 }
 
 impl Source {
-    /// What is compiled.
+    /// The source to compile.
     fn compiled_text(&self) -> &str {
         self.lowered.as_deref().unwrap_or(&self.text)
     }
 }
 
 impl Script {
-    /// The largest source, in bytes.
+    /// Maximum size of the source, in bytes.
     pub const MAX_SOURCE: usize = 256 * 1024;
 
-    /// Compiles a script. The name is what Lua puts before the line in errors that a script catches.
+    /// Compiles a script. Lua puts `name` before the line number in error messages.
     ///
     /// # Errors
     ///
-    /// [`Error::Source`] for byte code and for what is too large, [`Error::Syntax`] for what isn't Lua, and
-    /// [`Error::Memory`] for what takes more than 32 MiB to compile.
+    /// [`Error::Source`] for byte code and oversized sources, [`Error::Syntax`] for invalid Lua, and [`Error::Memory`]
+    /// if compiling needs more than 32 MiB.
     pub fn new(name: &str, source: &str) -> Result<Self, Error> {
         static IDS: AtomicU64 = AtomicU64::new(0);
         if source.len() > Self::MAX_SOURCE {
@@ -72,18 +72,18 @@ impl Script {
         Ok(Self(Arc::new(script)))
     }
 
-    /// Judges one object, given as JSON. A script has no way to keep anything for the next run.
+    /// Evaluates the health of one JSON object. Scripts keep no state between runs.
     ///
     /// # Errors
     ///
-    /// [`Error::Runtime`] if the script fails, [`Error::Instructions`], [`Error::Memory`] and [`Error::Time`] if it uses
-    /// too much, [`Error::Nothing`] if it returns nil, [`Error::Result`] if what it returns is no health, [`Error::Object`]
-    /// if the JSON isn't an object.
+    /// [`Error::Runtime`] if the script fails, [`Error::Instructions`], [`Error::Memory`] and [`Error::Time`] if it
+    /// exceeds a limit, [`Error::Nothing`] if it returns nil, [`Error::Result`] if it returns anything but a health,
+    /// [`Error::Object`] if the JSON is not an object.
     pub fn run(&self, object: &[u8], limits: &Limits) -> Result<Health, Error> {
         self.run_at(object, 0, limits)
     }
 
-    /// As [`run`](Self::run), at a time in seconds since 1970: what `os.time()` gives. There is no other clock.
+    /// As [`run`](Self::run), with the result of `os.time()` in seconds since 1970. Scripts have no other clock.
     ///
     /// # Errors
     ///
@@ -92,19 +92,19 @@ impl Script {
         vm::with(|vm| vm.run(&self.0, object, now, limits))
     }
 
-    /// The name it was given.
+    /// The name passed to [`Script::new`].
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The source it was made from.
+    /// The source passed to [`Script::new`].
     pub fn source(&self) -> &str {
         &self.0.text
     }
 }
 
-/// How many `and`, `or`, `elseif`, `break` and `goto` a script may have. Lua's parser keeps the jumps that they become in
-/// lists that it walks for every new one: with as many as fit into the source, it takes seconds.
+/// Maximum number of `and`, `or`, `elseif`, `break` and `goto` in a script. Lua's parser keeps the resulting jumps in
+/// linked lists that it walks for each new one, which takes seconds for a source full of them.
 const MAX_JUMPS: usize = 5000;
 
 fn jumps(source: &str) -> usize {
@@ -122,57 +122,57 @@ impl fmt::Debug for Script {
     }
 }
 
-/// What one run may use.
+/// Limits of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many instructions of the virtual machine. A step of pattern matching counts as one.
+    /// Instructions of the virtual machine. A step of pattern matching counts as one.
     pub instructions: u64,
-    /// How many bytes, the object's tables included. Also what one string may take.
+    /// Bytes, including the object's tables. Also the maximum length of a string.
     pub memory: usize,
-    /// How long, for what instructions don't tell: a single one can copy a string as large as the memory. Looked at
-    /// every 128 instructions.
+    /// Wall-clock time, since a single instruction can copy a string as large as the memory. Checked every 128
+    /// instructions.
     pub time: Duration,
 }
 
 impl Default for Limits {
-    /// A million instructions, 32 MiB, and a second, as in Argo CD.
+    /// A million instructions, 32 MiB and one second, as in Argo CD.
     fn default() -> Self {
         Self { instructions: 1_000_000, memory: 32 << 20, time: Duration::from_secs(1) }
     }
 }
 
-/// What a script says of an object.
+/// Health of an object, as returned by a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The word.
+    /// The health status.
     pub status: HealthStatus,
-    /// Why; empty if the script gave none. At most 32 KiB, the rest is cut.
+    /// The message, empty if the script returned none. Truncated to 32 KiB.
     pub message: String,
 }
 
-/// Argo CD's words for an object's health.
+/// Argo CD's health statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HealthStatus {
-    /// It works.
+    /// The resource is healthy.
     Healthy,
-    /// It doesn't yet, and may still.
+    /// Not healthy yet, but may become so.
     Progressing,
-    /// It waits for somebody: a paused rollout, a suspended job.
+    /// Waiting for an external event, such as a paused rollout or a suspended Job.
     Suspended,
-    /// It isn't there.
+    /// The resource does not exist.
     Missing,
-    /// It failed, or takes too long.
+    /// The resource failed, or exceeded its deadline.
     Degraded,
-    /// The script can't tell.
+    /// The health cannot be determined.
     Unknown,
 }
 
 impl HealthStatus {
-    /// All of them, from best to worst as Argo CD orders them.
+    /// All statuses, from best to worst in Argo CD's order.
     pub const ALL: [Self; 6] =
         [Self::Healthy, Self::Suspended, Self::Progressing, Self::Missing, Self::Degraded, Self::Unknown];
 
-    /// The word, as scripts write it.
+    /// The name, as scripts write it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "Healthy",
@@ -195,22 +195,22 @@ impl fmt::Display for HealthStatus {
     }
 }
 
-/// Why there is no [`Script`], or no [`Health`].
+/// Error of [`Script::new`] or of a run.
 ///
-/// Texts have at most 400 characters. Of the object, they hold what the script put there.
+/// Messages have at most 400 characters. The only parts of the object in them are those the script put there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The source can't be a script.
+    /// The source cannot be a script.
     #[error("script is {what}")]
     Source {
-        /// What it is instead.
+        /// The reason.
         what: String,
     },
     /// The source isn't Lua 5.1.
     #[error("syntax error{}: {message}", OnLine(*line))]
     Syntax {
-        /// What Lua says, without the line.
+        /// Lua's message, without the line.
         message: String,
         /// The line, counted from 1.
         line: Option<u32>,
@@ -218,42 +218,42 @@ pub enum Error {
     /// The script failed.
     #[error("script failed{}: {message}", OnLine(*line))]
     Runtime {
-        /// What Lua or the script says, without the line.
+        /// The message of Lua or the script, without the line.
         message: String,
         /// The line, counted from 1, if the error has one.
         line: Option<u32>,
     },
-    /// The script runs too long.
+    /// The script ran more instructions than allowed.
     #[error("script used more than {limit} instructions")]
     Instructions {
         /// The limit.
         limit: u64,
     },
-    /// The script, or the object, is too large.
+    /// The script or the object needs more memory than allowed.
     #[error("script used more than {limit} bytes of memory")]
     Memory {
         /// The limit.
         limit: usize,
     },
-    /// The script takes too long.
+    /// The script ran longer than allowed.
     #[error("script ran for more than {limit:?}")]
     Time {
         /// The limit.
         limit: Duration,
     },
-    /// The script returned something else than a health.
+    /// The script returned something other than a health.
     #[error("script returned {what}")]
     Result {
-        /// What it returned.
+        /// Description of the returned value.
         what: String,
     },
-    /// The script returned nil: it has no word on this object. To Argo CD that is no health at all, and no failure.
+    /// The script returned nil. Argo CD then has no health for the object, which is no failure.
     #[error("script returned nil: no health")]
     Nothing,
-    /// The object can't be read.
+    /// The object is not valid JSON.
     #[error("object is unreadable: {what}")]
     Object {
-        /// Why.
+        /// The reason.
         what: String,
     },
 }

@@ -2,12 +2,12 @@
 
 use mlua::Value;
 
-/// What is raised when the budget says no. The budget knows which limit it was.
+/// Raised when the budget is exceeded. The budget records the limit.
 pub(crate) fn spent() -> mlua::Error {
     mlua::Error::runtime("limit")
 }
 
-/// The type as Lua names it.
+/// The type name in Lua.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Integer(_) | Value::Number(_) => "number",
@@ -15,7 +15,7 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether it says that the memory is exhausted, maybe in a function of ours.
+/// Whether the error reports exhausted memory, possibly in a Rust function.
 pub(crate) fn is_memory(why: &mlua::Error) -> bool {
     match why {
         mlua::Error::MemoryError(_) => true,

@@ -3,14 +3,14 @@
 use crate::budget::{Budget, Spent};
 
 const MAX_CAPTURES: usize = 32;
-/// Each level is an item of the pattern that can be matched in several ways. Lua 5.2 has the same bound.
+/// Maximum nesting of pattern items with several possible matches, as in Lua 5.2.
 const MAX_DEPTH: u32 = 200;
-/// How many steps are taken before they are charged.
+/// Steps between two charges of the budget.
 const STEPS_AT_ONCE: usize = 1024;
 
-/// Why a match ended without an answer.
+/// Reason why a match ended without a result.
 pub(crate) enum Stop {
-    /// The pattern isn't one.
+    /// The pattern is malformed.
     Malformed(&'static str),
     Spent,
 }
@@ -36,10 +36,10 @@ struct Group {
     extent: Extent,
 }
 
-/// What a pattern's parentheses caught.
+/// Value of a capture.
 pub(crate) enum Capture<'a> {
     Text(&'a [u8]),
-    /// Of `()`: counted from 1.
+    /// Position capture `()`, counted from 1.
     Position(usize),
 }
 
@@ -59,7 +59,7 @@ impl<'a> Matcher<'a> {
         Self { text, pattern, budget, groups, level: 0, depth: 0, steps: 0 }
     }
 
-    /// The first match that begins at `from` or later, or just there, as its beginning and its end.
+    /// Start and end of the first match at or after `from`, or exactly there.
     pub(crate) fn search(&mut self, from: usize, only_there: bool) -> Result<Option<(usize, usize)>> {
         let last = if only_there { from } else { self.text.len() };
         for start in from..=last {
@@ -74,7 +74,7 @@ impl<'a> Matcher<'a> {
         Ok(None)
     }
 
-    /// How many values a match has: the whole of it where there are no parentheses.
+    /// Number of values of a match: the whole match if there are no captures.
     pub(crate) fn captures(&self) -> usize {
         self.level.max(1)
     }
@@ -83,12 +83,12 @@ impl<'a> Matcher<'a> {
         self.level > 0
     }
 
-    /// The match itself.
+    /// The whole match.
     pub(crate) fn whole(&self, start: usize, end: usize) -> &'a [u8] {
         &self.text[start..end]
     }
 
-    /// A value of the match that goes from `start` to `end`.
+    /// A capture of the match from `start` to `end`.
     pub(crate) fn capture(&self, index: usize, start: usize, end: usize) -> Result<Capture<'a>> {
         if index >= self.level {
             return match index {
@@ -118,7 +118,7 @@ impl<'a> Matcher<'a> {
         self.pattern.get(p).copied()
     }
 
-    /// Matches the pattern from `p` on against the text from `s` on, and returns where the match ends.
+    /// Matches the pattern from `p` against the text from `s`, and returns the end of the match.
     fn run(&mut self, s: usize, p: usize) -> Result<Option<usize>> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -186,7 +186,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Where the single item (a character, an escape, a set) that begins at `p` ends.
+    /// End of the single item (character, escape or set) that begins at `p`.
     fn item_end(&mut self, mut p: usize) -> Result<usize> {
         let first = p;
         p += 1;
@@ -197,7 +197,7 @@ impl<'a> Matcher<'a> {
                 if self.at(p) == Some(b'^') {
                     p += 1;
                 }
-                // The first one may be a closing bracket that doesn't close.
+                // A closing bracket in first position is a literal.
                 loop {
                     match self.at(p) {
                         None => return Err(Stop::Malformed("malformed pattern (missing ']')")),
@@ -215,7 +215,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether the character at `s` is one that the item from `p` to `end` stands for.
+    /// Whether the character at `s` matches the item from `p` to `end`.
     fn fits(&self, s: usize, p: usize, end: usize) -> bool {
         let Some(&character) = self.text.get(s) else {
             return false;
@@ -228,7 +228,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether the set whose brackets are at `p` and `close` holds the character.
+    /// Whether the set with brackets at `p` and `close` contains the character.
     fn in_set(&self, character: u8, mut p: usize, close: usize) -> bool {
         p += 1;
         let negated = self.at(p) == Some(b'^');
@@ -255,7 +255,7 @@ impl<'a> Matcher<'a> {
     }
 
     fn most(&mut self, s: usize, p: usize, end: usize) -> Result<Option<usize>> {
-        // A long set makes every character cost more.
+        // Long sets are slower per character.
         let cost = 1 + (end - p) / 8;
         let mut count = 0;
         while self.fits(s + count, p, end) {
@@ -313,7 +313,7 @@ impl<'a> Matcher<'a> {
         Ok(end)
     }
 
-    /// `%bxy`: from an `x` to the `y` that closes it.
+    /// `%bxy`: balanced match from `x` to `y`.
     fn balanced(&mut self, s: usize, p: usize) -> Result<Option<usize>> {
         let (Some(open), Some(close)) = (self.at(p), self.at(p + 1)) else {
             return Err(Stop::Malformed("unbalanced pattern"));
@@ -337,13 +337,13 @@ impl<'a> Matcher<'a> {
         Ok(None)
     }
 
-    /// `%1`: what the first parentheses caught, again.
+    /// `%1`: back reference to a capture.
     fn again(&mut self, s: usize, digit: u8) -> Result<Option<usize>> {
         let group = usize::from(digit).checked_sub(usize::from(b'1'));
         let group = group.filter(|&index| index < self.level).map(|index| self.groups[index]);
         let (start, length) = match group {
             Some(Group { start, extent: Extent::Length(length) }) => (start, length),
-            // Nothing is as long as a position.
+            // No text is as long as the position marker.
             Some(Group { extent: Extent::Position, .. }) => return Ok(None),
             Some(Group { extent: Extent::Open, .. }) | None => {
                 return Err(Stop::Malformed("invalid capture index"));
@@ -355,7 +355,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Whether `%class` stands for the character. All of Lua's classes know ASCII only here.
+/// Whether `%class` contains the character. All of Lua's classes are ASCII here.
 fn in_class(character: u8, class: u8) -> bool {
     let found = match class.to_ascii_lowercase() {
         b'a' => character.is_ascii_alphabetic(),
@@ -363,7 +363,7 @@ fn in_class(character: u8, class: u8) -> bool {
         b'd' => character.is_ascii_digit(),
         b'l' => character.is_ascii_lowercase(),
         b'p' => character.is_ascii_punctuation(),
-        // Rust leaves the vertical tab out.
+        // Rust's `is_ascii_whitespace` lacks the vertical tab.
         b's' => character.is_ascii_whitespace() || character == 0x0b,
         b'u' => character.is_ascii_uppercase(),
         b'w' => character.is_ascii_alphanumeric(),

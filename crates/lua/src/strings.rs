@@ -10,9 +10,9 @@ use crate::budget::{Budget, Limit};
 use crate::lua_error::{is_memory, kind, spent};
 use crate::pattern::{Capture, Matcher, Stop};
 
-/// Why a function has no result.
+/// Reason why a function has no result.
 enum Failure {
-    /// Raised as an error of the script's.
+    /// Raised as an error in the script.
     Script(String),
     /// Ends the run.
     Lua(mlua::Error),
@@ -35,7 +35,7 @@ impl From<Stop> for Failure {
 
 type Results = Result<Vec<Value>, Failure>;
 
-/// The table that the prelude takes.
+/// The function table used by the prelude.
 pub(crate) fn functions(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
 
@@ -68,7 +68,7 @@ pub(crate) fn functions(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     })?;
     table.raw_set("match", matching)?;
 
-    // One match for `gmatch` and `gsub`: where it begins, what follows it, and what it caught, or only the first of that.
+    // One match for `gmatch` and `gsub`: start, end and captures, or only the first capture.
     let shared = Rc::clone(budget);
     let next = lua.create_function(
         move |lua, (name, text, pattern, at, anchored, first): (LuaString, Value, Value, f64, bool, bool)| {
@@ -76,7 +76,7 @@ pub(crate) fn functions(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
                 let name = name.to_string_lossy();
                 let (text, pattern) = (string(lua, &text, 1, &name)?, string(lua, &pattern, 2, &name)?);
                 let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-                // Infinity asks for nothing but the arguments to be checked.
+                // With infinity only the arguments are checked.
                 if at > text.len() as f64 + 1.0 {
                     return Ok(vec![Nil]);
                 }
@@ -122,7 +122,7 @@ pub(crate) fn functions(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
             let text = string(lua, &text, 1, "rep")?;
             let count = number(lua, &count, 2, "rep")? as usize;
             let text = text.as_bytes();
-            // An empty one is never repeated, however often.
+            // An empty string stays empty, whatever the count.
             let size = if text.is_empty() { Some(0) } else { text.len().checked_mul(count) };
             match size {
                 Some(0) => Ok(vec![Value::String(lua.create_string("")?)]),
@@ -141,10 +141,10 @@ pub(crate) fn functions(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// Whether the error that a script is about to catch, or that ended it, says that a limit is reached.
+/// Whether an error, caught by the script or final, reports an exceeded limit.
 fn tripped(budget: &Budget, error: &Value) -> bool {
     match error {
-        // As Lua says it. A script that says so itself gets what it asked for.
+        // Lua's own message. A script that raises the same message is treated the same.
         Value::String(text) if *text == "not enough memory" => budget.reach(Limit::Memory),
         Value::Error(error) if is_memory(error) => budget.reach(Limit::Memory),
         _ => {}
@@ -165,7 +165,7 @@ fn answer(lua: &Lua, budget: &Budget, function: impl FnOnce() -> Results) -> mlu
             if budget.error().is_some() {
                 return Err(error);
             }
-            // The stack is full: to say so needs some of it as well.
+            // The stack is full, and reporting that needs some of it.
             let what = lua.create_string("stack overflow")?;
             Ok(MultiValue::from_iter([Value::Boolean(false), Value::String(what)]))
         }
@@ -192,7 +192,7 @@ fn find(lua: &Lua, budget: &Budget, text: &[u8], pattern: &[u8], init: usize, pl
     Ok(results)
 }
 
-/// Where a match begins and where it ends, as Lua counts: from 1, the end included.
+/// Start and end of a match as Lua counts: from 1, inclusive.
 fn bounds(from: usize, to: usize) -> Vec<Value> {
     vec![Value::Number((from + 1) as f64), Value::Number(to as f64)]
 }
@@ -218,7 +218,7 @@ fn gsub(lua: &Lua, budget: &Budget, text: &[u8], pattern: &[u8], replacement: &[
         budget.charge(1 + replacement.len() as u64 / 16).map_err(Stop::from)?;
         replace(&mut result, budget, &matcher, replacement, from, to)?;
         at = to;
-        // Nothing matched: a character is left as it is, or the next match would be here again.
+        // Without a match the character is copied; otherwise the next match would begin here again.
         if from == to {
             match text.get(to) {
                 Some(&character) => result.push(character),
@@ -234,7 +234,7 @@ fn gsub(lua: &Lua, budget: &Budget, text: &[u8], pattern: &[u8], replacement: &[
     Ok(vec![Value::String(lua.create_string(&result)?), Value::Number(count as f64)])
 }
 
-/// Writes the replacement, with `%0` to `%9` standing for what was caught.
+/// Writes the replacement and expands `%0` to `%9`.
 fn replace(
     result: &mut Vec<u8>,
     budget: &Budget,
@@ -295,11 +295,11 @@ fn bad(value: &Value, index: u32, name: &str, expected: &str) -> Failure {
     Failure::Script(format!("bad argument #{index} to '{name}' ({expected} expected, got {got})"))
 }
 
-/// Where to begin: counted from 1, or from the end if negative. Beyond the end is at the end.
+/// Start position: from 1, or from the end if negative, at most the end.
 fn start(lua: &Lua, init: &Value, length: usize, name: &str) -> Result<usize, Failure> {
     let init = match init {
         Nil => return Ok(0),
-        // Saturates.
+        // The cast saturates.
         init => number(lua, init, 3, name)? as i64,
     };
     let before = usize::try_from(init.unsigned_abs()).unwrap_or(usize::MAX);

@@ -1,6 +1,6 @@
 //! Output texts: valid UTF-8 with bounded length.
 
-/// How many characters an error's text has at most.
+/// Maximum length of an error message, in characters.
 const LONGEST_ERROR: usize = 400;
 /// How many bytes a message has at most: as many as Kubernetes allows that of a condition.
 pub(crate) const LONGEST_MESSAGE: usize = 32 * 1024;
@@ -15,12 +15,12 @@ pub(crate) fn bounded(text: &str) -> String {
     }
 }
 
-/// A script's message. What isn't UTF-8 is replaced.
+/// A script's message, with invalid UTF-8 replaced.
 pub(crate) fn message(text: &[u8]) -> String {
     if text.len() <= LONGEST_MESSAGE {
         return String::from_utf8_lossy(text).into_owned();
     }
-    // What the cut leaves of a character is dropped, not replaced.
+    // A character cut in half is dropped, not replaced.
     let mut end = LONGEST_MESSAGE;
     while end > LONGEST_MESSAGE - 4 && text[end] & 0b1100_0000 == 0b1000_0000 {
         end -= 1;
@@ -28,7 +28,7 @@ pub(crate) fn message(text: &[u8]) -> String {
     format!("{}…", String::from_utf8_lossy(&text[..end]))
 }
 
-/// The name that Lua puts before the line in its errors.
+/// The name that Lua puts before the line number.
 pub(crate) fn chunk_name(name: &str) -> String {
     let mut shown = String::new();
     for character in name.chars() {
@@ -41,9 +41,9 @@ pub(crate) fn chunk_name(name: &str) -> String {
     shown
 }
 
-/// An error's text, and the line it begins with if that is one of the script's.
+/// Message and line of an error; the line only if it is one of the script.
 pub(crate) fn located(text: &[u8], chunk: &str) -> (String, Option<u32>) {
-    // Long enough for the name, the line and all that is kept.
+    // Long enough for the name, the line and the truncated message.
     let text = &text[..text.len().min(8 * LONGEST_ERROR)];
     let text = String::from_utf8_lossy(text);
     if let Some((line, rest)) = strip_position(&text, chunk) {
@@ -55,7 +55,7 @@ pub(crate) fn located(text: &[u8], chunk: &str) -> (String, Option<u32>) {
     }
 }
 
-/// The name of what isn't the script's.
+/// Chunk name of the prelude.
 pub(crate) const PRELUDE: &str = "[library]";
 
 fn strip_position<'t>(text: &'t str, chunk: &str) -> Option<(u32, &'t str)> {

@@ -11,23 +11,23 @@ use crate::budget::Budget;
 use crate::lua_error::{is_memory, kind, spent};
 use crate::{Error, Health, HealthStatus, Limits, Source, json, strings, text};
 
-/// How many instructions run before they are counted. One of them can copy a string as large as the memory.
+/// Instructions between two checks of the budget. One of them can copy a string as large as the memory.
 const INSTRUCTIONS_AT_ONCE: u32 = 128;
-/// What compiling one script may take.
+/// Limits of compiling one script.
 const COMPILE_MEMORY: usize = 32 << 20;
-/// What one virtual machine keeps compiled: so many scripts, of so many bytes of source together.
+/// Limits of the cache of compiled scripts: count, and total source bytes.
 const KEPT_SCRIPTS: usize = 512;
 const KEPT_BYTES: usize = 2 << 20;
-/// How much garbage may lie between two runs.
+/// Maximum garbage between two runs.
 const GARBAGE: usize = 2 << 20;
 
 thread_local! {
     static VM: Cell<Option<Vm>> = const { Cell::new(None) };
 }
 
-/// Runs with the thread's virtual machine, which is thrown away if it has run out of memory.
+/// Runs with the thread's virtual machine, which is dropped after running out of memory.
 pub(crate) fn with<T>(work: impl FnOnce(&mut Vm) -> Result<T, Error>) -> Result<T, Error> {
-    // While a thread ends, there is none to take and nowhere to put it.
+    // Thread-local storage is gone while the thread ends.
     let kept = VM.try_with(Cell::take).ok().flatten();
     let mut vm = match kept {
         Some(vm) => vm,
@@ -44,13 +44,13 @@ pub(crate) fn with<T>(work: impl FnOnce(&mut Vm) -> Result<T, Error>) -> Result<
 pub(crate) struct Vm {
     lua: Lua,
     budget: Rc<Budget>,
-    /// Takes a compiled script, the object and the time.
+    /// Entry point: takes a compiled script, the object and the time.
     run: Function,
     scripts: HashMap<u64, Compiled>,
     kept_bytes: usize,
-    /// Counts up with every use.
+    /// Logical clock of the cache.
     clock: u64,
-    /// The memory in use after the last full collection.
+    /// Memory in use after the last full collection.
     live: usize,
 }
 
@@ -69,14 +69,14 @@ impl Vm {
             .set_name(format!("={}", text::PRELUDE))
             .set_mode(ChunkMode::Text)
             .call(strings::functions(&lua, &budget)?)?;
-        // Whole cycles: in steps, so much garbage gathers in between that it is what exhausts the memory.
+        // Full cycles: with incremental steps, garbage between them can exhaust the memory.
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(200).step_multiplier(0)));
         let mut vm = Self { lua, budget, run, scripts: HashMap::new(), kept_bytes: 0, clock: 0, live: 0 };
         vm.collect()?;
         Ok(vm)
     }
 
-    /// Compiles the script, or finds it compiled.
+    /// Returns the compiled script from the cache, or compiles it.
     pub(crate) fn compile(&mut self, script: &Source) -> Result<Function, Error> {
         self.clock += 1;
         if let Some(kept) = self.scripts.get_mut(&script.id) {
@@ -155,7 +155,7 @@ impl Vm {
         })
     }
 
-    /// From here on, this much more may be in use.
+    /// Sets the memory limit relative to the current use.
     fn limit_memory(&self, more: usize) -> Result<(), Error> {
         self.lua.set_memory_limit(self.lua.used_memory().saturating_add(more)).map_err(internal)?;
         Ok(())
@@ -171,7 +171,7 @@ impl Vm {
     }
 
     fn collect(&mut self) -> mlua::Result<()> {
-        // The first may only finish a cycle that had begun.
+        // The first call may only finish a cycle in progress.
         self.lua.gc_collect()?;
         self.lua.gc_collect()?;
         self.live = self.lua.used_memory();
@@ -214,13 +214,13 @@ fn runtime(why: &Value, script: &Source) -> Error {
         }
         Value::Integer(number) => Error::Runtime { message: number.to_string(), line: None },
         Value::Number(number) => Error::Runtime { message: number.to_string(), line: None },
-        // Mostly, that the stack is full.
+        // Usually a full stack.
         Value::Error(why) => Error::Runtime { message: first_line(why), line: None },
         other => Error::Runtime { message: format!("error value is a {}", kind(other)), line: None },
     }
 }
 
-/// An error outside of a script's run.
+/// Error outside of a script.
 fn internal(why: mlua::Error) -> Error {
     if is_memory(&why) {
         return Error::Memory { limit: COMPILE_MEMORY };
@@ -228,7 +228,7 @@ fn internal(why: mlua::Error) -> Error {
     Error::Runtime { message: first_line(&why), line: None }
 }
 
-/// Without mlua's trace of the stack.
+/// Without mlua's stack trace.
 fn first_line(why: &mlua::Error) -> String {
     text::bounded(why.to_string().lines().next().unwrap_or_default())
 }

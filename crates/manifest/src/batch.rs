@@ -1,4 +1,4 @@
-//! Batches of documents, and the objects in them.
+//! Batches of documents, and iteration over their objects.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,21 +12,22 @@ use crate::item::{Item, Malformed, Object, Origin, Position};
 use crate::limits::Limits;
 use crate::yaml;
 
-/// How deeply lists may stand in one another.
+/// Maximum nesting of lists.
 const NESTED_LISTS: usize = 32;
 
-/// Whole documents of a stream, in one piece of memory. It can be sent to another thread.
+/// Whole documents of a stream in one buffer. It can be sent to another thread.
 ///
 /// # Examples
 ///
 /// See [`Splitter`](crate::Splitter).
 #[derive(Debug)]
 pub struct Batch {
-    /// All of it initialised, so that reading into it doesn't have to; only the first `len` bytes count.
+    /// Initialised to its full length, so that reading into it needs no initialisation; only the first `len` bytes are
+    /// valid.
     pub(crate) bytes: Vec<u8>,
     pub(crate) len: usize,
     pub(crate) documents: Vec<Document>,
-    /// The place of the first byte in the stream.
+    /// Stream position of the first byte.
     pub(crate) origin: Position,
     limits: Limits,
 }
@@ -43,7 +44,7 @@ impl Default for Batch {
     }
 }
 
-/// One document: bytes of the batch, and what they are.
+/// One document: a range of the batch, and its format.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) start: usize,
@@ -53,17 +54,17 @@ pub(crate) struct Document {
 
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// A JSON value; maybe a `list`. Items of a typed list get its `header`.
+    /// A JSON value, possibly a `list`. Items of a typed list get its `header`.
     Json { list: bool, header: Option<Arc<ItemHeader>> },
     /// A YAML document.
     Yaml,
-    /// An item of a YAML list that was too large to be read as one document, with its dash.
+    /// An item of a YAML list that was too large to be read as one document, including its dash.
     YamlItem { header: Option<Arc<ItemHeader>> },
-    /// Nothing that could be read.
+    /// A malformed document.
     Malformed(Cow<'static, str>),
 }
 
-/// Memory that [`Batch::objects`] needs, to be used again for the next batch. One per thread.
+/// Buffers of [`Batch::objects`], reusable for the next batch. One per thread.
 ///
 /// # Examples
 ///
@@ -71,7 +72,7 @@ pub(crate) enum Content {
 #[derive(Debug, Default)]
 pub struct Scratch {
     yaml: yaml::Transcoder,
-    /// What a YAML document became.
+    /// Result of converting a YAML document.
     json: Vec<u8>,
     /// An item with the header of its list.
     item: Vec<u8>,
@@ -116,17 +117,16 @@ impl Batch {
         self.malformed(at, Cow::Owned(message));
     }
 
-    /// How many bytes of the stream the batch holds, those included that the next batch begins with.
+    /// Bytes of the stream in the batch, including those that will be moved to the next batch.
     pub fn size(&self) -> usize {
         self.len
     }
 
-    /// Calls `each` for every object of the batch, in the stream's order: the items of a list one by one, empty
-    /// documents not at all.
+    /// Calls `each` for every object of the batch in stream order: list items one by one; empty documents are skipped.
     ///
     /// An object whose `kind` ends in `List` and that has an array `items` is a list, and so is a top-level array;
-    /// lists may stand in one another. Items of a typed list (`PodList`, as the API serves it) that have neither
-    /// `apiVersion` nor `kind` get both from the list, as in Go.
+    /// lists may be nested. Items of a typed list (`PodList`, as the API serves it) that have neither `apiVersion` nor
+    /// `kind` get both from the list, as in Go.
     pub fn objects(&self, scratch: &mut Scratch, mut each: impl FnMut(Item<'_>)) {
         let mut near = (0, self.origin);
         for document in &self.documents {
@@ -166,10 +166,10 @@ impl Batch {
         }
     }
 
-    /// Reads an object's text again, as YAML. For a JSON document that turned out not to be JSON: Go's decoder then
-    /// tries YAML, which allows `{"a": 1,}` or `{"a": b}`.
+    /// Reads an object's text again, as YAML, if a JSON document turns out to be invalid: Go's decoder then tries YAML,
+    /// which allows `{"a": 1,}` or `{"a": b}`.
     ///
-    /// Inside the callback of [`Batch::objects`] its scratch is taken, so this one is another.
+    /// The callback of [`Batch::objects`] borrows its scratch, so this needs another one.
     ///
     /// # Examples
     ///
@@ -201,7 +201,7 @@ impl Batch {
         self.yaml(scratch, near, start..end, None, &mut each);
     }
 
-    /// `item` is the header of the list that the document is an item of.
+    /// `item` is the header of the list that contains the document.
     fn yaml(
         &self,
         scratch: &mut Scratch,
@@ -232,10 +232,10 @@ impl Batch {
         }
     }
 
-    /// Where in the stream the byte `offset` of `object.json` is, for the error of a parser that reads it. For YAML,
-    /// whose text is another, where the document begins.
+    /// Stream position of byte `offset` of `object.json`, for parse errors. For YAML, whose text differs, the start of
+    /// the document.
     ///
-    /// It counts lines from a place not far before the object: cheap enough for an error, not for every object.
+    /// Counts lines from a position shortly before the object, which is cheap enough for errors.
     ///
     /// # Examples
     ///
@@ -259,13 +259,13 @@ impl Batch {
         self.position_from(near, if verbatim { start + offset.saturating_sub(added) } else { start })
     }
 
-    /// The place of `at`, from that of a byte not after it.
+    /// Position of `at`, counted from an earlier position.
     fn position_from(&self, near: (usize, Position), at: usize) -> Position {
         let at = at.clamp(near.0, self.len.max(near.0));
         near.1.advance(&self.data()[near.0..at])
     }
 
-    /// Brings a known place nearer to `at`, if it is far away.
+    /// Advances a known position towards `at` if it is far away.
     fn approach(&self, near: &mut (usize, Position), at: usize) {
         if at > near.0 + 4096 {
             *near = (at, self.position_from(*near, at));
@@ -277,16 +277,16 @@ impl Batch {
     }
 }
 
-/// Finds the objects in one JSON text: itself, or its items.
+/// Iterates over the objects in one JSON text: itself, or its items.
 struct Expand<'a> {
     batch: &'a Batch,
     item: &'a mut Vec<u8>,
     each: &'a mut dyn FnMut(Item<'_>),
-    /// Where in the batch the text begins.
+    /// Offset of the text in the batch.
     start: usize,
-    /// The text is the batch's own.
+    /// The text is part of the batch.
     verbatim: bool,
-    /// A known place not far before.
+    /// A known position shortly before.
     near: (usize, Position),
 }
 

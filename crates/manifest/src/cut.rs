@@ -5,74 +5,74 @@ use std::sync::Arc;
 use crate::head::{Head, ItemHeader, skip_space};
 use crate::structure::{Found, Scan, container_end};
 
-/// How much of a document is held while it isn't clear whether it is a list. etcd refuses objects of more than
-/// 1.5 MiB, so that a larger document is hardly a single one.
+/// Maximum bytes of a document held while its kind is unknown. etcd rejects objects of more than 1.5 MiB, so a larger
+/// document is probably a list.
 pub(crate) const HOLD_BYTES: usize = 2 << 20;
 
-/// How many lists and arrays may stand in one another and still be streamed.
+/// Maximum nesting of lists and arrays that are streamed.
 const FRAMES: usize = 32;
 
-/// What [`Cutter::next`] found.
+/// Result of [`Cutter::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// An object; `list` if its top level has an array `items` and it may be a list.
+    /// An object; `list` if its top level has an array `items` and its kind may be a list.
     Object { start: usize, end: usize, list: bool },
-    /// Something between two objects that is none.
+    /// Anything but an object between two objects.
     Stray { at: usize },
-    /// Nests too deeply; cut to its end all the same.
+    /// Exceeds the maximum nesting; cut to its end all the same.
     TooDeep { start: usize },
-    /// A document is broken here, and nothing is left of it.
+    /// A syntax error, which ends the document.
     Broken { at: usize, message: &'static str, restart: bool },
-    /// The outermost document ended here.
+    /// End of the outermost document.
     End { at: usize },
-    /// The data is used up.
+    /// All data is consumed.
     More,
 }
 
-/// An array whose elements are taken for objects of their own.
+/// An array whose elements are cut as objects.
 #[derive(Debug)]
 struct Frame {
-    /// The array is `items` of a list, and not an element itself.
+    /// The array is `items` of a list that is not itself an element.
     items: bool,
     header: Option<Arc<ItemHeader>>,
 }
 
-/// What is known about the array `items` of the current object.
+/// State of the array `items` of the current object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Items {
     None,
-    /// It began here, and the kind isn't known yet.
+    /// Start of the array; the kind is not known yet.
     Undecided(usize),
-    /// The object is cut as a whole, a list or not.
+    /// The object is cut as a whole, whether it is a list or not.
     Whole,
-    /// The object is no list.
+    /// The object is not a list.
     NoList,
 }
 
-/// The state between two pieces of JSON text.
+/// State between two pieces of JSON text.
 #[derive(Debug)]
 pub(crate) struct Cutter {
     scan: Scan,
     frames: Vec<Frame>,
-    /// How many brackets the frames account for.
+    /// Bracket depth of the frames.
     base: usize,
-    /// Where the current object began.
+    /// Start of the current object.
     object: Option<usize>,
     items: Items,
-    /// The end of the last element of the innermost frame.
+    /// End of the last element of the innermost frame.
     gap: usize,
     /// A stray value of this gap was reported.
     gap_reported: bool,
-    /// What is left of a list after its items, or of an object that is given up.
+    /// Rest of a list after its items, or of a skipped object.
     skipping: bool,
     hold: usize,
     largest: usize,
     depth: usize,
-    /// The last byte that was taken away and isn't white space.
+    /// Last removed byte that is not whitespace.
     last: Option<u8>,
-    /// What is to be said next.
+    /// Next results.
     queued: Option<Cut>,
-    /// What is skipped was reported already.
+    /// The skipped part was already reported.
     given_up: bool,
 }
 
@@ -111,7 +111,7 @@ impl Cutter {
         self.gap = start;
     }
 
-    /// From where on the data is still needed.
+    /// Start of the data that is still needed.
     pub(crate) fn keep_from(&self, data: &[u8]) -> usize {
         let wanted = if self.skipping { data.len() } else { self.object.unwrap_or(self.gap) };
         wanted.min(self.scan.pending())
@@ -122,19 +122,19 @@ impl Cutter {
         self.frames.last().and_then(|frame| frame.header.clone())
     }
 
-    /// Where the object began that isn't at its end yet.
+    /// Start of the incomplete object.
     pub(crate) fn open_object(&self) -> Option<usize> {
         self.object
     }
 
-    /// Gives the current object up: it is cut, but not reported.
+    /// Skips the current object: it is cut, but not reported.
     pub(crate) fn skip_object(&mut self) {
         self.object = None;
         self.skipping = true;
         self.given_up = true;
     }
 
-    /// Forgets the first bytes of the data, which are taken away.
+    /// Accounts for bytes removed from the front of the data.
     pub(crate) fn shift(&mut self, gone: &[u8]) {
         let by = gone.len();
         self.last = gone.iter().rev().copied().find(|byte| !byte.is_ascii_whitespace()).or(self.last);
@@ -146,7 +146,7 @@ impl Cutter {
         }
     }
 
-    /// The next cut. `data` is what it was the last time, with more at its end.
+    /// The next cut. `data` is the previous data with more bytes at its end.
     pub(crate) fn next(&mut self, data: &[u8]) -> Cut {
         if let Some(cut) = self.queued.take() {
             return cut;
@@ -168,8 +168,8 @@ impl Cutter {
                     return self.after_stray(data, at, Cut::Broken { at, message, restart: false });
                 }
                 Found::LineStart(at) => {
-                    // A value follows `[`, `,` or `:`. After anything else, this is the next document, and the one
-                    // before it is cut short: saying so here saves the rest of the stream.
+                    // A value follows `[`, `,` or `:`. After anything else, this is the next document, and the current
+                    // one is truncated: reporting it here saves the rest of the stream.
                     let before =
                         data[..at].iter().rev().copied().find(|b| !b.is_ascii_whitespace()).or(self.last);
                     let fits = data[at] != b'-' && matches!(before, Some(b'[' | b',' | b':'));
@@ -189,7 +189,7 @@ impl Cutter {
                         self.skip_object();
                         return Cut::TooDeep { start };
                     }
-                    // Not beyond what is still to be seen: a line that begins may be a marker.
+                    // The incomplete last line may be a document marker.
                     if let Some(at) = self.stray(data, self.scan.pending()) {
                         return Cut::Stray { at };
                     }
@@ -278,7 +278,7 @@ impl Cutter {
         next
     }
 
-    /// Says what is wrong before `to` before what is wrong there.
+    /// Reports errors before `to` first.
     fn after_stray(&mut self, data: &[u8], to: usize, cut: Cut) -> Cut {
         let first = match self.too_deep() {
             Some(start) => {
@@ -296,7 +296,7 @@ impl Cutter {
         }
     }
 
-    /// Where the object begins, if it nests too deeply: not if it was too large before it did.
+    /// Start of the object if it exceeds the maximum nesting, unless it was too large before.
     fn too_deep(&self) -> Option<usize> {
         let at = self.scan.too_deep?;
         self.object.filter(|start| at - start <= self.largest)
@@ -307,7 +307,7 @@ impl Cutter {
         self.scan.depth == 0
     }
 
-    /// The input ends in the middle of something that no cut has told yet.
+    /// The input ends within something that no cut has reported.
     pub(crate) fn is_truncated(&self) -> bool {
         !self.is_done() && !self.given_up
     }
@@ -326,7 +326,7 @@ impl Cutter {
         self.gap_reported = false;
     }
 
-    /// Something between the last element and `to` that is neither a comma nor white space.
+    /// Anything between the last element and `to` except a comma and whitespace.
     fn stray(&mut self, data: &[u8], to: usize) -> Option<usize> {
         if self.frames.is_empty() || self.object.is_some() || self.skipping || self.gap >= to {
             return None;
@@ -341,13 +341,13 @@ impl Cutter {
         Some(gap + at)
     }
 
-    /// The object has grown too large to be held until its kind is known. If its first item looks like an object of
-    /// its own, it is a list, and cut as one.
+    /// The object exceeds the limit for unknown kinds. If its first item looks like a complete object, it is cut as a
+    /// list.
     fn stream_undecided(&mut self, data: &[u8]) -> bool {
         let Items::Undecided(items) = self.items else { return false };
         let first = skip_space(data, items + 1);
         let Some(end) = container_end(data, first) else { return false };
-        // Whether it is found doesn't depend on how much is there beyond what may be held.
+        // The result must not depend on bytes beyond the limit.
         if self.object.is_some_and(|object| end - object > self.largest) {
             return false;
         }
@@ -370,6 +370,6 @@ impl Cutter {
 pub(crate) fn key_before_is_items(text: &[u8]) -> bool {
     let Some(text) = text.trim_ascii_end().strip_suffix(b":") else { return false };
     let Some(text) = text.trim_ascii_end().strip_suffix(b"\"items\"") else { return false };
-    // Not the end of a longer string with an escaped quote.
+    // Excludes the end of a longer string with an escaped quote.
     matches!(text.last(), Some(b'{' | b',' | b' ' | b'\t' | b'\r' | b'\n'))
 }

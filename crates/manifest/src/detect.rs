@@ -2,15 +2,15 @@
 
 use memchr::memchr;
 
-/// What the first bytes of a stream show.
+/// Format of a stream, by its first bytes.
 pub(crate) enum Start {
-    /// Text, after a byte order mark of this many bytes.
+    /// Text, after a byte order mark of this length.
     Text { skip: usize },
-    /// Nothing that could be read, and what to do about it.
+    /// Not text, with the remedy.
     Foreign(&'static str),
 }
 
-/// How far into a stream a NUL byte makes it foreign; later ones are errors of their documents.
+/// Maximum offset at which a NUL byte makes the stream binary; later ones are errors of their documents.
 pub(crate) const SNIFF_BYTES: usize = 512;
 
 pub(crate) fn start_of_stream(data: &[u8]) -> Start {
@@ -36,29 +36,29 @@ pub(crate) fn start_of_stream(data: &[u8]) -> Start {
     }
 }
 
-/// What stands at the next place that isn't white space, a comment or a marker.
+/// Result of looking for the next document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing yet.
+    /// More data is needed.
     More,
-    /// Nothing at all.
+    /// The end of the data.
     End,
     /// A JSON document at `at`.
     Json,
     /// A YAML document at `line_start`.
     Yaml,
-    /// Something that can't stand there, at `at`.
+    /// Invalid text at `at`.
     Neither,
 }
 
-/// A place between two documents.
+/// State between two documents.
 pub(crate) struct Place {
     pub(crate) at: usize,
-    /// Where the line of `at` begins: a YAML document begins with its indentation.
+    /// Start of the line of `at`: indentation is part of a YAML document.
     pub(crate) line_start: usize,
     /// YAML may begin here.
     pub(crate) yaml: bool,
-    /// Inside of a comment, however long it is.
+    /// Within a comment, which may continue beyond the data.
     pub(crate) comment: bool,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn next_document(data: &[u8], place: &mut Place, at_end: bool) -> Nex
             }
             0xEF if line_begins && !at_end && matches!(rest, [_] | [_, 0xBB]) => return Next::More,
             0xEF if line_begins && rest.starts_with(b"\xEF\xBB\xBF") => {
-                // Files with byte order marks, one after the other.
+                // Concatenated files with byte order marks.
                 place.at += 3;
                 place.line_start = place.at;
             }
@@ -105,7 +105,7 @@ pub(crate) fn next_document(data: &[u8], place: &mut Place, at_end: bool) -> Nex
                 return match looks_like_json(rest) {
                     Some(true) => Next::Json,
                     Some(false) if place.yaml => Next::Yaml,
-                    // An error of JSON: the parser tells it better.
+                    // A JSON error: the parser has the better message.
                     Some(false) => Next::Json,
                     None if at_end || rest.len() > SNIFF_BYTES => Next::Json,
                     None => Next::More,
@@ -116,7 +116,7 @@ pub(crate) fn next_document(data: &[u8], place: &mut Place, at_end: bool) -> Nex
     }
 }
 
-/// JSON and not only YAML's flow style: by what stands after the first brackets, if it is there.
+/// Whether it is JSON and not just flow style YAML, by the bytes after the first brackets, if available.
 fn looks_like_json(text: &[u8]) -> Option<bool> {
     let mut object = false;
     for &byte in text {

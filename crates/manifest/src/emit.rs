@@ -6,17 +6,17 @@ use crate::head::string_end;
 use crate::item::{Malformed, Position};
 use crate::tokens::{JsonError, Token, Tokens};
 
-/// What nests deeper than this is written in flow style: its indentation would outgrow its content.
+/// Values nested deeper are written in flow style: indentation would outgrow content.
 const BLOCK_LEVELS: usize = 64;
 
-/// Appends one JSON value to `out` as block style YAML: as `kubectl -o yaml` prints it, but in the order of its keys
-/// and with its numbers as they are, and without folding long lines.
+/// Appends one JSON value to `out` as block style YAML: as `kubectl -o yaml` prints it, but without sorting keys,
+/// reformatting numbers or folding long lines.
 ///
-/// Reading the YAML again gives the same JSON, but for the way in which floats are written.
+/// Reading the YAML again results in the same JSON, except for the format of floats.
 ///
 /// # Errors
 ///
-/// Where `json` isn't one JSON value; `out` is then as it was.
+/// `json` is not one JSON value; `out` is then unchanged.
 ///
 /// # Examples
 ///
@@ -36,11 +36,11 @@ pub fn write_yaml(json: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     })
 }
 
-/// An array or object that isn't complete.
+/// An open array or object.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     object: bool,
-    /// In which column its entries stand.
+    /// Column of its entries.
     indent: usize,
 }
 
@@ -48,13 +48,13 @@ struct Writer<'a> {
     tokens: Tokens<'a>,
     out: &'a mut Vec<u8>,
     frames: Vec<Frame>,
-    /// The next entry stands on the line of the dash before it.
+    /// The next entry is on the line of the preceding dash.
     inline: bool,
 }
 
 impl Writer<'_> {
     fn value(&mut self) -> Result<(), JsonError> {
-        // Between an opening bracket and what follows: only then is it known whether there is anything inside.
+        // After an opening bracket, before it is known whether the collection is empty.
         let mut opened: Option<bool> = None;
         while let Some(token) = self.tokens.next()? {
             if let Some(object) = opened.take() {
@@ -102,7 +102,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Begins a line, unless the entry stands behind a dash.
+    /// Begins a line, unless the entry follows a dash.
     fn begin_entry(&mut self, indent: usize) {
         if !std::mem::take(&mut self.inline) {
             self.out.resize(self.out.len() + indent, b' ');
@@ -115,7 +115,7 @@ impl Writer<'_> {
         scalar::write_key(key, indent, self.out);
     }
 
-    /// The dash before an array's element.
+    /// Writes the dash of an array element.
     fn before_value(&mut self) {
         if let Some(&Frame { object: false, indent }) = self.frames.last() {
             self.begin_entry(indent);
@@ -124,7 +124,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What divides a value from the key or the dash on its line.
+    /// Writes the separator between a value and the key or dash before it.
     fn before_scalar(&mut self) {
         self.inline = false;
         if !self.frames.is_empty() {
@@ -132,13 +132,13 @@ impl Writer<'_> {
         }
     }
 
-    /// Begins an array or object that has something in it.
+    /// Begins a non-empty array or object.
     fn open(&mut self, object: bool) {
         let indent = match self.frames.last() {
             None => 0,
             Some(&Frame { object: true, indent }) => {
                 self.out.push(b'\n');
-                // The dashes of a sequence stand right below its key.
+                // Dashes of a sequence are in the column of its key.
                 if object { indent + 2 } else { indent }
             }
             Some(&Frame { object: false, indent }) => {
@@ -149,7 +149,7 @@ impl Writer<'_> {
         self.frames.push(Frame { object, indent });
     }
 
-    /// Writes what began with this bracket and token in one line.
+    /// Writes the collection that begins with this bracket and token on one line.
     fn flow(&mut self, object: bool, first: Token<'_>) -> Result<(), JsonError> {
         let mut depth = 1;
         self.out.push(if object { b'{' } else { b'[' });
@@ -186,7 +186,7 @@ impl Writer<'_> {
     }
 }
 
-/// Appends `json` to `out` without the white space between its tokens. Nothing else changes, and nothing is checked.
+/// Appends `json` to `out` without whitespace between tokens. Does not validate.
 ///
 /// # Examples
 ///

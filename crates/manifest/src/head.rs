@@ -6,21 +6,21 @@ use memchr::memchr2;
 
 use crate::structure::container_end;
 
-/// What the top level of an object says about it. The strings are raw JSON, with their quotes.
+/// Top-level fields of an object that identify lists. Strings are raw JSON, with their quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
     pub(crate) api_version: Option<&'a [u8]>,
     pub(crate) kind: Option<&'a [u8]>,
-    /// The array `items`, brackets included.
+    /// The array `items`, including brackets.
     pub(crate) items: Option<Range<usize>>,
 }
 
 impl<'a> Head<'a> {
-    /// Reads as far as `text`, which begins with `{`, goes and makes sense.
+    /// Reads `text`, which begins with `{`, up to its end or the first error.
     pub(crate) fn read(text: &'a [u8]) -> Self {
         let mut head = Self::default();
         for (key, value) in object_members(text) {
-            // As in Go, the last of several equal keys counts.
+            // As in Go, the last duplicate key counts.
             match key {
                 b"\"apiVersion\"" => head.api_version = value.starts_with(b"\"").then_some(value),
                 b"\"kind\"" => head.kind = value.starts_with(b"\"").then_some(value),
@@ -34,20 +34,20 @@ impl<'a> Head<'a> {
         head
     }
 
-    /// The kind is that of a list: `List`, `PodList`.
+    /// Whether the kind is a list: `List`, `PodList`.
     pub(crate) fn is_list_kind(&self) -> Option<bool> {
         self.kind.map(|kind| kind.ends_with(b"List\""))
     }
 
-    /// What the items of this list lack if they come without a header of their own.
+    /// The header that items of this list lack.
     pub(crate) fn item_header(&self) -> Option<ItemHeader> {
         let kind = self.kind?.strip_suffix(b"List\"")?;
-        // `v1/List` has items of any kind: nothing is known about them.
+        // `v1/List` has items of any kind, so they have no common header.
         (kind.len() > 1).then(|| ItemHeader::new(self.api_version, kind))
     }
 }
 
-/// The members that the items of a typed list (`PodList`) leave out.
+/// The fields that items of a typed list (`PodList`) omit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ItemHeader {
     /// `"apiVersion":"v1","kind":"Pod"`
@@ -55,7 +55,7 @@ pub(crate) struct ItemHeader {
 }
 
 impl ItemHeader {
-    /// Both as raw JSON strings; that of the kind without the quote at its end.
+    /// Both as raw JSON strings; the kind without its closing quote.
     pub(crate) fn new(api_version: Option<&[u8]>, kind: &[u8]) -> Self {
         let mut fields = Vec::new();
         if let Some(api_version) = api_version {
@@ -69,8 +69,8 @@ impl ItemHeader {
         Self { fields }
     }
 
-    /// Writes `item` with the header, if it has neither of its fields itself (Go's rule). Returns how many bytes were
-    /// added before the item's own, none if it was left alone.
+    /// Writes `item` with the header if it has neither field (Go's rule). Returns the number of bytes before the item's
+    /// own, `None` if it is unchanged.
     pub(crate) fn complete(&self, item: &[u8], out: &mut Vec<u8>) -> usize {
         let Some(rest) = item.strip_prefix(b"{") else { return 0 };
         let head = Head::read(item);
@@ -88,13 +88,13 @@ impl ItemHeader {
     }
 }
 
-/// The first byte at or after `at` that isn't white space.
+/// The first byte at or after `at` that is not whitespace.
 pub(crate) fn skip_space(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n')).unwrap_or(rest.len())
 }
 
-/// The byte after the string whose opening quote is at `start`.
+/// The position after the string whose opening quote is at `start`.
 pub(crate) fn string_end(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
@@ -106,7 +106,7 @@ pub(crate) fn string_end(text: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// The byte after the value that begins at `start`.
+/// The position after the value that begins at `start`.
 fn value_end(text: &[u8], start: usize) -> Option<usize> {
     match text.get(start)? {
         b'"' => string_end(text, start),
@@ -120,7 +120,7 @@ fn value_end(text: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// The members of an object, as raw keys and values, up to where it doesn't make sense.
+/// The fields of an object as raw keys and values, up to the first error.
 pub(crate) fn object_members(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut at = 1;
     std::iter::from_fn(move || {
@@ -143,7 +143,7 @@ pub(crate) fn object_members(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])
     })
 }
 
-/// The elements of an array, up to where it doesn't make sense.
+/// The elements of an array, up to the first error.
 pub(crate) fn array_elements(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut at = 1;
     std::iter::from_fn(move || {

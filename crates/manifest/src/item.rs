@@ -4,7 +4,7 @@ use std::fmt;
 
 use memchr::{memchr_iter, memrchr};
 
-/// One thing found in a stream, in the order of the stream.
+/// An object or malformed document, in stream order.
 ///
 /// # Examples
 ///
@@ -13,33 +13,33 @@ use memchr::{memchr_iter, memrchr};
 pub enum Item<'a> {
     /// An object.
     Object(Object<'a>),
-    /// A place that holds no object, and why. The reading goes on after it.
+    /// A malformed document. Reading continues after it.
     Malformed(Malformed),
 }
 
 /// One object as JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct Object<'a> {
-    /// The object's text: a JSON document gives the input's own bytes, **not yet validated** beyond the nesting of
-    /// its brackets; a YAML document its transcoding.
+    /// The object's text: for JSON the input's own bytes, **not yet validated** beyond the nesting of brackets; for
+    /// YAML its transcoding.
     pub json: &'a [u8],
     pub(crate) origin: Origin,
 }
 
-/// Where in its batch an object's text came from.
+/// Location of an object's text in its batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    /// The byte of the batch at which the object begins.
+    /// Offset of the object in the batch.
     pub(crate) start: usize,
-    /// How many bytes of `json` stand before the input's own (an injected `apiVersion` and `kind`).
+    /// Number of bytes in `json` before the input's own (injected `apiVersion` and `kind`).
     pub(crate) added: usize,
-    /// `json` is the input's own text, so that an offset in it is an offset in the batch.
+    /// `json` is the input's own text, so offsets in it are offsets in the batch.
     pub(crate) verbatim: bool,
-    /// A byte of the batch not far before, and its place: with many errors, lines aren't counted anew for each.
+    /// A known position shortly before, so that many errors do not count lines again.
     pub(crate) near: (usize, Position),
 }
 
-/// A place that holds no object, and why.
+/// A document that could not be read.
 ///
 /// # Examples
 ///
@@ -50,9 +50,9 @@ pub(crate) struct Origin {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// What is wrong, without the place.
+    /// The error, without its position.
     pub message: String,
-    /// Where, in the whole stream.
+    /// Its position in the stream.
     pub position: Position,
 }
 
@@ -64,21 +64,21 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// A place in a stream. Both numbers count from 1; columns count characters.
+/// Position in a stream. Lines and columns count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line, counting line feeds.
+    /// Line number: line feeds before it, plus one.
     pub line: u64,
-    /// The column, counting characters (not bytes).
+    /// Column in characters (not bytes).
     pub column: u64,
 }
 
 impl Position {
-    /// The place after `text`, which begins here.
+    /// The position after `text`, which begins here.
     pub(crate) fn advance(self, text: &[u8]) -> Self {
         let newlines = memchr_iter(b'\n', text).count() as u64;
         let last = memrchr(b'\n', text).map_or(text, |at| &text[at + 1..]);
-        // Every byte but the continuation bytes of UTF-8 begins a character.
+        // Counts all bytes except UTF-8 continuation bytes.
         let characters = last.iter().filter(|&&byte| byte & 0xC0 != 0x80).count() as u64;
         Self {
             line: self.line + newlines,

@@ -1,43 +1,43 @@
-//! Streams of YAML and JSON in, Kubernetes objects as JSON bytes out, as Go's decoders read them.
+//! Reader of YAML and JSON streams: returns Kubernetes objects as JSON bytes, as Go's decoders read them.
 //!
-//! [`Splitter`] cuts a stream into [`Batch`]es of whole documents, serially and cheaply. [`Batch::objects`] turns a
-//! batch into objects, on whichever thread has time. Nothing in here starts a thread, panics, or holds more than the
+//! [`Splitter`] cuts a stream into [`Batch`]es of whole documents, serially and cheaply. [`Batch::objects`] converts a
+//! batch to objects, on any thread. The crate starts no threads, does not panic, and holds no more memory than
 //! [`Limits`] allow.
 //!
 //! # JSON
 //!
-//! A JSON document is handed on as it stands in the stream: cutting it needs its brackets and quotes only, and whoever
-//! parses it finds everything else that may be wrong with it, at an offset that [`Batch::position`] turns into a line
-//! and a column. What can't be missed even so (a line that ends inside of a string, a document that begins before the
-//! last one is closed) ends a document early, so that one broken document costs only itself. A document that turns
-//! out not to be JSON can be read again with [`Batch::objects_as_yaml`], as Go's decoder does.
+//! A JSON document is returned as it is in the stream: cutting needs only its brackets and quotes, and its parser finds
+//! all other errors, at an offset that [`Batch::position`] converts to line and column. Errors that would confuse
+//! cutting (a line that ends within a string, a document that begins before the last one is closed) end a document
+//! early, so that one broken document does not affect the next. A document that is not valid JSON can be read again
+//! with [`Batch::objects_as_yaml`], as Go's decoder does.
 //!
 //! # YAML
 //!
-//! YAML is read as `sigs.k8s.io/yaml` reads it, which is what Kubernetes uses: YAML 1.1 by the rules of
-//! `go.yaml.in/yaml/v2`. So `on` and `y` are true, `0644` is 420, `1_000` is 1000, `1:30` and dates are strings, keys
-//! become strings, and `<<` merges with the later key winning, whichever it is. `tests/golden/yaml-go.jsonl` holds
-//! what Go makes of more than 750 documents; a test compares. The differences are deliberate:
+//! YAML is read as by `sigs.k8s.io/yaml`, which Kubernetes uses: YAML 1.1 by the rules of `go.yaml.in/yaml/v2`. So `on`
+//! and `y` are true, `0644` is 420, `1_000` is 1000, `1:30` and dates are strings, keys become strings, and of a key
+//! and a merged key (`<<`) the later one wins. `tests/golden/yaml-go.jsonl` has Go's results for more than 750 documents; a
+//! test compares them. The differences are intentional:
 //!
-//! - A key that is there twice is an error, as in Go's strict variant. Go's other one silently takes the last.
-//! - An empty collection as a key (`[]: a`) is an error like all others. Go takes it for the whole document, and drops
-//!   the rest.
+//! - Duplicate keys are an error, as in Go's strict variant. Go's default silently takes the last.
+//! - An empty collection as a key (`[]: a`) is an error like all others. Go returns the key as the whole document, and
+//!   drops the rest.
 //! - Integers of more than 64 bits keep their digits. Go rounds them to a float.
-//! - Keys come in their own order, and `<`, `>`, `&` aren't escaped. Go sorts the keys.
-//! - A stream's `---` and `...` only count at the beginning of a line that ends with a line feed (or with both), and
-//!   what follows a `---` on its line belongs to the document. kubectl drops the rest of such a line.
+//! - Keys keep their order, and `<`, `>`, `&` are not escaped. Go sorts the keys.
+//! - `---` and `...` only count at the beginning of a line that ends with a line feed (or CR LF), and the text after
+//!   `---` on its line is part of the document. kubectl drops the rest of such a line.
 //! - A document that comes after `...` needs no `---`.
-//! - Of an alias bomb, Go counts nodes; here, the bytes that aliases and merges expand to are limited as well.
+//! - Go limits only the nodes of alias bombs; here, the bytes that aliases and merges expand to are limited as well.
 //!
-//! Reading YAML is some 25 times slower than cutting JSON, and several times slower than parsing it: where a scalar
-//! ends depends on its indentation, on what follows its colons and on whether it is a key, which is only known
-//! later; so every byte is looked at several times, and every scalar is compared with what a number looks like. A
-//! parser for YAML 1.2 would be no faster, and would have to be bent to these rules first. To measure:
-//! `cargo run --release -p settled-manifest --example throughput -- FILE`.
+//! Reading YAML is some 25 times slower than cutting JSON, and several times slower than parsing it: the end of a
+//! scalar depends on indentation, on the text after its colons and on whether it is a key, which is only known later;
+//! so every byte is inspected several times, and every scalar is compared with the forms of numbers. A parser for YAML
+//! 1.2 would be no faster, and would have to be adapted to these rules. To measure: `cargo run --release -p
+//! settled-manifest --example throughput -- FILE`.
 //!
 //! # Lists
 //!
-//! [`ListItems`] cuts the answer to a list of an API server, which has no other documents beside it, and keeps its head.
+//! [`ListItems`] cuts the list response of an API server, which is one JSON document, and keeps its metadata.
 //!
 //! # Examples
 //!

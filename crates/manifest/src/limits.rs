@@ -1,7 +1,7 @@
 //! Memory limits of a reader.
 
-/// What a reader may hold at once: a batch is never larger than two objects of the largest size and two ordinary
-/// batches.
+/// Limits on the data that a reader holds at once: a batch is never larger than two objects of the maximum size and two
+/// ordinary batches.
 ///
 /// # Examples
 ///
@@ -14,11 +14,11 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How much a batch should hold. It holds more only when a single object is larger.
+    /// Target size of a batch. Only a single larger object exceeds it.
     pub batch_bytes: usize,
-    /// How large one object may be. A larger one is malformed, and the reading goes on after it.
+    /// Maximum size of an object. A larger one is malformed, and reading continues after it.
     pub object_bytes: usize,
-    /// How deeply arrays and objects may nest (Go's decoder refuses more than 10,000, too).
+    /// Maximum nesting of arrays and objects (10,000 in Go's decoder).
     pub depth: usize,
 }
 

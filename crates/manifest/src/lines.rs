@@ -6,43 +6,43 @@ use memchr::memchr;
 
 use crate::head::ItemHeader;
 
-/// What [`Lines::next`] found.
+/// Result of [`Lines::next`].
 pub(crate) enum Line {
     /// A document.
     Document { start: usize, end: usize },
-    /// One item of a list, with its dash.
+    /// One item of a list, including its dash.
     Item { start: usize, end: usize },
-    /// The document that began here is too large; it is skipped.
+    /// A document that is too large; it is skipped.
     TooLarge { start: usize },
-    /// The document is over, at the line that begins here.
+    /// End of the document, at the line that begins here.
     End { at: usize },
-    /// The data is used up.
+    /// All data is consumed.
     More,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mode {
-    /// Inside of a document.
+    /// Within a document.
     Document { directive: bool, content: bool, tried_as_list: bool },
-    /// Inside of the items of a list, whose dashes stand in this column.
+    /// Within the items of a list, with their dashes in this column.
     Items { dash: usize, given_up: bool },
-    /// Up to the end of the document.
+    /// Skipping to the end of the document.
     Skip,
 }
 
-/// The state between two pieces of one YAML document.
+/// State between two pieces of one YAML document.
 #[derive(Debug)]
 pub(crate) struct Lines {
     mode: Mode,
-    /// Where the document or the item begins.
+    /// Start of the document or item.
     start: usize,
-    /// The first line that wasn't looked at yet.
+    /// First line that was not inspected yet.
     at: usize,
     /// `at` is the document's first line, whose `---` belongs to it.
     first: bool,
-    /// `at` is somewhere in a line whose beginning was skipped.
+    /// `at` is within a line whose beginning was skipped.
     in_line: bool,
-    /// The document's end is found, and only to be said.
+    /// The document's end was found, but not reported.
     over: bool,
     header: Option<Arc<ItemHeader>>,
     hold: usize,
@@ -89,7 +89,7 @@ impl Lines {
                     self.at = data.len();
                     return Line::More;
                 }
-                // The beginning of the line says what it is, and its rest belongs to something too large.
+                // The beginning of the line determines its meaning, and its rest is part of something too large.
                 None if rest.len() > self.largest => (data.len(), false),
                 None => return Line::More,
             };
@@ -117,8 +117,8 @@ impl Lines {
         }
     }
 
-    /// If the document has become too large to be held, tries to cut it as a list. Judges by whole lines, so that it
-    /// doesn't matter how the data comes.
+    /// If the document is too large to hold, tries to cut it as a list. Uses only whole lines, so that the result does
+    /// not depend on the size of the pieces.
     fn try_as_list(&mut self, data: &[u8]) {
         if let Mode::Document { tried_as_list, .. } = &mut self.mode
             && !*tried_as_list
@@ -134,7 +134,7 @@ impl Lines {
         }
     }
 
-    /// The `---` of this line begins the document rather than ends it.
+    /// Whether the `---` of this line begins the document rather than ends it.
     fn first_marker(&mut self) -> bool {
         match &mut self.mode {
             Mode::Document { directive, content: false, .. } => self.first || std::mem::take(directive),
@@ -142,7 +142,7 @@ impl Lines {
         }
     }
 
-    /// Takes note of a line; a cut if it ends an item.
+    /// Processes a line; returns a cut if it ends an item.
     fn line(&mut self, line: &[u8]) -> Option<Line> {
         match &mut self.mode {
             Mode::Skip => None,
@@ -178,14 +178,14 @@ impl Lines {
         }
         let start = self.start;
         match &mut self.mode {
-            // The next item ends the skipping.
+            // Skipping ends at the next item.
             Mode::Items { given_up, .. } => *given_up = true,
             mode => *mode = Mode::Skip,
         }
         Some(Line::TooLarge { start })
     }
 
-    /// The document is over; the next begins at `at`.
+    /// Ends the document; the next begins at `at`.
     fn finish(&mut self, end: usize, at: usize) -> Line {
         let (start, mode) = (self.start, std::mem::replace(&mut self.mode, Mode::Skip));
         self.at = at;
@@ -201,7 +201,7 @@ impl Lines {
     }
 }
 
-/// `---` or `...`, alone or with white space after it.
+/// `---` or `...`, alone or followed by whitespace.
 fn marker(line: &[u8]) -> Option<u8> {
     match line {
         [b'-', b'-', b'-', after @ ..] | [b'.', b'.', b'.', after @ ..]
@@ -218,20 +218,20 @@ fn is_item(text: &[u8]) -> bool {
     matches!(text, [b'-'] | [b'-', b' ' | b'\t', ..])
 }
 
-/// A list in block style, as far as its first item.
+/// A list in block style, up to its first item.
 struct List {
-    /// Where the line of the first item begins.
+    /// Start of the line of the first item.
     items: usize,
     dash: usize,
     header: Option<ItemHeader>,
 }
 
 impl List {
-    /// Reads the text of a document that began like one. `None` if it isn't in block style, or no list.
+    /// Reads the beginning of a document. `None` if it is not a list in block style.
     fn find(text: &[u8]) -> Option<Self> {
         let (mut kind, mut api_version) = (None, None);
         let mut lines = Numbered { text, at: 0 };
-        // The keys of the top level: those before `items`.
+        // Top-level keys before `items`.
         loop {
             let (_, line) = lines.next()?;
             if let Some(value) = value_of(line, b"items") {
@@ -258,7 +258,7 @@ impl List {
                     ItemHeader::new(api_version.map(quoted).as_deref(), &kind[..kind.len() - 1])
                 })
             }
-            // The kind may still come. The first item says whether the items are objects of their own.
+            // The kind may follow. The first item shows whether the items are complete objects.
             None => {
                 let inside = dash + 1 + first[dash + 1..].iter().take_while(|&&byte| byte == b' ').count();
                 let (mut has_kind, mut has_version) = (false, false);
@@ -303,7 +303,7 @@ fn value_of<'a>(line: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// What a kind or an API version is made of, so that it needs no escape.
+/// Characters of kinds and API versions, which need no escape.
 fn is_word(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'/' | b'-'))
 }
@@ -312,7 +312,7 @@ fn is_blank(line: &[u8]) -> bool {
     matches!(line.trim_ascii_start().first(), None | Some(b'#'))
 }
 
-/// The lines of a text, and where each begins.
+/// Lines of a text with their offsets.
 struct Numbered<'a> {
     text: &'a [u8],
     at: usize,

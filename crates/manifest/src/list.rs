@@ -1,24 +1,24 @@
-//! One list as an API server answers with, cut into its items while it arrives: no answer is ever whole in memory.
+//! Incremental splitting of a list response into its items, so that no response is held as a whole.
 
 use std::fmt;
 
 use crate::cut::key_before_is_items;
 use crate::structure::{Found, Scan};
 
-/// How long an item may be, or the rest of the list. etcd holds 1.5 MiB by default; with room for those who raised that.
+/// Maximum size of an item, and of the rest of the list. etcd's default limit is 1.5 MiB; some clusters raise it.
 pub const MAX_ITEM_BYTES: usize = 32 << 20;
 
-/// How many brackets are open outside of the list, in it, in its items, and in one of them.
+/// Bracket depths: outside of the list, in it, in its items, and in one item.
 const LIST: usize = 1;
 const ITEMS: usize = 2;
 const ITEM: usize = 3;
 
-/// Something that can't be a list of an API server.
+/// Error in a list response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListError {
-    /// One object is longer than any can be.
+    /// An object exceeds the maximum size.
     TooLong,
-    /// The answer ended in the middle.
+    /// The response is truncated.
     Cut,
 }
 
@@ -35,8 +35,8 @@ impl fmt::Display for ListError {
 
 impl std::error::Error for ListError {}
 
-/// Cuts a list into its items, in as many pieces as it comes. Everything else of it is kept, for the resourceVersion and the continue
-/// token.
+/// Cuts a list into its items, from pieces of any size. Everything else is kept, for the resourceVersion and the
+/// continue token.
 ///
 /// ```
 /// use settled_manifest::ListItems;
@@ -53,13 +53,13 @@ impl std::error::Error for ListError {}
 pub struct ListItems {
     scan: Scan,
     place: Place,
-    /// What has arrived of the list or of an item, and isn't at its end yet.
+    /// Incomplete data of the list or of an item.
     rest: Vec<u8>,
     /// The list up to its items.
     head: Vec<u8>,
 }
 
-/// Where in a list.
+/// State of the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Outside of `items`.
@@ -77,13 +77,13 @@ impl Default for ListItems {
 }
 
 impl ListItems {
-    /// Takes what has arrived, and hands out the items that are whole.
+    /// Passes the complete items in the new data to the callback.
     ///
     /// # Errors
-    /// An item is longer than any object can be.
+    /// An item exceeds the maximum size.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ListError> {
         let mut rest = std::mem::take(&mut self.rest);
-        // An item that is whole in what has arrived is not copied.
+        // Items that are complete in the new data are not copied.
         let keep = if rest.is_empty() {
             let keep = self.cut(bytes, &mut each);
             rest.extend_from_slice(&bytes[keep..]);
@@ -100,7 +100,7 @@ impl ListItems {
         if held > MAX_ITEM_BYTES { Err(ListError::TooLong) } else { Ok(()) }
     }
 
-    /// Hands out the items of `data` that are whole. Says from where on it is still needed.
+    /// Passes the complete items of `data` to the callback. Returns the start of the data that is still needed.
     fn cut(&mut self, data: &[u8], each: &mut impl FnMut(&[u8])) -> usize {
         let mut from = 0;
         loop {
@@ -126,16 +126,16 @@ impl ListItems {
                 }
                 (Found::End, Place::Between) => return data.len().min(self.scan.pending()),
                 (Found::End, Place::Head | Place::Item) => return from.min(self.scan.pending()),
-                // Whoever parses it finds what is wrong with an item.
+                // The parser of the item reports errors in it.
                 (Found::Open(_) | Found::Close(_) | Found::BrokenString(_) | Found::LineStart(_), _) => {}
             }
         }
     }
 
-    /// The list without its items, once all has arrived.
+    /// The list without its items, at the end of the data.
     ///
     /// # Errors
-    /// The list ended in the middle.
+    /// The list is truncated.
     pub fn finish(mut self) -> Result<Vec<u8>, ListError> {
         if self.scan.depth > 0 || self.place != Place::Head {
             return Err(ListError::Cut);
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// The items of a text that arrives in pieces of these sizes, again and again, and what is left of it.
+    /// The items of a text that arrives in pieces of these sizes, repeated, and the rest of the list.
     fn cut(text: &[u8], sizes: &[usize]) -> (Vec<Vec<u8>>, Result<Vec<u8>, ListError>) {
         let (mut list, mut items, mut rest) = (ListItems::default(), Vec::new(), text);
         for size in sizes.iter().cycle() {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a parser of the whole text finds them, wherever the members of the list stand, however it is laid out and cut.
+        /// The same items as a parser of the whole text, for any order of fields, layout and piece sizes.
         #[test]
         fn items_are_those_of_the_list(
             items in prop::collection::vec(object(), 0..5),
@@ -195,7 +195,7 @@ mod tests {
             pretty in any::<bool>(),
             sizes in prop::collection::vec(1..200_usize, 1..8),
         ) {
-            // In the order of their names.
+            // Sorted by name.
             let mut list = json!({ "items": items, "kind": "List", "metadata": metadata });
             for (name, value) in [("a", before), ("z", after)] {
                 if let Some(value) = value {
@@ -238,7 +238,7 @@ mod tests {
             list.push(start.as_bytes(), |_| {}).unwrap();
             (1..100).find(|_| list.push(&piece, |_| {}).is_err())
         };
-        // In the head, and in an item: at the limit. Between items nothing is kept.
+        // In the head and in an item: at the limit. Data between items is not kept.
         assert_eq!(held(r#"{"kind":"#), Some(32));
         assert_eq!(held(r#"{"items":[{"a":"#), Some(32));
         assert_eq!(held(r#"{"items":[{},"#), None);

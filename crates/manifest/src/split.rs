@@ -14,10 +14,10 @@ use crate::item::Position;
 use crate::limits::Limits;
 use crate::lines::{Line, Lines};
 
-/// What the bytes at the current place are.
+/// State of the splitter at the current position.
 #[derive(Debug)]
 enum Mode {
-    /// The first bytes of the stream, which may show that it is none of ours.
+    /// At the beginning of the stream, whose encoding is not known yet.
     Start,
     /// Between two documents. After a JSON document without a `---`, the next can only be JSON.
     Between { yaml: bool, comment: bool },
@@ -25,23 +25,22 @@ enum Mode {
     Json(Box<Cutter>),
     /// Inside of a YAML document.
     Yaml(Lines),
-    /// After something that no document begins with, until a line begins one.
+    /// After invalid text, up to a line that begins a document.
     Lost,
     /// At the end.
     End,
 }
 
-/// Cuts a stream of YAML and JSON documents into [`Batch`]es of whole ones.
+/// Cuts a stream of YAML and JSON documents into [`Batch`]es of whole documents.
 ///
-/// What a document is, its first byte decides: `{` and `[` begin JSON, which may follow one another directly, by
-/// lines, or with `---` between them; everything else is YAML up to the next line `---` or `...`. (`{a: b}` and
-/// `[a, b]` are recognised as YAML by the byte after the bracket.)
+/// The first byte determines the format: `{` and `[` begin JSON documents, which may be adjacent, on separate lines, or
+/// separated by `---`; everything else is YAML up to the next line `---` or `...`. (`{a: b}` and `[a, b]` are
+/// recognised as YAML by the byte after the bracket.)
 ///
-/// A JSON list (`kind: …List`, with `items`) whose kind stands before its items, and a top-level array, are cut item
-/// by item, however large they are. As `kubectl` prints the items first, a list whose kind isn't known yet is held
-/// up to 2 MiB; beyond that it is a list if its first item has `apiVersion` and `kind`, and otherwise one object.
-/// YAML documents of more than 2 MiB are treated the same, if they are in block style; there, anchors can't be
-/// shared between items.
+/// A JSON list (`kind: …List`, with `items`) whose kind precedes its items, and a top-level array, are cut item by
+/// item, whatever their size. Since `kubectl` prints the items first, a list of unknown kind is held up to 2 MiB;
+/// beyond that it is a list if its first item has `apiVersion` and `kind`, and otherwise one object. YAML documents of
+/// more than 2 MiB are treated the same if they are in block style; items then cannot share anchors.
 ///
 /// # Examples
 ///
@@ -66,13 +65,13 @@ pub struct Splitter<R> {
     reader: R,
     limits: Limits,
     mode: Mode,
-    /// Up to where the batch's data has been looked at, in all modes but JSON.
+    /// End of the inspected data, in all modes but JSON.
     at: usize,
-    /// Where the line of `at` begins.
+    /// Start of the line of `at`.
     line_start: usize,
-    /// What the last batch didn't finish.
+    /// Rest of the previous batch.
     carry: Vec<u8>,
-    /// The place of the next batch's first byte.
+    /// Position of the next batch's first byte.
     position: Position,
     exhausted: bool,
 }
@@ -97,16 +96,15 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// The next batch, or `None` at the end. `recycled` is a batch that was worked off, for its memory; to begin
-    /// with, `Batch::default()`.
+    /// The next batch, or `None` at the end. `recycled` is a processed batch, for its memory; initially,
+    /// `Batch::default()`.
     ///
-    /// It waits until a batch is full or the stream at its end. What is wrong with the documents comes out of
-    /// [`Batch::objects`].
+    /// Blocks until a batch is full or the stream ends. Errors in documents are reported by [`Batch::objects`].
     ///
     /// # Errors
     ///
-    /// What the reader says, except `Interrupted`, which is tried again. After an error the splitter is at its end;
-    /// documents that were complete before it come out of the call before.
+    /// Errors of the reader, except `Interrupted`, which is retried. After an error the splitter is at its end;
+    /// complete documents before it are in the previous batch.
     pub fn next_batch(&mut self, recycled: Batch) -> io::Result<Option<Batch>> {
         let mut batch = recycled;
         batch.reset(self.position, self.limits);
@@ -117,7 +115,7 @@ impl<R: Read> Splitter<R> {
                 break;
             }
             let wanted = self.limits.batch_bytes.max(1).saturating_sub(batch.len);
-            // A full batch without a whole document grows by as much as an ordinary one may hold.
+            // A full batch without a whole document grows by the target size.
             let wanted = if wanted == 0 { self.limits.batch_bytes.clamp(1, 1 << 20) } else { wanted };
             if let Err(error) = self.fill(&mut batch, wanted) {
                 self.mode = Mode::End;
@@ -152,7 +150,7 @@ impl<R: Read> Splitter<R> {
         Ok(())
     }
 
-    /// From where on the batch's data is still needed once its documents are worked off.
+    /// Start of the data that is still needed after this batch.
     fn keep_from(&self, batch: &Batch) -> usize {
         match &self.mode {
             Mode::Json(cutter) => cutter.keep_from(batch.data()),
@@ -164,7 +162,7 @@ impl<R: Read> Splitter<R> {
         .min(batch.len)
     }
 
-    /// Takes away what no document needs.
+    /// Removes data that no document needs.
     fn forget(&mut self, batch: &mut Batch, keep: usize) {
         if keep > 0 {
             let position = batch.position_at(keep);
@@ -186,7 +184,7 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Cuts what there is into documents, until more is needed.
+    /// Cuts the available data into documents, until more is needed.
     fn cut(&mut self, batch: &mut Batch) {
         loop {
             let going_on = match mem::replace(&mut self.mode, Mode::End) {
@@ -214,7 +212,7 @@ impl<R: Read> Splitter<R> {
                 self.line_start = skip;
                 self.mode = Mode::Between { yaml: true, comment: false };
             }
-            // Nothing after it can be told apart: mode stays `End`.
+            // Everything after it is ambiguous: the mode stays `End`.
             Start::Foreign(message) => batch.malformed(0, Cow::Borrowed(message)),
         }
         true
@@ -227,7 +225,7 @@ impl<R: Read> Splitter<R> {
         (self.at, self.line_start) = (place.at, place.line_start);
         match next {
             Next::More => {
-                // White space without end is no reason to hold it.
+                // Unbounded whitespace is not held.
                 if self.at - self.line_start > self.limits.object_bytes {
                     self.line_start = self.at;
                 }
@@ -321,8 +319,8 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Whether nothing but white space stands before the next JSON document, so that the cutter can go on as it is.
-    /// That is the common case, and a third faster than to begin anew.
+    /// Whether only whitespace precedes the next JSON document, so that the cutter can continue. This is the common
+    /// case, and a third faster than starting again.
     fn next_json(&mut self, batch: &Batch, cutter: &mut Cutter, at: usize) -> bool {
         let data = batch.data();
         let next = skip_space(data, at);
@@ -367,7 +365,7 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Looks for the next line that begins a document.
+    /// Searches the next line that begins a document.
     fn cut_lost(&mut self, batch: &mut Batch) -> bool {
         let data = batch.data();
         while let Some(newline) = memchr(b'\n', &data[self.at..]) {

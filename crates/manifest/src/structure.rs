@@ -1,15 +1,14 @@
 //! Structural index of JSON text: brackets outside of strings, 64 bytes at a time.
 //!
-//! Cutting a stream is the one thing that can't be spread over threads, so it has to be much faster than the parsing
-//! that can. A block of 64 bytes becomes a handful of bit masks; a block that stays deep inside of a document costs
-//! two bit counts.
+//! Cutting a stream is the only step that cannot be parallelized, so it must be much faster than parsing. A block of 64
+//! bytes becomes a few bit masks; a block within a deeply nested part of a document costs two bit counts.
 
 use wide::u8x16;
 
-/// How many bytes are looked at together.
+/// Bytes per block.
 const BLOCK: usize = 64;
 
-/// Which bytes of a block are what, one bit each, the first byte lowest.
+/// Classified bytes of a block, one bit each, the first byte lowest.
 #[derive(Debug, Clone, Copy, Default)]
 struct Masks {
     quote: u64,
@@ -24,7 +23,7 @@ fn classify(block: &[u8; BLOCK]) -> Masks {
     let mut masks = Masks::default();
     for (i, lane) in block.as_chunks::<16>().0.iter().enumerate() {
         let bytes = u8x16::new(*lane);
-        // The bit 0x20 is all that differs between `[` and `{`, `]` and `}`.
+        // `[` and `{`, `]` and `}` differ only in the bit 0x20.
         let folded = bytes | u8x16::splat(0x20);
         let bits = |of: u8x16, byte: u8| u64::from(of.simd_eq(u8x16::splat(byte)).to_bitmask()) << (16 * i);
         masks.quote |= bits(bytes, b'"');
@@ -36,32 +35,32 @@ fn classify(block: &[u8; BLOCK]) -> Masks {
     masks
 }
 
-/// What [`Scan::next`] found.
+/// Result of [`Scan::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// An opening bracket here.
     Open(usize),
     /// A closing bracket here.
     Close(usize),
-    /// A line feed inside of a string, which JSON doesn't allow: a quote is missing.
+    /// A line feed within a string, which JSON does not allow: a quote is missing.
     BrokenString(usize),
-    /// A line that begins with an opening bracket or `---`, here, inside of a document.
+    /// A line within a document that begins with an opening bracket or `---`.
     LineStart(usize),
-    /// The data ends before anything else is found.
+    /// The data ends first.
     End,
 }
 
-/// A place in JSON text, between two calls for more of it.
+/// State between two pieces of JSON text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scan {
-    /// How many brackets are open, those before the last [`Found`] included.
+    /// Number of open brackets, including the last [`Found`].
     pub(crate) depth: usize,
-    /// Where the depth first exceeded its limit, since this was last cleared.
+    /// First position that exceeds the depth limit, since this was last cleared.
     pub(crate) too_deep: Option<usize>,
     limit: usize,
-    /// Up to where the data has been classified.
+    /// End of the classified data.
     classified: usize,
-    /// Where the last classified block began; the masks count from here.
+    /// Start of the last classified block; the masks count from here.
     base: usize,
     open: u64,
     close: u64,
@@ -79,20 +78,20 @@ impl Scan {
         Self { depth, limit: usize::MAX, classified: at, base: at, ..Self::default() }
     }
 
-    /// Takes note of brackets that nest deeper than `limit`.
+    /// Records brackets nested deeper than `limit`.
     pub(crate) fn limited(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// Forgets the first `by` bytes of the data, which were taken away.
+    /// Accounts for bytes removed from the front of the data.
     pub(crate) fn shift(&mut self, by: usize) {
         self.classified = self.classified.saturating_sub(by);
-        // With nothing left in the masks, nothing counts from the base any more.
+        // With empty masks the base is irrelevant.
         self.base = self.base.wrapping_sub(by);
         self.too_deep = self.too_deep.map(|at| at.saturating_sub(by));
     }
 
-    /// The first byte that is yet to be told about.
+    /// The first byte that was not reported yet.
     pub(crate) fn pending(&self) -> usize {
         match self.open | self.close | self.newline | self.broken {
             0 => self.classified,
@@ -100,8 +99,8 @@ impl Scan {
         }
     }
 
-    /// The next place of interest: opening brackets at up to `level` levels deep, closing brackets that lead to a
-    /// level below `level`, and everything that shows that a document is broken.
+    /// The next relevant position: opening brackets at up to `level` levels, closing brackets to a level below `level`,
+    /// and all signs of a broken document.
     pub(crate) fn next(&mut self, data: &[u8], level: usize) -> Found {
         loop {
             while self.open | self.close | self.newline | self.broken != 0 {
@@ -110,7 +109,7 @@ impl Scan {
                 let at = self.base.wrapping_add(bits.trailing_zeros() as usize);
                 if self.newline & bit != 0 {
                     match data.get(at + 1..).unwrap_or_default() {
-                        // What the line begins with is to be seen when there is more of it.
+                        // The beginning of the line needs more data.
                         [] | [b'-'] | [b'-', b'-'] | [b'-', b'-', b'-'] => return Found::End,
                         [b'{' | b'[', ..] | [b'-', b'-', b'-', b' ' | b'\t' | b'\r' | b'\n', ..] => {
                             self.newline &= !bit;
@@ -132,14 +131,14 @@ impl Scan {
                     }
                 } else {
                     self.close &= !bit;
-                    // More closing than opening brackets: the caller sees it by the level it is told.
+                    // More closing than opening brackets: the caller detects it by the reported level.
                     self.depth = self.depth.saturating_sub(1);
                     if self.depth < level {
                         return Found::Close(at);
                     }
                 }
             }
-            // Most blocks end here: they stay deep inside of a document.
+            // Most blocks end here: they are within a deeply nested part of a document.
             loop {
                 if self.classified >= data.len() {
                     return Found::End;
@@ -198,7 +197,7 @@ impl Scan {
         self.newline = 0;
         while newline != 0 {
             let bit = newline & newline.wrapping_neg();
-            // Most lines of indented JSON begin with a space; only the others are worth an own step.
+            // Most lines of indented JSON begin with a space; only the others need a separate step.
             if !matches!(
                 rest.get(bit.trailing_zeros() as usize + 1),
                 Some(b' ' | b'\t' | b'"' | b'}' | b']' | b'\n')
@@ -209,7 +208,7 @@ impl Scan {
         }
     }
 
-    /// Which bytes are escaped by a backslash before them. Backslashes are rare: one by one is fast enough.
+    /// Escaped bytes. Backslashes are rare: one by one is fast enough.
     fn escaped_bytes(&mut self, mut backslash: u64, length: usize) -> u64 {
         let mut escaped = 0;
         if self.escaped {
@@ -230,7 +229,7 @@ impl Scan {
     }
 }
 
-/// The byte after the array or object that begins at `start`, if it ends within `data`.
+/// The position after the array or object that begins at `start`, if it ends within `data`.
 pub(crate) fn container_end(data: &[u8], start: usize) -> Option<usize> {
     let mut scan = Scan::from(start, 0);
     loop {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::head::{skip_space, string_end};
 
-/// One token, commas and colons excepted.
+/// A token, except commas and colons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token<'a> {
     BeginObject,
@@ -13,18 +13,18 @@ pub(crate) enum Token<'a> {
     EndArray,
     Key(Cow<'a, str>),
     String(Cow<'a, str>),
-    /// A number, `true`, `false` or `null`, as it stands there.
+    /// A number, `true`, `false` or `null`, verbatim.
     Other(&'a str),
 }
 
-/// What is wrong with a JSON text, and at which byte of it.
+/// Syntax error and its offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct JsonError {
     pub(crate) message: &'static str,
     pub(crate) at: usize,
 }
 
-/// What may come next.
+/// Expected token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
     Value,
@@ -141,7 +141,7 @@ impl<'a> Tokens<'a> {
                 }
                 self.at += length;
                 self.after_value();
-                // All of it is ASCII.
+                // The token is ASCII.
                 Ok(Token::Other(str::from_utf8(word).unwrap_or_default()))
             }
         }
@@ -194,7 +194,7 @@ fn is_number(word: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// `start`: where in the whole text this one is.
+/// `start` is the offset of this string in the whole text.
 fn unescape(text: &str, start: usize) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -221,7 +221,7 @@ fn unescape(text: &str, start: usize) -> Result<String> {
                     code = 0x1_0000 + ((code - 0xD800) << 10) + (low - 0xDC00);
                     rest = &rest[6..];
                 }
-                // Half a pair is no character; Go replaces it, too.
+                // A lone surrogate; Go replaces it, too.
                 out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
                 continue;
             }

@@ -1,8 +1,8 @@
 //! Conversion of YAML to JSON, as Go's `sigs.k8s.io/yaml` does it.
 //!
-//! The scanner and the parser follow libyaml's, which Go's `go.yaml.in/yaml/v2` is a port of as well: what both
-//! accept, and where both give up, is the same. What is different is that the document is in memory as a whole, that
-//! scalars are slices of it wherever they can be, and that no tree is built: events become JSON as they come.
+//! Scanner and parser follow libyaml's, of which Go's `go.yaml.in/yaml/v2` is also a port: both accept the same
+//! documents and stop at the same errors. The differences: the document is in memory as a whole, scalars are slices of
+//! it where possible, and events are converted to JSON without a tree.
 
 mod parse;
 mod resolve;
@@ -20,11 +20,11 @@ use crate::limits::Limits;
 
 /// Appends the JSON of the first document of `text` to `out`: `null` if it is empty, nothing if there is none.
 ///
-/// Streams are read by [`Splitter`](crate::Splitter); this is for a single small text, such as a flag's value.
+/// For a single small text, such as a flag's value. Use [`Splitter`](crate::Splitter) for streams.
 ///
 /// # Errors
 ///
-/// Where the text isn't YAML, or says something that JSON can't. `out` is then as it was.
+/// The text is not YAML, or cannot be represented in JSON. `out` is then unchanged.
 ///
 /// # Examples
 ///
@@ -44,8 +44,8 @@ pub fn yaml_to_json(text: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// As [`yaml_to_json`], but a mapping may have a key twice: then the JSON has it twice too. Gives the lines of the later ones,
-/// with the key as JSON.
+/// As [`yaml_to_json`], but a mapping may have duplicate keys, which the JSON has too. Returns the lines of the later
+/// ones, with the key as JSON.
 ///
 /// ```
 /// let mut json = Vec::new();
@@ -74,8 +74,8 @@ pub fn yaml_to_json_leniently(text: &[u8], out: &mut Vec<u8>) -> Result<Vec<(u64
 /// Maximum number of reported duplicate keys, since finding their lines takes time.
 const MAX_DUPLICATE_KEYS: usize = 100;
 
-/// As [`yaml_to_json`]; `places` gets, for each node of the JSON in its order, the byte of `out` and the byte of `text`
-/// at which it begins. What a merge (`<<`) brings has the place of the mapping it is merged into.
+/// As [`yaml_to_json`]; `places` gets, for each node of the JSON in order, its offset in `out` and its offset in
+/// `text`. Nodes from a merge (`<<`) have the offset of the mapping that they are merged into.
 ///
 /// ```
 /// let (mut json, mut places) = (Vec::new(), Vec::new());
@@ -106,7 +106,7 @@ pub fn yaml_to_json_with_places(
     Ok(())
 }
 
-/// What is wrong with a document, and at which byte of it.
+/// Error in a document and its offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct YamlError {
     pub(crate) message: String,
@@ -121,11 +121,11 @@ impl YamlError {
 
 /// Checks that a document is UTF-8 without control characters, which the scanner relies on.
 fn check_characters(document: &[u8]) -> Result<(), YamlError> {
-    // The scanner counts in 32 bits, and what it composes is at most twice as long.
+    // The scanner uses 32-bit offsets, and composed text is at most twice as long.
     if document.len() > 1 << 30 {
         return Err(YamlError::new("the document is larger than 1 GiB", 0));
     }
-    // The common case in a form that the compiler makes fast: printable ASCII and its white space.
+    // Fast path that the compiler can vectorize: printable ASCII and its whitespace.
     let plain =
         |&byte: &u8| (b' '..0x7F).contains(&byte) | (byte == b'\n') | (byte == b'\t') | (byte == b'\r');
     let mut at = 0;
@@ -152,7 +152,7 @@ fn check_each_character(document: &[u8], from: usize) -> Result<(), YamlError> {
     }
 }
 
-/// Without quotes, this string would be read as something else than a string.
+/// Whether the plain form of this string would be read as another type.
 pub(crate) fn looks_like_other_type(text: &[u8]) -> bool {
     text == b"<<"
         || resolve::resolve(text) != resolve::Resolved::Str

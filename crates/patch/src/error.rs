@@ -1,15 +1,15 @@
 //! Patch errors, by the status of the API server's response.
 
-/// Why a patch does not apply. The texts are upstream's.
+/// Error of applying a patch, with upstream's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The patch can't be read, or breaks its own rules: 400, BadRequest.
+    /// The patch is malformed: 400, BadRequest.
     #[error("{0}")]
     BadRequest(String),
-    /// The patch can be read, and does not fit the object: 422, Invalid.
+    /// The patch does not fit the object: 422, Invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The patch has too many operations, or asks for too much work: 413, RequestEntityTooLarge.
+    /// The patch has too many operations or is too expensive: 413, RequestEntityTooLarge.
     #[error("{0}")]
     TooLarge(String),
     /// Errors that upstream does not classify, with status 500: most errors of strategic merge.
@@ -18,7 +18,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// The status of the answer.
+    /// HTTP status code of the response.
     #[must_use]
     pub const fn status(&self) -> u16 {
         match self {
@@ -34,7 +34,7 @@ impl PatchError {
         Self::Internal(why.to_owned())
     }
 
-    /// The [budget](settled_budget) of the work is used up.
+    /// The [budget](settled_budget) of the request is exceeded.
     pub(crate) fn stopped() -> Self {
         Self::TooLarge("the patch was stopped before its end".to_owned())
     }

@@ -10,7 +10,7 @@ use crate::error::PatchError;
 use crate::node::Node;
 use crate::scalar::{Scalar, unquoted};
 
-/// As many strict errors as upstream remembers.
+/// Maximum number of strict errors, as upstream.
 const MAX_STRICT: usize = 100;
 const OPERATION_FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
@@ -29,7 +29,7 @@ pub(crate) struct Read {
     pub(crate) strict: Vec<String>,
 }
 
-/// Reads bytes; the error is its text.
+/// Decodes bytes; the error is Go's message.
 pub(crate) fn read(bytes: &[u8], expected: Expected) -> Result<Read, String> {
     let mut reader = Reader::new(bytes, expected);
     let node = reader.value(0, Place::Top)?;
@@ -66,11 +66,11 @@ enum Place {
     Operation,
     /// `op`, `path` or `from`.
     Text(&'static str),
-    /// `value` of an operation, and whatever is within.
+    /// The `value` of an operation, or anything in it.
     Value,
     /// Within a map.
     Free,
-    /// Within an unknown field, where nothing is looked at.
+    /// Within an unknown field, which is not checked.
     Skipped,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next byte that is no space.
+    /// The next byte that is not whitespace.
     fn next(&mut self) -> Result<u8, String> {
         self.spaces();
         self.bytes.get(self.at).copied().ok_or_else(ended)
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Node::Scalar(Scalar::Text(self.bytes[from..self.at].into()))
     }
 
-    /// Notes a value of the wrong type. The first one counts, once all is read.
+    /// Records a value of the wrong type. The first one is reported at the end.
     fn check(&mut self, byte: u8, place: Place) {
         if self.mismatch.is_some() {
             return;
@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Steps over a string.
+    /// Skips a string.
     fn string(&mut self) -> Result<(), String> {
         self.at += 1;
         loop {
@@ -299,7 +299,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Upstream ends its input with a space, to see whether something is unfinished.
+    /// Upstream appends a space to detect incomplete input.
     fn byte_or_space(&mut self) -> u8 {
         let byte = self.bytes.get(self.at).copied().unwrap_or(b' ');
         self.at += 1;
@@ -384,7 +384,7 @@ fn invalid(byte: u8, context: &str) -> String {
     format!("invalid character '{shown}' {context}")
 }
 
-/// Whether a value is nested deeper than is allowed.
+/// Whether a value exceeds the maximum nesting.
 pub(crate) fn too_deep(value: &Value) -> bool {
     fn deeper(value: &Value, left: usize) -> bool {
         match value {
@@ -396,19 +396,20 @@ pub(crate) fn too_deep(value: &Value) -> bool {
     deeper(value, MAX_DEPTH)
 }
 
-/// A patch that is a map, and what strict validation has to say about its text.
+/// A decoded patch and the strict errors of its text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The patch: a map, or null if the text says `null`.
     pub patch: Value,
-    /// Duplicate fields, in upstream's words: errors with `fieldValidation=Strict`, warnings with `Warn`. At most 100.
+    /// Duplicate fields, with upstream's message: errors with `fieldValidation=Strict`, warnings with `Warn`. At most
+    /// 100.
     pub strict_errors: Vec<String>,
 }
 
 /// Decodes a merge patch.
 ///
 /// # Errors
-/// [`PatchError::BadRequest`]: the bytes are not the JSON of a map.
+/// [`PatchError::BadRequest`]: the bytes are not a JSON map.
 ///
 /// ```
 /// let decoded = settled_patch::decode_merge_patch(br#"{"spec": {"a": 1, "a": 2}}"#).unwrap();
@@ -423,10 +424,10 @@ pub fn decode_merge_patch(patch: &[u8]) -> Result<Decoded, PatchError> {
     decode(patch).map_err(|error| PatchError::BadRequest(format!("error decoding patch: {error}")))
 }
 
-/// Decodes a strategic merge patch. It differs from [`decode_merge_patch`] in the texts of errors.
+/// Decodes a strategic merge patch. Error texts differ from those of [`decode_merge_patch`].
 ///
 /// # Errors
-/// [`PatchError::BadRequest`]: the bytes are not the JSON of a map.
+/// [`PatchError::BadRequest`]: the bytes are not a JSON map.
 pub fn decode_strategic_patch(patch: &[u8]) -> Result<Decoded, PatchError> {
     decode(patch).map_err(PatchError::BadRequest)
 }

@@ -14,13 +14,13 @@ use crate::node::Node;
 pub const MAX_OPERATIONS: usize = 10_000;
 /// Maximum number of JSON bytes that the `copy` operations of a patch can copy.
 pub const MAX_COPIED: usize = 3 << 20;
-/// How many items of lists the operations of a patch may move to other places in all. Upstream has no such bound, and
-/// takes minutes for a hostile patch.
+/// Maximum number of list items that the operations of a patch may shift. Upstream has no such limit, and takes minutes
+/// for a hostile patch.
 pub const MAX_SHIFTED: usize = 1 << 30;
 
 /// A decoded JSON patch.
 ///
-/// It is read as with `fieldValidation=Strict` or `Warn`, which is the API server's default.
+/// Decodes as with `fieldValidation=Strict` or `Warn`, the API server's default.
 ///
 /// ```
 /// use serde_json::json;
@@ -39,7 +39,7 @@ pub struct JsonPatch {
 /// Decodes a JSON patch and applies it.
 ///
 /// # Errors
-/// Those of [`JsonPatch::decode`] and [`JsonPatch::apply`].
+/// See [`JsonPatch::decode`] and [`JsonPatch::apply`].
 ///
 /// ```
 /// use serde_json::json;
@@ -59,10 +59,10 @@ pub fn json_patch(object: &Value, patch: &[u8]) -> Result<Value, PatchError> {
 }
 
 impl JsonPatch {
-    /// Reads a patch.
+    /// Decodes a patch.
     ///
     /// # Errors
-    /// [`PatchError::BadRequest`]: the bytes are not the JSON of a list of operations, or nested too deep.
+    /// [`PatchError::BadRequest`]: the bytes are not a JSON list of operations, or exceed the maximum nesting.
     /// [`PatchError::TooLarge`]: there are more than [`MAX_OPERATIONS`].
     pub fn decode(patch: &[u8]) -> Result<Self, PatchError> {
         let Read { node, strict } = read(patch, Expected::Operations)
@@ -82,8 +82,8 @@ impl JsonPatch {
         Ok(Self { operations: operations.collect(), strict_errors })
     }
 
-    /// Unknown and duplicate fields, in upstream's words: errors with `fieldValidation=Strict`, warnings with `Warn`. At
-    /// most 100.
+    /// Unknown and duplicate fields, with upstream's message: errors with `fieldValidation=Strict`, warnings with
+    /// `Warn`. At most 100.
     #[must_use]
     pub fn strict_errors(&self) -> &[String] {
         &self.strict_errors
@@ -94,7 +94,7 @@ impl JsonPatch {
     /// # Errors
     /// [`PatchError::Invalid`]: an operation does not apply, a test fails, or too much is copied.
     /// [`PatchError::TooLarge`]: more than [`MAX_SHIFTED`] items are moved.
-    /// [`PatchError::BadRequest`]: the object or what becomes of it is nested too deep.
+    /// [`PatchError::BadRequest`]: the object or the result exceeds the maximum nesting.
     /// [`PatchError::Internal`]: the operation makes upstream panic.
     pub fn apply(&self, object: &Value) -> Result<Value, PatchError> {
         if too_deep(object) {
@@ -167,12 +167,12 @@ struct Document {
 enum Container<'a> {
     Map(&'a mut BTreeMap<String, Node>),
     List(&'a mut Vec<Node>),
-    /// The map that can have no fields.
+    /// Upstream's null copy: a map that rejects fields.
     Nothing,
 }
 
 impl Document {
-    /// The container that a path ends in, and the last key. A value of the given height may be put there.
+    /// Resolves the parent container and the last key of a path. A value of the given height may be stored there.
     fn find<'a>(
         &'a mut self,
         path: &str,
@@ -233,7 +233,7 @@ impl Document {
 
     fn shift(&mut self, items: usize) -> Result<(), PatchError> {
         self.shifted = self.shifted.saturating_add(items);
-        // The operation after this one sees when there are too many.
+        // The next operation checks the limit.
         let _seen_later = settled_budget::spend(u64::try_from(items / 256).unwrap_or(u64::MAX));
         if self.shifted > MAX_SHIFTED {
             return Err(PatchError::TooLarge(format!(
@@ -243,7 +243,7 @@ impl Document {
         Ok(())
     }
 
-    /// Adds at a path; none if its container is missing, else how adding went.
+    /// Adds at a path; `None` if the parent is missing, else the result.
     fn put(&mut self, path: &str, value: Node) -> Result<Option<Result<(), PatchError>>, PatchError> {
         let Some((container, key)) = self.find(path, Some(value.height()))? else {
             return Ok(None);
@@ -261,7 +261,7 @@ impl Document {
         Ok(Some(added))
     }
 
-    /// Removes what a path leads to; none if its container is missing. An error comes with the last key.
+    /// Removes the value at a path; `None` if the parent is missing. Errors name the last key.
     #[allow(clippy::type_complexity, reason = "three outcomes, which each caller words differently")]
     fn take(&mut self, path: &str) -> Result<Option<Result<Node, (String, String)>>, PatchError> {
         let Some((container, key)) = self.find(path, None)? else {
@@ -318,7 +318,7 @@ impl Document {
             )));
         };
         match container {
-            // A key that is missing is no error.
+            // A missing key is not an error.
             Container::Map(map) => {
                 map.insert(key, value);
             }
@@ -335,7 +335,7 @@ impl Document {
         Ok(())
     }
 
-    /// Looks at what a path leads to; none if the container is missing.
+    /// Reads the value at a path; `None` if the parent is missing.
     fn peek<T>(
         &mut self,
         path: &str,
@@ -377,7 +377,7 @@ impl Document {
         let path = path_of(operation, "test")?;
         let value = operation.0.get("value");
         let failed = || invalid(format!("testing value {path} failed: test failed"));
-        // The null of an operation is not that of a document.
+        // The null of an operation differs from a null of the document.
         let wanted = match value {
             None => &Node::Absent,
             Some(Node::Absent) => &Node::Null,
@@ -451,7 +451,7 @@ fn nonexistent(key: &str) -> String {
     format!("Unable to remove nonexistent key: {key}: {MISSING}")
 }
 
-/// Says where an operation failed. A panic upstream has no text.
+/// Adds the failed operation to an error. Upstream's panics have no message.
 fn within(context: &str, error: PatchError) -> PatchError {
     match error {
         PatchError::Invalid(text) => invalid(format!("{context}: {text}")),
@@ -459,7 +459,7 @@ fn within(context: &str, error: PatchError) -> PatchError {
     }
 }
 
-/// Notes that a container may become as high as what is put `levels` below it.
+/// Raises the height of a container for a value stored `levels` below it.
 fn raise(node: &mut Node, height: Option<usize>, levels: usize) {
     let Some(height) = height else { return };
     match node {
@@ -469,7 +469,7 @@ fn raise(node: &mut Node, height: Option<usize>, levels: usize) {
     }
 }
 
-/// A part of a path. `~1` and `~0` are replaced in one pass.
+/// A path segment. `~1` and `~0` are replaced in one pass.
 fn decoded(part: &str) -> String {
     let mut out = String::with_capacity(part.len());
     let mut rest = part;
@@ -502,7 +502,7 @@ fn out_of_bounds(index: i64) -> String {
     format!("Unable to access invalid index: {index}: {INVALID_INDEX}")
 }
 
-/// The place in a list of so many items. Negative indices count from its end.
+/// Index in a list of this length. Negative indices count from its end.
 fn position(key: &str, length: usize) -> Result<usize, String> {
     let index = integer(key)?;
     let place = if index < 0 {

@@ -7,10 +7,10 @@ use crate::json::too_deep;
 
 /// Applies a merge patch.
 ///
-/// As upstream, and unlike the RFC, nulls within lists of new values are removed from the maps there.
+/// As upstream, and unlike the RFC, nulls in maps within lists of new values are removed.
 ///
 /// # Errors
-/// [`PatchError::BadRequest`]: the patch is neither a map nor a list, or one of the two is nested too deep.
+/// [`PatchError::BadRequest`]: the patch is neither a map nor a list, or one of the two exceeds the maximum nesting.
 ///
 /// ```
 /// use serde_json::json;
@@ -45,7 +45,7 @@ fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
                 object.remove(name);
             }
             (Some(Value::Object(object)), Value::Object(patch)) => merge(object, patch),
-            // Upstream prunes no list that takes the place of a map.
+            // Upstream does not prune a list that replaces a map.
             (Some(Value::Object(_)), value) => {
                 object.insert(name.clone(), value.clone());
             }
@@ -56,7 +56,7 @@ fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// A value without the nulls of its maps. Those of lists stay.
+/// Removes nulls from the maps of a value. Those of lists stay.
 fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

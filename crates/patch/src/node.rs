@@ -7,21 +7,21 @@ use settled_go::json;
 
 use crate::scalar::Scalar;
 
-/// A value of the document or of a patch. Upstream has three kinds of null, and tells them apart.
+/// A value of the document or of a patch. Upstream distinguishes three kinds of null.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    /// No value: null within a document or within the value of an operation.
+    /// Absent: null within a document or within the value of an operation.
     Absent,
-    /// The value of an operation that is null itself.
+    /// The value of an operation is null.
     Null,
-    /// A copy of the former. It acts as a map without fields that can have none.
+    /// A copy of [`Self::Null`]: behaves as a map that rejects fields.
     CopiedNull,
     Scalar(Scalar),
     Map(Box<Tall<BTreeMap<String, Self>>>),
     List(Box<Tall<Vec<Self>>>),
 }
 
-/// A container, and how many levels of containers it has at most, itself included.
+/// A container and an upper bound of its height, itself included.
 #[derive(Clone, Debug)]
 pub(crate) struct Tall<T> {
     pub(crate) height: usize,
@@ -39,7 +39,7 @@ impl Node {
         Self::List(Box::new(Tall { height, items }))
     }
 
-    /// A value that is not nested too deep.
+    /// Converts a value; `None` if it exceeds the maximum nesting.
     pub(crate) fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::Absent,
@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// Number of JSON bytes that upstream copies.
+    /// Bytes of JSON that upstream copies.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Absent | Self::Null | Self::CopiedNull => 4,
@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// A copy, as upstream makes one: by its JSON.
+    /// Copies through JSON, as upstream.
     pub(crate) fn copied(&self) -> Self {
         match self {
             Self::Null => Self::CopiedNull,
@@ -104,7 +104,7 @@ impl Node {
         }
     }
 
-    /// Whether two values are the same; none if upstream panics on a null.
+    /// Compares two values; `None` if upstream panics on a null.
     pub(crate) fn same(&self, other: &Self) -> Option<bool> {
         let empty = BTreeMap::new();
         let map = match self {

@@ -15,10 +15,10 @@ pub(crate) enum Key {
     Null,
     Bool(bool),
     Int(i64),
-    /// The bits of a float. There is one zero.
+    /// Bits of a float; both zeros are equal.
     Float(u64),
     Text(String),
-    /// Upstream panics where it compares two maps or two lists.
+    /// Upstream panics when comparing two maps or two lists.
     Map,
     List,
 }
@@ -42,7 +42,7 @@ impl Key {
         !matches!(self, Self::Map | Self::List)
     }
 
-    /// Whether two keys are the same.
+    /// Whether two keys are equal.
     pub(crate) fn same(&self, other: &Self) -> Result<bool, PatchError> {
         match self == other {
             true if !self.comparable() => Err(incomparable()),
@@ -59,7 +59,7 @@ const LIST: &str = "[]interface {}";
 const MAP: &str = "map[string]interface {}";
 
 pub(crate) fn bad_type(expected: &str, actual: &Value) -> PatchError {
-    // The type of nil is nil in Go, which is no string to print.
+    // The type of nil is nil in Go, which `%s` cannot print.
     let actual = if actual.is_null() { "%!s(<nil>)" } else { type_name(actual) };
     PatchError::Internal(format!("expected a {expected}, but received a {actual}"))
 }
@@ -72,21 +72,21 @@ pub(crate) fn no_merge_key(map: &Map<String, Value>, merge_key: &str) -> PatchEr
     PatchError::Internal(format!("map: {} does not contain declared merge key: {merge_key}", plain_map(map)))
 }
 
-/// An item of a list by key, which must be a map.
+/// An item of a list with a merge key, which must be a map.
 pub(crate) fn item(value: &Value) -> Result<&Map<String, Value>, PatchError> {
     value.as_object().ok_or_else(|| bad_type(MAP, value))
 }
 
-/// The key of an item of a list by key.
+/// The merge key of an item.
 pub(crate) fn keyed(value: &Value, merge_key: &str) -> Result<Key, PatchError> {
     let map = item(value)?;
     map.get(merge_key).map(Key::of).ok_or_else(|| no_merge_key(map, merge_key))
 }
 
-/// Finds items by key. The first one with a key counts.
+/// Index of items by key. The first item with a key counts.
 pub(crate) struct Finder {
     first: HashMap<Key, usize>,
-    /// The first item that is no map. Whoever looks further meets an error.
+    /// The first item that is not a map. Lookups that reach it fail.
     bad: Option<usize>,
 }
 
@@ -125,10 +125,10 @@ fn bad_item(place: usize) -> PatchError {
     PatchError::Internal(format!("value for key {place} is not a map"))
 }
 
-/// The order that a list gives to items.
+/// Item order from a `$setElementOrder` list.
 pub(crate) struct Order {
     first: HashMap<Key, usize>,
-    /// Error of the list.
+    /// Error in the list.
     error: Option<PatchError>,
 }
 
@@ -173,7 +173,7 @@ impl Order {
     }
 }
 
-/// Items to be sorted.
+/// Items to sort.
 #[derive(Clone, Copy)]
 pub(crate) struct Items<'a> {
     pub(crate) merge_key: &'a str,
@@ -191,7 +191,7 @@ impl Items<'_> {
     }
 }
 
-/// Splits a list into the items that are in another one and those that are not.
+/// Splits a list into items that are in another list and items that are not.
 pub(crate) fn partition(
     list: Vec<Value>,
     by: &[Value],
@@ -220,8 +220,7 @@ pub(crate) fn partition(
     Ok((inside, outside))
 }
 
-/// Puts items of a patch into the order of one list, those of the server alone into the order of another, and weaves the
-/// two together by the latter.
+/// Sorts the items of the patch by one list, the items only on the server by another, and merges both by the latter.
 pub(crate) fn normalized(
     patch: Vec<Value>,
     server_only: Vec<Value>,

@@ -1,14 +1,14 @@
-//! Scalars of a JSON patch's tree: the bytes that `test` compares, and their values.
+//! Scalars in the tree of a JSON patch: their values, and the bytes that `test` compares.
 
 use serde_json::{Number, Value};
 use settled_go::json;
 
-/// A text, a number or a flag.
+/// A string, number or boolean.
 #[derive(Clone, Debug)]
 pub(crate) enum Scalar {
-    /// As the patch has it, in JSON. A test compares these bytes.
+    /// Original JSON of the patch. `test` compares these bytes.
     Text(Box<[u8]>),
-    /// As the object has it.
+    /// Value from the object.
     Value(Value),
 }
 
@@ -20,7 +20,7 @@ impl Scalar {
         }
     }
 
-    /// The bytes that upstream has for it.
+    /// The bytes as upstream has them.
     pub(crate) fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(ours), Self::Text(theirs)) => ours == theirs,
@@ -31,7 +31,7 @@ impl Scalar {
         }
     }
 
-    /// Number of bytes that upstream copies.
+    /// Bytes that upstream copies.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Text(text) => {
@@ -44,7 +44,7 @@ impl Scalar {
         }
     }
 
-    /// A copy. Upstream writes a few characters as escapes when it copies.
+    /// Copies the scalar. Upstream escapes a few characters when it copies.
     pub(crate) fn copied(&self) -> Self {
         let Self::Text(text) = self else { return self.clone() };
         if self.size() == text.len() {
@@ -68,7 +68,7 @@ impl Scalar {
     }
 }
 
-/// A checked JSON text of a scalar as a value. Null is a number that is too large.
+/// Parses the JSON text of a validated scalar. A number that overflows is null.
 fn scalar_value(text: &[u8]) -> Value {
     match text.first() {
         Some(b'"') => Value::String(unquoted(text)),
@@ -84,7 +84,7 @@ fn scalar_value(text: &[u8]) -> Value {
     }
 }
 
-/// What a checked string says. Bytes that aren't UTF-8 and halves of surrogate pairs become U+FFFD, each.
+/// Unquotes a validated string. Invalid UTF-8 and lone surrogates become one U+FFFD each.
 pub(crate) fn unquoted(text: &[u8]) -> String {
     let inner = &text[1..text.len() - 1];
     let mut out = String::with_capacity(inner.len());

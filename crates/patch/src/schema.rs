@@ -11,26 +11,26 @@ use crate::error::PatchError;
 /// The type of a field or of the items of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldType {
-    /// An object with known fields: the name of its component.
+    /// An object with known fields, by the name of its component.
     Struct {
         /// The component.
         component: Arc<str>,
-        /// Whether it is a pointer in Go. Only texts of errors tell.
+        /// Whether it is a pointer in Go, which affects only error texts.
         pointer: bool,
     },
     /// A list.
     List(Box<Self>),
-    /// An object whose fields have any name.
+    /// A map with arbitrary keys.
     Map,
-    /// Neither a list nor an object: Go's name of the kind.
+    /// A scalar: Go's name of the kind.
     Scalar(&'static str),
 }
 
 /// A field of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchField {
-    /// `x-kubernetes-patch-strategy`, in its parts: `merge`, `replace`, `retainKeys`. Empty: objects are merged, lists
-    /// are replaced.
+    /// `x-kubernetes-patch-strategy`, split: `merge`, `replace`, `retainKeys`. If empty, objects are merged and lists
+    /// replaced.
     pub strategies: Vec<String>,
     /// `x-kubernetes-patch-merge-key`, or empty.
     pub merge_key: String,
@@ -40,17 +40,16 @@ pub struct PatchField {
 
 /// Type information for strategic merge.
 ///
-/// [`PatchTypes`] answers from OpenAPI; others may have the same knowledge in another form.
+/// Implemented by [`PatchTypes`] for OpenAPI documents.
 pub trait StrategicSchema {
-    /// A field of a component, by the name that it has in JSON. As upstream, a name that differs in case alone may be
-    /// found as well.
+    /// Looks up a field of a component by its JSON name. As upstream, the lookup may ignore case.
     fn field(&self, component: &str, name: &str) -> Option<&PatchField>;
 
-    /// Whether there is such a component.
+    /// Whether the component exists.
     fn has(&self, component: &str) -> bool;
 }
 
-/// Types from the components of OpenAPI v3 documents.
+/// Type information from the components of OpenAPI v3 documents.
 ///
 /// ```
 /// use serde_json::json;
@@ -86,7 +85,7 @@ pub struct PatchTypes {
 const MAX_SCHEMA_DEPTH: usize = 32;
 
 impl PatchTypes {
-    /// Adds the components of a document: its `components.schemas`. One that is there already is replaced.
+    /// Adds `components.schemas` of a document. Existing components are replaced.
     pub fn add_components(&mut self, schemas: &serde_json::Map<String, Value>) {
         for (name, schema) in schemas {
             self.add(name.as_str().into(), schema, 0);
@@ -118,7 +117,7 @@ impl PatchTypes {
         let wrapped = schema.get("allOf").and_then(|all| all.get(0)).and_then(of);
         if let Some(reference) = of(schema).or(wrapped) {
             let name = reference.rsplit('/').next().unwrap_or(&reference);
-            // Only what is no pointer has a default, if it is empty.
+            // Only non-pointers have an empty default.
             return FieldType::Struct { component: name.into(), pointer: schema.get("default").is_none() };
         }
         let format = schema.get("format").and_then(Value::as_str);
@@ -160,7 +159,7 @@ impl StrategicSchema for PatchTypes {
     }
 }
 
-/// Go's name of a type's kind.
+/// Go's name of the kind of a type.
 pub(crate) const fn kind(at: &FieldType) -> &'static str {
     match at {
         FieldType::Struct { pointer: true, .. } => "ptr",
@@ -171,7 +170,7 @@ pub(crate) const fn kind(at: &FieldType) -> &'static str {
     }
 }
 
-/// A field of a type, where an object is merged.
+/// Looks up a field of an object to merge.
 pub(crate) fn field<'s>(
     types: &'s impl StrategicSchema,
     at: &FieldType,
@@ -192,7 +191,7 @@ pub(crate) fn field<'s>(
     })
 }
 
-/// A field of a type, and the type of its items, where a list is merged.
+/// Looks up a field with a list to merge, and its item type.
 pub(crate) fn list_field<'s>(
     types: &'s impl StrategicSchema,
     at: &FieldType,
@@ -211,7 +210,7 @@ pub(crate) fn list_field<'s>(
     }
 }
 
-/// The strategy of a field beside `retainKeys`, or an empty text.
+/// The strategy besides `retainKeys`, or empty.
 pub(crate) fn strategy(field: &PatchField) -> Result<&str, PatchError> {
     let strategies: Vec<&str> = field.strategies.iter().map(String::as_str).collect();
     match strategies[..] {

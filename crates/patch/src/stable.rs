@@ -1,7 +1,7 @@
 //! Go's stable sort, with the same sequence of comparisons and swaps.
 //!
-//! Upstream sorts with a comparison that says "less" of whatever it does not know. What comes out then depends on the
-//! algorithm alone.
+//! Upstream sorts with an inconsistent comparison, which is "less" for all unknown items. The result then depends on
+//! the algorithm.
 
 const BLOCK: usize = 20;
 
@@ -37,7 +37,7 @@ fn insertion<T>(items: &mut [T], from: usize, to: usize, less: &dyn Fn(&T, &T) -
     }
 }
 
-/// Merges two sorted neighbours in place. It recurses as deep as the logarithm of their length.
+/// Merges two sorted adjacent ranges in place. Recursion depth is logarithmic.
 fn merge<T>(items: &mut [T], from: usize, middle: usize, to: usize, less: &dyn Fn(&T, &T) -> bool) {
     if middle - from == 1 {
         let (mut low, mut high) = (middle, to);

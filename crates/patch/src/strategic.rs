@@ -23,18 +23,18 @@ const BAD_SET_ORDER: &str = "invalid patch format of setElementOrder list";
 
 type Object = Map<String, Value>;
 
-/// Applies a strategic merge patch to an object whose type is a component of a schema.
+/// Applies a strategic merge patch to an object whose type is a schema component.
 ///
-/// Where upstream walks a map in random order and the order tells, ours is the order of the names: of two errors the
-/// first is reported, and `$deleteFromPrimitiveList/x` is done before `x`.
+/// Where upstream iterates over a map in random order and the order matters, keys are sorted here: the first of two
+/// errors is reported, and `$deleteFromPrimitiveList/x` precedes `x`.
 ///
 /// # Errors
-/// [`PatchError::BadRequest`]: the patch is no map, a directive is malformed, or something is nested too deep.
+/// [`PatchError::BadRequest`]: the patch is not a map, a directive is malformed, or the nesting is too deep.
 /// [`PatchError::Invalid`]: a list of lists would have to be merged.
-/// [`PatchError::Internal`]: anything else that upstream does not classify: unknown directives and fields, items without
-/// their merge key, lists of mixed types.
+/// [`PatchError::Internal`]: errors that upstream does not classify, such as unknown directives and fields, items
+/// without merge key, lists of mixed types.
 ///
-/// An example is at [`PatchTypes`](crate::PatchTypes).
+/// See [`PatchTypes`](crate::PatchTypes) for an example.
 pub fn strategic_merge(
     object: &Value,
     patch: &Value,
@@ -125,12 +125,12 @@ fn bad_directive(directive: &Value, patch: &Object) -> PatchError {
     PatchError::Internal(format!("unknown patch type: {} in map: {}", text(directive), plain_map(patch)))
 }
 
-/// Whether two values have the same type in Go.
+/// Whether two values have the same Go type.
 fn same_type(left: &Value, right: &Value) -> bool {
     type_name(left) == type_name(right)
 }
 
-/// Name after `PREFIX/`, if it has this prefix.
+/// The name after `PREFIX/`, if the key has this prefix.
 fn without_prefix<'n>(name: &'n str, prefix: &str, error: &str) -> Result<Option<&'n str>, PatchError> {
     match name.strip_prefix(prefix) {
         None => Ok(None),
@@ -140,7 +140,7 @@ fn without_prefix<'n>(name: &'n str, prefix: &str, error: &str) -> Result<Option
     }
 }
 
-/// Does what `$retainKeys` asks for: all other fields go.
+/// Applies `$retainKeys`: removes all other fields.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), PatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(retained) = retained else {
@@ -160,7 +160,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), PatchErr
     Ok(())
 }
 
-/// Merges the lists for which `$setElementOrder` gives an order, and takes them from the patch.
+/// Merges the lists ordered by `$setElementOrder`, and removes them from the patch.
 fn merge_ordered_lists(
     original: &mut Object,
     patch: &mut Object,
@@ -225,7 +225,7 @@ fn taken(map: &mut Object, name: &str) -> Option<Vec<Value>> {
     }
 }
 
-/// The items of a patch must be in the order that the patch gives, and all be in it.
+/// Checks that all items of the patch are in `$setElementOrder`, in the same order.
 fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), PatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -269,7 +269,7 @@ fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), 
     Ok(())
 }
 
-/// Whether the items of lists are maps. All must have the same type.
+/// Whether the items are maps. All items must have the same type.
 fn element_is_map(lists: &[&[Value]]) -> Result<bool, PatchError> {
     let mut all = lists.iter().copied().flatten();
     let Some(first) = all.next() else {
@@ -291,12 +291,12 @@ struct List<'a, S> {
     types: &'a S,
     items: &'a FieldType,
     merge_key: &'a str,
-    /// Whether the patch says what to delete.
+    /// Whether the patch contains deletions.
     deletes: bool,
 }
 
 impl<S: StrategicSchema> List<'_, S> {
-    /// The merged list, and the order that the original one gives, as upstream leaves it behind.
+    /// The merged list, and the order of the original list after upstream's in-place changes.
     fn merge(&self, original: Vec<Value>, patch: Vec<Value>) -> Result<(Vec<Value>, Order), PatchError> {
         if original.is_empty() && patch.is_empty() {
             return Ok((original, Order::of_keys(Vec::new(), None)));
@@ -328,7 +328,7 @@ impl<S: StrategicSchema> List<'_, S> {
             self.special(original, patch)?;
         let server_order = Order::of(&merged, merge_key, true);
         let patch_order = Order::of(&patch, merge_key, true);
-        // The items of the patch are used up, but their keys are needed to the end.
+        // The items of the patch are exhausted, but their keys are still compared.
         let mut by = Vec::with_capacity(patch.len());
         let mut finder = Finder::of(&merged, merge_key);
         for value in patch {
@@ -354,7 +354,7 @@ impl<S: StrategicSchema> List<'_, S> {
         Ok((normalized(inside, outside, &patch_order, &server_order, items)?, Order::of_keys(seen, unkeyed)))
     }
 
-    /// Does what items with `$patch` ask for.
+    /// Applies items with `$patch`.
     fn special(&self, original: Vec<Value>, patch: Vec<Value>) -> Result<Special, PatchError> {
         let merge_key = self.merge_key;
         let key_of = |value: &Value| value.get(merge_key).map_or(Key::Null, Key::of);
@@ -362,7 +362,7 @@ impl<S: StrategicSchema> List<'_, S> {
         let mut places: HashMap<Key, Vec<usize>> = HashMap::new();
         let mut left: Vec<Option<Value>> = original.into_iter().map(Some).collect();
         let (mut plain, mut replace, mut indexed) = (Vec::new(), false, false);
-        // The last item that is left, and how many are.
+        // The last remaining item, and the number of remaining items.
         let (mut last, mut length) = (left.len(), left.len());
         let mut stale = Vec::new();
         for value in patch {
@@ -387,7 +387,7 @@ impl<S: StrategicSchema> List<'_, S> {
                         return Err(incomparable());
                     }
                     for place in deleted {
-                        // Upstream moves what follows to the left. The last item stays behind where it was.
+                        // Upstream shifts the following items to the left, and the last item stays in place.
                         while last > 0 && left[last - 1].is_none() {
                             last -= 1;
                         }
@@ -423,20 +423,20 @@ impl<S: StrategicSchema> List<'_, S> {
     }
 }
 
-/// A list by key after the items with `$patch` are done.
+/// A list with merge keys after applying items with `$patch`.
 struct Special {
     merged: Vec<Value>,
-    /// The keys of the original list, as upstream leaves it behind.
+    /// Keys of the original list after upstream's in-place changes.
     seen: Vec<Key>,
     /// Position of appended items.
     appended_at: usize,
-    /// Error of the rest of the original list, which is not merged.
+    /// Error in the rest of the original list, which is not merged.
     unkeyed: Option<PatchError>,
     /// The items without `$patch`.
     patch: Vec<Value>,
 }
 
-/// A value without what holds `$patch`; none if it does itself.
+/// Removes values with `$patch`; `None` if the value itself has it.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
@@ -450,7 +450,7 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// A value whose maps have no nulls.
+/// Removes nulls from the maps of a value.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(

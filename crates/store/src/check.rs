@@ -1,4 +1,4 @@
-//! Verification of a data directory that no process has open. Nothing is changed.
+//! Verification of a data directory that no process has open. Read-only.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -34,7 +34,7 @@ use crate::mvcc::Limits;
 use crate::mvcc::Mvcc;
 use crate::record;
 
-/// Content of a data directory, as far as it can be read.
+/// Readable content of a data directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -46,28 +46,28 @@ pub struct CheckReport {
     pub file_bytes: u64,
     /// Bytes used by complete writes.
     pub used_bytes: u64,
-    /// Up to here, the file is known to have been durable.
+    /// Offset up to which the file is known to have been durable.
     pub sealed_bytes: u64,
     /// Number of batches.
     pub batches: u64,
-    /// Number of records that are still needed.
+    /// Number of records that are not obsolete.
     pub records: u64,
-    /// The oldest revision that can be read.
+    /// The oldest readable revision.
     pub compact_revision: Revision,
     /// The last revision.
     pub last_revision: Revision,
     /// Number of objects.
     pub objects: u64,
-    /// A write at the end that was never acknowledged. The next start drops it.
+    /// Incomplete write at the end, which was never acknowledged. The next start drops it.
     pub unfinished: Option<DroppedWrite>,
-    /// Damage. The other values describe the part before it.
+    /// Damage, if any. The other fields describe the data before it.
     pub damage: Option<CheckDamage>,
 }
 
 /// Damage to a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CheckDamage {
-    /// The byte where it begins, where it has a place.
+    /// Offset of the damage, if known.
     pub offset: Option<u64>,
     /// Description of the damage.
     pub what: String,
@@ -79,13 +79,13 @@ impl From<Damage> for CheckDamage {
     }
 }
 
-/// Reads a directory as [`Disk::open`](crate::Disk::open) does, and reports what it finds instead of changing it: all frames and
-/// their checksums, the seals, the order of the revisions, and whether the objects are all there. A file that an earlier start
-/// has set aside as damaged is read in place of the log.
+/// Reads a directory as [`Disk::open`](crate::Disk::open) does, but only reports the findings: all frames and their
+/// checksums, the seals, the order of the revisions, and whether all objects are present. If an earlier start has
+/// renamed a damaged log, that file is read instead.
 ///
 /// # Errors
 ///
-/// The directory is in use, holds no store, or one of another format, or the system refuses.
+/// The directory is in use, has no store or one of another format, or cannot be read.
 pub fn check(directory: &Path) -> Result<CheckReport, BackendError> {
     let path = directory.join(FILE);
     let exists =
@@ -163,7 +163,7 @@ struct Found {
     discarded: HashSet<u64>,
 }
 
-/// Puts all objects together from their records, as a start does. Gives the number of records.
+/// Rebuilds all objects from their records, as a start does. Returns the number of records.
 fn replay(file: &SharedFile, found: &Found, whole: bool) -> Result<u64, Failure> {
     let length = file.size()?;
     if length < FIRST_FRAME_OFFSET {
@@ -180,7 +180,7 @@ fn replay(file: &SharedFile, found: &Found, whole: bool) -> Result<u64, Failure>
             if !found.discarded.contains(&revision.0) {
                 records += 1;
                 let record = record::decode(revision, bytes, &mut resource).map_err(Failure::content)?;
-                // The records before damage need not fit together: what discards them may be behind it.
+                // The records before damage may be inconsistent: the frame that discards some of them may follow it.
                 if whole {
                     mvcc.replay(record).map_err(Failure::content)?;
                 }
@@ -189,7 +189,7 @@ fn replay(file: &SharedFile, found: &Found, whole: bool) -> Result<u64, Failure>
     }
     if whole {
         let mut mark = found.state.mark;
-        // Revisions that were given out and not stored: the next start skips them.
+        // Revisions that were assigned and not stored: the next start skips them.
         if found.state.reserved > mark.last.0 {
             mark.last = Revision(found.state.reserved);
             mark.compact = mark.last;
@@ -199,7 +199,7 @@ fn replay(file: &SharedFile, found: &Found, whole: bool) -> Result<u64, Failure>
     Ok(records)
 }
 
-/// Keeps others from opening the directory meanwhile. It has never been opened if there is nothing to lock.
+/// Prevents others from opening the directory meanwhile. Without a lock file, it has never been opened.
 fn lock(directory: &Path) -> Result<Option<File>, BackendError> {
     let path = directory.join(LOCK);
     let mut file = match File::open(&path) {

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::lock;
 
-/// An answer that comes later. A task awaits it, a thread calls [`Pending::wait`]. Who drops it does not learn the
-/// answer; a write is not withdrawn by that.
+/// Result of an operation in progress. Tasks await it, threads call [`Pending::wait`]. Dropping it does not cancel a
+/// write.
 #[must_use = "the answer may be an error"]
 pub struct Pending<T>(Arc<Slot<T>>);
 
@@ -26,7 +26,7 @@ struct Slot<T> {
 
 enum State<T> {
     Waiting(Option<Waker>),
-    /// A thread waits.
+    /// A blocked thread.
     Blocked,
     Ready(T),
     Taken,
@@ -55,7 +55,7 @@ impl<T> Pending<T> {
         Self(Arc::new(Slot { state: Mutex::new(State::Ready(answer)), ready: Condvar::new() }))
     }
 
-    /// Blocks the thread until the answer is there.
+    /// Blocks the thread until the result is available.
     pub fn wait(self) -> T {
         let mut state = lock(&self.0.state);
         loop {
@@ -67,11 +67,11 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Blocks the thread until the answer is there, but not longer than this.
+    /// Blocks the thread until the result is available or the time is up.
     ///
     /// # Errors
     ///
-    /// The time is over. What is given back can be waited for again.
+    /// Timed out. The returned value can be waited for again.
     pub fn wait_timeout(self, timeout: Duration) -> Result<T, Self> {
         let mut state = lock(&self.0.state);
         state.block();
@@ -92,7 +92,7 @@ impl<T> Future for Pending<T> {
         if let Some(answer) = state.take() {
             return Poll::Ready(answer);
         }
-        // A thread may have waited before, and given up.
+        // A thread may have waited before and timed out.
         if let State::Waiting(_) | State::Blocked = &*state {
             *state = State::Waiting(Some(context.waker().clone()));
         }
@@ -106,7 +106,7 @@ impl<T> fmt::Debug for Pending<T> {
     }
 }
 
-/// Gives the answer. If it is dropped instead, the answer is what it was made with.
+/// Sender of the result. If it is dropped, the result is the default that it was created with.
 pub(crate) struct Completer<T> {
     slot: Arc<Slot<T>>,
     otherwise: fn() -> T,
@@ -122,7 +122,7 @@ impl<T> Completer<T> {
         self.set(answer);
     }
 
-    /// Nobody waits for the answer any more.
+    /// Whether the receiver was dropped.
     pub(crate) fn is_unwanted(&self) -> bool {
         Arc::strong_count(&self.slot) == 1
     }
@@ -136,7 +136,7 @@ impl<T> Completer<T> {
         drop(state);
         match waiting {
             State::Waiting(Some(waker)) => waker.wake(),
-            // Telling nobody would cost a system call.
+            // Waking a thread costs a system call.
             State::Blocked => self.slot.ready.notify_all(),
             _ => {}
         }

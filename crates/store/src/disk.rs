@@ -37,14 +37,14 @@ use crate::log::is_full;
 use crate::record;
 use crate::tail::SECTOR;
 
-/// When a write counts as stored.
+/// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Durability {
-    /// Once it is on disk: it survives a crash of the process and of the machine.
+    /// After it is durable: it survives a crash of the process and of the machine.
     #[default]
     Synced,
-    /// At once: a crash loses the writes of the last second or so. No revision is used twice even then. Files are
-    /// written in good order, so a crash damages nothing.
+    /// Immediately: a crash loses the writes of the last second or so. Revisions are not reused even then. Files are
+    /// written in order, so a crash causes no damage.
     None,
 }
 
@@ -61,20 +61,20 @@ pub(crate) const LOCK: &str = "LOCK";
 
 /// Number of revisions reserved at once if writes are not synced.
 const RESERVED: u64 = 10_000;
-/// Maximum number and size of buffered writes if they are not synced.
+/// Maximum number and size of buffered writes without sync.
 const BUFFERED: usize = 1000;
 const BUFFERED_BYTES: usize = 4 << 20;
-/// Compaction starts when more bytes are obsolete than needed, and more than this.
+/// Compaction starts when obsolete bytes exceed both needed bytes and this size.
 const SUPERFLUOUS: u64 = 4 << 20;
-/// Bytes copied by compaction: a multiple of its size plus a constant with each write, or a constant while idle.
+/// Bytes copied by compaction: a multiple of its size plus a constant per write, or a constant while idle.
 const COPY_PER_WRITE: (u64, u64) = (4, 64 << 10);
 const COPIED_IDLE: u64 = 4 << 20;
-/// Bytes of the new file that are synced at once.
+/// Bytes of the new file per sync.
 const COPIED_SYNC: u64 = 8 << 20;
-/// The frames of the new file have about this size.
+/// Approximate frame size of the new file.
 const COPIED_FRAME: usize = 256 << 10;
 
-/// Keeps records in a directory.
+/// Backend that stores records in a directory.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -100,39 +100,39 @@ pub struct Disk {
     files: Box<dyn Directory>,
     path: PathBuf,
     durability: Durability,
-    /// Nothing once it is closed.
+    /// `None` after close.
     log: Option<Log>,
-    /// For the seal of each write.
+    /// File for the seal of each write.
     beside: Option<SharedFile>,
-    /// As it is on disk.
+    /// Checkpoint on disk.
     state: State,
-    /// Up to here, the file is synced.
+    /// Synced length of the file.
     end: u64,
-    /// The records in the file that are needed no longer.
+    /// Obsolete records in the file.
     discarded: HashSet<u64>,
-    /// How many bytes the others have.
+    /// Total size of the other records.
     needed: u64,
     compaction: Option<Compaction>,
-    /// After one that failed, no compaction begins before the file is as large, or as little of it is needed.
+    /// After a failed compaction: the next one starts when the file has grown this much, or has this few needed bytes.
     compact_from: (u64, u64),
-    /// The file may have got its name without that being synced.
+    /// The file may have been renamed without a sync of the directory.
     renamed: bool,
     dropped: Option<DroppedWrite>,
     frame: Frame,
     record: Vec<u8>,
-    /// Pending writes.
+    /// Buffered writes.
     buffer: Batch,
     buffered_bytes: usize,
-    /// Held as long as the directory is in use. It comes last, so that it is let go last.
+    /// Lock of the directory. The last field, so that it is released last.
     _lock: Option<File>,
 }
 
 impl Disk {
-    /// Opens a directory, and makes it if it does not exist. Only its owner may read it.
+    /// Opens a directory, and creates it if it does not exist, with access for its owner only.
     ///
     /// # Errors
     ///
-    /// The directory is in use, the file in it is damaged or of another format, or the system refuses.
+    /// The directory is in use, its file is damaged or of another format, or an I/O error.
     pub fn open(directory: &Path, durability: Durability) -> Result<Self, BackendError> {
         make_directory(directory).map_err(|e| failed("creating", directory, e))?;
         let lock = lock_directory(directory)?;
@@ -141,7 +141,7 @@ impl Disk {
         Self::open_files(directory, files, durability, Some(lock))
     }
 
-    /// Opens the files of a directory that nobody else has open.
+    /// Opens the files of a locked directory.
     fn open_files(
         directory: &Path,
         files: Box<dyn Directory>,
@@ -162,7 +162,7 @@ impl Disk {
             }
             create(directory, &*files)?;
         }
-        // A crash may have left a compaction that was not done.
+        // Removes the file of a compaction that a crash interrupted.
         let _none = files.remove(NEW);
         let mut state = State::default();
         let mut discarded = HashSet::new();
@@ -189,7 +189,7 @@ impl Disk {
             needed: 0,
             compaction: None,
             compact_from: (0, 0),
-            // By a process that was killed before it could sync the directory.
+            // The previous process may have been killed before it synced the directory.
             renamed: true,
             dropped,
             frame: Frame::default(),
@@ -204,12 +204,12 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// The system does not tell.
+    /// The size cannot be read.
     pub fn file_bytes(&self) -> Result<u64, BackendError> {
         Ok(fs::metadata(&self.path).map_err(|e| failed("reading the size of", &self.path, e))?.len())
     }
 
-    /// Writes everything in one frame.
+    /// Writes the buffer in one frame.
     fn commit(&mut self, batch: &Batch, reserved: u64) -> Result<(), BackendError> {
         let Some(log) = &mut self.log else { return Err(closed(&self.path)) };
         if self.renamed {
@@ -228,7 +228,7 @@ impl Disk {
         }
         let mut written = log.commit(&self.frame, self.beside.as_ref());
         if written.as_ref().is_err_and(is_full) && self.compaction.is_some() {
-            // What is half copied takes the room that the write needs.
+            // An unfinished copy uses the space that the write needs.
             give_up(&mut self.compaction, &*self.files);
             self.compact_from = (self.end + SUPERFLUOUS, self.needed / 4 * 3);
             written = log
@@ -245,8 +245,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Goes on with a compaction, or begins one if it is time. What goes wrong does no harm to the file as it is, and is tried again
-    /// later.
+    /// Continues a compaction, or starts one if needed. Errors do not affect the current file, and compaction is
+    /// retried later.
     fn compact(&mut self, bytes: u64) {
         let superfluous = self.end.saturating_sub(FIRST_FRAME_OFFSET + self.needed);
         let due = superfluous > self.needed.max(SUPERFLUOUS)
@@ -257,7 +257,7 @@ impl Disk {
         }
     }
 
-    /// Copies so many bytes into a new file. When it has all, it takes the place of the old one.
+    /// Copies this many bytes into a new file, which replaces the old one when it is complete.
     fn copy(&mut self, bytes: u64) -> Result<(), BackendError> {
         let Some(log) = &self.log else { return Err(closed(&self.path)) };
         let new = self.directory.join(NEW);
@@ -280,12 +280,12 @@ impl Disk {
         self.log = Some(log);
         self.discarded.retain(|revision| !dropped.contains(revision));
         self.compact_from = (0, 0);
-        // If this fails, the next write tries again before anything is acknowledged.
+        // If this fails, the next write retries before anything is acknowledged.
         self.renamed = self.files.sync().is_err();
         Ok(())
     }
 
-    /// What is to be reserved beyond this revision.
+    /// Revisions to reserve beyond this one.
     fn reserve(&self, last: Revision) -> u64 {
         match self.durability {
             Durability::Synced => 0,
@@ -293,7 +293,7 @@ impl Disk {
         }
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered data.
     fn drain(&mut self) -> Result<(), BackendError> {
         if self.buffer.mark.last.0 == 0 {
             return Ok(());
@@ -331,7 +331,7 @@ impl Backend for Disk {
                 return changed(frames.place());
             }
             if self.state.reserved > mark.last.0 {
-                // Not closed in order: revisions up to there may have been given out, and what they wrote is lost.
+                // No clean shutdown: revisions up to this one may have been assigned, and their writes are lost.
                 mark.last = Revision(self.state.reserved);
                 mark.compact = mark.last;
             }
@@ -340,10 +340,10 @@ impl Backend for Disk {
         load().map_err(|error| set_aside(&self.directory, &*self.files, known(&self.path, error)))?;
         self.needed = needed;
         if self.durability == Durability::None || self.state.reserved > 0 {
-            // Before any further revision is given out.
+            // Before any further revision is assigned.
             let batch = Batch { mark, ..Batch::default() };
             match self.commit(&batch, self.reserve(mark.last)) {
-                // The first write reserves revisions before it is acknowledged, when there is room. Until then there is none.
+                // The first write reserves revisions before it is acknowledged, if there is space.
                 Err(BackendError::NoSpace { .. }) => {
                     self.recover()?;
                 }
@@ -378,7 +378,7 @@ impl Backend for Disk {
 
     fn recover(&mut self) -> Result<Revision, BackendError> {
         let Some(log) = &mut self.log else { return Err(closed(&self.path)) };
-        // What may or may not be there after an error is made to be gone.
+        // After an error, data of unknown state is removed.
         log.cut(self.end, self.state.mark.last.0).map_err(|e| failed("writing", &self.path, e))?;
         Ok(self.state.mark.last.max(self.buffer.mark.last))
     }
@@ -421,16 +421,16 @@ impl Backend for Disk {
     }
 }
 
-/// A copy of the file without what is needed no longer, on its way to take its place. It is written piece by piece, so that no write
-/// waits for all of it; meanwhile writes go to the old file, and are copied as well.
+/// A copy of the file without obsolete records, which will replace it. It is written in pieces, so that no write waits
+/// for all of it; meanwhile writes go to both files.
 #[derive(Debug)]
 struct Compaction {
     frames: Frames,
     log: Log,
-    /// What was left behind.
+    /// An interrupted copy.
     dropped: HashSet<u64>,
     frame: Frame,
-    /// Something was read that has not been written.
+    /// Read, but not yet written.
     pending: bool,
     synced: u64,
 }
@@ -443,7 +443,7 @@ impl Compaction {
         Ok(Self { frames, log, dropped, frame, pending: false, synced: 0 })
     }
 
-    /// Copies about so many bytes of the file, which ends there. True: that was all.
+    /// Copies about this many bytes of the file, whose end is given. Returns true when complete.
     fn copy(&mut self, bytes: u64, end: u64, discarded: &HashSet<u64>) -> Result<bool, Failure> {
         let until = self.frames.place().saturating_add(bytes);
         self.frames.extend(end)?;
@@ -462,7 +462,7 @@ impl Compaction {
                     self.frame.push(revision, bytes);
                 }
             }
-            // What was copied before it was discarded has to be told of.
+            // Records that were discarded after they were copied must be listed.
             let dropped = &self.dropped;
             self.frame.discards.extend(body.discards().filter(|revision| !dropped.contains(revision)));
             if self.frame.size() >= COPIED_FRAME {
@@ -493,10 +493,10 @@ fn changed<T>(offset: u64) -> Result<T, Failure> {
     damaged(offset, format!("data at byte {offset} has changed"))
 }
 
-/// Ends a compaction. Its file goes: it may be what fills the disk.
+/// Cancels a compaction and removes its file, which may fill the disk.
 fn give_up(compaction: &mut Option<Compaction>, files: &dyn Directory) {
     *compaction = None;
-    // If it stays, the next one writes over it.
+    // If it stays, the next one overwrites it.
     let _none = files.remove(NEW);
 }
 
@@ -505,7 +505,7 @@ fn set_aside(directory: &Path, files: &dyn Directory, error: BackendError) -> Ba
     match error {
         BackendError::Corrupt { path, what } => {
             let renamed = files.rename(FILE, CORRUPT).is_ok();
-            // A backup that takes its place is shorter.
+            // A backup that replaces it is shorter.
             let _none = files.remove(SEAL_FILE);
             BackendError::Corrupt { path: if renamed { directory.join(CORRUPT) } else { path }, what }
         }
@@ -520,7 +520,7 @@ fn extend(buffer: &mut Batch, batch: &Batch) {
     buffer.mark = batch.mark;
 }
 
-/// Creates a directory and those above it, durably.
+/// Creates a directory and its parents, durably.
 fn make_directory(directory: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = directory.ancestors().take_while(|path| !path.exists()).collect();
     let mut builder = fs::DirBuilder::new();
@@ -560,7 +560,7 @@ fn lock_directory(directory: &Path) -> Result<File, BackendError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // It may not have written its number yet.
+            // The owner may not have written its PID yet.
             let known = file.take(20).read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
             let holder =
                 if known { format!("process {}", holder.trim()) } else { "another process".to_owned() };
@@ -568,12 +568,12 @@ fn lock_directory(directory: &Path) -> Result<File, BackendError> {
         }
         Err(TryLockError::Error(error)) => return Err(failed("locking", &path, error)),
     }
-    // For the message alone: the lock holds without it.
+    // Only for the message: the lock does not depend on it.
     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).is_ok();
     Ok(file)
 }
 
-/// The file for seals, with room for one, if it can be had.
+/// The file for seals, with space for one, if it can be created.
 fn seal_file(files: &dyn Directory) -> Option<SharedFile> {
     if let Ok(file) = files.open(SEAL_FILE) {
         return Some(file);
@@ -589,7 +589,7 @@ pub(crate) fn read_all(file: SharedFile) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes an empty file under another name first, so that a crash leaves none that is half made.
+/// Creates an empty file under a temporary name first, so that a crash leaves no incomplete one.
 fn create(directory: &Path, files: &dyn Directory) -> Result<(), BackendError> {
     let new = directory.join(NEW);
     let created = files.create(NEW).and_then(Log::create).and_then(|mut log| log.sync());

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use crate::key::Key;
 use crate::key::Revision;
 
-/// Something that the caller keeps beside an object or an event: parsed labels, encoded bytes.
+/// Data of the caller attached to an object or an event, such as parsed labels or encoded bytes.
 pub(crate) type Attached = Arc<dyn Any + Send + Sync>;
 
-/// One version of an object. It never changes.
+/// One version of an object, immutable.
 pub struct Entry {
     pub(crate) key: Key,
     pub(crate) value: Arc<[u8]>,
@@ -27,26 +27,25 @@ impl Entry {
         &self.key
     }
 
-    /// The bytes, as they were written.
+    /// The value, as written.
     #[must_use]
     pub fn value(&self) -> &Arc<[u8]> {
         &self.value
     }
 
-    /// The revision that created the object.
+    /// Revision that created the object.
     #[must_use]
     pub fn create_revision(&self) -> Revision {
         self.create_revision
     }
 
-    /// The revision that wrote this version.
+    /// Revision of this version.
     #[must_use]
     pub fn mod_revision(&self) -> Revision {
         self.mod_revision
     }
 
-    /// What the caller keeps beside this version: handed in with the write, or else made of the entry the first time it
-    /// is asked for. Nothing if it is of another type.
+    /// The caller's attachment: passed in with the write, or created on first access. `None` if it has another type.
     ///
     /// ```
     /// use settled_store::{Key, Limits, Mvcc, Resource, Write};
@@ -73,7 +72,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// A write as watchers see it.
+/// A write as reported to watches.
 pub struct Event {
     pub(crate) revision: Revision,
     pub(crate) time: u64,
@@ -90,7 +89,7 @@ impl Event {
         self.revision
     }
 
-    /// When it was written, by the caller's clock.
+    /// Time of the write, by the caller's clock.
     #[must_use]
     pub fn time(&self) -> u64 {
         self.time
@@ -102,25 +101,25 @@ impl Event {
         &self.key
     }
 
-    /// The object after the write. Nothing: it was deleted.
+    /// The object after the write; `None` for a deletion.
     #[must_use]
     pub fn entry(&self) -> Option<&Arc<Entry>> {
         self.entry.as_ref()
     }
 
-    /// The object before the write. Nothing: it was created.
+    /// The object before the write; `None` for a creation.
     #[must_use]
     pub fn previous(&self) -> Option<&Arc<Entry>> {
         self.previous.as_ref()
     }
 
-    /// What the caller keeps beside the event, made the first time it is asked for: the bytes for the wire, so that they
-    /// are encoded once for all watchers. Nothing if it is of another type.
+    /// The caller's attachment, created on first access, such as the encoded event, so that it is encoded once for all
+    /// watches. `None` if it has another type.
     pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Option<&T> {
         self.attachment.get_or_init(|| Arc::new(make(self))).downcast_ref()
     }
 
-    /// About how much memory the event keeps.
+    /// Approximate memory that the event retains.
     pub(crate) fn size(&self) -> usize {
         let value = |entry: &Option<Arc<Entry>>| entry.as_ref().map_or(0, |entry| entry.value.len());
         const OVERHEAD: usize = 256;
@@ -142,15 +141,15 @@ impl fmt::Debug for Event {
 /// Precondition of a write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Expect {
-    /// Nothing.
+    /// No precondition.
     Any,
-    /// That it does not exist.
+    /// The object does not exist.
     Absent,
-    /// That its `mod_revision` is this one.
+    /// The object's `mod_revision` is this one.
     Revision(Revision),
 }
 
-/// One transaction: a change of one object, if the object is as expected.
+/// One transaction: a conditional change of one object.
 #[derive(Clone)]
 pub struct Write {
     pub(crate) key: Key,
@@ -160,42 +159,42 @@ pub struct Write {
 }
 
 impl Write {
-    /// Puts a value whatever there is.
+    /// Puts a value unconditionally.
     pub fn put(key: Key, value: impl Into<Arc<[u8]>>) -> Self {
         Self { key, expect: Expect::Any, value: Some(value.into()), attachment: None }
     }
 
-    /// Puts a value if there is none.
+    /// Puts a value if the object does not exist.
     pub fn create(key: Key, value: impl Into<Arc<[u8]>>) -> Self {
         Self::put(key, value).expecting(Expect::Absent)
     }
 
-    /// Puts a value if the present one was written by this revision.
+    /// Puts a value if this is the object's revision.
     pub fn update(key: Key, revision: Revision, value: impl Into<Arc<[u8]>>) -> Self {
         Self::put(key, value).expecting(Expect::Revision(revision))
     }
 
-    /// Deletes the object, if it exists and is as expected. One that doesn't exist is a conflict.
+    /// Deletes the object if it exists and the precondition holds. A missing object is a conflict.
     #[must_use]
     pub fn delete(key: Key, expect: Expect) -> Self {
         Self { key, expect, value: None, attachment: None }
     }
 
-    /// Expects something else.
+    /// Replaces the precondition.
     #[must_use]
     pub fn expecting(mut self, expect: Expect) -> Self {
         self.expect = expect;
         self
     }
 
-    /// Hands in what [`Entry::attachment`] gives out later.
+    /// Attaches data, returned by [`Entry::attachment`].
     #[must_use]
     pub fn with_attachment<T: Any + Send + Sync>(mut self, attachment: T) -> Self {
         self.attachment = Some(Arc::new(attachment));
         self
     }
 
-    /// The object that is meant.
+    /// Key of the object.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key

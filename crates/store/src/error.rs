@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::entry::Entry;
 use crate::key::Revision;
 
-/// Why a write was not acknowledged.
+/// Reason why a write was not acknowledged.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The object isn't what the write expected. Nothing was written.
+    /// The precondition does not hold. Nothing was written.
     #[error("the object is at {}", at(.current))]
     Conflict {
-        /// The object as it is now, or nothing.
+        /// The current object, if it exists.
         current: Option<Arc<Entry>>,
     },
     /// The value is larger than [`Limits::value_bytes`](crate::Limits::value_bytes). Nothing was written.
@@ -22,25 +22,26 @@ pub enum WriteError {
     TooLarge {
         /// Its size in bytes.
         size: usize,
-        /// The largest size.
+        /// The limit.
         limit: usize,
     },
-    /// All objects together would be larger than [`Limits::live_bytes`](crate::Limits::live_bytes). Nothing was written.
+    /// The total size of all objects would exceed [`Limits::live_bytes`](crate::Limits::live_bytes). Nothing was
+    /// written.
     #[error("the objects would have {size} bytes together; at most {limit} are allowed: delete some")]
     Full {
-        /// The size that all objects would have.
+        /// The total size with this write.
         size: usize,
-        /// The largest size.
+        /// The limit.
         limit: usize,
     },
-    /// Too many writes are waiting. Nothing was written; try again later.
+    /// The queue of writes is full. Nothing was written; try again later.
     #[error("{waiting} writes are waiting already: try again later")]
     Busy {
         /// Number of waiting writes.
         waiting: usize,
     },
-    /// The backend did not store the write. It may yet turn out to have been stored; it then appears to readers and
-    /// watchers as if it had been acknowledged.
+    /// The backend failed. The write may have been stored nevertheless; readers and watches then see it as if it had
+    /// been acknowledged.
     #[error("the write could not be stored")]
     Backend(#[source] Arc<BackendError>),
     /// The store has been closed.
@@ -55,7 +56,7 @@ fn at(current: &Option<Arc<Entry>>) -> String {
     )
 }
 
-/// Why a revision can't be read.
+/// Reason why a revision cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -66,27 +67,27 @@ pub enum ReadError {
     Compacted {
         /// Requested revision.
         requested: Revision,
-        /// The oldest revision there is.
+        /// The oldest readable revision.
         compact_revision: Revision,
     },
-    /// It doesn't exist yet.
+    /// It is in the future.
     #[error("revision {requested} is in the future; the current one is {current_revision}")]
     Future {
         /// Requested revision.
         requested: Revision,
-        /// The newest revision there is.
+        /// The current revision.
         current_revision: Revision,
     },
 }
 
-/// Why a watch ends or can't begin.
+/// Reason why a watch ends or cannot start.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// The revision can't be read.
+    /// The revision cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The watcher fell behind by more than its queue holds.
+    /// The watch was closed since its queue was full.
     #[error("the watcher fell behind by more than {events} events or {bytes} bytes: list again")]
     Slow {
         /// Capacity of its queue in events.
@@ -94,7 +95,7 @@ pub enum WatchError {
         /// Capacity of its queue in bytes.
         bytes: usize,
     },
-    /// There are as many watchers as [`Limits::watchers`](crate::Limits::watchers) allows.
+    /// The number of watches has reached [`Limits::watchers`](crate::Limits::watchers).
     #[error("there are {limit} watchers already")]
     TooMany {
         /// The limit.
@@ -109,7 +110,7 @@ pub enum WatchError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// Another process, or another store of this one, has the directory open.
+    /// The directory is in use by another process or another store of this one.
     #[error(
         "{path} is in use by {holder}: stop that process or choose another directory",
         path = path.display()
@@ -120,7 +121,7 @@ pub enum BackendError {
         /// Process that holds the lock, if known.
         holder: String,
     },
-    /// Stored data is damaged.
+    /// The stored data is damaged.
     #[error("{path} is corrupt ({what}): restore the directory from a backup, or move the file away to start empty",
         path = path.display())]
     Corrupt {
@@ -129,7 +130,7 @@ pub enum BackendError {
         /// Description of the damage.
         what: String,
     },
-    /// Another version of this program wrote the file.
+    /// The file has the format of another version of this program.
     #[error("{path} has format {found}; this version reads {known}: use the version that wrote it",
         path = path.display())]
     Format {
@@ -137,16 +138,16 @@ pub enum BackendError {
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The format that is known.
+        /// The known format.
         known: u32,
     },
-    /// There is nothing to read.
+    /// There is no store.
     #[error("{path} holds no store", path = path.display())]
     Missing {
         /// The directory.
         path: PathBuf,
     },
-    /// There is no space left.
+    /// The disk is full.
     #[error("no space is left for {path}: free some; reads go on meanwhile", path = path.display())]
     NoSpace {
         /// The file.
@@ -155,7 +156,7 @@ pub enum BackendError {
         #[source]
         source: io::Error,
     },
-    /// Reading or writing failed otherwise.
+    /// Any other I/O error.
     #[error("{action} {path} failed", path = path.display())]
     Io {
         /// The failed operation.

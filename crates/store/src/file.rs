@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A directory whose files are created, renamed and removed. None of that is durable before [`Directory::sync`].
+/// A directory to create, rename and remove files in. Nothing is durable before [`Directory::sync`].
 pub(crate) trait Directory: fmt::Debug + Send {
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<SharedFile>;
@@ -22,15 +22,15 @@ pub(crate) trait Directory: fmt::Debug + Send {
 
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes the names durable, not the contents.
+    /// Makes file names durable, but not contents.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A file without a cursor. Nothing that is written is durable before [`LogFile::sync_data`].
+/// A file with positioned access. Nothing is durable before [`LogFile::sync_data`].
 pub(crate) trait LogFile: fmt::Debug + Send + Sync {
     fn size(&self) -> io::Result<u64>;
 
-    /// Reads some bytes; none at the end of the file.
+    /// Reads bytes; none at the end of the file.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
 
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
@@ -41,10 +41,10 @@ pub(crate) trait LogFile: fmt::Debug + Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
 }
 
-/// A file, for the writer and for readers beside it.
+/// A shared file, for the writer and concurrent readers.
 pub(crate) type SharedFile = Arc<dyn LogFile>;
 
-/// A directory of the system. Only its owner may read the files that are created.
+/// A directory of the operating system. New files are accessible to their owner only.
 #[derive(Debug)]
 pub(crate) struct SystemDirectory(pub(crate) PathBuf);
 
@@ -74,7 +74,7 @@ impl Directory for SystemDirectory {
     }
 }
 
-/// Creates files that only their owner may read.
+/// Options for new files, accessible to their owner only.
 pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true);
@@ -84,7 +84,7 @@ pub(crate) fn private_file() -> OpenOptions {
 }
 
 pub(crate) fn sync_directory(directory: &std::path::Path) -> io::Result<()> {
-    // Elsewhere, directories can't be opened as files.
+    // Other systems cannot open directories as files.
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 
@@ -98,7 +98,7 @@ impl LogFile for File {
         std::os::unix::fs::FileExt::read_at(self, bytes, offset)
     }
 
-    /// One thread at a time uses a log, so the cursor is nobody else's.
+    /// A log is used by one thread at a time, so the cursor is not shared.
     #[cfg(not(unix))]
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         use std::io::{Read as _, Seek as _};

@@ -27,7 +27,7 @@ const BODY: usize = 4 * 8 + 4 + 4;
 /// Overhead of a record besides its bytes.
 pub(crate) const RECORD_HEADER_SIZE: usize = 8 + 4;
 
-/// Why a log can't be read.
+/// Reason why a log cannot be read.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Io(io::Error),
@@ -39,7 +39,7 @@ pub(crate) enum Failure {
 /// Damage of a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Damage {
-    /// The byte where it begins, where that is known.
+    /// Offset of the damage, if known.
     pub(crate) offset: Option<u64>,
     pub(crate) what: String,
 }
@@ -51,7 +51,7 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    /// Damage that has no place.
+    /// Damage without an offset.
     pub(crate) fn content(what: impl Into<String>) -> Self {
         Self::Damaged(Damage { offset: None, what: what.into() })
     }
@@ -65,11 +65,11 @@ pub(crate) fn damaged<T>(offset: u64, what: impl Into<String>) -> Result<T, Fail
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct State {
     pub(crate) mark: Mark,
-    /// Revisions up to this one may have been given out without being stored. 0: none.
+    /// Upper bound of revisions that were assigned without being stored; 0 if there are none.
     pub(crate) reserved: u64,
 }
 
-/// A frame to be written.
+/// A frame to write.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) state: State,
@@ -79,7 +79,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Makes it empty, and keeps its memory.
+    /// Clears it, but keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.state = State::default();
         self.discards.clear();
@@ -89,13 +89,13 @@ impl Frame {
 
     pub(crate) fn push(&mut self, revision: Revision, record: &[u8]) {
         self.records.extend(revision.0.to_le_bytes());
-        // Values are bounded far below this.
+        // Values are much smaller than this.
         self.records.extend((record.len() as u32).to_le_bytes());
         self.records.extend(record);
         self.count += 1;
     }
 
-    /// About how many bytes it will have.
+    /// Approximate size in bytes.
     pub(crate) fn size(&self) -> usize {
         FRAME + BODY + self.discards.len() * 8 + self.records.len()
     }
@@ -107,7 +107,7 @@ impl Frame {
         for number in [mark.last.0, mark.compact.0, mark.objects, reserved] {
             bytes.extend(number.to_le_bytes());
         }
-        // A batch is bounded far below this.
+        // Batches are much smaller than this.
         bytes.extend((self.discards.len() as u32).to_le_bytes());
         bytes.extend(self.count.to_le_bytes());
         for revision in &self.discards {
@@ -124,7 +124,7 @@ impl Frame {
     }
 }
 
-/// A frame as it was read.
+/// A decoded frame.
 pub(crate) struct Body<'a> {
     pub(crate) state: State,
     discards: &'a [u8],
@@ -143,12 +143,12 @@ impl<'a> Body<'a> {
         Some(Self { state, discards, records, count })
     }
 
-    /// The revisions that are discarded.
+    /// Revisions of discarded records.
     pub(crate) fn discards(&self) -> impl Iterator<Item = u64> + use<'a> {
         self.discards.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// The records with their revisions. One that is cut off is damage.
+    /// The records with their revisions. A truncated one is damage.
     pub(crate) fn records(&self) -> impl Iterator<Item = Result<(Revision, &'a [u8]), Failure>> + use<'a> {
         let mut rest = self.records;
         (0..self.count).map(move |_| {
@@ -164,7 +164,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Reads the frames of a file, from its first one on.
+/// Reads the frames of a file from the first one.
 #[derive(Debug)]
 pub(crate) struct Frames {
     file: BufReader<Reader>,
@@ -185,14 +185,14 @@ impl Frames {
         self.place
     }
 
-    /// There is more than there was.
+    /// Notes that the file has grown.
     pub(crate) fn extend(&mut self, length: u64) -> io::Result<()> {
         self.length = length;
-        // What was read ahead may be older than what was written since.
+        // The buffer may be older than the written data.
         self.file.seek(SeekFrom::Start(self.place)).map(drop)
     }
 
-    /// The next frame, or nothing if what is there isn't a whole one. Nothing can be read after that.
+    /// The next frame, or `None` if it is incomplete or invalid, which ends the log.
     pub(crate) fn next(&mut self) -> Result<Option<Body<'_>>, Failure> {
         let left = self.length.saturating_sub(self.place);
         let mut head = [0; FRAME];
@@ -204,7 +204,7 @@ impl Frames {
         if size > left - FRAME as u64 {
             return Ok(None);
         }
-        // It is less than the file has.
+        // It is smaller than the file.
         self.body.resize(size as usize, 0);
         self.file.read_exact(&mut self.body)?;
         if sum != checksum(self.number, &self.body) {
@@ -220,7 +220,7 @@ impl Frames {
     }
 }
 
-/// The size and the checksum of the body, if this is the head of a frame at this place.
+/// Size and checksum of the body, if the header is valid for this offset.
 pub(crate) fn frame_head(head: &[u8; FRAME], number: u64, place: u64) -> Option<(u64, u32)> {
     let mut rest = &head[..];
     let size = u64::from_le_bytes(take(&mut rest)?);

@@ -4,27 +4,27 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A key can't be one.
+/// Reason why a key is invalid.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Nothing was given.
+    /// A part is empty.
     #[error("the {part} is empty")]
     Empty {
         /// The empty part.
         part: &'static str,
     },
-    /// Too much was given.
+    /// A part is too long.
     #[error("the {part} has {size} bytes; at most {limit} are allowed")]
     TooLong {
         /// The part that is too long.
         part: &'static str,
         /// Its size in bytes.
         size: usize,
-        /// The largest size.
+        /// The limit.
         limit: usize,
     },
-    /// A character would break the order of the keys.
+    /// A character that would break the order of keys.
     #[error("the {part} holds {character:?}, which is not allowed in it")]
     Character {
         /// The part that contains it.
@@ -34,7 +34,7 @@ pub enum KeyError {
     },
 }
 
-/// A version of the whole store. It only ever grows; every write has its own.
+/// Version of the whole store. It only increases; each write has its own.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Revision(pub u64);
 
@@ -44,19 +44,19 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A kind of objects that is listed and watched as one, `apps/deployments` for instance. Copies share the text.
+/// Objects that are listed and watched together, such as `apps/deployments`. Clones share the text.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Resource(Arc<str>);
 
 impl Resource {
-    /// The longest resource, in bytes.
+    /// Maximum length of a resource, in bytes.
     pub const MAX: usize = 512;
 
-    /// Names a resource. The store gives the text no meaning.
+    /// Creates a resource. Its text has no meaning for the store.
     ///
     /// # Errors
     ///
-    /// The text is empty, longer than [`Resource::MAX`], or holds a NUL.
+    /// The text is empty, longer than [`Resource::MAX`], or contains NUL.
     ///
     /// ```
     /// use settled_store::Resource;
@@ -76,10 +76,9 @@ impl Resource {
     }
 }
 
-/// A resource, a namespace or none, and a name. Copies share the text.
+/// Resource, optional namespace, and name. Clones share the text.
 ///
-/// Within a resource, keys are in the order of their [path](Key::path), which is the order of etcd's keys: `a-b/x`
-/// comes before `a/x`.
+/// Within a resource, keys are ordered by their [path](Key::path), the order of etcd's keys: `a-b/x` precedes `a/x`.
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct Key {
     resource: Resource,
@@ -87,14 +86,14 @@ pub struct Key {
 }
 
 impl Key {
-    /// The longest namespace and the longest name, in bytes.
+    /// Maximum length of namespaces and names, in bytes.
     pub const MAX: usize = 2048;
 
-    /// Names an object. Without a namespace, `namespace` is empty.
+    /// Creates a key. `namespace` is empty for cluster-scoped objects.
     ///
     /// # Errors
     ///
-    /// The name is empty; the namespace or the name is longer than [`Key::MAX`], or holds a `/` or a NUL.
+    /// The name is empty; the namespace or the name is longer than [`Key::MAX`], or contains `/` or NUL.
     ///
     /// ```
     /// use settled_store::{Key, Resource};
@@ -114,7 +113,7 @@ impl Key {
         Ok(Self { resource: resource.clone(), path: join(namespace, name).into() })
     }
 
-    /// A key as it was written to disk.
+    /// Decodes a stored key.
     pub(crate) fn from_path(resource: &Resource, path: &str) -> Result<Self, KeyError> {
         match path.split_once('/') {
             Some(("", _)) => Err(KeyError::Empty { part: "namespace" }),
@@ -141,13 +140,13 @@ impl Key {
         self.path.split_once('/').map_or(&*self.path, |(_, name)| name)
     }
 
-    /// `namespace/name`, or the name alone: what orders the objects of a resource.
+    /// `namespace/name`, or the name alone: the sort key of objects.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The same key with a copy of the resource that shares its text with others.
+    /// The same key with a resource that shares its text.
     pub(crate) fn with_resource(&self, resource: &Resource) -> Self {
         Self { resource: resource.clone(), path: self.path.clone() }
     }
@@ -179,14 +178,14 @@ impl fmt::Debug for Key {
 /// Selection of objects of a resource.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Scope {
-    /// All of them.
+    /// All objects.
     #[default]
     All,
-    /// Those of one namespace.
+    /// Objects of one namespace.
     Namespace(String),
-    /// The one with this namespace (empty if it has none) and name.
+    /// The object with this namespace (empty if cluster-scoped) and name.
     Object {
-        /// The namespace, or nothing.
+        /// The namespace, or empty.
         namespace: String,
         /// The name.
         name: String,
@@ -194,7 +193,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Does the scope hold the key?
+    /// Whether the scope contains the key.
     ///
     /// ```
     /// use settled_store::{Key, Resource, Scope};
@@ -213,11 +212,11 @@ impl Scope {
         }
     }
 
-    /// The paths that the scope holds: from the first, to before the second. Nothing in place of the second means no end.
+    /// Range of the scope's paths: start, and exclusive end, if any.
     pub(crate) fn paths(&self) -> (String, Option<String>) {
         match self {
             Self::All => (String::new(), None),
-            // The character after the slash.
+            // The character after `/`.
             Self::Namespace(namespace) => (format!("{namespace}/"), Some(format!("{namespace}0"))),
             Self::Object { namespace, name } => {
                 let path = join(namespace, name);

@@ -63,7 +63,7 @@ pub use store::QueueStats;
 pub use store::Store;
 pub use watch::Watch;
 
-/// What a lock guards is whole between calls; a thread that panicked elsewhere does not spoil it.
+/// Data behind a lock is consistent between calls, so a poisoned lock is usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

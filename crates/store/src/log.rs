@@ -7,16 +7,17 @@
 //! zeros    space for the next frames: a write that does not change the size of a file is synced in half the time
 //! ```
 //!
-//! A frame is written and synced before the next one, and then sealed: what is below the seal is durable, and never torn. What `tail`
-//! takes for a torn frame above it is dropped; everything else that does not match its checksum is damage. The checksum of a frame's
-//! head covers the file's number and the offset, so that neither what an earlier file left nor what a value holds passes for a frame.
+//! A frame is written and synced before the next one, and then sealed: data below the seal is durable and never torn. A
+//! torn frame above it, as classified by `tail`, is dropped; all other checksum mismatches are damage. The checksum of
+//! a frame header covers the file's number and the offset, so that neither remains of an earlier file nor the content
+//! of a value can pass for a frame.
 //!
-//! There are two places for seals, because a further page in each sync would cost a tenth of it. A file beside the log has the seal of the
-//! last frame before that is acknowledged. It is not synced: it survives a process that is killed. The head gets a seal every few frames
-//! or milliseconds, which is synced with the next frame, and once the log is idle.
+//! Seals are stored in two places, since an additional page would make each sync 10 % slower. A file beside the log has
+//! the seal of the last frame, before that is acknowledged. It is not synced: it survives a killed process. The head
+//! gets a seal after a few frames or milliseconds, which is synced with the next frame, and when the log is idle.
 //!
-//! Logs of earlier versions have no file beside them, and seals in the head that lag behind and have no revision; those versions ignore
-//! the revision.
+//! Logs of earlier versions have no such file, and seals in the head that lag behind and have no revision; those
+//! versions ignore the revision.
 
 use std::io;
 use std::io::Read as _;
@@ -38,25 +39,25 @@ use crate::tail;
 use crate::tail::SECTOR;
 use crate::tail::Tail;
 
-/// The format that is written. The first one was redb's.
+/// The current format. Format 1 was redb's.
 pub(crate) const FORMAT: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"settled\n";
 /// Magic, format, number, checksum.
 const HEADER_SIZE: usize = 8 + 4 + 8 + 4;
-/// Size of a seal, and of the revision that later versions added.
+/// Size of a seal, and of the revision added by later versions.
 const SEAL_SIZE: usize = 8 + 8 + 4;
 const SEAL_REVISION: usize = 8 + 4;
 
-/// A seal goes into the head with the next frame after so many frames, or after this time.
+/// A seal is written to the head with the next frame after this many frames, or after this time.
 const SEALED: (u64, Duration) = (64, Duration::from_millis(50));
 
-/// How much space is made for the next frames: half of what there is, between these.
+/// Space preallocated for frames: half of the file size, between these.
 const SPACE: (u64, u64) = (64 << 10, 4 << 20);
-/// How much of it stays when the log is closed or cut, so that objects can be deleted on a full disk.
+/// Preallocated space that remains when the log is closed or truncated, so that objects can be deleted on a full disk.
 const RESERVE: u64 = 64 << 10;
 
-/// Up to where a log is known to be durable.
+/// A durable prefix of a log.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Seal {
     count: u64,
@@ -78,7 +79,7 @@ impl Seal {
         bytes
     }
 
-    /// Nothing if it is torn, or that of another file.
+    /// `None` if it is torn or belongs to another file.
     fn decode(bytes: &[u8], number: u64) -> Option<Self> {
         let bytes = bytes.get(..SEAL_SIZE + SEAL_REVISION)?;
         let mut rest = bytes;
@@ -102,19 +103,19 @@ pub(crate) struct Scan {
     pub(crate) length: u64,
     /// The seal of the head.
     seal: Seal,
-    /// Up to here, the log is known to be durable.
+    /// Known durable length of the log.
     pub(crate) sealed: u64,
     /// Offset of the next frame.
     pub(crate) end: u64,
-    /// The size of a torn write at the end. 0: there is none.
+    /// Size of a torn write at the end, or 0.
     pub(crate) torn: u64,
     pub(crate) revision: u64,
 }
 
 impl Scan {
-    /// Reads a log and shows all its frames. Changes nothing.
+    /// Reads a log and passes all its frames to the callback. Read-only.
     ///
-    /// `beside`: the contents of the file for the last seal.
+    /// `beside`: content of the file for the last seal.
     pub(crate) fn new(
         file: &SharedFile,
         beside: &[u8],
@@ -159,7 +160,7 @@ impl Scan {
     }
 }
 
-/// A file that is written.
+/// A log that is being written.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: SharedFile,
@@ -168,22 +169,22 @@ pub(crate) struct Log {
     end: u64,
     /// The last revision below the end.
     revision: u64,
-    /// Size of the file, including the zeros at its end.
+    /// Size of the file, including preallocated zeros.
     length: u64,
     /// The seal of the head.
     seal: Seal,
-    /// The seal is durable.
+    /// Whether the seal is durable.
     seal_synced: bool,
-    /// How many frames it does not cover, and since when.
+    /// Number of frames that it does not cover, and the time of the first.
     unsealed: (u64, Instant),
     bytes: Vec<u8>,
 }
 
 impl Log {
-    /// Makes an empty file, which is not synced.
+    /// Creates an empty log, without syncing it.
     pub(crate) fn create(file: SharedFile) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // No two files of a directory have the same.
+        // Distinct from all other files of the directory.
         let number = (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 44);
         let mut head = vec![0; FIRST_FRAME_OFFSET as usize];
         head[..8].copy_from_slice(&MAGIC);
@@ -207,8 +208,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Opens a file, shows all its frames, and makes it ready for more. Also gives the size of the torn write that was dropped, 0 if
-    /// there was none.
+    /// Opens a log, passes all its frames to the callback, and prepares it for writing. Returns the size of the dropped
+    /// torn write, or 0.
     pub(crate) fn open(
         file: SharedFile,
         beside: &[u8],
@@ -218,18 +219,18 @@ impl Log {
         let unsealed = (0, Instant::now());
         let (seal_synced, bytes) = (false, Vec::new());
         let mut log = Self { file, number, end, revision, length, seal, seal_synced, unsealed, bytes };
-        // What is served must survive a power cut, and what is dropped must not come back with what is written next. A sync that failed
-        // before leaves both in the cache alone, and only what is written again is synced again.
+        // Served data must survive a power cut, and dropped data must not reappear with later writes. An earlier failed
+        // sync leaves both in the cache only, and only rewritten data is synced again.
         log.rewrite(sealed.max(FIRST_FRAME_OFFSET))?;
         log.cut(end, revision)?;
         if seal.end < end {
-            // Should it fail, the next write tries again.
+            // If this fails, the next write retries.
             let _later = log.seal();
         }
         Ok((log, torn))
     }
 
-    /// The frames of the file from the first one on, up to a length.
+    /// The frames of the file up to a length.
     pub(crate) fn frames(&self, length: u64) -> Frames {
         Frames::new(self.file.clone(), self.number, length)
     }
@@ -239,11 +240,11 @@ impl Log {
         self.end
     }
 
-    /// Writes a frame, makes it durable and seals it beside the log.
+    /// Writes a frame, syncs it, and seals it beside the log.
     pub(crate) fn commit(&mut self, frame: &Frame, beside: Option<&SharedFile>) -> io::Result<()> {
         let (frames, since) = self.unsealed;
         if frames >= SEALED.0 || frames > 0 && since.elapsed() >= SEALED.1 {
-            // Up to here it is durable. Should it fail, the frame tells.
+            // Data up to here is durable. If this fails, the frame itself is the evidence.
             let _later = self.seal();
         }
         self.append(frame)?;
@@ -251,7 +252,7 @@ impl Log {
         self.unsealed.0 += 1;
         if let Some(beside) = beside {
             let seal = Seal { count: 0, end: self.end, revision: Some(self.revision) };
-            // The frame is stored, whatever comes of this. The next one tries again.
+            // The frame is stored even if this fails. The next write retries.
             let _later = beside.write_all_at(0, &seal.encode(self.number));
         }
         Ok(())
@@ -275,7 +276,7 @@ impl Log {
             written = self.file.set_len(self.length).and_then(|()| self.file.write_all_at(self.end, &bytes));
         }
         let length = self.end + bytes.len() as u64;
-        // Large ones are rare.
+        // Large frames are rare.
         if bytes.capacity() <= 1 << 20 {
             self.bytes = bytes;
         }
@@ -286,14 +287,14 @@ impl Log {
         Ok(())
     }
 
-    /// Stores what was written.
+    /// Syncs written data.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
         self.seal_synced = true;
         Ok(())
     }
 
-    /// Writes what is there from an offset to the end once more.
+    /// Rewrites the data from an offset to the end.
     fn rewrite(&self, from: u64) -> io::Result<()> {
         let mut rest = Reader::new(self.file.clone(), from).take(self.end.saturating_sub(from));
         let mut bytes = vec![0; 64 << 10];
@@ -306,7 +307,7 @@ impl Log {
         }
     }
 
-    /// Takes back what was written since the file ended there, with that revision, so that it never comes back.
+    /// Truncates the log to this end and revision, so that later data never reappears.
     pub(crate) fn cut(&mut self, end: u64, revision: u64) -> io::Result<()> {
         self.end = end;
         self.revision = revision;
@@ -323,7 +324,7 @@ impl Log {
         self.sync()
     }
 
-    /// Gives most of the space at the end back, and says that the file is whole.
+    /// Releases most of the preallocated space, and marks a clean shutdown.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         let kept = self.length.min(self.end + RESERVE);
         self.file.set_len(kept)?;
@@ -332,7 +333,7 @@ impl Log {
         self.sync()
     }
 
-    /// Makes the seal durable, unless it is.
+    /// Syncs the seal if necessary.
     pub(crate) fn sync_seal(&mut self) -> io::Result<()> {
         if self.seal.end != self.end {
             self.seal()?;
@@ -340,11 +341,11 @@ impl Log {
         if self.seal_synced { Ok(()) } else { self.sync() }
     }
 
-    /// Notes in the head that the file is whole up to its end.
+    /// Seals the file up to its end in the head.
     fn seal(&mut self) -> io::Result<()> {
         let seal = Seal { count: self.seal.count + 1, end: self.end, revision: Some(self.revision) };
         let bytes = seal.encode(self.number);
-        // The other one stays whole if this one is torn.
+        // The other slot stays intact if this write is torn.
         self.file.write_all_at(SECTOR * (1 + seal.count % 2), &bytes)?;
         self.seal = seal;
         self.seal_synced = false;
@@ -353,7 +354,7 @@ impl Log {
     }
 }
 
-/// Is there no room for what was to be written?
+/// Whether an error means that the disk is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -370,7 +371,7 @@ pub(crate) fn number(file: &SharedFile) -> Result<u64, Failure> {
     title(&head)
 }
 
-/// The file's number.
+/// Number of the file.
 fn title(head: &[u8]) -> Result<u64, Failure> {
     let mut rest = head;
     if take(&mut rest) != Some(MAGIC) {
@@ -381,7 +382,7 @@ fn title(head: &[u8]) -> Result<u64, Failure> {
     let sum = take(&mut rest).map(u32::from_le_bytes);
     match (format, number, sum) {
         (Some(format), Some(number), Some(sum)) if sum == checksum(0, &head[..HEADER_SIZE - 4]) => {
-            // Other formats have a checksum in the same place.
+            // Other formats have a checksum at the same offset.
             if format == FORMAT { Ok(number) } else { Err(Failure::Format(format)) }
         }
         _ => damaged(0, "its head does not match its checksum"),

@@ -1,8 +1,8 @@
-//! Persistent ordered map: copies share their nodes.
+//! Persistent ordered map: clones share nodes.
 //!
-//! A weight-balanced tree with one node per object. A copy is one reference count; a write copies the path from the root
-//! to its node, unless nobody else has it. Every node knows how many are below it, so that what remains after a page is
-//! counted without walking it.
+//! A weight-balanced tree with one node per object. A clone costs one reference count; a write copies the path from the
+//! root to its node, unless it is unshared. Nodes know the size of their subtree, so the number of remaining objects
+//! after a page is known without iteration.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct Node {
     right: Link,
 }
 
-/// The objects of one resource, in the order of their paths.
+/// Objects of one resource, ordered by path.
 #[derive(Clone, Default)]
 pub(crate) struct Map {
     root: Link,
@@ -47,7 +47,7 @@ impl Map {
     }
 
     pub(crate) fn remove(&mut self, path: &str) -> Option<Arc<Entry>> {
-        // Looking first saves the copies if there is nothing to remove.
+        // Checking first avoids copies if there is nothing to remove.
         self.get(path)?;
         remove(&mut self.root, path)
     }
@@ -153,9 +153,9 @@ fn remove_first(link: &mut Link) -> Option<Arc<Entry>> {
     first
 }
 
-/// No side is more than this many times as heavy as the other, where the weight is the size and one.
+/// Maximum ratio of the weights of both sides, where the weight is the size plus one.
 const SIDES: usize = 3;
-/// A double rotation is needed if the inner grandchild is this many times as heavy as the outer one.
+/// A double rotation is needed if the inner grandchild is this many times heavier than the outer one.
 const GRANDCHILDREN: usize = 2;
 
 fn balance(node: &mut Node) {
@@ -183,7 +183,7 @@ fn resize(node: &mut Node) {
     node.size = size(&node.left) + size(&node.right) + 1;
 }
 
-/// The right child takes the place of the node, and the node becomes its left child.
+/// Rotation: the right child replaces the node, which becomes its left child.
 fn rotate_left(node: &mut Node) {
     let Some(mut child) = node.right.take() else { return resize(node) };
     let below = Arc::make_mut(&mut child);
@@ -226,7 +226,7 @@ mod tests {
         })
     }
 
-    /// Checks order, sizes and balance; gives the height.
+    /// Checks order, sizes and balance; returns the height.
     fn check(link: &Link) -> usize {
         let Some(node) = link else { return 0 };
         let (left, right) = (size(&node.left) + 1, size(&node.right) + 1);

@@ -32,13 +32,13 @@ use crate::watch::Queue;
 use crate::watch::Watch;
 use crate::watch::Watchers;
 
-/// The bounds of everything that could grow.
+/// Limits of the store's memory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The largest value, in bytes.
+    /// Maximum size of a value, in bytes.
     pub value_bytes: usize,
-    /// The largest sum of all keys and values, in bytes. Writes that would exceed it fail; deletions go on.
+    /// Maximum total size of keys and values, in bytes. Writes that would exceed it fail; deletions are still possible.
     pub live_bytes: usize,
     /// Maximum number of events in the history window.
     pub history_events: usize,
@@ -46,8 +46,9 @@ pub struct Limits {
     pub history_bytes: usize,
     /// Maximum age of events in the history window.
     pub history_age: Duration,
-    /// How many events wait for a watcher before it is closed. They are those of the history window, so each costs a pointer; a client that
-    /// creates thousands of objects at once must not lose its watch for a moment without processor time.
+    /// Maximum number of events in the queue of a watch, after which it is closed. The events are those of the history
+    /// window, so each costs a pointer; a client that creates thousands of objects at once must not lose its watch
+    /// because of a moment without processor time.
     pub watch_events: usize,
     /// Maximum size of the queue of a watch in bytes, after which it is closed.
     pub watch_bytes: usize,
@@ -70,35 +71,35 @@ impl Default for Limits {
     }
 }
 
-/// Revision of a read.
+/// Consistency of a read.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum At {
-    /// The current one.
+    /// The current revision.
     #[default]
     Latest,
-    /// The current one, if it is not older than this revision.
+    /// The current revision, if it is not older than this one.
     AtLeast(Revision),
-    /// The one of exactly this revision.
+    /// Exactly this revision.
     Exactly(Revision),
 }
 
-/// Statistics of the store. All but the gauges are counters.
+/// Statistics of the store: counters, and gauges where noted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The newest revision.
+    /// The current revision.
     pub current_revision: Revision,
-    /// The oldest revision that can be read.
+    /// The oldest readable revision.
     pub compact_revision: Revision,
-    /// Gauge: how many objects there are.
+    /// Gauge: number of objects.
     pub objects: usize,
-    /// Gauge: how many bytes their keys and values have.
+    /// Gauge: size of their keys and values in bytes.
     pub live_bytes: usize,
-    /// Gauge: how many events the history window holds.
+    /// Gauge: number of events in the history window.
     pub history_events: usize,
-    /// Gauge: how many bytes they refer to.
+    /// Gauge: size of the history window in bytes.
     pub history_bytes: usize,
-    /// Gauge: how many watchers there are. Those that were dropped count until they are noticed.
+    /// Gauge: number of watches. Dropped ones count until they are detected.
     pub watchers: usize,
     /// Number of applied writes.
     pub written: u64,
@@ -117,7 +118,7 @@ pub struct Stats {
 /// Result of a write: its event or its error.
 pub type Outcome = Result<Arc<Event>, WriteError>;
 
-/// Writes that were decided and are not applied yet. Their [batch](Prepared::batch) is stored between the two.
+/// Prepared writes that are not applied yet. Their [batch](Prepared::batch) is stored in between.
 #[derive(Debug)]
 pub struct Prepared {
     outcomes: Vec<Outcome>,
@@ -137,13 +138,13 @@ impl Prepared {
         Batch { records, discard, discard_bytes, mark: self.mark }
     }
 
-    /// Is there nothing to store?
+    /// Whether there is nothing to store.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.written == 0 && self.discard.is_empty()
     }
 
-    /// Is anything written?
+    /// Whether anything is written.
     pub(crate) fn has_writes(&self) -> bool {
         self.written > 0
     }
@@ -160,14 +161,14 @@ impl Prepared {
 pub struct Applied {
     /// Result of each write, in the order of preparation.
     pub outcomes: Vec<Outcome>,
-    /// The tasks that wait for the events. They are to be woken, best after all locks are free.
+    /// Tasks to wake for the events, preferably after all locks are released.
     pub wakers: Vec<Waker>,
 }
 
-/// All objects, the history window and the watchers, in memory.
+/// In-memory state: objects, history window and watches.
 ///
-/// Writes are prepared (decided and given a revision), stored by the caller, and applied. Nothing of a write is visible
-/// before it is applied.
+/// Writes are prepared (decided and assigned a revision), stored by the caller, and applied. Readers see them only
+/// after that.
 ///
 /// ```
 /// use settled_store::{At, Key, Limits, Mvcc, Resource, Scope, Write};
@@ -189,15 +190,15 @@ pub struct Mvcc {
     limits: Limits,
     current: Revision,
     compact: Revision,
-    /// The last revision that was given out. It differs from the current one after writes that could not be stored.
+    /// The last assigned revision. It exceeds the current one after failed batches.
     assigned: Revision,
     published: Arc<AtomicU64>,
     tables: HashMap<Resource, Table>,
     history: VecDeque<Arc<Event>>,
-    /// Records that nobody needs any more but the backend still has, with their sizes.
+    /// Obsolete records that the backend still has, with their sizes.
     discard: VecDeque<(Revision, usize)>,
     remembered: Remembered,
-    /// The last deletion that was replayed without what it deleted.
+    /// The last replayed deletion whose object was not replayed.
     orphan: Revision,
     stats: Stats,
 }
@@ -206,7 +207,7 @@ pub struct Mvcc {
 #[derive(Default)]
 struct Table {
     map: Map,
-    /// The part of the history that is about the resource.
+    /// The resource's part of the history.
     history: VecDeque<Arc<Event>>,
     watchers: Watchers,
 }
@@ -217,14 +218,15 @@ impl Table {
     }
 }
 
-/// Old snapshots. They have a lock of their own, because they are made without that of the store.
+/// Cache of old snapshots, with a lock of its own, because they are created without the lock of the store.
 pub(crate) type Remembered = Arc<Mutex<VecDeque<Snapshot>>>;
 
-/// Number of cached snapshots for the next pages of lists.
+/// Number of cached snapshots, for the next pages of lists.
 const REMEMBERED: usize = 32;
-/// A snapshot is remembered if so many events had to be undone.
+/// Number of undone events from which a snapshot is cached.
 const REMEMBER_FROM: usize = 64;
-/// How many records a batch discards at most. A write makes at most two superfluous, so the backend catches up.
+/// Maximum number of records that a batch discards. A write makes at most two records obsolete, so the backend catches
+/// up.
 const DISCARDS: usize = 1024;
 
 impl Mvcc {
@@ -246,7 +248,7 @@ impl Mvcc {
         }
     }
 
-    /// A store with the objects of this one as they were, and without history before that.
+    /// A store with the objects of this one at a revision, without earlier history.
     ///
     /// # Errors
     ///
@@ -271,7 +273,7 @@ impl Mvcc {
         Ok(fork)
     }
 
-    /// All that was written after a revision, in order.
+    /// All writes after a revision, in order.
     ///
     /// # Errors
     ///
@@ -307,12 +309,12 @@ impl Mvcc {
         }
     }
 
-    /// Takes a record that was stored before, or that another store wrote. Records come in the order of their revisions;
-    /// [`Mvcc::replayed`] follows the last one.
+    /// Replays a stored record or one of another store. Records are passed in the order of their revisions, followed by
+    /// [`Mvcc::replayed`].
     ///
     /// # Errors
     ///
-    /// The record does not fit to those before it.
+    /// The record is inconsistent with earlier ones.
     pub fn replay(&mut self, record: Record) -> Result<(), String> {
         if record.revision <= self.current {
             return Err(format!("revision {} follows {}", record.revision, self.current));
@@ -327,7 +329,7 @@ impl Mvcc {
             return Err(format!("revision {} does not continue {}", record.revision, previous.mod_revision));
         }
         if previous.is_none() && record.value.is_none() {
-            // What it deleted has been discarded; it is discarded itself with the next batch.
+            // The deleted object's record has been discarded; the deletion is discarded with the next batch.
             self.discard.push_back((record.revision, record.key.len()));
             self.orphan = record.revision;
             self.current = record.revision;
@@ -360,11 +362,11 @@ impl Mvcc {
         Ok(())
     }
 
-    /// Sets the state after the last record that was replayed.
+    /// Sets the checkpoint after the last replayed record.
     ///
     /// # Errors
     ///
-    /// The mark does not fit to the records: some are missing.
+    /// The checkpoint is inconsistent with the records: some are missing.
     pub fn replayed(&mut self, mark: Mark) -> Result<(), String> {
         if mark.last < self.current || mark.compact > mark.last {
             return Err(format!("the last revision is {}, but there is {}", mark.last, self.current));
@@ -373,7 +375,7 @@ impl Mvcc {
             return Err(format!("{} objects were written, {} are there", mark.objects, self.stats.objects));
         }
         self.compact(mark.compact.min(self.current));
-        // Only what was compacted may lack what it changed.
+        // Only compacted records may lack their predecessor.
         let torn = self.history.iter().find(|event| match (&event.entry, &event.previous) {
             (Some(entry), None) => entry.create_revision != event.revision,
             _ => false,
@@ -383,7 +385,7 @@ impl Mvcc {
         {
             return Err(format!("the value before revision {revision} is missing"));
         }
-        // Revisions without a record: they were discarded, or lost.
+        // Revisions without a record: discarded or lost.
         self.current = mark.last;
         self.assigned = mark.last;
         self.compact = self.compact.max(mark.compact);
@@ -391,8 +393,8 @@ impl Mvcc {
         Ok(())
     }
 
-    /// Decides writes as if they came one after the other, at this time (in milliseconds, by a clock of the caller's
-    /// choice). Either [`Mvcc::apply`] or [`Mvcc::abandon`] must follow, before the next writes are prepared.
+    /// Prepares writes in order, at this time (in milliseconds, by the caller's clock). Call [`Mvcc::apply`] or
+    /// [`Mvcc::abandon`] before preparing further writes.
     #[must_use]
     pub fn prepare(&self, writes: impl IntoIterator<Item = Write>, now: u64) -> Prepared {
         let time = self.history.back().map_or(now, |event| event.time.max(now));
@@ -406,7 +408,7 @@ impl Mvcc {
             .map(|write| {
                 let previous = overlay.get(&write.key).cloned().unwrap_or_else(|| self.get(&write.key));
                 let conflict = match write.expect {
-                    // Deleting needs something to delete.
+                    // A deletion needs an object.
                     Expect::Any => write.value.is_none() && previous.is_none(),
                     Expect::Absent => write.value.is_none() || previous.is_some(),
                     Expect::Revision(revision) => previous.as_ref().map(|e| e.mod_revision) != Some(revision),
@@ -447,7 +449,7 @@ impl Mvcc {
                 Ok(Arc::new(Event { revision: last, time, key, entry, previous, attachment }))
             })
             .collect();
-        // Without a write, the mark stays at a revision that was published.
+        // Without a write, the checkpoint stays at a published revision.
         let last = if written == 0 { self.current } else { last };
         let discards = self.discard.iter().take(DISCARDS + 2 * written);
         let discard_bytes = discards.clone().map(|(_, size)| size).sum();
@@ -456,7 +458,7 @@ impl Mvcc {
         Prepared { outcomes, discard, discard_bytes, mark, live_bytes, written }
     }
 
-    /// Makes prepared writes visible and hands them to the watchers.
+    /// Applies prepared writes, and publishes them to watches.
     pub fn apply(&mut self, prepared: Prepared) -> Applied {
         self.discard.drain(..prepared.discard.len().min(self.discard.len()));
         for outcome in &prepared.outcomes {
@@ -478,12 +480,12 @@ impl Mvcc {
         Applied { outcomes: prepared.outcomes, wakers: published.wakers }
     }
 
-    /// Forgets prepared writes that were not stored. Their revisions are not used again.
+    /// Discards prepared writes that were not stored. Their revisions are not reused.
     pub fn abandon(&mut self, prepared: Prepared) {
         self.assigned = self.assigned.max(prepared.mark.last);
     }
 
-    /// Lets history grow old, and notices which watchers are gone. To be called now and then.
+    /// Expires old history, and detects dropped watches. Call it periodically.
     pub fn advance(&mut self, now: u64) {
         self.advance_history(now);
         self.drop_stale();
@@ -495,7 +497,7 @@ impl Mvcc {
         self.stats.watchers -= left;
     }
 
-    /// Lets history grow old. This takes no time if there is nothing to forget.
+    /// Expires old history. Free if there is none.
     pub(crate) fn advance_history(&mut self, now: u64) {
         let age = u64::try_from(self.limits.history_age.as_millis()).unwrap_or(u64::MAX);
         while self.history.front().is_some_and(|event| event.time.saturating_add(age) < now) {
@@ -503,7 +505,7 @@ impl Mvcc {
         }
     }
 
-    /// Forgets the history up to a revision, which can still be read. Later ones than the current are taken as that.
+    /// Compacts the history up to a revision, which stays readable. Greater revisions mean the current one.
     pub fn compact(&mut self, revision: Revision) {
         while self.history.front().is_some_and(|event| event.revision <= revision) {
             self.forget();
@@ -512,13 +514,13 @@ impl Mvcc {
         self.drop_stale();
     }
 
-    /// One object as it is now.
+    /// The current version of an object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.tables.get(key.resource())?.map.get(key.path()).cloned()
     }
 
-    /// The objects of a resource at one revision. It stays as it is whatever is written.
+    /// Snapshot of a resource at one revision.
     ///
     /// # Errors
     ///
@@ -527,7 +529,7 @@ impl Mvcc {
         Ok(self.plan(resource, at)?.snapshot())
     }
 
-    /// Which revision is to be read.
+    /// Resolves the consistency to a revision.
     fn revision(&self, at: At) -> Result<Revision, ReadError> {
         match at {
             At::Latest => Ok(self.current),
@@ -565,12 +567,12 @@ impl Mvcc {
         Ok(plan(table.map.clone(), undo.cloned().collect()))
     }
 
-    /// Watches a scope of a resource from after a revision; from now on if none is given. A revision in the future is
-    /// waited for.
+    /// Watches a scope of a resource after a revision, by default the current one. A revision in the future is waited
+    /// for.
     ///
     /// # Errors
     ///
-    /// The revision is compacted, or there are too many watchers.
+    /// The revision is compacted, or there are too many watches.
     pub fn watch(
         &mut self,
         resource: &Resource,
@@ -599,11 +601,11 @@ impl Mvcc {
         Ok(Watch::new(backlog, queue, from, self.published.clone()))
     }
 
-    /// The current objects, and all that happens to them after.
+    /// The current objects and a watch that continues after them.
     ///
     /// # Errors
     ///
-    /// There are too many watchers.
+    /// There are too many watches.
     pub fn snapshot_and_watch(
         &mut self,
         resource: &Resource,
@@ -614,7 +616,7 @@ impl Mvcc {
         Ok((snapshot, watch))
     }
 
-    /// Ends all watches, after what is in their queues.
+    /// Ends all watches after their queued events.
     pub fn stop(&mut self) -> Applied {
         let mut applied = Applied::default();
         for table in self.tables.values_mut() {
@@ -623,7 +625,7 @@ impl Mvcc {
         applied
     }
 
-    /// The key with the text of the resource that the store has already.
+    /// Interns the resource of the key.
     fn intern(&self, key: &Key) -> Key {
         match self.tables.get_key_value(key.resource()) {
             Some((resource, _)) => key.with_resource(resource),
@@ -661,7 +663,7 @@ impl Mvcc {
         }
     }
 
-    /// Forgets what is too much for the history window.
+    /// Trims the history window to its limits.
     fn bound(&mut self) {
         while self.history.len() > self.limits.history_events
             || self.stats.history_bytes > self.limits.history_bytes
@@ -670,7 +672,7 @@ impl Mvcc {
         }
     }
 
-    /// Forgets the oldest event.
+    /// Removes the oldest event.
     fn forget(&mut self) {
         let Some(event) = self.history.pop_front() else { return };
         self.compact = event.revision;
@@ -712,7 +714,7 @@ fn record(event: &Event) -> Record {
     }
 }
 
-/// A snapshot, and what has to be undone in it. That needs no lock.
+/// A snapshot and the events to undo in it, which needs no lock.
 pub(crate) struct Plan {
     snapshot: Snapshot,
     undo: Vec<Arc<Event>>,
@@ -747,10 +749,10 @@ pub struct Snapshot {
     map: Map,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// The objects, in the order of their paths.
+    /// The objects, ordered by path.
     pub entries: Vec<Arc<Entry>>,
     /// Start of the next page; none for the last page.
     pub next: Option<String>,
@@ -759,7 +761,7 @@ pub struct Page {
 }
 
 impl Snapshot {
-    /// The revision. It is that of the store, whether or not the resource was written at it.
+    /// The revision of the store, whether or not the resource was written at it.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
@@ -784,13 +786,13 @@ impl Snapshot {
         self.end_rank(end.as_deref()) - self.map.rank(&start)
     }
 
-    /// Is there no object at all?
+    /// Whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.len() == 0
     }
 
-    /// The objects of a scope, in the order of their paths.
+    /// The objects of a scope, ordered by path.
     pub fn iter(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
         let (start, end) = scope.paths();
         self.map
@@ -798,7 +800,7 @@ impl Snapshot {
             .take_while(move |entry| end.as_deref().is_none_or(|end| entry.key.path() < end))
     }
 
-    /// The objects of a scope whose [path](Key::path) is not before `start`, at most `limit` of them (0: all).
+    /// At most `limit` objects (0: all) of a scope whose [path](Key::path) is not less than `start`.
     ///
     /// ```
     /// use settled_store::{At, Key, Limits, Mvcc, Resource, Scope, Write};
@@ -831,7 +833,7 @@ impl Snapshot {
         let available = self.end_rank(end.as_deref()).saturating_sub(self.map.rank(start));
         let remaining = available.saturating_sub(entries.len());
         let last = entries.last().filter(|_| remaining > 0);
-        // No path lies between one and the same with a NUL.
+        // No path sorts between a path and the same with NUL appended.
         let next = last.map(|entry| format!("{}\0", entry.key.path()));
         Page { entries, next, remaining }
     }

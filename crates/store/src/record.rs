@@ -13,7 +13,7 @@ const DELETED: u8 = 2;
 /// Overhead of a record besides key and value.
 pub(crate) const OVERHEAD: usize = 1 + 8 + 8 + 2 + 2;
 
-/// Kind, creation, time, length of the resource, length of the path, the two, the value.
+/// Kind, creation revision, time, length of the resource, length of the path, both texts, value.
 pub(crate) fn encode(record: &Record, bytes: &mut Vec<u8>) {
     bytes.clear();
     let (kind, value) = record.value.as_ref().map_or((DELETED, &[][..]), |value| (PUT, value));
@@ -21,7 +21,7 @@ pub(crate) fn encode(record: &Record, bytes: &mut Vec<u8>) {
     bytes.push(kind);
     bytes.extend(record.create_revision.0.to_le_bytes());
     bytes.extend(record.time.to_le_bytes());
-    // Keys are far shorter than this.
+    // Keys are much shorter than this.
     bytes.extend((resource.len() as u16).to_le_bytes());
     bytes.extend((path.len() as u16).to_le_bytes());
     bytes.extend(resource.as_bytes());
@@ -29,7 +29,7 @@ pub(crate) fn encode(record: &Record, bytes: &mut Vec<u8>) {
     bytes.extend(value);
 }
 
-/// `resource` is the one of the record before, whose text is used again if it is the same.
+/// `resource` is that of the previous record, whose text is shared if it is equal.
 pub(crate) fn decode(
     revision: Revision,
     bytes: &[u8],
@@ -65,20 +65,20 @@ pub(crate) fn decode(
     Ok(Record { revision, create_revision, time, key, value })
 }
 
-/// The first bytes, which are taken away.
+/// Splits off the first bytes.
 pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*first)
 }
 
-/// CRC-32 (as in zlib), of the number and then the bytes.
+/// CRC-32 (as in zlib) of the number followed by the bytes.
 pub(crate) fn checksum(number: u64, bytes: &[u8]) -> u32 {
     let state = update(u32::MAX, &number.to_le_bytes());
     !update(state, bytes)
 }
 
-/// Eight bytes a step.
+/// Eight bytes per step.
 fn update(mut state: u32, bytes: &[u8]) -> u32 {
     let (chunks, rest) = bytes.as_chunks::<8>();
     for chunk in chunks {

@@ -13,7 +13,7 @@ use crate::lock;
 
 const SECTOR: usize = 512;
 
-/// Looks like chance and is the same for the same seed (SplitMix64).
+/// Pseudorandom generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(pub(crate) u64);
 
@@ -30,13 +30,13 @@ impl Dice {
         (self.next() >> 11) as usize % bound.max(1)
     }
 
-    /// True once in so many times.
+    /// Returns true once in this many calls on average.
     pub(crate) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 }
 
-/// A disk with one directory. Copies are the same disk.
+/// A disk with one directory. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
 
@@ -45,19 +45,19 @@ struct State {
     files: Vec<Contents>,
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
-    /// Changes of names since the directory was synced: each at once.
+    /// Name changes since the directory was synced. A crash keeps a prefix of them.
     changed_names: Vec<Vec<(String, Option<usize>)>>,
-    /// So many operations from now the power goes.
+    /// Number of operations before the power cut.
     operations_left: Option<u64>,
-    /// So many bytes can be written from now on, over old ones as well.
+    /// Bytes that can still be written, including overwrites.
     budget: Option<u64>,
-    /// So many bytes all files together may have.
+    /// Total size of all files.
     capacity: Option<u64>,
-    /// One sync in so many fails.
+    /// One in this many syncs fails.
     failing_syncs: Option<(usize, Dice)>,
 }
 
-/// As programs see it, as it is after a power cut, and what lies between.
+/// Content in the cache, content on disk, and the unsynced writes.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     cached: Vec<u8>,
@@ -79,12 +79,12 @@ fn apply(bytes: &mut Vec<u8>, offset: usize, piece: &[u8]) {
     bytes[offset..end].copy_from_slice(piece);
 }
 
-/// Which of the changes since the last sync a power cut leaves.
+/// Unsynced changes that survive a power cut.
 #[derive(Clone, Copy, Debug)]
 enum Survivors {
     Nothing,
     All,
-    /// Each sector with this chance of 100.
+    /// Each sector with this probability in percent.
     Sectors(usize),
     /// In order, up to this many bytes.
     Prefix(usize),
@@ -103,7 +103,7 @@ impl Contents {
         }
     }
 
-    /// What is on disk if the power goes now.
+    /// Content on disk after a power cut.
     fn cut(&self, survivors: Survivors, dice: &mut Dice) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         let mut left = if let Survivors::Prefix(left) = survivors { left } else { 0 };
@@ -143,7 +143,7 @@ impl Contents {
 }
 
 impl State {
-    /// True: the power goes during this operation.
+    /// Returns true if the power is cut during this operation.
     fn begin(&mut self) -> io::Result<bool> {
         match &mut self.operations_left {
             None => Ok(false),
@@ -169,7 +169,7 @@ impl State {
         self.changed_names.push(changes);
     }
 
-    /// Writes as much as there is room for.
+    /// Writes as much as there is space for.
     fn write(&mut self, file: usize, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let room = self.budget.unwrap_or(u64::MAX).min(self.capacity.map_or(u64::MAX, |capacity| {
             let within = self.files[file].cached.len().saturating_sub(offset) as u64;
@@ -191,7 +191,7 @@ impl SimulatedDisk {
         lock(&self.0)
     }
 
-    /// The power goes so many operations from now. Nothing: it does not.
+    /// Cuts the power after this many operations; `None`: never.
     pub(crate) fn power_for(&self, operations: Option<u64>) {
         self.state().operations_left = operations;
     }
@@ -204,7 +204,7 @@ impl SimulatedDisk {
         self.state().budget = bytes;
     }
 
-    /// No file can grow, or be created, by more than this.
+    /// Limits the total growth of files.
     pub(crate) fn fill_up(&self, free: Option<u64>) {
         let mut state = self.state();
         state.capacity = free.map(|free| state.used() + free);
@@ -214,7 +214,7 @@ impl SimulatedDisk {
         self.state().failing_syncs = Some((one_in, Dice(seed)));
     }
 
-    /// The disk as it is found when the power comes back. `dice`: which of what was not synced is there; none of it without.
+    /// The disk after a power cut. `dice` selects the unsynced data that survives; none without it.
     pub(crate) fn power_cut(&self, mut dice: Option<&mut Dice>) -> Self {
         let state = self.state();
         let mut names = state.durable_names.clone();
@@ -344,7 +344,7 @@ impl LogFile for SimulatedFile {
         let failing = failing.and_then(|(one_in, dice)| dice.one_in(*one_in).then(|| dice.clone()));
         let contents = &mut state.files[self.file];
         if let Some(mut dice) = failing {
-            // As Linux does: some of it is stored, and the rest will never be, though programs still see it.
+            // As on Linux: some of the data is stored, and the rest will never be, but stays in the cache.
             let survivors = contents.survivors(&mut dice);
             contents.durable = contents.cut(survivors, &mut dice);
             contents.changes.clear();

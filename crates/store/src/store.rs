@@ -51,7 +51,7 @@ use crate::watch::Watch;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// The bounds of what is kept.
+    /// Limits of the store's memory.
     pub limits: Limits,
     /// Maximum number of writes per batch, at most half of [`Limits::watch_events`].
     pub batch_writes: usize,
@@ -65,10 +65,10 @@ pub struct Options {
     pub waiting_readers: usize,
     /// Interval of history compaction while the store is idle.
     pub tick: Duration,
-    /// The time, in milliseconds. It is stored with the writes, so it should mean the same after a restart.
+    /// The time in milliseconds. It is stored with the writes, so it should be comparable after a restart.
     pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// A write is done by the thread that calls [`Store::write`], before that returns, and there is no thread for writes: for tests
-    /// whose time passes as soon as nobody has anything to do, and for stores by the thousand.
+    /// Writes are done by the thread that calls [`Store::write`], before it returns, without a writer thread: for tests
+    /// in virtual time, and for thousands of stores.
     pub in_place: bool,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A store that many threads and tasks share. Copies are the same store; it is closed when the last one is dropped.
+/// A store shared by threads and tasks. Clones are the same store; dropping the last one closes it.
 ///
 /// ```
 /// use settled_store::{At, Key, Options, Resource, Scope, Store, Write};
@@ -124,7 +124,7 @@ pub struct Store(Arc<Owner>);
 struct Owner {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// What the thread would do, done by who writes: see [`Options::in_place`].
+    /// State of the writer, used by the calling thread: see [`Options::in_place`].
     sequencer: Mutex<Option<Sequencer>>,
 }
 
@@ -146,19 +146,19 @@ struct Counters {
     failed: AtomicU64,
 }
 
-/// Statistics of the queues. All but the gauges are counters.
+/// Statistics of the queues: counters, and gauges where noted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct QueueStats {
-    /// Gauge: how many writes wait.
+    /// Gauge: number of waiting writes.
     pub waiting_writes: usize,
-    /// Number of writes rejected because too many were waiting.
+    /// Number of writes rejected because the queue was full.
     pub busy: u64,
     /// Number of stored batches.
     pub batches: u64,
     /// Number of failed batches.
     pub failed_batches: u64,
-    /// The unfinished write that was dropped when the store was opened.
+    /// The incomplete write that was dropped when the store was opened.
     pub dropped: Option<DroppedWrite>,
 }
 
@@ -168,7 +168,7 @@ struct Inbox {
     bytes: usize,
     shrink: Vec<Completer<Stored>>,
     stopping: bool,
-    /// The thread waits for work. Telling it otherwise costs a system call for nothing.
+    /// Whether the thread waits for work. Waking it costs a system call.
     idle: bool,
 }
 
@@ -184,17 +184,17 @@ type Reached = Result<Revision, WatchError>;
 type Stored = Result<(), WriteError>;
 
 impl Store {
-    /// An empty store that keeps nothing.
+    /// An empty in-memory store.
     #[must_use]
     pub fn memory(options: Options) -> Self {
         Self::start(Mvcc::new(options.limits.clone()), Box::<Memory>::default(), options)
     }
 
-    /// Opens what a backend keeps.
+    /// Opens the store of a backend.
     ///
     /// # Errors
     ///
-    /// The backend can't be read or is damaged.
+    /// The backend cannot be read or is damaged.
     pub fn open(mut backend: Box<dyn Backend>, options: Options) -> Result<Self, BackendError> {
         let mut mvcc = Mvcc::new(options.limits.clone());
         backend.load(&mut |loaded| match loaded {
@@ -206,7 +206,7 @@ impl Store {
     }
 
     fn start(mvcc: Mvcc, backend: Box<dyn Backend>, mut options: Options) -> Self {
-        // Or else one batch would close a watcher that keeps up.
+        // Otherwise a single batch could close watches that keep up.
         options.batch_writes = options.batch_writes.min(options.limits.watch_events / 2).max(1);
         let shared = Arc::new(Shared {
             mvcc: RwLock::new(mvcc),
@@ -240,8 +240,8 @@ impl Store {
         Self(Arc::new(Owner { shared, thread: Mutex::new(thread), sequencer: Mutex::default() }))
     }
 
-    /// A store in memory with the objects that this one had at a revision, and without the history before it. Both go on from there on
-    /// their own. Objects are shared, so it costs a few pointers for each resource.
+    /// An in-memory store with the objects of this one at a revision, without earlier history. Both are independent
+    /// from then on. Objects are shared, so it costs a few pointers per resource.
     ///
     /// ```
     /// use settled_store::{At, Key, Options, Resource, Scope, Store, Write};
@@ -266,7 +266,7 @@ impl Store {
         Ok(Self::start(mvcc, Box::<Memory>::default(), options))
     }
 
-    /// Writes. The answer is the event that the write caused, once it is stored and visible.
+    /// Starts a write. The result is its event, once it is stored and visible.
     pub fn write(&self, write: Write) -> Pending<Outcome> {
         let shared = &self.0.shared;
         if shared.options.in_place {
@@ -294,20 +294,20 @@ impl Store {
         pending
     }
 
-    /// One object as it is now.
+    /// The current version of an object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.0.shared.read().get(key)
     }
 
-    /// One object, and the revision of the store at which it was so.
+    /// The current version of an object, and the revision of the store at that time.
     #[must_use]
     pub fn get_at(&self, key: &Key) -> (Option<Arc<Entry>>, Revision) {
         let mvcc = self.0.shared.read();
         (mvcc.get(key), mvcc.current_revision())
     }
 
-    /// The objects of a resource at one revision.
+    /// Snapshot of a resource at one revision.
     ///
     /// # Errors
     ///
@@ -317,12 +317,12 @@ impl Store {
         Ok(plan.snapshot())
     }
 
-    /// Watches a scope of a resource from after a revision; from now on if none is given. A revision in the future is
-    /// waited for.
+    /// Watches a scope of a resource after a revision, by default the current one. A revision in the future is waited
+    /// for.
     ///
     /// # Errors
     ///
-    /// The revision is compacted, there are too many watchers, or the store is closed.
+    /// The revision is compacted, there are too many watches, or the store is closed.
     pub fn watch(
         &self,
         resource: &Resource,
@@ -334,11 +334,11 @@ impl Store {
         mvcc.watch(resource, scope, after)
     }
 
-    /// The current objects, and all that happens to them after: nothing is missing between the two.
+    /// The current objects and a watch that continues after them, without a gap.
     ///
     /// # Errors
     ///
-    /// There are too many watchers, or the store is closed.
+    /// There are too many watches, or the store is closed.
     pub fn snapshot_and_watch(
         &self,
         resource: &Resource,
@@ -349,7 +349,7 @@ impl Store {
         mvcc.snapshot_and_watch(resource, scope)
     }
 
-    /// All that was written after a revision, of all resources, in order.
+    /// All writes after a revision, of all resources, in order.
     ///
     /// # Errors
     ///
@@ -358,7 +358,7 @@ impl Store {
         self.0.shared.read().events_after(revision)
     }
 
-    /// Waits until the store has reached a revision. The caller decides for how long.
+    /// Waits until the store has reached a revision. The caller sets the timeout.
     pub fn wait_for(&self, revision: Revision) -> Pending<Result<Revision, WatchError>> {
         let shared = &self.0.shared;
         let mut waiting = lock(&shared.waiting);
@@ -380,24 +380,24 @@ impl Store {
         pending
     }
 
-    /// The newest revision. A write that was acknowledged is never newer.
+    /// The current revision, at least that of every acknowledged write.
     #[must_use]
     pub fn current_revision(&self) -> Revision {
         self.0.shared.read().current_revision()
     }
 
-    /// The oldest revision that can be read and watched from.
+    /// The oldest revision that can be read and watched.
     #[must_use]
     pub fn compact_revision(&self) -> Revision {
         self.0.shared.read().compact_revision()
     }
 
-    /// Forgets the history up to a revision, which can still be read.
+    /// Compacts the history up to a revision, which stays readable.
     pub fn compact(&self, revision: Revision) {
         self.0.shared.write().compact(revision);
     }
 
-    /// Makes the backend give unused space back. Writes wait meanwhile.
+    /// Makes the backend release unused space. Writes wait meanwhile.
     pub fn shrink(&self) -> Pending<Result<(), WriteError>> {
         let (completer, pending) = Completer::new(|| Err(WriteError::Stopped));
         if self.0.shared.options.in_place {
@@ -431,13 +431,13 @@ impl Store {
         }
     }
 
-    /// Why a batch could not be stored, the last time that happened.
+    /// Error of the last failed batch.
     #[must_use]
     pub fn last_failure(&self) -> Option<Arc<BackendError>> {
         lock(&self.0.shared.failure).clone()
     }
 
-    /// Writes what waits, ends all watches and closes the backend. Reads go on.
+    /// Writes the queue, ends all watches and closes the backend. Reads are still possible.
     pub fn close(&self) {
         self.0.close();
     }
@@ -466,14 +466,14 @@ impl Owner {
         }
         let wakers = sequencer.as_mut().map(|sequencer| std::mem::take(&mut sequencer.wakers));
         drop(sequencer);
-        // What is woken may hold the last copy of the store, and close it.
+        // A woken task may hold the last clone of the store, and close it.
         wakers.into_iter().flatten().for_each(Waker::wake);
         if self.shared.check_open().is_err() {
             self.close_in_place();
         }
     }
 
-    /// Ends the work that is done in place; whoever is at it does so afterwards.
+    /// Closes a store without a writer thread; a writer in progress does it afterwards.
     fn close_in_place(&self) {
         let sequencer = match self.sequencer.try_lock() {
             Ok(mut sequencer) => sequencer.take(),
@@ -492,9 +492,9 @@ impl Owner {
         }
         self.shared.ready.notify_one();
         let thread = lock(&self.thread).take();
-        // A task that the thread wakes may hold the last copy.
+        // A task woken by the thread may hold the last clone.
         if let Some(thread) = thread.filter(|handle| handle.thread().id() != thread::current().id()) {
-            // If it panicked, its end has told everybody already.
+            // If it panicked, its guard has already failed all pending writes.
             let _ = thread.join().is_ok();
         }
     }
@@ -519,7 +519,7 @@ impl Shared {
         if lock(&self.inbox).stopping { Err(WatchError::Stopped) } else { Ok(()) }
     }
 
-    /// Takes the next writes, or nothing after a while. At the end there are none left.
+    /// Takes the next writes, or none after the idle interval. `None` after close.
     fn take(&self) -> Work {
         let inbox = lock(&self.inbox);
         let idle = |inbox: &mut Inbox| {
@@ -545,7 +545,7 @@ impl Shared {
         Work { writes, shrink, end }
     }
 
-    /// Tells those who wait for revisions.
+    /// Completes waits for revisions.
     fn announce(&self, current: Revision) {
         let reached = {
             let mut waiting = lock(&self.waiting);
@@ -564,7 +564,7 @@ impl Shared {
             inbox.bytes = 0;
             (std::mem::take(&mut inbox.writes), std::mem::take(&mut inbox.shrink))
         };
-        // Their answers go out without the lock.
+        // Their results are sent without the lock.
         drop(waiting);
         let applied = self.write().stop();
         for waker in applied.wakers {
@@ -575,23 +575,23 @@ impl Shared {
     }
 }
 
-/// The one thread that writes.
+/// The writer. It runs on one thread at a time.
 struct Sequencer {
     shared: Arc<Shared>,
     backend: Box<dyn Backend>,
-    /// A batch of which it isn't known yet whether it is stored.
+    /// A batch of unknown state.
     unresolved: Option<Prepared>,
     /// The backend has failed and has not recovered.
     broken: bool,
-    /// Whom the present work in place wakes once it is done.
+    /// Tasks to wake after the current work, without a writer thread.
     wakers: Vec<Waker>,
-    /// When [`Sequencer::tick`] ran last, if the work is done in place.
+    /// Time of the last [`Sequencer::tick`], without a writer thread.
     ticked: u64,
 }
 
 impl Drop for Sequencer {
     fn drop(&mut self) {
-        // Whatever ended the thread: nobody waits for ever.
+        // Whatever ended the thread, no task must wait forever.
         self.shared.stop();
     }
 }
@@ -623,7 +623,7 @@ impl Sequencer {
 
     fn end(mut self) {
         if !self.broken {
-            // There is nobody left to tell. The next start takes it for an unclean one.
+            // There is no receiver for the error. The next start detects the unclean shutdown.
             let _ = self.backend.close().is_ok();
         }
     }
@@ -670,7 +670,7 @@ impl Sequencer {
             Err(error) => {
                 self.shared.counters.failed.fetch_add(1, Ordering::Relaxed);
                 self.unresolved = Some(prepared);
-                // It may have been stored after all. Those who wait are told that it could not be, and find out.
+                // It may have been stored nevertheless. Its writers get an error, and can read the result.
                 let recovered = self.recover();
                 self.broken = recovered.is_err();
                 let error = Arc::new(error);
@@ -680,7 +680,7 @@ impl Sequencer {
         }
     }
 
-    /// Makes the backend work again, and finds out what became of the last batch.
+    /// Recovers the backend, and resolves the state of the last batch.
     fn recover(&mut self) -> Result<(), Arc<BackendError>> {
         let last = self.backend.recover().map_err(Arc::new)?;
         self.broken = false;

@@ -1,8 +1,8 @@
 //! End of the log: classifies what follows the last valid frame as empty, torn or damaged.
 //!
-//! Frames are written into zero-filled space, and disks write whole sectors. So what a crash leaves of a write lacks sectors, as in
-//! etcd's `isTornEntry`, or it lacks everything from some byte on: the rest is zero. A frame that has all of its sectors and does not
-//! match its checksum was changed later.
+//! Frames are written into zero-filled space, and disks write whole sectors. So an interrupted write lacks sectors, as
+//! in etcd's `isTornEntry`, or everything from some byte on: the rest is zero. A frame that has all of its sectors and
+//! does not match its checksum was changed later.
 
 use std::io;
 
@@ -20,14 +20,14 @@ static ZEROS: [u8; CHUNK] = [0; CHUNK];
 /// State of the log after the last valid frame.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Tail {
-    /// Zeros, made ahead for the next frames.
+    /// Preallocated zeros.
     Empty,
-    /// A write that was not finished, of so many bytes.
+    /// An incomplete write of this size.
     Torn(u64),
     Damaged(Damage),
 }
 
-/// Looks at a file from the end of its last whole frame on.
+/// Classifies a file from the end of its last valid frame.
 pub(crate) fn inspect(file: &SharedFile, number: u64, end: u64, length: u64) -> io::Result<Tail> {
     let (used, later) = scan(file, number, end, length)?;
     let damaged = |offset: u64, what: String| Ok(Tail::Damaged(Damage { offset: Some(offset), what }));
@@ -42,7 +42,7 @@ pub(crate) fn inspect(file: &SharedFile, number: u64, end: u64, length: u64) -> 
     let mut head = [0; FRAME];
     read(file, end, length, &mut head)?;
     let Some((size, _)) = frame_head(&head, number, end) else {
-        // The size is unknown. Nothing but the head was written, or one of its sectors was not.
+        // The size is unknown. Either only the header was written, or one of its sectors is missing.
         let split = (SECTOR - end % SECTOR).min(FRAME as u64) as usize;
         let (first, second) = head.split_at(split);
         let lacks = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(|byte| *byte == 0);
@@ -70,7 +70,7 @@ pub(crate) fn inspect(file: &SharedFile, number: u64, end: u64, length: u64) -> 
     damaged(end, what)
 }
 
-/// Where the zeros begin that go on to the end of the file, and where a further frame begins, if there is one.
+/// Start of the zeros at the end of the file, and start of another frame, if any.
 fn scan(file: &SharedFile, number: u64, end: u64, length: u64) -> io::Result<(u64, Option<u64>)> {
     let mut used = end;
     let mut head = [0; FRAME];
@@ -92,7 +92,7 @@ fn scan(file: &SharedFile, number: u64, end: u64, length: u64) -> io::Result<(u6
             if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
                 used = word + last as u64 + 1;
             }
-            // The head that ends here. The one at the end of the last frame is that of the torn one.
+            // The header that ends here. The first one is that of the torn frame.
             if word > end + 8 && frame_head(&head, number, word - 8).is_some() {
                 return Ok((used, Some(word - 8)));
             }
@@ -102,7 +102,7 @@ fn scan(file: &SharedFile, number: u64, end: u64, length: u64) -> io::Result<(u6
     Ok((used, None))
 }
 
-/// Is there a sector of which the frame has nothing but zeros?
+/// Whether a sector of the frame has only zeros.
 fn lacks_sector(file: &SharedFile, start: u64, end: u64) -> io::Result<bool> {
     let mut sector = [0; SECTOR as usize];
     let mut offset = start;
@@ -118,7 +118,7 @@ fn lacks_sector(file: &SharedFile, start: u64, end: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Reads some bytes. What the file does not have is zero.
+/// Reads bytes; zeros beyond the end of the file.
 fn read(file: &SharedFile, offset: u64, length: u64, bytes: &mut [u8]) -> io::Result<()> {
     let wanted = bytes.len().min(usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX));
     let (wanted, beyond) = bytes.split_at_mut(wanted);

@@ -21,11 +21,10 @@ use crate::key::Scope;
 use crate::key::join;
 use crate::lock;
 
-/// The events of a scope, each exactly once, in the order of their revisions.
+/// Events of a scope, each exactly once, ordered by revision.
 ///
-/// What happened before the watch began and was still in the history window is handed out first; what happens later
-/// goes through a queue of bounded size. A watcher that lets it overflow gets [`WatchError::Slow`] instead of a gap.
-/// Dropping the watch ends it.
+/// Events from the history window are returned first; later events go through a bounded queue. If it overflows, the
+/// watch gets [`WatchError::Slow`] instead of a gap. Dropping the watch ends it.
 pub struct Watch {
     backlog: VecDeque<Arc<Event>>,
     queue: Arc<Queue>,
@@ -43,11 +42,11 @@ impl Watch {
         Self { backlog, queue, from, published }
     }
 
-    /// The next event, or nothing if there is none yet.
+    /// The next event, or `None` if there is none yet.
     ///
     /// # Errors
     ///
-    /// The watcher was too slow, or the store is closed. It stays so.
+    /// The watch was too slow, or the store is closed. The error is permanent.
     pub fn try_recv(&mut self) -> Result<Option<Arc<Event>>, WatchError> {
         let mut state = lock(&self.queue.state);
         if let Some(WatchError::Slow { .. }) = state.closed {
@@ -59,7 +58,7 @@ impl Watch {
         state.pop()
     }
 
-    /// Waits for the next event and blocks the thread meanwhile.
+    /// Blocks the thread until the next event.
     ///
     /// # Errors
     ///
@@ -87,7 +86,7 @@ impl Watch {
         poll_fn(|context| self.poll_recv(context)).await
     }
 
-    /// Asks for the next event, as a stream would be asked.
+    /// Polls for the next event.
     ///
     /// # Errors
     ///
@@ -102,7 +101,7 @@ impl Watch {
         match state.pop().transpose() {
             Some(event) => Poll::Ready(event),
             None => {
-                // Whoever asks many watches asks with the same one again and again.
+                // Callers that poll many watches use the same waker repeatedly.
                 if !state.waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
                     state.waker = Some(context.waker().clone());
                 }
@@ -111,18 +110,18 @@ impl Watch {
         }
     }
 
-    /// How far the watcher has got: every event up to this revision has been handed out. Nothing while events wait for
-    /// it. This is the revision for bookmarks; it grows although nothing happens in the scope.
+    /// Progress of the watch: all events up to this revision have been returned. `None` while events are queued.
+    /// Bookmarks have this revision; it increases without events in the scope.
     #[must_use]
     pub fn progress(&self) -> Option<Revision> {
-        // Read first: events are in the queue before their revision is published.
+        // Read first: events are queued before their revision is published.
         let published = Revision(self.published.load(Ordering::Acquire));
         let state = lock(&self.queue.state);
         let done = self.backlog.is_empty() && state.events.is_empty() && state.closed.is_none();
         (done && published >= self.from).then_some(published)
     }
 
-    /// The revision after which the watch began.
+    /// The revision after which the watch started.
     #[must_use]
     pub fn from(&self) -> Revision {
         self.from
@@ -135,7 +134,7 @@ impl Drop for Watch {
         state.gone = true;
         let events = std::mem::take(&mut state.events);
         let waker = state.waker.take();
-        // They may be the last of their kind, and what their end runs does not belong under the lock.
+        // Dropping the last reference may run other code, which must not happen under the lock.
         drop(state);
         drop((events, waker));
     }
@@ -160,10 +159,10 @@ struct State {
     events: VecDeque<Arc<Event>>,
     bytes: usize,
     closed: Option<WatchError>,
-    /// The watcher was dropped.
+    /// The watch was dropped.
     gone: bool,
     waker: Option<Waker>,
-    /// A thread waits. Telling nobody costs a system call.
+    /// Whether a thread waits. Waking one costs a system call.
     blocked: bool,
 }
 
@@ -182,9 +181,9 @@ impl State {
 /// Result of pushing an event.
 pub(crate) enum Pushed {
     Taken,
-    /// The watcher does not want any more.
+    /// The watch was dropped.
     Gone,
-    /// The watcher was too slow, just now.
+    /// The queue is full: the watch has just been closed.
     Slow,
 }
 
@@ -212,7 +211,7 @@ impl Queue {
                 continue;
             }
             let size = event.size();
-            // An empty queue takes an event of any size: no single write closes a watcher that keeps up.
+            // An empty queue accepts an event of any size: no single write closes a watch that keeps up.
             let overflow = state.bytes + size > self.bound_bytes && !state.events.is_empty();
             if state.events.len() >= self.bound_events || overflow {
                 state.events = VecDeque::new();
@@ -246,14 +245,14 @@ impl Queue {
     }
 }
 
-/// The watchers of one resource, found by what they watch.
+/// The watches of one resource, indexed by scope.
 #[derive(Default)]
 pub(crate) struct Watchers {
     all: Vec<Arc<Queue>>,
     namespaces: HashMap<String, Vec<Arc<Queue>>>,
     paths: HashMap<String, Vec<Arc<Queue>>>,
     count: usize,
-    /// When there are so many, those that are gone are looked for.
+    /// Number of watches at which dropped ones are removed.
     prune_at: usize,
 }
 
@@ -287,7 +286,7 @@ impl Watchers {
         self.count == 0
     }
 
-    /// Gives how many were found to be gone.
+    /// Returns the number of removed watches.
     pub(crate) fn add(&mut self, scope: &Scope, queue: Arc<Queue>) -> usize {
         let mut left = 0;
         if self.count >= self.prune_at {

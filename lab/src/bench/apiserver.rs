@@ -20,16 +20,16 @@ use crate::measure::{Rounds, Table, figure};
 use crate::process::cpu_of;
 use crate::server::{self, Kind, Server};
 
-/// What is asked of a figure of ours.
+/// Required value of a figure.
 #[derive(Clone, Copy)]
 enum Bar {
-    /// At most this.
+    /// A maximum.
     Below(f64),
-    /// So many times better than the real one.
+    /// A minimum ratio to kube-apiserver.
     Times(f64),
 }
 
-/// One line of the table.
+/// One row of the table.
 struct Measure {
     name: &'static str,
     unit: &'static str,
@@ -79,19 +79,19 @@ const MEASURES: [Measure; 31] = [
     less("CRD to instance", "ms", &[Bar::Below(50.0)]),
 ];
 
-/// How much is done.
+/// Workload sizes.
 struct Plan {
     starts: usize,
     rounds: usize,
-    /// How many ConfigMaps there are.
+    /// Number of ConfigMaps.
     objects: usize,
     definitions: usize,
-    /// Half of the time until memory is looked at again.
+    /// Half of the idle time before memory is measured again.
     idle: Duration,
-    /// Clients, creates and gets in a round.
+    /// Clients, creates and gets per round.
     clients: [(usize, usize, usize); 3],
     lists: usize,
-    /// Watchers, connections and creates in a round.
+    /// Watchers, connections and creates per round.
     watchers: [(usize, usize, usize); 3],
 }
 
@@ -117,15 +117,15 @@ const SMOKE: Plan = Plan {
     watchers: [(1, 1, 64), (100, 10, 32), (1000, 50, 16)],
 };
 
-/// One of the two, and what was measured of it.
+/// A server with its measurements.
 struct Side {
     kind: Kind,
     server: Option<Server>,
     address: Option<Address>,
     rounds: Vec<Rounds>,
-    /// CPU in µs per operation: of the server, and of the load program.
+    /// CPU time in µs per operation: of the server, and of the load program.
     cpu: Vec<[Rounds; 2]>,
-    /// Rounds in which the server closed a watcher before it had all events, by measure.
+    /// Rounds in which the server closed a watch early, by measure.
     lost: BTreeMap<&'static str, usize>,
 }
 
@@ -165,12 +165,12 @@ impl Side {
         Ok([total, cpu_of("self")?])
     }
 
-    /// The end of what the server has written down.
+    /// The end of the server's log.
     fn last_words(&self) -> String {
         self.server.as_ref().map_or_else(String::new, Server::last_words)
     }
 
-    /// Does something, and notes the CPU it took per operation.
+    /// Runs a function, and records its CPU time per operation.
     fn metered<T>(
         &mut self,
         name: &str,
@@ -191,7 +191,7 @@ impl Side {
     }
 }
 
-/// Runs everything and prints. False when a bar is missed, unless it is a smoke run: that has ours alone.
+/// Runs and prints everything. False if a bar is missed. A smoke run measures only settled, and ignores bars.
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     let mut page = Page::new("apiserver", write_docs && !smoke);
     page.machine("cargo xtask bench apiserver --write-docs")?;
@@ -214,13 +214,13 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     }
     page.line(&format!("{} rounds, alternating; medians.", plan.rounds));
     let met = print(&mut page, &sides, smoke);
-    // What was measured until then is printed all the same; only a whole run is published.
+    // Measurements before an error are printed all the same; only complete runs are published.
     measured?;
     page.publish()?;
     Ok(met || smoke)
 }
 
-/// False if a server can't be had here.
+/// False if a server is not available.
 fn measure(plan: &Plan, sides: &mut [Side]) -> Outcome<bool> {
     for round in 0..plan.starts {
         for side in in_turn(sides, round) {
@@ -270,7 +270,7 @@ fn measure(plan: &Plan, sides: &mut [Side]) -> Outcome<bool> {
 
     for round in 0..plan.rounds {
         progress(&format!("round {} of {}", round + 1, plan.rounds));
-        // Each measure of one server right after the other's: what disturbs the machine disturbs both.
+        // Each measure runs on both servers in turn, so that noise affects both.
         for (clients, count, gets_count) in plan.clients {
             for side in in_turn(sides, round) {
                 create_rounds(&runtime, side, round, clients, count)?;
@@ -309,7 +309,7 @@ fn measure(plan: &Plan, sides: &mut [Side]) -> Outcome<bool> {
     Ok(true)
 }
 
-/// One after the other, the first being another each round.
+/// Runs one after the other, in rotating order.
 fn in_turn(sides: &mut [Side], round: usize) -> impl Iterator<Item = &mut Side> {
     let turn = round % sides.len().max(1);
     let (first, rest) = sides.split_at_mut(turn);
@@ -324,14 +324,14 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The time below which so many of a hundred are.
+/// The percentile of the times.
 fn percentile(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
     let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
     times.get(at).copied().map_or(f64::NAN, millis)
 }
 
-/// Notes what a number of requests took.
+/// Records the times of requests.
 fn note(side: &mut Side, name: &str, done: Requests) -> Outcome<()> {
     let Requests { elapsed, mut times } = done;
     side.push(name, times.len() as f64 / elapsed.as_secs_f64())?;
@@ -370,7 +370,7 @@ fn get_rounds(
 ) -> Outcome<()> {
     let name = format!("gets, {}", clients_text(clients));
     let get = move |client: Client, number: usize| async move {
-        // A step that shares no divisor with their number meets them all, in no order.
+        // A step coprime to their number visits all of them, out of order.
         let path = format!("/api/v1/namespaces/list/configmaps/{}", object_name(number * 7919 % objects));
         client.expect(200, Method::GET, &path, Bytes::new()).await.map(drop)
     };
@@ -396,7 +396,7 @@ fn list_round(runtime: &Runtime, side: &mut Side, plan: &Plan) -> Outcome<()> {
     side.push("list of 10,000, bytes", bytes as f64 / 1e6)
 }
 
-/// 16 writers, and watchers of what they write: from the first request until the last event is with the last watcher.
+/// 16 writers, and watches of the written objects: from the first request to the last event at the last watch.
 fn watch_round(
     runtime: &Runtime,
     side: &mut Side,
@@ -413,7 +413,7 @@ fn watch_round(
         let address = side.address()?.clone();
         let client = address.connect().await?;
         namespace(&client, &namespace_name).await?;
-        // What the server itself puts there is none of the events.
+        // Objects created by the server itself are not counted.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let path = format!("/api/v1/namespaces/{namespace_name}/configmaps");
         let list = client.expect(200, Method::GET, &path, Bytes::new()).await?;
@@ -470,7 +470,7 @@ fn watch_round(
     })?;
     let (mut sent, mut came, lost) = sent;
     if let Some(why) = lost {
-        // A watcher that is closed lists again: the round took longer than anything that was measured of it.
+        // A watch that is closed relists: the round took longer than anything measured of it.
         println!("{:?}, {name}: a lost round: {why}", side.kind);
         *side.lost.entry(name).or_default() += 1;
         return Ok(());
@@ -499,7 +499,7 @@ fn object_name(number: usize) -> String {
     format!("settings-{number:06}")
 }
 
-/// A ConfigMap of 1.3 KB, as it is sent.
+/// A ConfigMap of 1.3 KB.
 fn config_map(number: usize) -> Bytes {
     let line = format!("server.port=8080\nserver.name=web-{number:06}\nlog.level=info\ncache.size=256\n");
     let body = json!({
@@ -518,7 +518,7 @@ fn config_map(number: usize) -> Bytes {
     body.to_string().into()
 }
 
-/// Makes a kind and an object of it; gives how long that took.
+/// Creates a CRD and a custom resource; returns the elapsed time.
 async fn define(client: &Client, word: &str) -> Outcome<Duration> {
     let group = format!("{word}.example.com");
     let body = definition(&group).to_string();
@@ -543,7 +543,7 @@ async fn define(client: &Client, word: &str) -> Outcome<Duration> {
     Ok(start.elapsed())
 }
 
-/// A kind with a schema like those of larger operators: 30 KB, 400 fields, most of it descriptions.
+/// A CRD with a schema like those of large operators: 30 KB, 400 fields, mostly descriptions.
 fn definition(group: &str) -> Value {
     let about = "This is what the operator does with the field, in about as many words as people write about their fields.";
     let text =
@@ -593,7 +593,7 @@ fn definition(group: &str) -> Value {
     })
 }
 
-/// The tables, and whether every bar is met.
+/// The tables, and whether all bars are met.
 fn print(page: &mut Page, sides: &[Side], smoke: bool) -> bool {
     let find = |kind| sides.iter().find(|side| side.kind == kind);
     let (real, own) = (find(Kind::RealOnDisk), find(Kind::OursOnDisk));
@@ -617,7 +617,7 @@ fn print(page: &mut Page, sides: &[Side], smoke: bool) -> bool {
             Some(lost) => format!("{figure} ({lost} lost)"),
             None => figure,
         };
-        // A round that ours has lost is a bar that it has missed.
+        // A round in which our server closed a watch early counts as a missed bar.
         let met = met && own.is_none_or(|side| !side.lost.contains_key(name));
         all_met &= met;
         table.row([
@@ -668,7 +668,7 @@ fn print(page: &mut Page, sides: &[Side], smoke: bool) -> bool {
     all_met
 }
 
-/// A bar as people write it.
+/// Formats a bar.
 fn trimmed(value: f64) -> String {
     format!("{value}")
 }

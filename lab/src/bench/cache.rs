@@ -1,5 +1,6 @@
-//! Caches of the Pods that DaemonSets own, among all Pods of a cluster: ours beside kube-rs' reflector, client-go's informer with and without
-//! a transform, and controller-runtime's cache, each in a process of its own on the same server.
+//! Benchmark of caches of the Pods owned by DaemonSets, in a cluster with many other Pods: ours, kube-rs' reflector,
+//! client-go's informer with and without a transform, and controller-runtime's cache, each in a process of its own on
+//! the same server.
 
 use std::env;
 use std::fs::File;
@@ -26,30 +27,31 @@ use crate::oracle::{self, Oracle};
 use crate::server::{self, Kind};
 use crate::{Outcome, process};
 
-/// How much is measured.
+/// Workload sizes.
 #[derive(Clone, Copy)]
 struct Plan {
     pods: usize,
-    /// How many changes are timed.
+    /// Number of timed changes.
     changes: usize,
-    /// How long a cache is left alone once it is full.
+    /// Idle time of a cache after its initial list.
     quiet: Duration,
 }
 
 const FULL: Plan = Plan { pods: 15_000, changes: 500, quiet: Duration::from_secs(3) };
 const SMOKE: Plan = Plan { pods: 500, changes: 20, quiet: Duration::ZERO };
 
-/// One Pod in so many is a DaemonSet's.
+/// One in this many Pods is owned by a DaemonSet.
 const OWNED: usize = 10;
-/// The variables of a container: with them, a Pod has about 12 KB of JSON, 40 KB of YAML of which much is indentation.
+/// Environment variables of a container: with them, a Pod has about 12 KB of JSON, and 40 KB of YAML, much of it
+/// indentation.
 const VARIABLES: usize = 40;
-/// How long a cache may take to fill, and a change to be reported.
+/// Timeout of an initial list, and of a change.
 const LIMIT: Duration = Duration::from_secs(600);
 const NAMESPACE: &str = "founding";
-/// The most memory of ours.
+/// Memory bar of our cache.
 const MEMORY_BELOW: f64 = 25.0;
 
-/// Who keeps Pods.
+/// Compared caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     Settled,
@@ -102,22 +104,22 @@ impl Holder {
 
 struct Programs {
     ours: PathBuf,
-    /// Nothing where Go is not to be had.
+    /// `None` if Go is not available.
     go: Option<PathBuf>,
 }
 
-/// What a cache took.
+/// Measurements of a cache.
 struct Measured {
     holder: Holder,
     objects: String,
     peak_megabytes: f64,
     seconds: f64,
     cpu_seconds: f64,
-    /// Milliseconds from a write, as it is sent, to its report.
+    /// Milliseconds from sending a write to its report.
     changes: Rounds,
 }
 
-/// Runs `bench cache [--smoke] [--write-docs]`; false when a bar is missed.
+/// Runs `bench cache [--smoke] [--write-docs]`; false if a bar is missed.
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     if smoke && write_docs {
         return Err("--write-docs goes with a whole run: no --smoke".into());
@@ -168,7 +170,7 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
         page.table(&table);
     }
     page.publish()?;
-    // With so few Pods, and so short, it is seen that all works.
+    // A short run with few Pods only tests the benchmark.
     Ok(met || smoke)
 }
 
@@ -196,7 +198,7 @@ fn table(measured: &[Measured]) -> Table {
     table
 }
 
-/// What is wanted, and whether it is so.
+/// A bar, and whether it is met.
 fn bars(measured: &[Measured]) -> Vec<[String; 4]> {
     let Some(ours) = measured.iter().find(|row| row.holder == Holder::Settled) else { return Vec::new() };
     let others = || measured.iter().filter(|row| row.holder != Holder::Settled);
@@ -222,7 +224,7 @@ fn bars(measured: &[Measured]) -> Vec<[String; 4]> {
     bars
 }
 
-/// Creates the Pods. Returns how many bytes the server gives for one.
+/// Creates the Pods. Returns the size of one in the server's response.
 fn fill(runtime: &Runtime, address: &Address, count: usize) -> Outcome<usize> {
     let path: Arc<str> = format!("/api/v1/namespaces/{NAMESPACE}/pods").into();
     let first = format!("{path}/{}", name(0));
@@ -242,7 +244,7 @@ fn name(number: usize) -> String {
     format!("pod-{number:06}")
 }
 
-/// A Pod as clusters have them: probes, limits, mounts, tolerations, a sidecar and many variables.
+/// A realistic Pod: probes, limits, mounts, tolerations, a sidecar and many variables.
 fn pod(number: usize) -> Value {
     let name = name(number);
     let owner = if number.is_multiple_of(OWNED) {
@@ -287,13 +289,13 @@ fn pod(number: usize) -> Value {
     })
 }
 
-/// A process that keeps Pods. It is killed when this is dropped.
+/// A cache process. It is killed when this is dropped.
 struct Held {
     child: Child,
     started: Instant,
     lines: Receiver<(Instant, String)>,
     log: PathBuf,
-    /// It ends when this does.
+    /// Kills the process when dropped.
     _input: Option<ChildStdin>,
 }
 
@@ -315,7 +317,7 @@ impl Held {
         Ok(Self { child, started, lines, log, _input: input })
     }
 
-    /// The next line that begins so: when it came, and its rest.
+    /// The next line with this prefix: its time, and its rest.
     fn line(&self, beginning: &str) -> Outcome<(Instant, String)> {
         let until = Instant::now() + LIMIT;
         loop {
@@ -350,7 +352,7 @@ impl Held {
             runtime.block_on(client.expect(200, Method::PATCH, &path, body))?;
             let (reported, _) = self.line(&format!("changed {name}"))?;
             changes.push(reported.saturating_duration_since(sent).as_secs_f64() * 1e3);
-            // As changes come in a cluster: not each at the end of the last one.
+            // At irregular intervals, as in a cluster.
             thread::sleep(Duration::from_millis(5));
         }
         let peak = process::high_water_mark(id).ok_or("it has ended")?;
@@ -364,7 +366,7 @@ impl Held {
         })
     }
 
-    /// The end of what it has said.
+    /// The end of its output.
     fn last_words(&self) -> String {
         let said = std::fs::read_to_string(&self.log).unwrap_or_default();
         said.lines().rev().take(3).collect::<Vec<_>>().join("; ")

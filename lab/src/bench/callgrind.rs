@@ -11,7 +11,7 @@ use crate::bench::verdict::{options, workloads};
 use crate::measure::{Table, figure};
 use crate::{Outcome, oracle, process};
 
-/// The hidden task that valgrind runs: file, profile, passes.
+/// The hidden task that runs in valgrind: file, profile, passes.
 pub(crate) const CHILD: &str = "callgrind-child";
 
 const PROFILES: [&str; 2] = ["kstatus", "settled"];
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Outcome<()> {
         let objects = workload.objects.len() as f64;
         let mut per_object = [0.0; 2];
         for (profile, per_object) in PROFILES.iter().zip(&mut per_object) {
-            // The difference of two runs is free of what reading the workload costs.
+            // The difference of two runs excludes reading the workload.
             let [few, many] = [1_u32, 4].map(|passes| instructions(&file, profile, passes));
             *per_object = (many? - few?) / (3.0 * objects);
         }
@@ -65,7 +65,7 @@ fn instructions(file: &Path, profile: &str, passes: u32) -> Outcome<f64> {
     collected.ok_or_else(|| format!("valgrind has counted nothing:\n{told}").into())
 }
 
-/// What valgrind watches.
+/// The program that runs in valgrind.
 pub(crate) fn child(words: &[&str]) -> Outcome<bool> {
     let [file, profile, passes] = words else { return Err(format!("{CHILD} FILE PROFILE PASSES").into()) };
     let text = fs::read_to_string(file)?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// SplitMix64: the same objects from the same seed, everywhere.
+/// SplitMix64: the same objects from the same seed on all machines.
 pub(crate) struct Random(u64);
 
 /// The seed of every generated workload. Benchmarks print it.
@@ -37,7 +37,7 @@ impl Random {
         format!("{}-{}-4{}-8{}-{}", self.hex(8), self.hex(4), self.hex(3), self.hex(3), self.hex(12))
     }
 
-    /// A time in 2025, of the form that the API server writes.
+    /// A time in 2025, in the API server's format.
     fn time(&mut self) -> String {
         format!(
             "2025-{:02}-{:02}T{:02}:{:02}:{:02}Z",
@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// What a generated object stands in the place of its own name. Dumps put a number there.
+/// Placeholder for the name of a generated object. Dumps replace it by a number.
 pub(crate) const NAME_MARK: &str = "name-0000000";
 
 const WORDS: [&str; 12] = [
@@ -58,7 +58,8 @@ const WORDS: [&str; 12] = [
     "shipping", "audit",
 ];
 
-/// A Deployment of at least `bytes` bytes as compact JSON, and not much more; three in four are rolled out.
+/// A Deployment of at least `bytes` bytes as compact JSON, and not much more; three in four have completed their
+/// rollout.
 pub(crate) fn deployment(random: &mut Random, bytes: usize) -> Value {
     grown(bytes, random, |random, variables| {
         let app = random.one(&WORDS);
@@ -192,7 +193,7 @@ pub(crate) fn pod(random: &mut Random, bytes: usize) -> Value {
     })
 }
 
-/// A small object of some other kind, 0.3 to 1.5 KB.
+/// A small object of another kind, 0.3 to 1.5 KB.
 pub(crate) fn small(random: &mut Random) -> Value {
     let app = random.one(&WORDS);
     let created = random.time();
@@ -246,10 +247,10 @@ pub(crate) fn small(random: &mut Random) -> Value {
     }
 }
 
-/// Makes the object with more and more environment variables until it is large enough.
+/// Increases the number of environment variables until the object is large enough.
 fn grown(bytes: usize, random: &mut Random, make: impl Fn(&mut Random, u64) -> Value) -> Value {
     let seed = random.next();
-    // Each attempt starts from the same numbers, so that attempts differ in size only.
+    // Each attempt starts from the same seed, so that attempts differ in size only.
     let mut variables = 1;
     loop {
         let object = make(&mut Random::new(seed), variables);
@@ -289,7 +290,7 @@ fn condition(
     condition
 }
 
-/// A Pod's spec: an application with probes and a sidecar, volumes, an init container.
+/// A Pod spec: an application with probes and a sidecar, volumes, an init container.
 fn pod_spec(random: &mut Random, app: &str, variables: u64) -> Value {
     let probe = |path: &str, delay: u64| {
         json!({
@@ -409,8 +410,7 @@ fn object(
     json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec, "status": status})
 }
 
-/// The set of a value's fields as managedFields write it: a map's keys, and a list's items by the field that names
-/// them.
+/// The field set of a value in the format of managedFields: keys of maps, and items of lists by their merge key.
 fn owned_fields(value: &Value) -> Value {
     let mut fields = Map::new();
     match value {
@@ -442,7 +442,7 @@ fn set(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Block YAML as `kubectl get -o yaml` writes it.
+/// Block YAML in the format of `kubectl get -o yaml`.
 pub(crate) fn write_yaml(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -487,7 +487,7 @@ pub(crate) fn write_yaml(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// Plain where that is safe, else as JSON quotes it, which YAML reads alike.
+/// Plain if that is safe, otherwise quoted as in JSON, which YAML reads alike.
 fn yaml_string(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(word);

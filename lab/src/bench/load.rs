@@ -20,13 +20,13 @@ use tokio_rustls::TlsConnector;
 
 use crate::{Outcome, server};
 
-/// What Go's client grants a server to send ahead, per stream and per connection.
+/// Flow control windows of Go's client, per stream and per connection.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
-/// How long anything may take.
+/// Timeout of any operation.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where a server is, and how to greet it.
+/// Address and TLS configuration of a server.
 #[derive(Clone)]
 pub(crate) struct Address {
     socket: SocketAddr,
@@ -35,7 +35,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// A server at `https://ADDRESS:PORT`, vouched for by the file's certificates.
+    /// A server at `https://ADDRESS:PORT` with the CA certificates of a file.
     pub(crate) fn new(url: &str, authority: &Path) -> Outcome<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(&fs::read(authority)?) {
@@ -54,7 +54,7 @@ impl Address {
         })
     }
 
-    /// A connection of its own.
+    /// Opens a connection.
     pub(crate) async fn connect(&self) -> Outcome<Client> {
         let socket = TcpStream::connect(self.socket).await?;
         socket.set_nodelay(true)?;
@@ -67,7 +67,7 @@ impl Address {
             .handshake(stream)
             .await?;
         tokio::spawn(async move {
-            // Whoever waits for an answer learns of its end.
+            // Waiting callers get the error.
             let _ended = connection.await;
         });
         Ok(Client { sender, address: self.clone() })
@@ -81,7 +81,7 @@ pub(crate) struct Client {
     address: Address,
 }
 
-/// What came back.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) bytes: usize,
@@ -89,7 +89,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// How much of an answer is kept: enough for what it says of an error, and for a list's revision.
+/// Kept part of a response: enough for error messages and for a list's resourceVersion.
 const KEPT: usize = 4096;
 
 impl Client {
@@ -115,13 +115,13 @@ impl Client {
         let mut sender = self.sender.clone().ready().await?;
         let (answer, mut stream) = sender.send_request(request.body(())?, body.is_empty())?;
         if !body.is_empty() {
-            // A server may refuse before it has the body; its answer says why.
+            // A server may reject a request before it has the body, with the reason in its response.
             let _refused = stream.send_data(body, true);
         }
         Ok(answer.await?)
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub(crate) async fn send(&self, method: Method, path: &str, body: Bytes) -> Outcome<Answer> {
         let work = async {
             let answer = self.begin(method, path, body).await?;
@@ -139,7 +139,7 @@ impl Client {
         tokio::time::timeout(PATIENCE, work).await?
     }
 
-    /// As [`Client::send`], and the answer must have this status.
+    /// As [`Client::send`], and fails unless the response has this status.
     pub(crate) async fn expect(
         &self,
         status: u16,
@@ -155,7 +155,7 @@ impl Client {
         Err(format!("{method} {path}: {} instead of {status}: {said}", answer.status).into())
     }
 
-    /// Begins a watch; what comes is the stream of its events.
+    /// Opens a watch, and returns its event stream.
     pub(crate) async fn watch(&self, path: &str) -> Outcome<Events> {
         let answer = tokio::time::timeout(PATIENCE, self.begin(Method::GET, path, Bytes::new())).await??;
         match answer.status().as_u16() {
@@ -165,13 +165,13 @@ impl Client {
     }
 }
 
-/// What requests took: all of them, and each.
+/// Elapsed time of requests: total, and of each.
 pub(crate) struct Requests {
     pub(crate) elapsed: Duration,
     pub(crate) times: Vec<Duration>,
 }
 
-/// Clients with a connection each, which send one request after the other until there were so many.
+/// Sends this many requests over clients with one connection each, sequentially per client.
 pub(crate) async fn requests<F>(
     address: &Address,
     clients: usize,
@@ -210,7 +210,7 @@ where
     Ok(Requests { elapsed: start.elapsed(), times })
 }
 
-/// Makes a namespace.
+/// Creates a namespace.
 pub(crate) async fn namespace(client: &Client, name: &str) -> Outcome<()> {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     client.expect(201, Method::POST, "/api/v1/namespaces", body.to_string().into()).await.map(drop)
@@ -222,8 +222,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Counts events until there were so many; each is a line. False if the server ended the watch before: kube-apiserver does so when
-    /// a burst of events comes faster than it can send them.
+    /// Counts this many events; each is a line. False if the server closes the watch before: kube-apiserver does so if
+    /// a burst of events arrives faster than it can send them.
     pub(crate) async fn count(mut self, wanted: usize) -> Outcome<bool> {
         let mut seen = 0;
         while seen < wanted {
@@ -233,7 +233,7 @@ impl Events {
         Ok(true)
     }
 
-    /// When each event came, with the number at the end of its object's name.
+    /// Arrival time of each event, with the number at the end of its object's name.
     pub(crate) async fn times(mut self, wanted: usize) -> Outcome<Vec<(usize, Instant)>> {
         let name = memchr::memmem::Finder::new(br#""name":""#);
         let mut times = Vec::with_capacity(wanted);
@@ -249,7 +249,7 @@ impl Events {
                 let rest = &line[name.find(line).ok_or("an event has no name")? + name.needle().len()..];
                 let rest = &rest[..memchr::memchr(b'"', rest).unwrap_or(rest.len())];
                 let text = String::from_utf8_lossy(rest);
-                // Others may write as well: every namespace gets the authority's certificate.
+                // Other writers exist: each namespace gets the CA certificate.
                 if let Some(number) = text.rsplit('-').next().and_then(|number| number.parse().ok()) {
                     times.push((number, now));
                 }
@@ -263,7 +263,7 @@ impl Events {
         Ok(self.read().await?.ok_or("a watch ended early")?)
     }
 
-    /// What came next; None at the end of the watch.
+    /// The next line; `None` at the end of the watch.
     async fn read(&mut self) -> Outcome<Option<Bytes>> {
         let data = tokio::time::timeout(PATIENCE, self.stream.data()).await?;
         let Some(data) = data.transpose()? else { return Ok(None) };

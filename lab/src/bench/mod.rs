@@ -16,7 +16,7 @@ mod waiters;
 
 use crate::{Outcome, flagged};
 
-/// Runs `bench NAME [FLAG…]`; false where a bar is missed.
+/// Runs `bench NAME [FLAG…]`; false if a bar is missed.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     match words {
         ["verdict", flags @ ..] => {
@@ -44,7 +44,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
             let [smoke, write_docs] = flagged(flags, ["--smoke", "--write-docs"])?;
             status::run(smoke, write_docs)
         }
-        // Processes of their own, which are measured.
+        // Measured child processes.
         [reflector::CHILD, rest @ ..] => reflector::child(rest),
         [callgrind::CHILD, rest @ ..] => callgrind::child(rest),
         _ => Err(format!("no such benchmark: {}; `cargo xtask help` lists them", words.join(" ")).into()),

@@ -1,7 +1,7 @@
 //! Published benchmark results: printed during the run, and written to `docs/performance.md` with `--write-docs`.
 //!
-//! A published part stands between two marks. The first one carries a checksum of what is between them, so that a test notices
-//! when somebody edits a figure.
+//! A published section is enclosed by two markers. The first one has a checksum of the section, so that a test detects
+//! edited figures.
 
 use std::fs;
 use std::process::Command;
@@ -9,10 +9,10 @@ use std::process::Command;
 use crate::measure::{Table, cores};
 use crate::{Outcome, corpora};
 
-/// Where all benchmarks publish.
+/// The page of all benchmarks.
 const DOCUMENT: &str = "docs/performance.md";
 
-/// One benchmark's part of the document.
+/// The section of one benchmark.
 pub(crate) struct Page {
     name: &'static str,
     text: String,
@@ -20,12 +20,12 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A part with this name; `write` puts it into the document at the end.
+    /// A section with this name; `write` makes [`Page::publish`] write it to the page.
     pub(crate) fn new(name: &'static str, write: bool) -> Self {
         Self { name, text: String::new(), write }
     }
 
-    /// States the machine, its load and the commit that is measured.
+    /// Records the machine, its load and the measured commit.
     pub(crate) fn machine(&mut self, command: &str) -> Outcome<()> {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load: Vec<&str> = load.split(' ').take(1).collect();
@@ -43,7 +43,7 @@ impl Page {
         Ok(())
     }
 
-    /// Adds a paragraph, or a heading, with an empty line before it.
+    /// Adds a paragraph or heading after an empty line.
     pub(crate) fn line(&mut self, text: &str) {
         println!("\n{text}");
         self.text.push('\n');
@@ -51,12 +51,12 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Adds a table, with an empty line before it.
+    /// Adds a table after an empty line.
     pub(crate) fn table(&mut self, table: &Table) {
         self.line(table.text().trim_end());
     }
 
-    /// Publishes what was added, if that is asked for.
+    /// Writes the section to the page, if requested.
     pub(crate) fn publish(self) -> Outcome<()> {
         if !self.write {
             return Ok(());
@@ -79,7 +79,7 @@ fn checksum(text: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// The places of a part: where its first mark begins and ends, and where the last one begins.
+/// Positions of a section: start and end of its first marker, and start of the last one.
 fn marks(document: &str, name: &str) -> Option<(usize, usize, usize)> {
     let start = document.find(&format!("<!-- bench:{name} "))?;
     let inside = start + document[start..].find("-->")? + "-->".len();
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(replace(document, "y", "new"), None);
     }
 
-    /// Figures come out of a run; nobody edits them.
+    /// Figures are generated, never edited.
     #[test]
     fn published_parts_are_as_they_were_printed() -> Outcome<()> {
         let document = fs::read_to_string(corpora::root().join(DOCUMENT))?;

@@ -1,7 +1,7 @@
-//! Counting proxy between clients and a server: requests and bytes by verb.
+//! Counting proxy between clients and a server: requests and bytes per verb.
 //!
-//! It speaks what both sides speak, HTTP/2 where they agree on it, and hands on bodies as they are. Servers count requests too, but
-//! not the bytes of each verb, and not for one client alone.
+//! It supports the protocols of both sides, HTTP/2 if both do, and streams bodies unchanged. Servers count requests
+//! too, but not the bytes per verb, nor per client.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,21 +28,21 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Outcome;
 
-/// What is asked of an API server, in the order of the table.
+/// Verbs in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verb {
-    /// Which kinds there are, and what they look like.
+    /// Discovery.
     Discovery,
     List,
     Watch,
-    /// A watch that begins with all objects there are.
+    /// A watch with initial events.
     WatchList,
     Get,
-    /// Anything that changes an object.
+    /// Any write.
     Write,
 }
 
-/// How often, and how many bytes of bodies went each way.
+/// Number of requests, and bytes of bodies in each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) requests: u64,
@@ -54,16 +54,16 @@ type Counts = Arc<Mutex<BTreeMap<Verb, Count>>>;
 type Body = BoxBody<Bytes, hyper::Error>;
 type Upstream = Client<HttpsConnector<HttpConnector>, Body>;
 
-/// A running proxy. It ends with the runtime that it was started on.
+/// A running proxy. It stops with its runtime.
 pub(crate) struct Proxy {
     pub(crate) url: String,
-    /// The file with its certificate.
+    /// Path of its certificate.
     pub(crate) ca: PathBuf,
     counts: Counts,
 }
 
 impl Proxy {
-    /// Starts one in front of the server at `https://ADDRESS:PORT`, which the certificates in the file vouch for.
+    /// Starts a proxy for the server at `https://ADDRESS:PORT` with the CA certificates in the file.
     pub(crate) fn start(runtime: &Runtime, url: &str, authority: &Path, folder: &Path) -> Outcome<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -98,7 +98,7 @@ impl Proxy {
                 let (acceptor, upstream) = (acceptor.clone(), upstream.clone());
                 let (counting, target) = (counting.clone(), target.clone());
                 tokio::spawn(async move {
-                    // A client that goes away is no error.
+                    // A disconnecting client is not an error.
                     let _gone = serve(socket, acceptor, upstream, counting, target).await;
                 });
             }
@@ -106,12 +106,12 @@ impl Proxy {
         Ok(Self { url: own_url, ca, counts })
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub(crate) fn counts(&self) -> BTreeMap<Verb, Count> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Begins to count anew.
+    /// Resets the counters.
     pub(crate) fn reset(&self) {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -147,7 +147,7 @@ async fn hand_on(
             let (mut head, body) = request.into_parts();
             head.uri = uri;
             head.headers.remove(http::header::HOST);
-            // The connection behind has a version of its own.
+            // The upstream connection may use another HTTP version.
             head.version = Version::HTTP_11;
             let body = counted(body, counts, verb, |count, bytes| count.sent += bytes);
             upstream.request(Request::from_parts(head, body)).await.map_err(|why| why.to_string())
@@ -173,7 +173,7 @@ fn add(counts: &Counts, verb: Verb, change: impl FnOnce(&mut Count)) {
     change(counts.lock().unwrap_or_else(PoisonError::into_inner).entry(verb).or_default());
 }
 
-/// The same body, its bytes counted as they pass.
+/// Counts the bytes of a body while it is streamed.
 fn counted(body: Incoming, counts: &Counts, verb: Verb, note: fn(&mut Count, u64)) -> Body {
     let counts = counts.clone();
     body.map_frame(move |frame| {
@@ -185,13 +185,13 @@ fn counted(body: Incoming, counts: &Counts, verb: Verb, note: fn(&mut Count, u64
     .boxed()
 }
 
-/// What a request asks for. A list of one name is a list: it costs a server what a list does.
+/// Verb of a request. A list with one name is a list: it costs a server as much.
 fn verb(method: &Method, uri: &Uri) -> Verb {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Verb::Write;
     }
     let mut parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
-    // What lies below a version: of the core's `api/v1`, or of a group's `apis/GROUP/VERSION`.
+    // The path below the version: of `api/v1`, or of `apis/GROUP/VERSION`.
     let above = match parts.first() {
         Some(&"api") => 2,
         Some(&"apis") => 3,

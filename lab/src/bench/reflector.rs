@@ -11,13 +11,13 @@ use kube::{Api, Client, ResourceExt as _};
 
 use crate::Outcome;
 
-/// The hidden task that is the process.
+/// Name of the hidden task.
 pub(crate) const CHILD: &str = "reflector-child";
-/// After the namespace: it reports changes of Pods that DaemonSets own, as `changed NAME`.
+/// Second argument: reports changes of Pods owned by DaemonSets, as `changed NAME`.
 pub(crate) const REPORT: &str = "--report";
 
-/// Keeps all Pods of a namespace, those of the cluster that `KUBECONFIG` names, until the standard input ends. When the store has been
-/// filled it prints `synced N` with the number of Pods.
+/// Stores all Pods of a namespace of the cluster in `KUBECONFIG` until standard input is closed. After the initial
+/// list, prints `synced N` with the number of Pods.
 pub(crate) fn child(words: &[&str]) -> Outcome<bool> {
     let (namespace, report) = match words {
         [namespace] => (namespace, false),
@@ -26,7 +26,7 @@ pub(crate) fn child(words: &[&str]) -> Outcome<bool> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        // Both ring and aws-lc may be in the build.
+        // The build may have both ring and aws-lc.
         drop(rustls::crypto::ring::default_provider().install_default());
         let pods: Api<Pod> = Api::namespaced(Client::try_default().await?, namespace);
         let (store, writer) = reflector::store();

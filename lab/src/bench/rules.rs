@@ -14,13 +14,13 @@ use crate::{Outcome, corpora, server};
 
 const NOW: &str = "2026-07-31T00:00:00Z";
 
-/// The most that the median verdict by a compiled rule may take, in microseconds.
+/// Maximum of the median verdict by a compiled rule, in microseconds.
 const RULE_BAR: f64 = 1.5;
-/// The most that the built-in pack may add to a command's start that meets one kind of it, in milliseconds.
+/// Maximum that the built-in pack may add to the startup of a command that uses one kind of it, in milliseconds.
 const START_BAR: f64 = 2.0;
-/// The most that the first objects of [`FIRST_KINDS`] kinds may take together, in milliseconds.
+/// Maximum of the first objects of [`FIRST_KINDS`] kinds together, in milliseconds.
 const FIRST_BAR: f64 = 3.0;
-/// How many kinds a dump of a large cluster has.
+/// Number of kinds in a dump of a large cluster.
 const FIRST_KINDS: usize = 86;
 
 /// The same rule in both languages, with objects of each outcome.
@@ -103,12 +103,12 @@ const PAIRS: &[Pair] = &[
     },
 ];
 
-/// Prints all tables; false where a bar is missed. A smoke run is short, and misses nothing.
+/// Prints all tables; false if a bar is missed. A smoke run ignores bars.
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     let mut page = Page::new("rules", write_docs && !smoke);
     page.machine("cargo xtask bench rules --write-docs")?;
     let options = Options::new(NOW.parse().map_err(|error| format!("{NOW}: {error}"))?);
-    // First of all: what was compiled once stays so.
+    // First, since compiled rules stay compiled.
     let first_met = first_verdicts(&mut page, &options)?;
     let rules_met = on_cases(&mut page, smoke, &options)?;
     let start_met = start(&mut page, smoke)?;
@@ -117,7 +117,7 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     Ok(smoke || (first_met && rules_met && start_met))
 }
 
-/// Nanoseconds of one call, from rounds of many.
+/// Nanoseconds per call, from rounds of many calls.
 fn nanos(calls: u32, rounds: usize, mut work: impl FnMut()) -> f64 {
     let mut all = Rounds::default();
     for _ in 0..rounds {
@@ -133,7 +133,7 @@ fn nanos(calls: u32, rounds: usize, mut work: impl FnMut()) -> f64 {
 /// A kind, and an object of it in compact JSON.
 type Sample = (String, Vec<u8>);
 
-/// Objects of the pack's kinds: those of the corpus where it is at hand, else the cases beside the rules.
+/// Objects of the pack's kinds: of the corpus if available, otherwise of the cases of the rules.
 fn objects() -> Outcome<(&'static str, Vec<Sample>)> {
     if let Some(cases) = corpora::expected_health()? {
         return Ok(("of the corpus", cases.into_iter().map(|case| (case.kind, case.object)).collect()));
@@ -143,7 +143,7 @@ fn objects() -> Outcome<(&'static str, Vec<Sample>)> {
     Ok(("of the pack's cases", objects))
 }
 
-/// The first verdict on an object of each kind that is read: its rule is read and compiled.
+/// The first verdict of each kind, which loads and compiles its rule.
 fn first_verdicts(page: &mut Page, options: &Options) -> Outcome<bool> {
     page.line("First verdict on a kind, on an object that is read: its rule is read and compiled, µs:");
     let (about, objects) = objects()?;
@@ -172,7 +172,7 @@ fn yes(met: bool) -> &'static str {
     if met { "yes" } else { "NO" }
 }
 
-/// The verdict on each object that was read already, by its rule.
+/// The verdict of each object read before, by its rule.
 fn on_cases(page: &mut Page, smoke: bool, options: &Options) -> Outcome<bool> {
     page.line("Verdict on an object that is read, by a compiled rule:");
     let (about, objects) = objects()?;
@@ -204,7 +204,7 @@ fn on_cases(page: &mut Page, smoke: bool, options: &Options) -> Outcome<bool> {
     Ok(met)
 }
 
-/// What the pack adds to the start of a command, where no kind of it is met and where one is.
+/// Startup time that the pack adds to a command, with and without objects of its kinds.
 fn start(page: &mut Page, smoke: bool) -> Outcome<bool> {
     page.line("What the pack adds to the start of a command:");
     let binary = server::binary()?;
@@ -219,7 +219,7 @@ fn start(page: &mut Page, smoke: bool) -> Outcome<bool> {
         ),
     ];
     let mut table = Table::new(["ms per command", "with the pack", "without", "added"]);
-    // Where no kind of the pack is met, no file of it is read: that row shows the noise.
+    // Without such an object, no file of the pack is read: that row shows the noise.
     let mut loading = f64::NAN;
     for (name, text) in objects {
         let file = folder.join("object.yaml");

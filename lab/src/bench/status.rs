@@ -14,16 +14,16 @@ use crate::measure::{Table, figure};
 use crate::process::{self, Usage};
 use crate::{Outcome, corpora, oracle, server};
 
-/// The most memory a dump of any size may take.
+/// Maximum memory for a dump of any size.
 const PEAK_BAR: u64 = 64 * 1024 * 1024;
-/// The least that one core must do on JSON, in bytes per second of CPU time.
+/// Minimum throughput of one core on JSON, in bytes per second of CPU time.
 const SPEED_BAR: f64 = 400e6;
 
-/// How a dump is written down.
+/// Format of a dump.
 #[derive(Clone, Copy)]
 enum Layout {
     JsonLines,
-    /// JSON lines of custom resources that rules of the pack are for.
+    /// JSON lines of custom resources with rules in the pack.
     CustomResources,
     /// One `List`, indented, as `kubectl get -o json` prints it.
     PrettyList,
@@ -39,8 +39,8 @@ struct Dump {
     bytes: u64,
 }
 
-/// Makes the dumps where they are missing, runs the release binary on them, and prints. False when a bar is missed,
-/// unless it is a smoke run.
+/// Generates missing dumps, runs the release binary on them, and prints. False if a bar is missed, except in a smoke
+/// run.
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     let mut page = Page::new("status", write_docs && !smoke);
     page.machine("cargo xtask bench status --write-docs")?;
@@ -72,13 +72,13 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     ]);
     let mut missed = Vec::new();
     for dump in &dumps {
-        // The first command would wait for the disk, and the others not.
+        // The first command would read from the disk, and the others from the page cache.
         std::io::copy(&mut File::open(&dump.file)?, &mut std::io::sink())?;
         for output in ["jsonl", "table"] {
             let usage = run_once(&binary, dump, output)?;
             let Usage { wall, cpu, peak_bytes, exit_code } = usage;
             let per_core = dump.bytes as f64 / cpu.as_secs_f64();
-            // 0, 1 and 3 say how the objects are; anything else, that the dump was not read.
+            // 0, 1 and 3 are verdicts; other codes are errors.
             if !matches!(exit_code, Some(0 | 1 | 3)) {
                 return Err(
                     format!("settled status -f {} ended with {exit_code:?}", dump.file.display()).into()
@@ -129,15 +129,15 @@ fn run_once(binary: &Path, dump: &Dump, output: &str) -> Outcome<Usage> {
     )
 }
 
-/// How many different objects a dump is made of; each gets a name of its own.
+/// Number of distinct objects in a dump; each gets a unique name.
 const TEMPLATES: usize = 200;
 
-/// The texts that a dump repeats. Large ones and small ones, so that the average in JSON lines is 10 KB.
+/// Templates of a dump, large and small, so that the average in JSON lines is 10 KB.
 fn templates(layout: Layout) -> Outcome<Vec<String>> {
     let mut random = Random::new(SEED);
     if matches!(layout, Layout::CustomResources) {
         let cases = corpora::pack_cases()?;
-        // A part of them that no file dominates.
+        // Selected so that no file dominates.
         let step = (cases.len() / TEMPLATES).max(1);
         return cases
             .iter()
@@ -170,7 +170,7 @@ fn text_of(object: &Value, layout: Layout) -> Outcome<String> {
                 &mut serde_json::Serializer::with_formatter(&mut bytes, formatter),
             )?;
             let text = String::from_utf8(bytes)?;
-            // Between the brackets of `items` the object is indented as it will be in the dump.
+            // Indented as within `items`.
             let start = text.find('[').ok_or("no list")? + 2;
             let end = text.rfind("\n    ]").ok_or("no list")?;
             text[start..end].to_owned()
@@ -183,7 +183,7 @@ fn text_of(object: &Value, layout: Layout) -> Outcome<String> {
     })
 }
 
-/// Writes a dump of about `wanted` bytes into the cache, unless the same one is there.
+/// Writes a dump of about `wanted` bytes to the cache, unless it exists.
 fn dump(layout: Layout, about: &'static str, wanted: u64) -> Outcome<Dump> {
     let templates = templates(layout)?;
     let (name, head, separator, foot) = match layout {
@@ -197,7 +197,7 @@ fn dump(layout: Layout, about: &'static str, wanted: u64) -> Outcome<Dump> {
         ),
         Layout::Yaml => ("dump.yaml", "", "", ""),
     };
-    // Whole objects only, until the size is reached: how many follows from the templates' sizes.
+    // Whole objects only, up to the size: their number follows from the sizes of the templates.
     let mut bytes = (head.len() + foot.len()) as u64;
     let mut objects = 0_u64;
     while bytes < wanted {
@@ -220,7 +220,7 @@ fn dump(layout: Layout, about: &'static str, wanted: u64) -> Outcome<Dump> {
             if at > 0 {
                 out.write_all(separator.as_bytes())?;
             }
-            // As long as the mark, so that the size is known beforehand.
+            // As long as the placeholder, so that the size is known in advance.
             let number = format!("name-{at:07}");
             for (piece_at, piece) in templates[at as usize % TEMPLATES].split(NAME_MARK).enumerate() {
                 if piece_at > 0 {

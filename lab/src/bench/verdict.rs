@@ -1,6 +1,6 @@
-//! Benchmark of a verdict, compared with the decoder that every Go reader needs.
+//! Benchmark of a verdict, compared with the JSON decoder that every Go reader needs.
 //!
-//! Rounds of all contestants alternate within one run, so that noise of the machine hits each of them.
+//! Rounds of all contestants alternate within a run, so that noise affects all of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,15 +24,15 @@ use crate::{Outcome, corpora, process};
 /// The clock of the benchmarks.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// How many different objects a generated workload has: enough that no branch predictor learns them, and few enough
-/// that both sides read them from the cache.
+/// Number of distinct objects of a generated workload: too many for branch predictors to learn, and few enough for the
+/// cache.
 const VARIANTS: usize = 32;
 
-/// Objects to measure on.
+/// Measured objects.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) objects: Vec<Vec<u8>>,
-    /// How many times Go's decode this must be, on one thread.
+    /// Required ratio to Go's decoding time, on one thread.
     bar: Option<f64>,
 }
 
@@ -72,12 +72,12 @@ pub(crate) fn workloads() -> Outcome<Vec<Workload>> {
     Ok(workloads)
 }
 
-/// The options that every measurement uses.
+/// Options of all measurements.
 pub(crate) fn options(profile: Profile) -> Outcome<Options> {
     Ok(Options { profile, ..Options::new(NOW.parse().map_err(|error| format!("{NOW}: {error}"))?) })
 }
 
-/// The Go program, waiting for commands.
+/// The Go program, which reads commands.
 struct Decoder {
     child: Child,
     commands: ChildStdin,
@@ -153,13 +153,13 @@ impl Decoder {
 
 impl Drop for Decoder {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nobody to tell.
+        // It may have exited already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// What was measured on one workload; nanoseconds per object.
+/// Results of one workload in nanoseconds per object.
 #[derive(Default)]
 struct Measured {
     go: Rounds,
@@ -168,7 +168,7 @@ struct Measured {
     /// By profile: `kstatus`, `settled`.
     bytes: [Rounds; 2],
     bytes_all: [Rounds; 2],
-    /// What users run: `settled` with the rule pack.
+    /// The default: `settled` with the rule pack.
     pack: Rounds,
     pack_all: Rounds,
     parsed: [Rounds; 2],
@@ -179,20 +179,20 @@ struct Measured {
     allocations: [Allocations; 2],
 }
 
-/// What `compute` allocates, summed over a workload's objects.
+/// Allocations of `compute`, summed over the objects of a workload.
 #[derive(Default)]
 struct Allocations {
-    /// Still alive when the verdict is returned: the verdict's own strings.
+    /// Alive when the verdict is returned: the verdict's strings.
     own: i64,
-    /// The rest, which must be none.
+    /// Others; must be zero.
     beyond: i64,
-    /// For each reason of a verdict that has allocated more than its own: kind and number of the first such object.
+    /// For each reason with other allocations: kind and index of the first such object.
     offenders: BTreeMap<String, String>,
 }
 
 const PROFILES: [Profile; 2] = [Profile::Kstatus, Profile::Settled];
 
-/// Measures and prints. False when a bar is missed; a smoke run judges the allocations only.
+/// Measures and prints. False if a bar is missed; a smoke run checks only the allocations.
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     let mut page = Page::new("verdict", write_docs && !smoke);
     page.machine("cargo xtask bench verdict --write-docs")?;
@@ -241,7 +241,7 @@ fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -
     let options = [options(PROFILES[0])?, options(PROFILES[1])?];
     let all = cores();
     let rules = RuleSet::default();
-    // A rule is compiled when the first object is met that it fits.
+    // A rule is compiled at the first object that it matches.
     for object in objects {
         std::hint::black_box(rules.compute(object, &options[1]));
     }
@@ -284,7 +284,7 @@ fn measure(workload: &Workload, plan: Plan, mut decoder: Option<&mut Decoder>) -
     Ok(measured)
 }
 
-/// Has a program of its own count, whose allocator would slow the timings down.
+/// Counts in a separate program, whose allocator would slow the timings down.
 fn count_allocations(
     workload: &Workload,
     values: &[Value],
@@ -297,7 +297,7 @@ fn count_allocations(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    // The program reads all of its input before it answers.
+    // The program reads all of its input before it prints.
     let mut input = counter.stdin.take().ok_or("the counting program has no standard input")?;
     for object in &workload.objects {
         input.write_all(&u32::try_from(object.len())?.to_le_bytes())?;
@@ -332,7 +332,7 @@ fn both(rounds: &Rounds) -> String {
     format!("{} ({})", figure(rounds.median()), figure(rounds.min()))
 }
 
-/// How many times faster ours is.
+/// Ratio of the times.
 fn ratio(theirs: &Rounds, ours: &Rounds) -> String {
     let ratio = theirs.median() / ours.median();
     if ratio.is_finite() { format!("{ratio:.1}x") } else { "-".to_owned() }

@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use crate::cluster::Place;
 use crate::{Outcome, process, server};
 
-/// A program that waits, and how it is asked to.
+/// A program that waits, and its invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     /// `settled wait`.
     Settled,
     /// `kubectl wait --for=condition=…`.
     KubectlWait,
-    /// `kubectl rollout status`, which knows three kinds.
+    /// `kubectl rollout status`, which supports three kinds.
     RolloutStatus,
     /// `helm install --wait` of Helm 4.
     Helm,
-    /// `kubectl get` each second.
+    /// `kubectl get` once a second.
     Polling,
 }
 
@@ -39,13 +39,13 @@ impl Tool {
         }
     }
 
-    /// Whether it can wait for objects of this kind.
+    /// Whether it supports objects of this kind.
     pub(crate) fn knows(self, kind: Waited) -> bool {
         self != Self::RolloutStatus || kind == Waited::Deployments
     }
 }
 
-/// What is waited for.
+/// Kind of the target objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     Pods,
@@ -60,7 +60,7 @@ impl Waited {
         }
     }
 
-    /// The condition that says it is done.
+    /// The condition of a ready object.
     pub(crate) fn condition(self) -> &'static str {
         match self {
             Self::Pods => "Ready",
@@ -68,7 +68,7 @@ impl Waited {
         }
     }
 
-    /// Where objects of the kind are.
+    /// API path of the objects.
     pub(crate) fn path(self, namespace: &str) -> String {
         match self {
             Self::Pods => format!("/api/v1/namespaces/{namespace}/pods"),
@@ -77,36 +77,36 @@ impl Waited {
     }
 }
 
-/// Where a chart has its objects.
+/// Directory of objects in a chart.
 pub(crate) const OBJECTS: &str = "templates/all.yaml";
 
-/// How a tool is told which objects to wait for, if it can choose. Helm waits for those of its chart.
+/// How a tool selects its targets, if it can. Helm waits for the objects of its chart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By<'w> {
-    /// All there are in the namespace.
+    /// All objects in the namespace.
     All,
-    /// Those with this label.
+    /// Objects with the label.
     Label(&'w str),
-    /// Those in the chart's file.
+    /// Objects in the chart's file.
     File,
 }
 
-/// A wait to be done.
+/// A wait for readiness.
 pub(crate) struct Wait<'w> {
     pub(crate) kind: Waited,
     pub(crate) namespace: &'w str,
     pub(crate) by: By<'w>,
-    /// How many objects there are.
+    /// Number of objects.
     pub(crate) count: usize,
-    /// How long the tool itself waits.
+    /// Timeout of the tool.
     pub(crate) limit: Duration,
-    /// What Helm installs.
+    /// The chart that Helm installs.
     pub(crate) chart: &'w Path,
-    /// More words for ours.
+    /// Additional arguments of settled.
     pub(crate) more: &'w [&'w str],
 }
 
-/// The command line of a tool. Ours and the rivals find the cluster by the place's kubeconfig unless told another.
+/// The command line of a tool. All tools use the place's kubeconfig unless another is set.
 pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Command> {
     let Wait { kind, namespace, by, count, limit, chart, more } = *wait;
     let limit = format!("{}s", limit.as_secs());
@@ -120,7 +120,7 @@ pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Com
         Tool::Settled => Command::new(server::binary()?),
         Tool::KubectlWait | Tool::RolloutStatus => Command::new(place.bin.join("kubectl")),
         Tool::Helm => Command::new(place.bin.join("helm")),
-        // The loop has no limit of its own.
+        // The loop has no timeout of its own.
         Tool::Polling => Command::new("timeout"),
     };
     match tool {
@@ -151,7 +151,7 @@ pub(crate) fn command(tool: Tool, place: &Place, wait: &Wait<'_>) -> Outcome<Com
     Ok(command)
 }
 
-/// A tool that runs. It is killed when this is dropped.
+/// A running tool. It is killed when this is dropped.
 pub(crate) struct Waiter {
     id: u32,
     ended: Receiver<Ended>,
@@ -160,16 +160,16 @@ pub(crate) struct Waiter {
     gone: bool,
 }
 
-/// How a tool ended.
+/// How a tool has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) at: Instant,
-    /// Nothing when it was killed.
+    /// `None` if it was killed.
     pub(crate) code: Option<i32>,
 }
 
 impl Waiter {
-    /// Starts a tool; what it says goes into a file. Its memory is looked at only when asked for: that costs time.
+    /// Starts a tool with its output in a file. Its memory is polled only on request, since that costs time.
     pub(crate) fn start(mut command: Command, log: PathBuf, memory: bool) -> Outcome<Self> {
         let out = File::create(&log)?;
         command.stdin(Stdio::piped()).stdout(out.try_clone()?).stderr(out);
@@ -177,7 +177,7 @@ impl Waiter {
         let id = child.id();
         let (sender, ended) = channel();
         thread::spawn(move || {
-            // Held until it ends: some take the end of their input for theirs.
+            // Held until the exit: some tools stop at the end of their input.
             let input = child.stdin.take();
             let code = child.wait().ok().and_then(|status| status.code());
             let _nobody_waits = sender.send(Ended { at: Instant::now(), code });
@@ -186,7 +186,7 @@ impl Waiter {
         let peak = memory.then(|| {
             thread::spawn(move || {
                 let mut peak = 0;
-                // The kernel keeps the most there was, so only the last interval can be missed.
+                // The kernel keeps the high-water mark, so only growth in the last interval can be missed.
                 while let Some(bytes) = process::high_water_mark(id) {
                     peak = bytes.max(peak);
                     thread::sleep(Duration::from_millis(2));
@@ -197,7 +197,7 @@ impl Waiter {
         Ok(Self { id, ended, peak, log, gone: false })
     }
 
-    /// How it ended, if it does so within this time.
+    /// The exit, if it occurs within this time.
     pub(crate) fn ended(&mut self, within: Duration) -> Option<Ended> {
         match self.ended.recv_timeout(within) {
             Ok(ended) => {
@@ -208,25 +208,25 @@ impl Waiter {
         }
     }
 
-    /// The most memory it had, in bytes, once it has ended; it is killed if it has not.
+    /// Peak memory in bytes. Kills the tool if it is still running.
     pub(crate) fn peak(&mut self) -> u64 {
         self.kill();
         self.peak.take().and_then(|peak| peak.join().ok()).unwrap_or(0)
     }
 
-    /// The processor time and the most memory that it has used so far, while it runs.
+    /// Processor time and peak memory so far, while it runs.
     pub(crate) fn used(&self) -> Outcome<(Duration, u64)> {
         let peak = process::high_water_mark(self.id).ok_or("it has ended")?;
         Ok((process::cpu_of(&self.id.to_string())?, peak))
     }
 
-    /// What it has said.
+    /// Its output.
     pub(crate) fn said(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The end of what it has said.
+    /// The end of its output.
     pub(crate) fn last_words(&self) -> String {
         let said = self.said();
         let lines: Vec<&str> = said.lines().rev().take(5).collect();
@@ -235,7 +235,7 @@ impl Waiter {
 
     fn kill(&mut self) {
         if !self.gone {
-            // Its thread alone may reap it, so this can't be another process by now.
+            // Only its thread may reap it, so the PID cannot have been reused.
             let killed = Command::new("kill").args(["-9", &self.id.to_string()]).status();
             if killed.is_ok() {
                 self.gone = self.ended.recv_timeout(Duration::from_secs(10)).is_ok();

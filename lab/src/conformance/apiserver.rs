@@ -12,18 +12,18 @@ use settled_conformance::{
 use crate::server::{self, Kind};
 use crate::{Outcome, corpora};
 
-/// How many differences of a case are printed.
+/// Maximum number of printed differences per case.
 const PRINTED: usize = 400;
-/// The random walk of a whole comparison.
+/// Length of the random walk in a complete comparison.
 const SEED: u64 = 1;
 const OPERATIONS: usize = 20_000;
 
-/// What the flags ask for.
+/// Parsed flags.
 #[derive(Default)]
 struct Flags<'f> {
     record: bool,
     recorded: bool,
-    /// How many answers may differ without a reason: what is known to be open, so that it never grows.
+    /// Maximum number of unexplained differences: the known open ones, so that their number cannot grow.
     at_most: usize,
     real_as_ours: bool,
     case: Option<&'f str>,
@@ -69,12 +69,12 @@ fn folder() -> PathBuf {
     corpora::root().join("conformance/apiserver")
 }
 
-/// Compares, or records; false where an answer differs and the table of differences has no reason.
+/// Compares, or records; false if a response has a difference that the table does not accept.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
     let mut files = load(&folder().join("cases"))?;
     if flags.record || flags.recorded {
-        // All of its answers would be many megabytes.
+        // A recording of all responses would have many megabytes.
         let (seed, operations) = RECORDED_WALK;
         files.push(walk(seed, operations)?);
     }
@@ -106,7 +106,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         client.admin_token = flags.token.map(str::to_owned);
         answers(&client, &flags, &files)?
     } else {
-        // The real one against itself shows what the normaliser has missed.
+        // Comparing kube-apiserver with itself shows gaps in the normalization.
         let kind = if flags.real_as_ours { Kind::Real } else { Kind::OursAlone };
         let Some(server) = server::start(kind)? else { return Ok(true) };
         println!("ours was ready after {:.0} ms", server.took.as_secs_f64() * 1000.0);
@@ -149,7 +149,7 @@ fn record(flags: &Flags<'_>, files: &[CaseFile]) -> Outcome<bool> {
     Ok(failed == 0)
 }
 
-/// Runs all cases that are wanted.
+/// Runs all selected cases.
 fn answers(
     target: &dyn Target,
     flags: &Flags<'_>,

@@ -1,8 +1,8 @@
 //! Argo CD conformance: every published health check runs unchanged in the sandbox on every object of its tests.
 //!
-//! The scripts are asked twice: one by one in `settled-lua`, and all together as rules, as `--rules` reads them. The
-//! second time it matters too which script is found for an object, wildcards included. Only the virtual machine and
-//! the reader of the dialect are compared here, not the rules of our own pack.
+//! Each script is run twice: individually in `settled-lua`, and together as rules, as `--rules` reads them. The latter
+//! also tests which script is selected for an object, including wildcards. Only the virtual machine and the reader of
+//! the format are tested, not the rules of the built-in pack.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,20 +17,20 @@ use settled_rules::RuleSet;
 use crate::oracle::{self, Module, Oracle};
 use crate::{Outcome, corpora, measure::Table};
 
-/// The newest release, of 2026-11.
+/// The newest release in 2026-11.
 const MODULE: Module = Module {
     path: "github.com/argoproj/argo-cd/v3",
     version: "v3.6.1",
     sum: "h1:OmhqeKiR3C//awbFrhQqFdtRI+Qiv17j8vqm3UkMj/g=",
 };
 
-/// Where a script's folder lies in the module: `<group>/<Kind>`, with `_` as a wildcard.
+/// Directory of scripts in the module: `<group>/<Kind>`, with `_` as a wildcard.
 const SCRIPTS: &str = "resource_customizations";
 
-/// The clock of the comparison.
+/// The clock of the tests.
 const NOW: &str = "2026-07-31T00:00:00Z";
 
-/// Cases whose status differs, by script and object, each with the reason why that is right.
+/// Cases whose status differs, by script and object, with the reason why that is correct.
 const KNOWN: &[(&str, &str)] = &[(
     "rabbitmq.com/User/testdata/unknown.yaml",
     "a key is there twice, which our YAML reader refuses wherever it reads",
@@ -40,23 +40,23 @@ const KNOWN: &[(&str, &str)] = &[(
 struct Case {
     /// `<group>/<Kind>/testdata/<file>`.
     name: String,
-    /// Or why it can't be read.
+    /// The object, or its read error.
     object: Result<Vec<u8>, String>,
-    /// Under what name its script is published, wildcards aside.
+    /// Name of its script, except for wildcards.
     script: String,
     is_deleted: bool,
-    /// The status, empty where the script has to say nothing, and the message.
+    /// The status, empty if the script returns none, and the message.
     expected: (String, String),
 }
 
 struct Check {
-    /// `<group>/<Kind>/health.lua`, as it is in the module.
+    /// `<group>/<Kind>/health.lua`, verbatim.
     file: String,
     source: String,
     cases: Vec<Case>,
 }
 
-/// Who is asked.
+/// Evaluators.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     Script,
@@ -82,7 +82,7 @@ struct Score {
     known: Vec<String>,
 }
 
-/// True when every status is the expected one, or known to differ. Messages that differ are only printed.
+/// True if every status is the expected one, or known to differ. Differing messages are only printed.
 pub(crate) fn run() -> Outcome<bool> {
     let module = match oracle::download(&MODULE)? {
         Oracle::Ready(folder) => folder,
@@ -95,7 +95,7 @@ pub(crate) fn run() -> Outcome<bool> {
     let mut scores = BTreeMap::from([Asked::Script, Asked::Rules].map(|asked| (asked, Score::default())));
     let options = Options::new(NOW.parse().map_err(|error| format!("{NOW}: {error}"))?);
     let mut rules = RuleSet::builder().builtin(false).annotations(false);
-    // Each failing file is named, but a builder that has met an error is gone.
+    // Collects the name of each failing file; a builder is unusable after an error.
     let mut refused = Vec::new();
     for check in &checks {
         match RuleSet::builder().add(&check.file, &check.source) {
@@ -115,7 +115,7 @@ pub(crate) fn run() -> Outcome<bool> {
     let limits = Limits::default();
     for check in &checks {
         for case in &check.cases {
-            // A wildcard's folder has objects too that are another script's.
+            // A wildcard's directory also has objects of other scripts.
             let script = scripts.get(&*case.script).or_else(|| scripts.get(&*check.file));
             let by_script = |object: &[u8]| match script {
                 Some(Ok(script)) => said(script.run_at(object, options.now.as_second(), &limits)),
@@ -163,7 +163,7 @@ pub(crate) fn run() -> Outcome<bool> {
 }
 
 impl Score {
-    /// Takes what was found: status and message, or why there is neither.
+    /// Records a result: status and message, or an error.
     fn add(&mut self, case: &Case, found: Result<(String, String), String>) {
         self.cases += 1;
         let (status, message) = &case.expected;
@@ -194,7 +194,7 @@ fn worded(status: &str) -> &str {
     if status.is_empty() { "no health" } else { status }
 }
 
-/// A script's answer as status and message; no health is an empty status.
+/// The result of a script as status and message; no health is an empty status.
 fn said(health: Result<Health, Error>) -> Result<(String, String), String> {
     match health {
         Ok(health) => Ok((health.status.to_string(), health.message)),
@@ -203,16 +203,16 @@ fn said(health: Result<Health, Error>) -> Result<(String, String), String> {
     }
 }
 
-/// A rule's verdict, led back to the script's answer.
+/// The verdict of a rule, mapped to the result of the script.
 fn judged(verdict: &Verdict, case: &Case) -> Result<(String, String), String> {
     let whole = || format!("{verdict} [{}]", verdict.basis);
-    // Argo CD asks no script about what is being deleted either, but its tests do.
+    // Argo CD skips scripts for deleted objects, but its tests do not.
     if case.is_deleted {
         let is_right = verdict.status == Status::Terminating;
         return if is_right { Ok(case.expected.clone()) } else { Err(whole()) };
     }
     if verdict.basis != Basis::CustomRule {
-        // No rule had a word.
+        // No rule has matched.
         return if case.expected.0.is_empty() { Ok(Default::default()) } else { Err(whole()) };
     }
     let status = match &*verdict.reason {
@@ -269,7 +269,7 @@ fn check(root: &Path, folder: &Path, script: &Path) -> Outcome<Check> {
         let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let script = format!("{group}/{kind}/health.lua");
-        // Without one, the script has to say nothing.
+        // Without a status, the script must return none.
         let health = field(test, "healthStatus").cloned().unwrap_or_default();
         let expected = (text(&health, "status"), text(&health, "message"));
         cases.push(Case { name: about(&path), object, script, is_deleted, expected });
@@ -277,14 +277,14 @@ fn check(root: &Path, folder: &Path, script: &Path) -> Outcome<Check> {
     Ok(Check { file: about(script), source: String::from_utf8(corpora::read(script)?)?, cases })
 }
 
-/// A YAML file as Go's reader takes it.
+/// Reads a YAML file as Go.
 fn json(path: &Path) -> Outcome<Vec<u8>> {
     let mut json = Vec::new();
     yaml_to_json(&corpora::read(path)?, &mut json)?;
     Ok(json)
 }
 
-/// A member by its name in whatever case: so Go reads it, and so it is written.
+/// A field by its name, ignoring case, as Go reads it.
 fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     let members = value.as_object()?;
     members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)

@@ -1,5 +1,5 @@
-//! Differential tests of libraries: an example of the crate generates questions from a seed, also asks a Go program in
-//! `conformance/`, and exits with 1 if the answers differ.
+//! Differential tests of libraries: an example of the crate generates inputs from a seed, compares its results with
+//! those of a Go program in `conformance/`, and exits with 1 if they differ.
 
 use std::process::Command;
 
@@ -9,18 +9,18 @@ use crate::{Outcome, corpora, process};
 
 const SEED: u64 = 1;
 
-/// What is compared, and how the example is asked for it.
+/// A suite, and the invocation of its example.
 pub(crate) struct Suite {
-    /// Of the suite, and of the Go program's folder in `conformance/`.
+    /// Name of the suite, and of the Go program's directory in `conformance/`.
     pub(crate) name: &'static str,
     package: &'static str,
     example: &'static str,
-    /// Optimized where the tests' code would take most of the time.
+    /// Optimized if unoptimized code would dominate the time.
     beside: Beside,
     runs: &'static [Run],
 }
 
-/// What stands before the number of questions; and how many of them in a quick run, and in a full one.
+/// Argument before the number of inputs; number of inputs in a quick run, and in a full one.
 type Run = (&'static [&'static str], u32, u32);
 
 pub(crate) const SUITES: [Suite; 6] = [
@@ -73,7 +73,7 @@ pub(crate) const SUITES: [Suite; 6] = [
     },
 ];
 
-/// How much is asked.
+/// Number of inputs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     quick: bool,
@@ -81,11 +81,11 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// What a run of all suites asks.
+    /// Options of a run of all suites.
     pub(crate) const QUICK: Self = Self { quick: true, seed: SEED };
     pub(crate) const FULL: Self = Self { quick: false, seed: SEED };
 
-    /// Reads `[--quick] [--seed N]`; all questions unless it says otherwise.
+    /// Parses `[--quick] [--seed N]`; all inputs by default.
     pub(crate) fn parse(words: &[&str]) -> Outcome<Self> {
         let mut size = Self::FULL;
         let mut words = words.iter();
@@ -106,14 +106,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Suite> {
 }
 
 impl Suite {
-    /// The example, about to be run.
+    /// The command that runs the example.
     pub(crate) fn example(&self) -> Outcome<Command> {
         let mut command = Command::new(examples::build(self.package, self.example, self.beside)?);
         command.current_dir(corpora::root());
         Ok(command)
     }
 
-    /// Asks both; false where too many answers differ.
+    /// Runs both; false if too many results differ.
     pub(crate) fn run(&self, size: Size) -> Outcome<bool> {
         let program = match oracle::build(self.name)? {
             Oracle::Ready(program) => program,
@@ -128,7 +128,7 @@ impl Suite {
             println!("\n{} {} {count}", self.name, words.join(" "));
             let mut command = self.example()?;
             command.arg(&program).args(*words);
-            // None: the cases are in a file.
+            // `None` if the inputs are in a file.
             if *count > 0 {
                 command.args([count.to_string(), size.seed.to_string()]);
             }

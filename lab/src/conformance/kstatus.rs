@@ -1,8 +1,8 @@
-//! kstatus conformance: the profile `kstatus` and recorded answers of the upstream library, object by object.
+//! kstatus conformance: compares the profile `kstatus` with recorded answers of the upstream library, object by object.
 //!
-//! A line of a recording is `{"object": …, "answer": …}`. The answer's `augmented` is `status.conditions` as Augment
-//! leaves them, with `lastTransitionTime` and `lastUpdateTime` taken out of every `Reconciling` and `Stalled`; what
-//! these times must be follows from the object, so they are put back before the comparison.
+//! A line of a recording is `{"object": …, "answer": …}`. `augmented` of the answer is `status.conditions` after
+//! Augment, without `lastTransitionTime` and `lastUpdateTime` of `Reconciling` and `Stalled`; these times follow from
+//! the object, and are added before the comparison.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use serde_json::{Map, Value, json};
 use crate::measure::{Table, cores};
 use crate::{Outcome, corpora};
 
-/// The clock of the comparison. The recordings' Pods were created in 2020 or will be in 2999, so that the only rule
-/// that asks for the time gives the same answer on any day in between.
+/// The clock of the comparison. Pods of the recordings were created in 2020 or will be in 2999, so that the only rule
+/// that depends on the time has the same result on any day in between.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// How many differences are printed; all are counted.
+/// Maximum number of printed differences; all are counted.
 const PRINTED: usize = 20;
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ struct Condition {
     message: String,
 }
 
-/// What is compared, from the most to the least telling.
+/// Compared properties, from the most to the least significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Verdict,
@@ -97,7 +97,7 @@ struct Tally {
     objects: usize,
     compared: BTreeMap<Class, usize>,
     differing: BTreeMap<Class, usize>,
-    /// The smallest object for each sort of difference, and how many there are of that sort.
+    /// The smallest object of each class of differences, and the size of the class.
     sorts: BTreeMap<(Class, String), (usize, Difference)>,
 }
 
@@ -144,7 +144,7 @@ impl Tally {
     }
 }
 
-/// Compares the named files, or all recordings at hand. True when nothing differs.
+/// Compares the given files, or all available recordings. True if nothing differs.
 pub(crate) fn run(files: &[&str]) -> Outcome<bool> {
     let files = match files {
         [] => corpora::recorded_answers()?,
@@ -355,9 +355,9 @@ fn told(verdict: &Verdict) -> String {
     format!("{status} {reason:?} {message:?} {:?}", conditions_of(verdict))
 }
 
-/// The whole object that augment must give: the input with the recorded conditions, and the times that follow from
-/// upstream's rule. A condition that is written gets `lastUpdateTime`; `lastTransitionTime` too when its status
-/// changes or it is new; every other condition keeps its own.
+/// The complete result of augment: the input with the recorded conditions, and with times by upstream's rule. A written
+/// condition gets `lastUpdateTime`, and also `lastTransitionTime` if its status changes or it is new; other conditions
+/// keep theirs.
 fn expected_augmented(object: &Value, recorded: Option<&Value>, answer: &Answer) -> Value {
     const TIMES: [&str; 2] = ["lastTransitionTime", "lastUpdateTime"];
     let mut expected = object.clone();
@@ -401,7 +401,7 @@ fn set(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
     };
 }
 
-/// Equality of JSON as Go writes it: `2.0` comes back as `2`.
+/// JSON equality after a round trip through Go: `2.0` becomes `2`.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
@@ -413,7 +413,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A text with its digits and quoted values folded, so that differences of one cause fall together.
+/// Replaces digits and quoted values, to group differences by cause.
 fn sort_of(text: &str) -> String {
     let folded: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     let (head, tail) = folded.split_once("accessor error: ").unwrap_or(("", &folded));
@@ -422,7 +422,7 @@ fn sort_of(text: &str) -> String {
     tail.chars().take(60).collect()
 }
 
-/// The object without what upstream's rules never read; whole when that would change our verdict.
+/// Removes fields that upstream's rules never read, unless that would change our verdict.
 fn printed_object(object: &Value, verdict: &Verdict, options: &Options) -> String {
     const METADATA: [&str; 5] = ["name", "namespace", "generation", "creationTimestamp", "deletionTimestamp"];
     const SPEC: [&str; 9] = [

@@ -1,8 +1,8 @@
-//! Wait conformance: results of `settled wait`, `kubectl wait`, `kubectl rollout status` and Helm 4 on a real control plane, and
-//! on `settled serve` with the same controllers.
+//! Wait conformance: results of `settled wait`, `kubectl wait`, `kubectl rollout status` and Helm 4 on a real control
+//! plane, and on `settled serve` with the same controllers.
 //!
-//! A scenario is `conformance/live/NAME.yaml`. Where a rival's outcome is another than ours, `differences.yaml` says who is right and
-//! why; `docs/comparison.md` shows it. `conformance/live/README.md` has the formats.
+//! A scenario is `conformance/live/NAME.yaml`. If a competitor has another result, `differences.yaml` says which one is
+//! correct and why; `docs/comparison.md` shows it. `conformance/live/README.md` describes the formats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,16 +22,16 @@ use crate::measure::Table;
 use crate::server::{self, Kind, Server};
 use crate::{Outcome, corpora};
 
-/// How many scenarios run at once: most of their time they wait.
+/// Number of concurrent scenarios: they mostly wait.
 const AT_ONCE: usize = 5;
-/// How long a step of a scenario may take, in seconds.
+/// Timeout of a step, in seconds.
 const PATIENCE: u64 = 90;
-/// What stands for the scenario's namespace in its objects.
+/// Placeholder for the scenario's namespace in its objects.
 const NAMESPACE: &str = "${NAMESPACE}";
-/// Between these lines of the guide is the table.
+/// Markers of the table in the guide.
 const MARKS: [&str; 2] = ["<!-- live:differences -->", "<!-- /live:differences -->"];
 
-/// The nodes that Pods run on.
+/// Nodes of the cluster.
 const NODES: &str = r#"
 for node in one two; do
   kubectl apply -f - <<EOF
@@ -44,23 +44,23 @@ done
 kubectl wait --for=condition=Ready node --all --timeout=60s
 "#;
 
-/// A scenario as its file has it.
+/// A parsed scenario.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Scenario {
-    /// What it is about, as the guide's table says it.
+    /// Its title in the guide's table.
     about: String,
-    /// How long the tools wait, in seconds.
+    /// Timeout of the tools, in seconds.
     seconds: u64,
-    /// Left out of a quick run, for this reason.
+    /// Reason for omitting it from a quick run.
     slow: Option<String>,
-    /// What is there before.
+    /// Objects that exist in advance.
     #[serde(default)]
     before: Before,
-    /// What is applied, and waited for.
+    /// Objects that are applied and waited for.
     #[serde(default)]
     objects: String,
-    /// Shell commands, one after the other, while the tools wait.
+    /// Shell commands that run sequentially while the tools wait.
     #[serde(default)]
     meanwhile: Vec<String>,
     settled: Ask,
@@ -72,42 +72,42 @@ struct Scenario {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Before {
-    /// What kubectl applies.
+    /// Objects applied by kubectl.
     #[serde(default)]
     objects: String,
-    /// Another state of what is waited for: applied by kubectl, or installed by Helm if Helm is to upgrade it.
+    /// A later state of the target objects: applied by kubectl, or installed by Helm if the scenario upgrades.
     #[serde(default)]
     revision: String,
-    /// Shell commands, when the objects have been applied.
+    /// Shell commands after the objects are applied.
     #[serde(default)]
     run: Vec<String>,
 }
 
-/// What a tool is asked, and what it should come to.
+/// Invocation of a tool, and its expected result.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Ask {
     /// The command, without its timeout.
     run: Option<String>,
     outcome: Came,
-    /// What it comes to as well: which of them, is a race that it doesn't decide.
+    /// Other accepted results: which one occurs is a race that the tool does not control.
     or: Option<Came>,
-    /// Words that its output must have.
+    /// Texts that its output must contain.
     #[serde(default)]
     says: Vec<String>,
 }
 
-/// What a wait comes to.
+/// Result of a wait.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 enum Came {
     /// Exit code 0.
     Done,
-    /// It says that it has failed.
+    /// It reports a failure.
     Failed,
-    /// It ran into its timeout.
+    /// It has timed out.
     Waiting,
-    /// It doesn't wait for such a thing.
+    /// It does not support the target.
     Refused,
 }
 
@@ -116,7 +116,7 @@ impl Ask {
         came == self.outcome || Some(came) == self.or
     }
 
-    /// What it should come to, in words.
+    /// Description of the expected result.
     fn words(&self) -> String {
         let or = self.or.map(|or| format!(" or {}", or.word()));
         self.outcome.word().to_owned() + &or.unwrap_or_default()
@@ -134,7 +134,7 @@ impl Came {
     }
 }
 
-/// The tools, in the order of the table.
+/// Tools in the order of the table.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]
 enum Tool {
@@ -165,7 +165,7 @@ impl Tool {
         }
     }
 
-    /// What it is asked where a scenario doesn't say it.
+    /// Default invocation.
     fn usual(self) -> Option<&'static str> {
         match self {
             Self::Settled => Some("settled wait -f objects.yaml"),
@@ -174,7 +174,7 @@ impl Tool {
         }
     }
 
-    /// What an exit code and an output mean.
+    /// The result for an exit code and output.
     fn came(self, code: i32, said: &str) -> Result<Came, i32> {
         let says = |words: &[&str]| words.iter().any(|words| said.contains(words));
         match (self, code) {
@@ -212,12 +212,12 @@ impl Scenario {
     }
 }
 
-/// A rival's outcome that is another than ours.
+/// A competitor's result that differs from ours.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Difference {
     scenario: String,
-    /// Those that come to the same, for the same reason.
+    /// Scenarios with the same result for the same reason.
     tools: Vec<Tool>,
     right: Right,
     why: String,
@@ -228,7 +228,7 @@ struct Difference {
 enum Right {
     Settled,
     Rival,
-    /// They answer different questions.
+    /// The tools answer different questions.
     Both,
 }
 
@@ -278,8 +278,8 @@ fn folder() -> PathBuf {
     corpora::root().join("conformance/live")
 }
 
-/// Runs `conformance live [SCENARIO…] [--quick] [--server settled|kube-apiserver] [--rivals] [--show] [--write-docs]`; false when a wait comes to something else
-/// than it should.
+/// Runs `conformance live [SCENARIO…] [--quick] [--server settled|kube-apiserver] [--rivals] [--show] [--write-docs]`;
+/// false if a wait has an unexpected result.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
     let all = scenarios()?;
@@ -373,7 +373,7 @@ fn on(kind: Kind, scenarios: &BTreeMap<&String, &Scenario>, flags: &Flags) -> Ou
     Ok(right)
 }
 
-/// What came of a scenario.
+/// Results of a scenario.
 #[derive(Default)]
 struct Report {
     came: BTreeMap<Tool, String>,
@@ -381,7 +381,7 @@ struct Report {
     shown: Vec<String>,
 }
 
-/// Two namespaces: Helm makes its objects itself, all others wait for what kubectl applies.
+/// Two namespaces: Helm creates its objects itself, all other tools wait for objects applied by kubectl.
 fn scenario_on(
     server: &Server,
     place: &Place,
@@ -438,7 +438,7 @@ fn scenario_on(
     Ok(report)
 }
 
-/// What a tool said.
+/// Output of a tool.
 struct Said {
     tool: Tool,
     code: i32,
@@ -540,7 +540,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Outcome<T> {
     Ok(serde_json::from_slice(&json).map_err(|why| wrong(&why))?)
 }
 
-/// Whether each difference has its row, each row is one, and the guide shows them.
+/// Checks that each difference has a row, each row has a difference, and the guide shows them.
 fn documented(
     scenarios: &BTreeMap<String, Scenario>,
     differences: &[Difference],
@@ -597,13 +597,13 @@ fn documented(
     Ok(wrong.is_empty())
 }
 
-/// Whether a rival comes to something else than ours, or may.
+/// Whether a competitor has, or may have, another result.
 fn differs(scenario: &Scenario, tool: Tool) -> bool {
     let ours = scenario.settled.outcome;
     scenario.ask(tool).is_some_and(|theirs| theirs.outcome != ours || theirs.or.is_some_and(|or| or != ours))
 }
 
-/// A text's part before the table and its mark, the table, and from the second mark on.
+/// A text up to and including the first marker, the table, and the rest from the second marker on.
 fn between(text: &str) -> Option<(&str, &str, &str)> {
     let start = text.find(MARKS[0])? + MARKS[0].len();
     let end = start + text[start..].find(MARKS[1])?;

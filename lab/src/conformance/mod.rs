@@ -1,5 +1,5 @@
-//! Conformance with reference implementations: recorded answers, Go programs around upstream's libraries, real servers and
-//! clients.
+//! Conformance with reference implementations: recorded answers, Go programs around upstream's libraries, real servers
+//! and clients.
 
 mod apiserver;
 mod argo;
@@ -16,7 +16,7 @@ use differential::Size;
 use crate::Outcome;
 use crate::measure::Table;
 
-/// Runs `conformance [--full] [SUITE [FLAG…]]`; false where answers differ.
+/// Runs `conformance [--full] [SUITE [FLAG…]]`; false if results differ.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     match words {
         [] => all(Size::QUICK),
@@ -34,7 +34,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     }
 }
 
-/// All suites but those of servers, whatever the first ones say.
+/// All suites except those of servers. Continues after a failed suite.
 fn all(size: Size) -> Outcome<bool> {
     let mut equal = true;
     let mut table = Table::new(["suite", "seconds", ""]);

@@ -12,7 +12,7 @@ use crate::{Outcome, corpora};
 
 const SEED: &str = "1";
 
-/// Writes the sample anew.
+/// Regenerates the sample.
 pub(crate) fn record() -> Outcome<bool> {
     let program = match oracle::build("protobuf")? {
         Oracle::Ready(program) => program,
@@ -20,7 +20,7 @@ pub(crate) fn record() -> Outcome<bool> {
     };
     let suite = differential::find("protobuf").ok_or("there is no suite protobuf")?;
     let kinds = suite.example()?.arg("kinds").output()?.stdout;
-    // Some with little in them, and some with more.
+    // Some sparse, some dense.
     let count = 2 * kinds.split(|byte| *byte == b'\n').count().saturating_sub(1);
     let mut oracle = Command::new(program)
         .args([SEED, &count.to_string(), "0.8", "0.97"])

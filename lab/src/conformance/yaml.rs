@@ -1,4 +1,4 @@
-//! YAML conformance: the golden file, generated again by the Go program and compared.
+//! YAML conformance: regenerates the golden file with the Go program, and compares.
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use crate::oracle::{self, Oracle};
 use crate::{Outcome, corpora, process};
 
-/// Where the documents lie, and where what Go makes of them is committed.
+/// Location of the documents, and of Go's committed results.
 const CASES: &str = "conformance/yaml/cases.json";
 const GOLDEN: &str = "crates/manifest/tests/golden/yaml-go.jsonl";
 
-/// How many differing lines are printed.
+/// Maximum number of printed differing lines.
 const PRINTED: usize = 20;
 
-/// True when Go answers as the committed file says.
+/// True if Go's results are equal to the committed file.
 pub(crate) fn run() -> Outcome<bool> {
     let program = match oracle::build("yaml")? {
         Oracle::Ready(program) => program,

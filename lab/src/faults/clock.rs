@@ -1,7 +1,8 @@
-//! Clock jumps by hours, years and centuries. Nothing panics, revisions grow by one, watches continue, and all writes are there
-//! after a start at any time.
+//! Clock jumps by hours, years and centuries. Nothing panics, revisions increase by one, watches continue, and all
+//! writes survive a restart at any time.
 //!
-//! Debian's libfaketime tells the server the time; the clock that timers use stays as it is, as on real machines.
+//! Debian's libfaketime changes the time of the server; the monotonic clock of timers stays unchanged, as on real
+//! machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,11 @@ use super::{
 };
 use crate::{Outcome, oracle};
 
-/// How far. None goes beyond 1970, where also the clocks of boards without a battery begin: rustls and hyper know no time before.
+/// Sizes of jumps. None goes before 1970, where clocks of boards without a battery begin: rustls and hyper support no
+/// earlier time.
 const JUMPS: [&str; 12] =
     ["+0", "+90s", "-90s", "+2h", "-2h", "+40d", "-40d", "+2y", "+20y", "-20y", "-50y", "+2000y"];
-/// Every second start at a wrong time is at one of these: the server keeps a certificate that clients trust.
+/// Every second start at a wrong time uses one of these: the server keeps a certificate that clients trust.
 const NEAR: [&str; 4] = ["+90s", "-90s", "+2h", "+40d"];
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -42,7 +44,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let mut watch = Watch::begin(&running, last)?;
     let mut times = [String::new(), String::new()];
     for round in 0..rounds {
-        // Each once, then any.
+        // Each once, then random ones.
         let jump = JUMPS.get(round).copied().unwrap_or_else(|| JUMPS[dice.below(JUMPS.len())]);
         clock.set(jump)?;
         let step = format!("round {round}, clock {jump}");
@@ -62,7 +64,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             let at = revision(&created).unwrap_or_default();
             report.expect(at > last, || format!("{step}: revision {at} after {last}"));
             last = at;
-            // It has only been written: it has not expired, whatever the time.
+            // Freshly written: it has not expired, whatever the time.
             let found = running.send("GET", &format!("{path}/{name}"), &Value::Null)?;
             report.expect(found.status == 200, || format!("{step}: {path}/{name} is gone: {}", found.status));
             let time = created["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
@@ -75,7 +77,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         watch.expect(&name, &step)?;
         let ready = running.send("GET", "/readyz", &Value::Null)?;
         report.expect(ready.status == 200, || format!("{step}: /readyz: {}", ready.status));
-        // Killed, started at whatever time it is, and started again at the right one.
+        // Killed, started at a wrong time, and started again at the correct one.
         if round % 4 == 3 {
             drop(watch);
             running.check(&mut report)?;
@@ -86,14 +88,15 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             let step = format!("round {round}, start at {jump}");
             match clock.start(&setting.folder) {
                 Ok(mut wrong) => {
-                    // Written at the wrong time, with the clock going back and forth, and there after the next start.
+                    // Written at the wrong time, with a clock that jumps back and forth, and present after the next
+                    // start.
                     let jumps = [jump, "-90s", "+2h", jump];
                     for (number, jump) in jumps.into_iter().enumerate() {
                         clock.set(jump)?;
                         let name = format!("c{round}-{number}");
                         let answer = match wrong.send("POST", COLLECTION, &config_map(&name, 1, 10)) {
                             Ok(answer) => answer,
-                            // Its certificate is of a time that is years from ours: no client trusts it.
+                            // Its certificate is years off: no client trusts it.
                             Err(why) if why.to_string().contains("certificate") && number == 0 => {
                                 untrusted += 1;
                                 break;
@@ -112,7 +115,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
                     wrong.check(&mut report)?;
                     starts += 1;
                 }
-                // Ten years later even the authority is too old, and the server says so.
+                // Ten years later even the CA has expired, and the server reports it.
                 Err(why) if why.to_string().contains("the authority has expired") => refused += 1,
                 Err(why) => report.wrong.push(format!("{step}: a start: {why}")),
             }
@@ -134,7 +137,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         times[0], times[1]
     ));
     report.expect(times[0] != times[1], || "the clock did not jump".to_owned());
-    // Those near to the right time at least.
+    // At least those near the correct time.
     let least = rounds / 8;
     report
         .expect(whole >= least, || format!("{whole} starts at a wrong time took all writes, {least} should"));
@@ -149,7 +152,7 @@ fn event(name: &str) -> Value {
     })
 }
 
-/// A watch that goes on through all jumps.
+/// A watch that continues through all jumps.
 struct Watch(Box<dyn Lines>);
 
 impl Watch {
@@ -177,7 +180,7 @@ struct Clock {
 
 impl Clock {
     fn set(&self, jump: &str) -> Outcome<()> {
-        // At once: the server never reads half a file.
+        // Renamed, so that the server never reads a partial file.
         let new = self.file.with_extension("new");
         fs::write(&new, format!("{jump}\n"))?;
         Ok(fs::rename(new, &self.file)?)
@@ -191,7 +194,7 @@ impl Clock {
     }
 }
 
-/// The library: as installed, or from Debian's package, unpacked into the cache. Or why there is none.
+/// Path of the library: installed, or from Debian's package, unpacked into the cache. Otherwise, the reason.
 fn library() -> Outcome<Result<PathBuf, String>> {
     let place = "usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
     let installed = Path::new("/").join(place);

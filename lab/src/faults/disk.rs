@@ -1,7 +1,7 @@
-//! Full disk. Writes fail with a reason, no acknowledged write is lost, reads continue, and writes succeed again once there is
-//! space; also after a kill and start on the full disk.
+//! Full disk. Writes fail with a reason, no acknowledged write is lost, reads continue, and writes succeed again once
+//! there is space; also after a kill and restart on the full disk.
 //!
-//! The disk is a small tmpfs in a mount namespace of its own, so that nobody else sees it and no rights are needed.
+//! The disk is a small tmpfs in a mount namespace of its own, so that it is private and needs no privileges.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,13 +21,13 @@ use super::{
 use crate::Outcome;
 
 const SIZE: &str = "48m";
-/// What is removed to make room again.
+/// A file that is removed to free space.
 const BALLAST: usize = 12 << 20;
 const BYTES: usize = 20_000;
-/// How many writes are refused until the disk counts as full.
+/// Number of rejected writes after which the disk counts as full.
 const REFUSED: usize = 20;
 
-/// The tmpfs, for as long as this lives.
+/// The tmpfs. It is unmounted when this is dropped.
 struct Disk {
     holder: Child,
     mounted: PathBuf,
@@ -41,7 +41,7 @@ impl Drop for Disk {
 }
 
 impl Disk {
-    /// Why not, where namespaces can't be had.
+    /// The reason if namespaces are not available.
     fn mount(folder: &Path) -> Outcome<Result<Self, String>> {
         let mounted = folder.join("data");
         fs::create_dir_all(&mounted)?;
@@ -65,7 +65,7 @@ impl Disk {
         Ok(Ok(Self { holder, mounted }))
     }
 
-    /// The folder as it is seen from here.
+    /// Path of the directory outside of the namespace.
     fn seen(&self) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
         root.join(self.mounted.strip_prefix("/").unwrap_or(&self.mounted))
@@ -80,7 +80,7 @@ impl Disk {
             .args(["--user", "--preserve-credentials", "--mount"])
             .arg(serve.get_program())
             .args(serve.get_args());
-        // The one of the last start names another port. On the full disk, there is no room for a new one beside it.
+        // The one of the last start has another port. A full disk has no space for a second one.
         if let Ok(mut config) = File::options().write(true).open(self.seen().join("admin.kubeconfig")) {
             let size = config.metadata()?.len();
             config.write_all(&vec![b'#'; usize::try_from(size)?])?;
@@ -88,7 +88,7 @@ impl Disk {
         start(folder, command, |_| self.seen())
     }
 
-    /// Takes the room that the server needs.
+    /// Fills the space that the server needs.
     fn ballast(&self) -> Outcome<()> {
         let mut file = File::create(self.seen().join("ballast"))?;
         for _ in 0..BALLAST / 4096 {
@@ -105,7 +105,7 @@ impl Disk {
     }
 }
 
-/// What was acknowledged: version and revision by name. A write that was refused may have been stored all the same.
+/// Acknowledged writes: version and revision by name. A rejected write may have been stored nevertheless.
 #[derive(Default)]
 struct Promises {
     kept: BTreeMap<String, (u64, u64)>,
@@ -137,7 +137,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             match write(&running, &mut promises, &format!("d{}", dice.roll(2000)), version, &mut report)? {
                 Some(revision) => {
                     acknowledged.push(revision);
-                    // At once: a watcher that lets events pile up is closed.
+                    // Immediately: a watch with many queued events is closed.
                     follow(&mut *events, &mut seen, revision)?;
                 }
                 None => refused += 1,
@@ -162,7 +162,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
                 }
             };
             check(&running, &mut promises, &mut report)?;
-            // Objects can be deleted through the API before there is room.
+            // Objects can be deleted through the API before there is space.
             if let Some(name) = promises.kept.keys().next().cloned() {
                 let answer = running.send("DELETE", &format!("{COLLECTION}/{name}"), &Value::Null)?;
                 report.expect(answer.status == 200, || {
@@ -173,7 +173,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             }
         }
         drop(disk.make_room());
-        // It recovers by itself, with the first write.
+        // The first write recovers the server.
         let name = format!("d{}", dice.roll(2000));
         version += 1;
         let recovered = write(&running, &mut promises, &name, version, &mut report)?;
@@ -210,7 +210,7 @@ fn follow(events: &mut dyn Lines, seen: &mut Vec<u64>, last: u64) -> Outcome<()>
     Ok(())
 }
 
-/// One write: its revision, or nothing when it was refused.
+/// One write: its revision, or `None` if it was rejected.
 fn write(
     server: &Running,
     promises: &mut Promises,
@@ -249,7 +249,7 @@ fn write(
     }
 }
 
-/// Compares what is there with what was acknowledged.
+/// Compares the objects with the acknowledged writes.
 fn check(server: &Running, promises: &mut Promises, report: &mut Report) -> Outcome<u64> {
     let (items, at) = server.list(COLLECTION)?;
     report.expect(at >= promises.highest, || format!("revision {at} after {}", promises.highest));

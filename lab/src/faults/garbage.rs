@@ -1,5 +1,5 @@
-//! Garbage on the socket: instead of a TLS handshake, inside TLS, and instead of HTTP/1.1 or HTTP/2 frames. It closes a
-//! connection at most; other clients are not affected.
+//! Invalid bytes on the socket: instead of a TLS handshake, inside TLS, and instead of HTTP/1.1 or HTTP/2 frames. They
+//! close one connection at most; other clients are not affected.
 
 use std::io::Write as _;
 use std::thread;
@@ -9,9 +9,9 @@ use super::socket::{Greeting, NO_SETTINGS, PREFACE, Socket, frame, hpack};
 use super::{COLLECTION, Dice, Kept, Report, Setting, begin, config_map, revision};
 use crate::Outcome;
 
-/// Out of the reach of broken requests.
+/// An object that broken requests do not address.
 const ELSEWHERE: &str = "/api/v1/namespaces/kube-public/configmaps";
-/// Requests that are broken in all ways.
+/// Invalid requests of many kinds.
 const REQUESTS: [&str; 8] = [
     "GET /api/v1/namespaces/default/configmaps?limit=1&labelSelector=a%3Db HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\nAccept: application/json;as=Table;g=meta.k8s.io;v=v1, */*;q=0.8\r\n\r\n",
     "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\nContent-Type: application/json\r\nContent-Length: 31\r\n\r\n{\"metadata\":{\"generateName\":\"g\"}}",
@@ -22,7 +22,7 @@ const REQUESTS: [&str; 8] = [
     "GET /openapi/v3/api/v1?hash=00 HTTP/1.0\r\nAccept-Encoding: gzip\r\nIf-None-Match: \"a\"\r\nAuthorization: Bearer admin-token\r\n\r\n",
     "GET /apis HTTP/1.1\r\nHost: a\r\nUpgrade: h2c, SPDY/3.1\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n",
 ];
-/// What is put into them.
+/// Fragments inserted into them.
 const PIECES: [&[u8]; 16] = [
     b"\r\n",
     b"\n",
@@ -42,7 +42,7 @@ const PIECES: [&[u8]; 16] = [
     b"HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n",
 ];
 
-/// Bytes with some of them changed, gone, doubled, or others among them.
+/// Mutates bytes: changes, removals, repetitions, insertions.
 fn broken(dice: &mut Dice, bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=dice.below(4) {
@@ -69,7 +69,7 @@ fn broken(dice: &mut Dice, bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Frames that are right in part.
+/// Partially valid frames.
 fn frames(dice: &mut Dice) -> Vec<u8> {
     let mut bytes = PREFACE.to_vec();
     if dice.roll(8) > 0 {
@@ -87,7 +87,7 @@ fn frames(dice: &mut Dice) -> Vec<u8> {
             }
             4 => frame(9, flags, stream, &dice.bytes(200)),
             5 => frame(0, flags, stream, &dice.bytes(2000)),
-            // Settings and windows with any values.
+            // Settings and window updates with random values.
             6 => frame(4, flags & 1, 0, &dice.bytes(24)),
             7 => frame(8, 0, stream, &dice.bytes(5)),
             _ => {
@@ -100,7 +100,7 @@ fn frames(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// Streams that are opened and given up at once.
+/// Streams that are opened and reset immediately.
 fn resets() -> Vec<u8> {
     let mut bytes = [PREFACE, NO_SETTINGS].concat();
     let headers = hpack("GET", COLLECTION);
@@ -111,7 +111,7 @@ fn resets() -> Vec<u8> {
     bytes
 }
 
-/// Headers that go on without an end.
+/// Endless headers.
 fn continuations(dice: &mut Dice) -> Vec<u8> {
     let mut bytes = [PREFACE, NO_SETTINGS, &frame(1, 0x1, 1, &hpack("GET", COLLECTION))].concat();
     for _ in 0..200 {
@@ -135,7 +135,7 @@ const SORTS: [&str; 9] = [
 fn throw(sort: usize, greeting: &Greeting, dice: &mut Dice) -> std::io::Result<Socket> {
     let plain = |bytes: &[u8]| {
         let mut socket = Socket::Plain(greeting.tcp()?);
-        // The server may hang up in the middle of it.
+        // The server may close the connection early.
         let _hung_up = socket.write(bytes);
         Ok(socket)
     };
@@ -168,7 +168,7 @@ fn throw(sort: usize, greeting: &Greeting, dice: &mut Dice) -> std::io::Result<S
         5 => {
             let first = dice.pick(&REQUESTS).as_bytes();
             let mut bytes = broken(dice, first);
-            // One after the other on the same connection.
+            // Sequentially on the same connection.
             for _ in 0..dice.below(3) {
                 let next = dice.pick(&REQUESTS).as_bytes();
                 bytes.extend(broken(dice, next));
@@ -188,7 +188,7 @@ fn throw(sort: usize, greeting: &Greeting, dice: &mut Dice) -> std::io::Result<S
 }
 
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
-    // Of each sort; the last two are large.
+    // Number of each kind; the last two are large.
     let rounds = if setting.quick { 1500 } else { 20_000 };
     let mut report = Report::default();
     let mut running = begin(&setting.folder, Kept::OnDisk)?;
@@ -207,7 +207,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             }
             connections += 1;
             match throw(sort, &greeting, &mut dice) {
-                // Some wait for an answer, most just go.
+                // Some wait for a response, most disconnect.
                 Ok(mut socket) if dice.roll(10) == 0 => {
                     let _may_stay = socket.ends(Instant::now() + Duration::from_millis(20));
                 }
@@ -242,7 +242,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     Ok(report)
 }
 
-/// How many files and sockets a process has open.
+/// Number of open files and sockets of a process.
 fn descriptors(id: u32) -> usize {
     std::fs::read_dir(format!("/proc/{id}/fd")).map_or(0, Iterator::count)
 }

@@ -1,5 +1,5 @@
-//! Hostile clients: maximally expensive requests, and endless bodies. Health checks, the administrator and other users are still
-//! served, and memory is bounded.
+//! Hostile clients: maximally expensive requests, and endless bodies. Health checks, the administrator and other users
+//! are still served, and memory is bounded.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -16,22 +16,22 @@ use crate::Outcome;
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-/// May edit what is in the namespace.
+/// User with edit access to the namespace.
 const EDITOR: &str = "alice";
-/// Another one.
+/// Another such user.
 const OTHER: &str = "bob";
-/// May do nothing.
+/// User without permissions.
 const STRANGER: &str = "carol";
-/// How many of each at once.
+/// Number of concurrent requests of each kind.
 const AT_ONCE: usize = 8;
 const MANAGERS: usize = 20_000;
 const ITEMS: usize = 300_000;
 const SLOW_BODIES: usize = 260;
 
-/// How long health may take, whatever is done to the server.
+/// Maximum latency of health checks during an attack.
 const HEALTH: Duration = Duration::from_millis(100);
-/// On a machine whose idle server is so slow that this is more, health may take so many times as long; but never more than a
-/// second. A server whose event loop is blocked takes several.
+/// On a machine where health checks of the idle server are slow, the maximum is this multiple of their latency, up to a
+/// second. With a blocked event loop, they take several seconds.
 const NOISE: u32 = 5;
 const LONGEST_HEALTH: Duration = Duration::from_secs(1);
 /// How long the administrator's requests may take.
@@ -39,7 +39,7 @@ const LONGEST_READ: Duration = Duration::from_secs(2);
 /// A body that does not come is given up after ten seconds.
 const SLOW_BODY_ENDS: Duration = Duration::from_secs(20);
 
-/// What is sent, and how it is to be answered.
+/// An attack and the expected responses.
 struct Attack {
     name: &'static str,
     request: Request,
@@ -47,7 +47,7 @@ struct Attack {
     times: usize,
 }
 
-/// The slowest answers that others got.
+/// The slowest responses to other users.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slowest {
     health: Duration,
@@ -80,7 +80,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     Ok(report)
 }
 
-/// Makes the users, and a kind whose schema is as expensive as one may be.
+/// Creates the users, and a CRD with a maximally expensive schema.
 fn prepare(running: &Running) -> Outcome<()> {
     let put = |path: &str, object: &Value| -> Outcome<()> {
         let answer = running.send("POST", path, object)?;
@@ -92,7 +92,7 @@ fn prepare(running: &Running) -> Outcome<()> {
     let defaults: Map<String, Value> = (0..20)
         .map(|number| (format!("field-{number}"), json!({"type": "string", "default": "0123456789"})))
         .collect();
-    // Three to the power of nine.
+    // 3^9 combinations.
     let tree =
         (0..9).fold(json!({"minimum": 1_000_000_000}), |below, _| json!({"anyOf": [below, below, below]}));
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
@@ -171,7 +171,7 @@ fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// Sends a request as often as it is to be sent, all at once; the codes of the answers.
+/// Sends a request repeatedly and concurrently; returns the status codes.
 fn send(running: &Running, attack: &Attack) -> Vec<Result<u16, String>> {
     thread::scope(|scope| {
         let threads: Vec<_> =
@@ -185,10 +185,10 @@ fn send(running: &Running, attack: &Attack) -> Vec<Result<u16, String>> {
     })
 }
 
-/// Asks for health and reads as the administrator while something is done.
+/// Checks health and reads as the administrator during an operation.
 fn probed<T>(running: &Running, work: impl FnOnce() -> T) -> Outcome<(T, Slowest)> {
     let over = AtomicBool::new(false);
-    // Connections of their own: those that an attack has used may be busy.
+    // Separate connections: those of an attack may be busy.
     let client = || Client::new(&format!("https://{}", running.address), &running.ca);
     let (health, reader) = (client()?, client()?);
     let probe = |client: &Client, user: &str, path: &str| -> Result<(Duration, usize), String> {
@@ -200,7 +200,7 @@ fn probed<T>(running: &Running, work: impl FnOnce() -> T) -> Outcome<(T, Slowest
             if answer.status != 200 {
                 return Err(format!("{path}: {}", answer.status));
             }
-            // The first one makes the connection.
+            // The first request opens the connection.
             if count > 0 {
                 slowest = slowest.max(start.elapsed());
             }
@@ -239,7 +239,7 @@ impl fmt::Display for Slowest {
     }
 }
 
-/// More bodies that never end than there are seats for writing, by somebody who may do nothing else.
+/// More incomplete bodies than the concurrency limit of writes, by a user without permissions.
 fn slow_bodies(running: &Running, report: &mut Report, bar: Duration) -> Outcome<()> {
     let greeting = Greeting::new(running.address, &running.ca)?;
     let token = Request { user: STRANGER.to_owned(), ..request("POST", REVIEWS, &Value::Null) }

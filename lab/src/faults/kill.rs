@@ -1,7 +1,7 @@
-//! Repeated kills of a working server.
+//! Repeated kills of a busy server.
 //!
-//! What was acknowledged is there after the restart, with the revision that was acknowledged; what was not is there as a
-//! whole or not at all; no revision is given out twice.
+//! Acknowledged writes are present after the restart, with the acknowledged revision; others are complete or absent; no
+//! revision is assigned twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use super::{COLLECTION, Dice, Kept, Report, Setting, begin, config_map, name_of,
 use crate::Outcome;
 use settled_conformance::Client;
 
-/// How many clients write at once.
+/// Number of concurrent writers.
 const WRITERS: usize = 8;
 
-/// The versions of an object that were asked for, and the last one that was acknowledged: number and revision.
+/// Requested versions of an object, and the last acknowledged one: number and revision.
 #[derive(Clone, Debug, Default)]
 struct Promise {
     asked: u64,
@@ -71,7 +71,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     Ok(report)
 }
 
-/// Creates objects and changes them, as fast as they are acknowledged. Gives how many were.
+/// Creates and updates objects sequentially. Returns the number of acknowledged writes.
 fn write(
     client: &Client,
     promises: &Mutex<BTreeMap<String, Promise>>,
@@ -85,7 +85,7 @@ fn write(
         }
     };
     let mut acknowledged = 0;
-    // Few names that come again: objects that grow old are changed after many restarts.
+    // Few names that repeat: objects are updated after many restarts.
     let mut number = 0;
     while !stop.load(Ordering::Acquire) {
         number += 1;
@@ -102,7 +102,7 @@ fn write(
         };
         let Ok(answer) = client.send(&request) else { continue };
         if answer.status == 404 || answer.status == 409 {
-            // A create that was not acknowledged: it was lost, or it was not.
+            // An unacknowledged create was stored or lost.
             let again = if answer.status == 404 {
                 super::request("POST", COLLECTION, &object)
             } else {
@@ -117,7 +117,7 @@ fn write(
     acknowledged
 }
 
-/// Writes down what becomes of an object.
+/// Records the outcome of a write.
 type Note<'a> = dyn Fn(&str, &dyn Fn(&mut Promise)) + 'a;
 
 fn keep(body: &[u8], status: u16, version: u64, name: &str, note: &Note<'_>) -> bool {
@@ -127,7 +127,7 @@ fn keep(body: &[u8], status: u16, version: u64, name: &str, note: &Note<'_>) -> 
     true
 }
 
-/// What is wrong after a restart.
+/// Inconsistencies after a restart.
 fn check(
     client: &Client,
     promises: &Mutex<BTreeMap<String, Promise>>,

@@ -1,7 +1,7 @@
 //! Fault injection for `settled serve`.
 //!
-//! Each fault has a server of its own, the program as users have it, behind a socket. It passes if nothing is wrong with
-//! what clients saw, the process still runs, and nothing in it panicked.
+//! Each fault has a server process of its own. It passes if all client observations are consistent, the process is
+//! still running, and nothing has panicked.
 
 mod clock;
 mod disk;
@@ -29,33 +29,33 @@ use crate::measure::Table;
 use crate::{Outcome, server};
 use settled_conformance::Client;
 
-/// A server that isn't ready by then never will be.
+/// Startup timeout of the server.
 const PATIENCE: Duration = Duration::from_secs(30);
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
-/// More than this is no bounded memory, whatever is done to the server.
+/// Memory limit of the server in all tests.
 const MOST_MEMORY: u64 = 512 << 20;
 
-/// What a fault is given.
+/// Options of a fault.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// A folder of its own.
+    /// Working directory.
     folder: PathBuf,
     seed: u64,
-    /// As much as fits into CI.
+    /// Whether to limit the duration for CI.
     quick: bool,
     cycles: Option<usize>,
 }
 
-/// What a fault comes to.
+/// Result of a fault.
 #[derive(Debug, Default)]
 struct Report {
-    /// What was done, for the listing.
+    /// Summary of the run.
     told: Vec<String>,
     /// What should not be. None: it passes.
     wrong: Vec<String>,
-    /// The most memory that a server has had.
+    /// Peak memory of a server.
     peak: u64,
-    /// Why it can't be tried on this machine.
+    /// Reason why it cannot run on this machine.
     skipped: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Report {
         self.told.push(what);
     }
 
-    /// Notes it unless all is well.
+    /// Records a violation if the condition is false.
     fn expect(&mut self, well: bool, otherwise: impl FnOnce() -> String) {
         if !well {
             self.wrong.push(otherwise());
@@ -74,7 +74,7 @@ impl Report {
 
 type Fault = fn(&Setting) -> Outcome<Report>;
 
-/// All of them. Half-open connections come first: most of that is waiting, and goes on beside the others.
+/// All faults. Half-open connections come first: that one mostly waits, and runs beside the others.
 const FAULTS: [(&str, Fault); 9] = [
     ("connections", open::run),
     ("kill", kill::run),
@@ -87,7 +87,7 @@ const FAULTS: [(&str, Fault); 9] = [
     ("hostile", hostile::run),
 ];
 
-/// Runs `faults [FAULT…] [--quick] [--seed N] [--cycles N]`; false when something is wrong, or skipped though `CI` is `true`.
+/// Runs `faults [FAULT…] [--quick] [--seed N] [--cycles N]`; false if one fails, or is skipped although `CI` is `true`.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let mut names = Vec::new();
     let mut setting = Setting { folder: PathBuf::new(), seed: 1, quick: false, cycles: None };
@@ -154,7 +154,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     Ok(well)
 }
 
-/// Runs one in a folder of its own, which stays if something is wrong.
+/// Runs one in a directory of its own, which is kept after a failure.
 fn timed(name: &str, fault: Fault, mut setting: Setting) -> (Duration, Outcome<Report>) {
     let start = Instant::now();
     setting.folder = std::env::temp_dir().join(format!("settled-faults-{name}-{}", std::process::id()));
@@ -181,20 +181,20 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // SIGKILL: nothing is flushed, nobody says goodbye.
+        // SIGKILL: nothing is flushed, no connection is closed cleanly.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Where objects are kept.
+/// Data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
     InMemory,
     OnDisk,
 }
 
-/// `settled serve`, about to be run: its data below the folder, its log in the folder.
+/// The command `settled serve`, with its data directory in the directory, and its log.
 fn serve(folder: &Path, kept: Kept) -> Outcome<Command> {
     let tokens = folder.join("tokens.csv");
     fs::write(&tokens, settled_conformance::token_file())?;
@@ -205,11 +205,11 @@ fn serve(folder: &Path, kept: Kept) -> Outcome<Command> {
     Ok(command)
 }
 
-/// Starts a server whose data folder is seen here as `data`, and waits until it listens.
+/// Starts a server whose data directory is visible here as `data`, and waits until it listens.
 fn start(folder: &Path, mut command: Command, data: impl Fn(u32) -> PathBuf) -> Outcome<Running> {
     let log = folder.join("server.log");
     let stderr = File::options().create(true).append(true).open(&log)?;
-    // That of the last start names another port.
+    // The one of the last start has another port.
     drop(fs::remove_file(folder.join("data/admin.kubeconfig")));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn()?;
     let config = data(child.id()).join("admin.kubeconfig");
@@ -234,7 +234,7 @@ fn start(folder: &Path, mut command: Command, data: impl Fn(u32) -> PathBuf) -> 
     }
 }
 
-/// The usual case: a server with its data in the folder.
+/// The common case: a server with its data in the directory.
 fn begin(folder: &Path, kept: Kept) -> Outcome<Running> {
     start(folder, serve(folder, kept)?, |_| folder.join("data"))
 }
@@ -246,7 +246,7 @@ fn last_lines(log: &Path) -> String {
 }
 
 impl Running {
-    /// What is wrong with the process itself.
+    /// Violations of the process itself.
     fn check(&mut self, report: &mut Report) -> Outcome<()> {
         if let Some(status) = self.child.try_wait()? {
             report.wrong.push(format!("the server ended by itself with {status}: {}", last_lines(&self.log)));
@@ -274,7 +274,7 @@ impl Running {
         answer.map_err(|error| format!("{method} {path}: {error}").into())
     }
 
-    /// The objects of a collection, and the list's revision.
+    /// The objects of a collection, and the resourceVersion of the list.
     fn list(&self, path: &str) -> Outcome<(Vec<Value>, u64)> {
         let answer = self.send("GET", path, &Value::Null)?;
         if answer.status != 200 {
@@ -304,7 +304,7 @@ fn request(method: &str, path: &str, body: &Value) -> Request {
     }
 }
 
-/// A ConfigMap with so many bytes in it.
+/// A ConfigMap of this size.
 fn config_map(name: &str, version: u64, bytes: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
@@ -324,7 +324,7 @@ fn name_of(object: &Value) -> &str {
     object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Something that looks like chance and is the same for the same seed.
+/// Pseudorandom generator, determined by its seed.
 struct Dice(u64);
 
 impl Dice {

@@ -1,5 +1,5 @@
-//! Half-open connections that send nothing, or part of a handshake or request. They are closed after a while, and other clients
-//! are served.
+//! Half-open connections that send nothing, or part of a handshake or request. They are closed after a timeout, and
+//! other clients are served.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use super::socket::{Greeting, NO_SETTINGS, PREFACE, Socket, frame, hpack};
 use super::{COLLECTION, Kept, Report, Setting, begin, config_map};
 use crate::Outcome;
 
-/// A greeting or a head that is not there by then is not waited for; a connection that answers no ping neither (30 s, and
-/// 20 s for the answer); nor is a body after a minute. Some seconds more on a busy machine.
+/// Timeouts: for the handshake and the request head, for pings (30 s, and 20 s for the response), and for bodies (a
+/// minute), plus some seconds for a busy machine.
 const LONGEST: Duration = Duration::from_secs(80);
 
 const HEAD: &str = "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: a\r\n";
 
-/// What is sent before the client falls silent.
+/// Bytes sent before the client falls silent.
 type Half = fn(&Greeting) -> std::io::Result<Socket>;
 
 fn tls(greeting: &Greeting, h2: bool, bytes: &[u8]) -> std::io::Result<Socket> {
@@ -78,7 +78,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         }
     }
     let opened = begun.elapsed();
-    // Others come and go meanwhile, each with a connection of its own.
+    // Meanwhile others connect and disconnect.
     let mut slowest = Duration::ZERO;
     for at in 0..50 {
         let start = Instant::now();
@@ -91,7 +91,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         }
         slowest = slowest.max(start.elapsed());
     }
-    // Each kind in a thread: it reads what comes until the end.
+    // One thread per connection, which reads until the end.
     let deadline = Instant::now() + LONGEST;
     let count = halves.len();
     let ends: Vec<(&str, usize, Duration)> = thread::scope(|scope| {

@@ -1,8 +1,8 @@
 //! Power loss: the log of the store on simulated disks that lose unsynced data completely, in part or by sectors.
 //!
-//! `kill -9` can't find a missing sync: the cache of the system survives it. The tests of `settled-store` count the operations of the
-//! file layer, cut the power at any of them, and compare what is there afterwards with what was acknowledged. Here they run in an
-//! optimized build, with many more disks than in `cargo test`.
+//! `kill -9` cannot detect a missing sync: the page cache survives it. The tests of `settled-store` count the
+//! operations of the file layer, cut the power at any of them, and compare the result with the acknowledged writes.
+//! Here they run in an optimized build, with many more disks than in `cargo test`.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["test", "--package", "settled-store", "--lib", "--", "power_cuts"])
-        // What a profile says of the tests of this crate is for others.
+        // A profile set for the tests of this crate must not apply to them.
         .env("CARGO_PROFILE_TEST_OPT_LEVEL", "2")
         .env("SETTLED_STORE_DISKS", disks.to_string())
         .output()?;

@@ -12,12 +12,12 @@ use super::socket::Greeting;
 use super::{COLLECTION, Kept, Report, Setting, begin, config_map, name_of, request};
 use crate::Outcome;
 
-/// How large an object is.
+/// Size of an object.
 const BYTES: usize = 60_000;
-/// How many may wait for a watcher is 32 MiB; what kernels buffer comes on top.
+/// The queue of a watch holds 32 MiB, plus the kernel's buffers.
 const OBJECTS: u64 = 1500;
 const HEALTHY: usize = 3;
-/// What a slow watcher may cost at most, besides the events that all share: a chunk of events, TLS, the connection.
+/// Maximum cost of a slow watch besides shared events: a chunk of events, TLS, the connection.
 const EACH: u64 = 1 << 20;
 
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
@@ -28,7 +28,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let watch = format!("{COLLECTION}?watch=true&labelSelector=!none&resourceVersion=");
     let (_, from) = running.list(COLLECTION)?;
 
-    // As much history and as many objects as there will be, without anybody who is slow: what that costs is not their fault.
+    // Baseline with the final amount of history and objects, without slow watches.
     let put = |number: u64| -> Outcome<()> {
         let object = config_map(&format!("o{}", number % 20), number, BYTES);
         let path = format!("{COLLECTION}/o{}", number % 20);
@@ -94,7 +94,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         format!("the slow ones cost {} MB", after.saturating_sub(before) >> 20)
     });
 
-    // At last they read: some events, none missing between them, and then the end.
+    // At last they read: some events without a gap, and then the end.
     let (mut least, mut most) = (u64::MAX, 0);
     for stream in sleepers {
         let mut wanted = OBJECTS + 1;
@@ -102,7 +102,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         reader.get_ref().sock.set_read_timeout(Some(Duration::from_secs(10)))?;
         loop {
             let mut line = Vec::new();
-            // The head, and the lines with the sizes of chunks, are none of an object.
+            // The head and chunk sizes are not part of an event.
             match reader.read_until(b'\n', &mut line) {
                 Ok(0) => break,
                 Ok(_) => {}
@@ -134,7 +134,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     Ok(report)
 }
 
-/// The version of the object in an event's line.
+/// The version of the object in an event.
 fn version(line: &[u8]) -> Option<u64> {
     let event: Value = serde_json::from_slice(line).ok()?;
     let object = event.get("object")?;
@@ -143,7 +143,7 @@ fn version(line: &[u8]) -> Option<u64> {
 
 type Stream = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
 
-/// A watcher that reads the head of the answer and nothing more, with as little room in its kernel as there can be.
+/// A watch that reads only the head of the response, with minimal kernel buffers.
 fn sleeper(greeting: &Greeting, path: &str) -> Outcome<Stream> {
     let mut stream = greeting.tls_over(greeting.narrow()?, false)?;
     let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer admin-token\r\n\r\n");

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::Outcome;
 
-/// What an HTTP/2 connection begins with, and a frame of settings without any.
+/// HTTP/2 connection preface with an empty SETTINGS frame.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) const NO_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
@@ -21,7 +21,7 @@ pub(super) enum Socket {
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-/// How to greet the server.
+/// TLS configuration for the server.
 #[derive(Clone)]
 pub(super) struct Greeting {
     address: SocketAddr,
@@ -51,9 +51,9 @@ impl Greeting {
         Ok(socket)
     }
 
-    /// A connection whose kernel keeps little of what isn't read.
+    /// A connection with a small receive buffer.
     pub(super) fn narrow(&self) -> Outcome<TcpStream> {
-        // Only tokio's sockets can be told so before they connect.
+        // Only tokio's sockets support this before connecting.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let stream = runtime.block_on(async {
             let socket = tokio::net::TcpSocket::new_v4()?;
@@ -70,14 +70,14 @@ impl Greeting {
         ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)
     }
 
-    /// The first bytes that a client sends.
+    /// First bytes of a client.
     pub(super) fn hello(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.session(false)?.write_tls(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// A connection whose greeting is over.
+    /// A connection after the TLS handshake.
     pub(super) fn tls(&self, h2: bool) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
         self.tls_over(self.tcp()?, h2)
     }
@@ -118,7 +118,7 @@ impl Socket {
         }
     }
 
-    /// Reads until the server closes the connection; false when it has not until the deadline.
+    /// Reads until the server closes the connection; false if it has not by the deadline.
     pub(super) fn ends(&mut self, deadline: Instant) -> bool {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -133,14 +133,14 @@ impl Socket {
                     return false;
                 }
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-                // Reset, or without TLS's goodbye.
+                // Reset, or closed without TLS close_notify.
                 Err(_) => return true,
             }
         }
     }
 }
 
-/// A frame of HTTP/2.
+/// An HTTP/2 frame.
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(payload.len() + 9);
     frame.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes()[1..]);
@@ -150,7 +150,7 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// The headers of a request in HPACK, without its dynamic table: method, path and the administrator's token.
+/// Request headers in HPACK, without the dynamic table: method, path and the administrator's token.
 pub(super) fn hpack(method: &str, path: &str) -> Vec<u8> {
     let text = |text: &str| {
         let mut bytes = vec![u8::try_from(text.len()).unwrap_or(126) & 0x7f];

@@ -1,5 +1,5 @@
-//! Concurrent writers, and watches that start with a list, a paginated list, a streaming list or an older resourceVersion. Each
-//! ends with the state of a list.
+//! Concurrent writers, and watches that start with a list, a paginated list, a streaming list or an older
+//! resourceVersion. Each ends with the same state as a list.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,15 +18,15 @@ const WATCHERS: usize = 50;
 const NAMESPACES: [&str; 2] = ["default", "kube-public"];
 const ALL: &str = "/api/v1/configmaps";
 const STREAMED: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-/// The object that is written when all else is.
+/// The object that is written last.
 const LAST: &str = "zz-last";
-/// Far more than a run takes.
+/// Maximum number of events, far above what a run produces.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Objects by namespace and name.
 type State = BTreeMap<(String, String), Value>;
 
-/// States that a watcher can begin with later.
+/// Recorded states from which watches can start later.
 type Past = Mutex<Vec<(State, u64)>>;
 
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
@@ -41,7 +41,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             .map(|number| {
                 let mut dice = Dice(setting.seed ^ (0x85eb_ca6b << 16) ^ number as u64);
                 scope.spawn(move || {
-                    // Anywhere: after so many writes.
+                    // Anywhere: after this many writes.
                     let after = dice.below(WRITERS * each);
                     while done.load(Ordering::Relaxed) < after {
                         thread::sleep(Duration::from_millis(1));
@@ -66,7 +66,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             .into_iter()
             .map(|one| one.join().unwrap_or_else(|_| Err("a writer failed".into())))
             .collect();
-        // Whatever has gone wrong: nobody waits for it.
+        // On errors, too, so that no task waits forever.
         done.store(usize::MAX, Ordering::Relaxed);
         let path = format!("/api/v1/namespaces/{}/configmaps", NAMESPACES[1]);
         let last = server.send("POST", &path, &config_map(LAST, 1, 1))?;
@@ -100,7 +100,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     Ok(report)
 }
 
-/// One more write; its answer may be that there is nothing to write to, or already something.
+/// One more write; not found and already exists are accepted responses.
 fn write(server: &Running, dice: &mut Dice) -> Outcome<()> {
     let collection = format!("/api/v1/namespaces/{}/configmaps", dice.pick(&NAMESPACES));
     let name = format!("n{}", dice.below(WRITERS));
@@ -122,7 +122,7 @@ fn key(object: &Value) -> (String, String) {
     (namespace.to_owned(), name_of(object).to_owned())
 }
 
-/// A list as a state and its revision. What lists leave out of their items is added.
+/// A list as state and resourceVersion. Adds fields that lists omit from their items.
 fn list(server: &Running, query: &str) -> Outcome<(State, u64)> {
     let (mut state, mut at, mut next) = (State::new(), 0, String::new());
     loop {
@@ -150,7 +150,7 @@ fn list(server: &Running, query: &str) -> Outcome<(State, u64)> {
     }
 }
 
-/// Follows until the last object comes: what is there then, and how many events it took.
+/// Watches until the last object arrives: the state by then, and the number of events.
 fn follow(server: &Running, dice: &mut Dice, past: &Past) -> Outcome<(State, usize)> {
     let deadline = Instant::now() + PATIENCE;
     let mut events = 0;
@@ -160,13 +160,13 @@ fn follow(server: &Running, dice: &mut Dice, past: &Past) -> Outcome<(State, usi
                 let (state, at) = list(server, "")?;
                 (state, format!("resourceVersion={at}"))
             }
-            // Page after page, of one revision, while others write.
+            // Page by page, at one revision, during writes.
             1 => {
                 let (state, at) = list(server, "limit=7")?;
                 (state, format!("resourceVersion={at}"))
             }
             2 => (State::new(), STREAMED.to_owned()),
-            // Where another one has begun.
+            // From a recorded state.
             _ => {
                 let mut past = past.lock().map_err(|_| "a watcher failed")?;
                 past.push(list(server, "")?);
@@ -180,9 +180,9 @@ fn follow(server: &Running, dice: &mut Dice, past: &Past) -> Outcome<(State, usi
             return Err(format!("{path}: no events").into());
         };
         let mut before = 0;
-        // One who has begun anew may have the last object from its list.
+        // After a relist, the last object may be in the list.
         while !state.keys().any(|(_, name)| name == LAST) {
-            // Too slow, and closed: it begins anew, as every client does.
+            // Too slow, and closed: relists, as every client does.
             let Some(line) = lines.next(deadline)? else { continue 'again };
             let mut event: Value = serde_json::from_slice(&line)?;
             events += 1;
@@ -199,7 +199,7 @@ fn follow(server: &Running, dice: &mut Dice, past: &Past) -> Outcome<(State, usi
                 return Err(format!("{path}: {object}").into());
             }
             let at = revision(&object).ok_or("an event has no revision")?;
-            // The state at the beginning comes in the order of its keys.
+            // Initial events are sorted by key.
             if !streaming && at <= before {
                 return Err(format!("{path}: {at} comes after {before}").into());
             }

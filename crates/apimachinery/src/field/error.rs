@@ -5,34 +5,34 @@ use std::fmt;
 use serde_json::Value;
 use settled_go::{self as go, Num};
 
-/// `field.ErrorType`: why a field is refused. [`ErrorType::cause`] is the `reason` of a cause in a Status.
+/// `field.ErrorType`: kind of a validation error. [`ErrorType::cause`] is the `reason` of its cause in a Status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErrorType {
     /// A value is missing.
     Required,
-    /// A value is malformed, out of bounds, or may not change.
+    /// A value is malformed, out of range, or immutable.
     Invalid,
-    /// A value that must be unique is there twice.
+    /// A duplicate of a value that must be unique.
     Duplicate,
-    /// A value is none of those that are allowed.
+    /// A value is not one of the allowed ones.
     NotSupported,
-    /// A value may not be set.
+    /// A value is not allowed.
     Forbidden,
     /// A value has the wrong type.
     TypeInvalid,
-    /// A text is too long.
+    /// A string is too long.
     TooLong,
-    /// A list or map has too many members.
+    /// A list or map has too many items.
     TooMany,
-    /// What a value names is not there.
+    /// A referenced value does not exist.
     NotFound,
-    /// Something else failed.
+    /// An internal error.
     Internal,
 }
 
 impl ErrorType {
-    /// The `reason` of a cause.
+    /// The `reason` of the cause.
     pub fn cause(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
@@ -48,7 +48,7 @@ impl ErrorType {
         }
     }
 
-    /// The type whose causes have this `reason`.
+    /// The type with this `reason`.
     pub fn of_cause(cause: &str) -> Option<Self> {
         let all = [
             Self::Required,
@@ -93,15 +93,15 @@ impl ErrorType {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
-    /// Why.
+    /// The kind of error.
     pub error_type: ErrorType,
-    /// Which field: `spec.list[2].name`. What concerns the whole object is `<nil>`, as upstream has it.
+    /// Path of the field, such as `spec.list[2].name`; `<nil>` for the whole object, as upstream.
     pub field: String,
-    /// What follows the value.
+    /// The message after the value.
     pub detail: String,
-    /// The value, where the message shows one.
+    /// The invalid value, if the message contains it.
     pub value: Option<Value>,
-    /// How the message shows the value, where that can't be told from it: structures of Go are printed with Go's names.
+    /// Text of the value in the message, if it differs from the JSON: Go's structs are printed with Go's names.
     shown: Option<Box<str>>,
 }
 
@@ -131,7 +131,7 @@ impl Error {
         Self::new(ErrorType::Invalid, field, Some(value.into()), detail)
     }
 
-    /// An invalid value that is shown in words of Go.
+    /// `Invalid` for a value with a Go-specific text.
     pub fn invalid_shown(
         field: impl Into<String>,
         shown: impl Into<Box<str>>,
@@ -160,7 +160,7 @@ impl Error {
         Self::new(ErrorType::NotSupported, field, Some(value.into()), detail)
     }
 
-    /// `TooLong`, of a text that may have this many bytes.
+    /// `TooLong` of a string with this maximum length in bytes.
     pub fn too_long(field: impl Into<String>, most: i64) -> Self {
         let detail = match most {
             ..=-1 => "value is too long".to_owned(),
@@ -170,7 +170,7 @@ impl Error {
         Self::new(ErrorType::TooLong, field, None, detail)
     }
 
-    /// `TooMany`, of a list or map that may have this many members.
+    /// `TooMany` of a list or map with this maximum length.
     pub fn too_many(field: impl Into<String>, actual: i64, most: i64) -> Self {
         let detail = match most {
             ..=-1 => "has too many items".to_owned(),
@@ -216,7 +216,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What `ErrorList.ToAggregate` says: one error as it is, several in brackets, each once.
+/// Message of `ErrorList.ToAggregate`: one error as is, several in brackets, without duplicates.
 #[must_use]
 pub fn to_aggregate(errors: &[Error]) -> String {
     let mut seen = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// `field.Path`: a chain on the stack, written out only for an error. What lies below a nil path has no leading dot.
+/// `field.Path`: a linked list on the stack, formatted only for errors. Children of a nil path have no leading dot.
 ///
 /// ```
 /// use settled_apimachinery::field::Path;
@@ -25,19 +25,19 @@ pub enum Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// `Child`: a field of it.
+    /// `Child`: the path of a field.
     #[must_use]
     pub fn child(&'a self, name: &'a str) -> Self {
         Self::Child(self, name)
     }
 
-    /// `Key`: a member of it.
+    /// `Key`: the path of a map entry.
     #[must_use]
     pub fn key(&'a self, key: &'a str) -> Self {
         Self::Key(self, key)
     }
 
-    /// `Index`: an item of it.
+    /// `Index`: the path of a list item.
     #[must_use]
     pub fn index(&'a self, index: usize) -> Self {
         Self::Index(self, index)

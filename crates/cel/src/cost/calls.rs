@@ -1,4 +1,4 @@
-//! What calls cost: the standard functions, the libraries of cel-go, and those of Kubernetes.
+//! Estimated costs of calls: the standard functions, cel-go's libraries, and those of Kubernetes.
 
 use crate::ast::{Id, Literal};
 use crate::cost::range::Range;
@@ -8,10 +8,10 @@ use crate::types::Type;
 const TRAVERSAL: f64 = 0.1;
 const REGEX: f64 = 0.25;
 const NAME_FORMAT_REGEX: f64 = 128.0;
-/// What making a list costs.
+/// Cost of creating a list.
 pub(super) const LIST: u64 = 10;
 
-/// What a call costs, and how large its result may be.
+/// Estimated cost of a call, and size of its result.
 pub(super) struct CallCost {
     pub(super) cost: Range,
     pub(super) size: Option<Range>,
@@ -28,7 +28,7 @@ impl CallCost {
 }
 
 impl Coster<'_> {
-    /// The cost of one overload that a call may mean, with that of its arguments.
+    /// Estimated cost of one overload, including its arguments.
     pub(super) fn overload(
         &mut self,
         id: Id,
@@ -51,7 +51,7 @@ impl Coster<'_> {
             }
             ("string_to_bytes", _, [arg]) => {
                 let size = self.size_or_unknown(*arg);
-                // As upstream: the product may wrap around.
+                // As upstream: the product may overflow.
                 let result = Range { min: size.min, max: size.max.wrapping_mul(4) };
                 CallCost::sized(size.factor(TRAVERSAL).add(spent), result)
             }
@@ -127,7 +127,7 @@ impl Coster<'_> {
         }
     }
 
-    /// The libraries of cel-go's `ext`, which know their costs.
+    /// Libraries of cel-go's `ext`, which have their own estimates.
     fn extension(&mut self, overload: &str, target: Option<Id>, args: &[Id]) -> Option<CallCost> {
         let list = |factor: f64, size: Range| {
             CallCost::sized(size.factor(factor).add(Range::ONE).add(Range::fixed(LIST)), size)
@@ -173,7 +173,7 @@ impl Coster<'_> {
         }
     }
 
-    /// The libraries of Kubernetes.
+    /// Kubernetes' libraries.
     fn kubernetes(
         &mut self,
         function: &str,
@@ -303,7 +303,7 @@ impl Coster<'_> {
     }
 }
 
-/// How long a text may be after replacements.
+/// Maximum length of a string after replacements.
 fn replaced(size: Range, from: Range, to: Range) -> Range {
     let (mut count, mut kept) = (Range::ZERO, Range::ZERO);
     if from.min == 0 {

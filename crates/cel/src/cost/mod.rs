@@ -1,4 +1,4 @@
-//! How much an expression may cost at most: a port of cel-go's estimate, with the library functions of Kubernetes.
+//! Cost estimation: a port of cel-go's, with Kubernetes' library functions.
 
 mod calls;
 mod range;
@@ -17,7 +17,7 @@ use crate::types::Type;
 const MAP: u64 = 30;
 const STRUCT: u64 = 40;
 
-/// The most that an expression may cost.
+/// The maximum cost of an expression.
 pub(crate) fn estimate(checked: &Checked, root: &Declared) -> Range {
     Coster::new(checked, root).cost(checked.ast.root)
 }

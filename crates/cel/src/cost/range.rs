@@ -1,6 +1,6 @@
-//! From how much to how much.
+//! Ranges of estimated costs and sizes.
 
-/// From how much to how much: sizes and costs alike.
+/// Minimum and maximum of a cost or size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) min: u64,

@@ -1,4 +1,4 @@
-//! How large the values of an expression may be, as far as the schema and the expression say it.
+//! Estimated sizes of values, from the schema and the expression.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct EntrySize {
     pub(super) value: Range,
 }
 
-/// The way from a variable to what a node names: persistent, since long chains share their beginnings.
+/// Path from a variable to the value of a node: persistent, since long chains share their prefixes.
 pub(super) type Path = Vec<Arc<str>>;
 
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub(super) struct Local {
     pub(super) entry: Option<EntrySize>,
 }
 
-/// An expression, and what is known of the sizes of its nodes.
+/// An expression with the known sizes of its nodes.
 pub(super) struct Coster<'c> {
     pub(super) checked: &'c Checked,
     root: &'c Declared,
@@ -136,7 +136,7 @@ impl<'c> Coster<'c> {
         self.size(id).unwrap_or(Range::UNKNOWN)
     }
 
-    /// What the schema says about the size.
+    /// The size by the schema.
     pub(super) fn declared_size(&self, path: &[Arc<str>]) -> Option<Range> {
         let (_, rest) = path.split_first()?;
         let mut declared = self.root;
@@ -150,7 +150,7 @@ impl<'c> Coster<'c> {
         Some(Range { min: 0, max: declared.max_elements as u64 })
     }
 
-    /// The path that an estimate may use: none through the variable that collects.
+    /// The path available to an estimate: `None` via an accumulator variable.
     pub(super) fn visible_path(&self, id: Id) -> Path {
         let path = self.path(id);
         if path.first().is_some_and(|first| &**first == ACCU || &**first == "@result") {
@@ -168,7 +168,7 @@ impl<'c> Coster<'c> {
         }
     }
 
-    /// The type and the size of a list's elements; None for what is no list.
+    /// Type and size of a list's elements; `None` for other types.
     pub(super) fn elements(&self, list: Id) -> Option<(Type, Range)> {
         let element = match self.type_of(list) {
             Type::List(of) => (**of).clone(),

@@ -1,4 +1,4 @@
-//! What calls cost: the formula is chosen when a program is made, by the function and the overload.
+//! Runtime costs of calls: the formula is selected by function and overload when a program is planned.
 
 use super::Function;
 use crate::budget::{Budget, Result};
@@ -7,19 +7,19 @@ use crate::value::{Data, Val};
 const TRAVERSAL: f64 = 0.1;
 const REGEX: f64 = 0.25;
 
-/// A formula.
+/// Cost formula.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cost {
     One,
-    /// Of a list that is as long as the result.
+    /// For a list as long as the result.
     ResultingList,
     Flatten,
     /// A depth below zero wraps around, as upstream.
     FlattenTo,
-    /// Each element of this argument is compared with each other one.
+    /// Each element of this argument is compared with all others.
     Compared(usize),
     Sets(u64),
-    /// Each part of the first argument is looked at.
+    /// Traverses the first argument.
     Traversal,
     First(f64),
     Joined,
@@ -32,7 +32,7 @@ pub(crate) enum Cost {
     },
     Validate,
     Equal,
-    /// The shorter one of two texts.
+    /// The shorter of two strings.
     Shorter,
     Concatenated,
     Contains,
@@ -40,7 +40,7 @@ pub(crate) enum Cost {
 }
 
 impl Cost {
-    /// The formula of a call; the overload is empty where several may be meant.
+    /// Formula of a call; the overload is empty if several are possible.
     pub(crate) fn of(function: Function, overload: &str) -> Self {
         use Function as F;
         match overload {
@@ -99,7 +99,7 @@ impl Cost {
         }
     }
 
-    /// What a call costs.
+    /// Cost of a call.
     pub(crate) fn charge<'a, D: Data<'a>>(
         self,
         args: &[Result<Val<'a, D>>],
@@ -182,13 +182,12 @@ fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
 
-/// Of a text that a pattern goes over.
+/// Cost of matching a pattern against a string.
 fn matched(size: u64) -> u64 {
     ((1.0 + size as f64) * TRAVERSAL).ceil() as u64
 }
 
-/// What a call costs at least, where that is known before it is done: so that what costs too much takes no time and
-/// no room.
+/// Minimum cost of a call, where it is known in advance, so that calls over the limit use neither time nor memory.
 pub(crate) fn min_cost<'a, D: Data<'a>>(function: Function, cost: Cost, args: &[Val<'a, D>]) -> u64 {
     use Function as F;
     let length = |at: usize| args.get(at).and_then(Val::size).unwrap_or(1);

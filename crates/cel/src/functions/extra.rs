@@ -1,5 +1,4 @@
-//! What verdict rules have beyond the environment of CRDs: mathematics, base64 and reversed texts, as cel-go's
-//! extensions have them.
+//! Functions of verdict rules that CRD rules do not have: mathematics, base64 and `reverse`, as in cel-go's extensions.
 
 use settled_go::base64;
 
@@ -7,7 +6,7 @@ use super::{Function, wrong};
 use crate::budget::Result;
 use crate::value::{Data, List, Val};
 
-/// What a function says of its arguments; none where it has no overload for these values.
+/// Calls the function; `None` if no overload matches.
 pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> Result<Option<Val<'a, D>>> {
     use Function as F;
     use Val as V;

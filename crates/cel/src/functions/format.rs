@@ -6,7 +6,7 @@ use crate::budget::{Budget, Fault, Result};
 use crate::types::Type;
 use crate::value::{Data, List, Val};
 
-/// No more digits after the point are written.
+/// Maximum precision.
 const MAX_PRECISION: usize = 1000;
 const MAX_LENGTH: usize = 48 << 20;
 
@@ -69,7 +69,7 @@ pub(crate) fn format<'a, D: Data<'a>>(template: &str, args: &List<'a, D>, budget
     Ok(out)
 }
 
-/// What is wrong with a literal template and the types of what it is given; with the number of what it is about.
+/// Checks a literal format string against the argument types; errors have the index of the argument.
 pub(crate) fn check(template: &str, types: &[&Type]) -> std::result::Result<(), (Option<usize>, String)> {
     let mut next = 0;
     let mut rest = template;
@@ -244,7 +244,7 @@ fn one<'a, D: Data<'a>>(
     Ok(())
 }
 
-/// With commas between thousands, as in English.
+/// Thousands separators, as in English.
 fn grouped(value: f64, precision: usize) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -270,7 +270,7 @@ fn grouped(value: f64, precision: usize) -> String {
     out
 }
 
-/// As the printer of `golang.org/x/text` writes it in English.
+/// As the English printer of `golang.org/x/text`.
 fn scientific(value: f64, precision: usize) -> String {
     if !value.is_finite() {
         return grouped(value, 0);
@@ -341,7 +341,7 @@ fn text<'a, D: Data<'a>>(out: &mut String, value: &Val<'a, D>, budget: &Budget, 
     Ok(())
 }
 
-/// As a part of a list or a map: texts in quotes.
+/// Formats elements of lists and maps: strings are quoted.
 fn member<'a, D: Data<'a>>(
     out: &mut String,
     value: &Val<'a, D>,

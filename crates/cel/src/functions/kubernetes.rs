@@ -12,7 +12,7 @@ use crate::semver::Semver;
 use crate::time::{self, Part};
 use crate::value::{Data, Key, Map, Val};
 
-/// What a function of the libraries says; none where it has no overload for these values.
+/// Calls a library function; `None` if no overload matches.
 pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> Result<Option<Val<'a, D>>> {
     use Function as F;
     use Val as V;

@@ -8,7 +8,7 @@ use super::{Context, Function, arithmetic, wrong};
 use crate::budget::{Budget, Result};
 use crate::value::{Data, Key, List, Map, Val};
 
-/// What a function says of lists and maps; none where it has no overload for these values.
+/// Calls a function of lists or maps; `None` if no overload matches.
 pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -> Result<Option<Val<'a, D>>> {
     use Function as F;
     use Val as V;

@@ -1,4 +1,4 @@
-//! The functions of CEL, of Kubernetes' libraries and of verdict rules. A call is resolved to one when a program is made.
+//! Functions of CEL, of Kubernetes' libraries and of verdict rules. Calls are resolved when a program is planned.
 
 mod cost;
 mod extra;
@@ -20,14 +20,14 @@ pub(crate) use operator::arithmetic;
 
 macro_rules! functions {
     ($($variant:ident $name:literal,)*) => {
-        /// A function, whichever of its overloads is called.
+        /// A function with all its overloads.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Function {
             $(#[doc = concat!("`", $name, "`")] $variant,)*
         }
 
         impl Function {
-            /// The name in the table of functions.
+            /// Name in the table of functions.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -35,14 +35,13 @@ macro_rules! functions {
                 }
             }
 
-            /// All of them, in the order of their numbers.
+            /// All functions, by index.
             const ALL: &[Self] = &[$(Self::$variant),*];
         }
     };
 }
 
-/// Where to look for a function by [`slot`] of its name: its number counted from 1, 0 for an empty slot. A slot that is taken moves
-/// the function on to the next.
+/// Hash table of function names with linear probing: indexes counted from 1, 0 for an empty slot. See [`slot`].
 static SLOTS: [u8; 512] = {
     let mut slots = [0u8; 512];
     let mut at = 0;
@@ -57,7 +56,7 @@ static SLOTS: [u8; 512] = {
     slots
 };
 
-/// A number that differs for most names: made of the length and of three bytes.
+/// Hash of a name: its length and three bytes.
 const fn slot(name: &[u8]) -> usize {
     if name.is_empty() {
         return 0;
@@ -69,14 +68,14 @@ const fn slot(name: &[u8]) -> usize {
 
 #[rustfmt::skip]
 functions! {
-    // Of verdict rules.
+    // Only in verdict rules.
     Default "default", IsTrue "isTrue", IsFalse "isFalse", IsUnknown "isUnknown", Condition "condition",
     ReasonOf "reasonOf", MessageOf "messageOf", Lags "lags", Worst "worst", Observed "observed", AtLeast "atLeast",
     Ratio "ratio", SecondsSince "secondsSince", Base64Decode "base64.decode", Base64Encode "base64.encode",
     MathAbs "math.abs", MathCeil "math.ceil", MathFloor "math.floor", MathGreatest "math.greatest",
     MathIsFinite "math.isFinite", MathIsInf "math.isInf", MathIsNan "math.isNaN", MathLeast "math.least",
     MathRound "math.round", MathSign "math.sign", MathSqrt "math.sqrt", MathTrunc "math.trunc",
-    // Of CRDs and verdict rules.
+    // In CRD rules and verdict rules.
     Not "!_", Negate "-_", In "@in", NotStrictlyFalse "@not_strictly_false", SortByKeys "@sortByAssociatedKeys",
     Unequal "_!=_", Remainder "_%_", And "_&&_", Multiply "_*_", Add "_+_", Subtract "_-_", Divide "_/_", LessOrEqual
     "_<=_", Less "_<_", Equal "_==_", GreaterOrEqual "_>=_", Greater "_>_", OptSelect "_?._", Choice "_?_:_", OptIndex
@@ -112,10 +111,10 @@ functions! {
 }
 
 impl Function {
-    /// How many there are: fewer than 256.
+    /// Number of functions, less than 256.
     pub(crate) const COUNT: usize = Self::ALL.len();
 
-    /// The function of a name.
+    /// Looks up a function by name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let mut slot = slot(name.as_bytes());
@@ -129,7 +128,7 @@ impl Function {
         }
     }
 
-    /// Whether it converts its argument to the type that it is named after, or gives that type.
+    /// Whether it is a type conversion or a type name.
     pub(crate) const fn is_conversion(self) -> bool {
         matches!(
             self,
@@ -146,7 +145,7 @@ impl Function {
         )
     }
 
-    /// Whether it asks for more than its arguments: for the conditions and the generation of the object, or the time.
+    /// Whether it depends on the scope: conditions and generation of the object, or the time.
     #[must_use]
     pub const fn is_scoped(self) -> bool {
         matches!(
@@ -167,11 +166,11 @@ impl Function {
     }
 }
 
-/// What is known of a call before its arguments are.
+/// What is known about a call before its arguments are evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'c> {
     pub(crate) function: Function,
-    /// A literal pattern, compiled.
+    /// A compiled literal pattern.
     pub(crate) pattern: Option<&'c Pattern>,
     pub(crate) budget: &'c Budget,
 }
@@ -180,7 +179,7 @@ fn wrong<T>(text: impl Into<Arc<str>>) -> Result<T> {
     Err(Fault::error(text))
 }
 
-/// That a call has no overload for these types.
+/// Error: no overload for these types.
 pub(crate) fn no_matching_overload<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> Fault {
     if !D::IS_TYPED {
         return no_function_for(function, args);
@@ -238,7 +237,7 @@ pub(crate) fn no_matching_overload<'a, D: Data<'a>>(function: Function, args: &[
     }
 }
 
-/// The same in words, where no types were checked before.
+/// The same error for expressions without type checking.
 fn no_function_for<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> Fault {
     use Function as F;
     if let (F::Not, [value]) = (function, args) {
@@ -252,7 +251,7 @@ fn no_function_for<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
     Fault::error(format!("no {what} for {}", types.join(" and ")))
 }
 
-/// That a value is no boolean where there must be one.
+/// Error: a value must be a boolean.
 pub(crate) fn no_boolean<'a, D: Data<'a>>(value: &Val<'a, D>) -> Fault {
     if D::IS_TYPED {
         return Fault::no_overload();
@@ -260,7 +259,7 @@ pub(crate) fn no_boolean<'a, D: Data<'a>>(value: &Val<'a, D>) -> Fault {
     Fault::error(format!("expected true or false, found {}", value.type_name()))
 }
 
-/// What a function says of its arguments.
+/// Calls the function.
 pub(crate) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -> Result<Val<'a, D>> {
     use Function as F;
     let found = match context.function {

@@ -6,7 +6,7 @@ use crate::budget::{Budget, Fault, Result};
 use crate::time::{self, Timestamp};
 use crate::value::{Data, List, Val};
 
-/// What an operator says of its operands; none where it has no overload for them.
+/// Applies an operator; `None` if no overload matches.
 pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -> Result<Option<Val<'a, D>>> {
     use Function as F;
     use Val as V;
@@ -37,7 +37,7 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
     }))
 }
 
-/// The functions of optionals.
+/// Functions of optionals.
 pub(super) fn optional<'a, D: Data<'a>>(
     function: Function,
     args: &[Val<'a, D>],

@@ -1,4 +1,4 @@
-//! The functions of texts.
+//! Functions of strings.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use crate::budget::{Budget, Fault, Result};
 use crate::pattern::{Limits, Pattern};
 use crate::value::{Data, List, Val};
 
-/// No longer text is made: going over it would cost more than an expression may.
+/// Maximum length of a result: traversing a longer one would exceed the cost limit.
 const MAX_TEXT: usize = 48 << 20;
 
-/// What a function says of texts; none where it has no overload for these values.
+/// Calls a string function; `None` if no overload matches.
 pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -> Result<Option<Val<'a, D>>> {
     use Function as F;
     use Val as V;
@@ -70,7 +70,7 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
     }))
 }
 
-/// Takes the room of a text that is made.
+/// Consumes the memory of a new string.
 pub(super) fn allocate(length: usize, budget: &Budget) -> Result<()> {
     if length > MAX_TEXT {
         return Err(Fault::Limit);
@@ -83,7 +83,7 @@ fn text_of<'a, D: Data<'a>>(text: String, budget: &Budget) -> Result<Val<'a, D>>
     Ok(Val::text(text))
 }
 
-/// The place of a part in a text, in characters.
+/// Index of a substring, in characters.
 fn find(text: &str, part: &str, from: i64) -> Result<i64> {
     if part.is_empty() {
         return Ok(from);
@@ -218,7 +218,7 @@ pub(super) fn texts<'a, D: Data<'a>>(found: impl IntoIterator<Item = String>) ->
     Val::list(found.into_iter().map(Val::text).collect())
 }
 
-/// The pattern of a call. Where steps are limited, it takes those of compiling it, and of going over the text.
+/// The pattern of a call. With a step limit, consumes the steps to compile it and to match the string.
 fn pattern<'c, 'a, D: Data<'a>>(
     context: Context<'c>,
     text: &str,

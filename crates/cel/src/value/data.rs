@@ -1,25 +1,25 @@
-//! Where values lie that no expression made: an object, read in place.
+//! Abstraction over the data that expressions read in place.
 
 use std::fmt;
 
 use super::{ListKind, Map, Text, Val};
 use crate::budget::{Budget, Result};
 
-/// A list or a map of an object, read where it lies.
+/// A list or map of an object, read in place.
 ///
-/// There are two: JSON by its schema, for the rules of CRDs, and the bytes of an object without any, for verdict rules.
+/// Implemented for JSON with a schema (CRD rules) and for the bytes of an object without one (verdict rules).
 pub trait Data<'a>: Copy + fmt::Debug {
-    /// Whether values have static types. Then a missing member is an error, and lists and maps of an object compare as
-    /// upstream's wrappers of them do; else a missing member is absent, and so is what is null.
+    /// Whether values have static types. If so, a missing member is an error, and lists and maps of an object compare
+    /// as upstream's wrappers; otherwise, missing members and null are absent.
     const IS_TYPED: bool;
 
-    /// Goes over the elements of a list.
+    /// Iterates over the elements of a list.
     type Items: Iterator<Item = Result<Val<'a, Self>>>;
 
-    /// How many elements or members there are.
+    /// Number of elements or members.
     fn count(self) -> usize;
 
-    /// The elements of a list.
+    /// Elements of a list.
     fn items(self) -> Self::Items;
 
     /// An element of a list.
@@ -30,40 +30,40 @@ pub trait Data<'a>: Copy + fmt::Debug {
     /// A member of a map.
     ///
     /// # Errors
-    /// If its value is not what the schema says.
+    /// The value does not match the schema.
     fn get(self, key: &str) -> Result<Option<Val<'a, Self>>>;
 
     /// The keys of a map.
     fn keys(self) -> Vec<Text<'a>>;
 
-    /// The steps of looking for a member or an element.
+    /// Steps of looking up a member or an element.
     fn steps(self) -> u64 {
         0
     }
 
-    /// How lists add up and compare.
+    /// Semantics of list concatenation and comparison.
     fn list_kind(self) -> ListKind<'a> {
         ListKind::Plain
     }
 
-    /// What tells this element of a list of type `map` from the others.
+    /// Key of an element of a list of type `map`.
     fn list_key(self, _keys: &[String]) -> String {
         String::new()
     }
 
-    /// Whether two values that no schema describes are the same.
+    /// Equality of two values without a schema.
     fn is_same(self, _other: Self) -> bool {
         false
     }
 
-    /// Whether a map is the same as another one of as many members.
+    /// Equality with a map of the same size.
     ///
     /// # Errors
-    /// If values cannot be compared, or the budget is used up.
+    /// The values cannot be compared, or the budget is exceeded.
     fn equals(self, other: &Map<'a, Self>, budget: &Budget, depth: usize) -> Result<bool>;
 }
 
-/// The data of constants: there is none.
+/// Data of constants: uninhabited.
 #[derive(Clone, Copy, Debug)]
 pub enum Never {}
 

@@ -1,4 +1,4 @@
-//! Lists: of an object, of constants, or made by an expression.
+//! Lists: from an object, constant, or computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::data::Data;
 use super::{Const, Key, Map, Val};
 use crate::budget::{Budget, Fault, Result};
 
-/// Where the elements are.
+/// Storage of the elements.
 #[derive(Clone, Debug)]
 pub(crate) enum Items<'a, D> {
     Data(D),
@@ -15,16 +15,16 @@ pub(crate) enum Items<'a, D> {
     Made(Arc<Vec<Val<'a, D>>>),
 }
 
-/// How lists compare and add up, by `x-kubernetes-list-type`.
+/// List semantics by `x-kubernetes-list-type`.
 #[derive(Clone, Copy, Debug)]
 pub enum ListKind<'a> {
-    /// Made by an expression, or of data without a schema.
+    /// Computed, or from data without a schema.
     Plain,
-    /// As one value.
+    /// `atomic`.
     Atomic,
-    /// Each element once, in any order.
+    /// `set`: unordered, without duplicates.
     Set,
-    /// By the values of these keys.
+    /// `map`: by these keys.
     Keyed(&'a [String]),
 }
 
@@ -35,14 +35,14 @@ pub struct List<'a, D> {
     pub(crate) kind: ListKind<'a>,
 }
 
-/// Goes over a list.
+/// Iterator over a list.
 #[derive(Debug)]
 pub enum Iter<'a, D: Data<'a>> {
-    /// Of an object.
+    /// From an object.
     Data(D::Items),
-    /// Constants.
+    /// Constant.
     Constant(std::slice::Iter<'a, Const>),
-    /// Made by an expression, and the next one.
+    /// Computed, with the next index.
     Made(Arc<Vec<Val<'a, D>>>, usize),
 }
 
@@ -62,7 +62,7 @@ impl<'a, D: Data<'a>> Iterator for Iter<'a, D> {
 }
 
 impl<'a, D: Data<'a>> List<'a, D> {
-    /// The list that stands in an object.
+    /// A list of an object.
     pub fn of_data(data: D) -> Self {
         Self { items: Items::Data(data), kind: data.list_kind() }
     }
@@ -79,7 +79,7 @@ impl<'a, D: Data<'a>> List<'a, D> {
         }
     }
 
-    /// The steps of looking for an element.
+    /// Steps of searching an element.
     pub fn steps(&self) -> u64 {
         match &self.items {
             Items::Data(data) => data.steps(),
@@ -95,7 +95,7 @@ impl<'a, D: Data<'a>> List<'a, D> {
         }
     }
 
-    /// Goes over the elements.
+    /// Iterates over the elements.
     pub fn iter(&self) -> Iter<'a, D> {
         match &self.items {
             Items::Data(data) => Iter::Data(data.items()),
@@ -104,7 +104,7 @@ impl<'a, D: Data<'a>> List<'a, D> {
         }
     }
 
-    /// Whether it is of an object and has a type: then it also compares as one.
+    /// Whether it is from an object with a schema, and so compares as upstream's wrapper.
     pub(crate) fn is_of_object(&self) -> bool {
         !matches!(self.kind, ListKind::Plain)
     }
@@ -164,7 +164,7 @@ impl<'a, D: Data<'a>> List<'a, D> {
                 for (a, b) in self.iter().zip(other.iter()) {
                     match a.and_then(|a| a.equals_at(&b?, budget, depth)) {
                         Ok(true) => {}
-                        // A list that an expression made takes what can't be compared for equal, as cel-go does.
+                        // Computed lists treat incomparable elements as equal, as cel-go does.
                         Err(Fault::Error(_)) if D::IS_TYPED && !self.is_of_object() => {}
                         other => return other,
                     }
@@ -199,7 +199,7 @@ impl<'a, D: Data<'a>> List<'a, D> {
     }
 }
 
-/// What tells apart the elements of a list of type `map`.
+/// Key of an element of a list of type `map`.
 fn list_key<'a, D: Data<'a>>(item: &Val<'a, D>, keys: &[String]) -> String {
     match item {
         Val::Map(Map::Data(data)) => data.list_key(keys),

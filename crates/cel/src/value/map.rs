@@ -1,4 +1,4 @@
-//! Maps: of an object, of constants, or made by an expression.
+//! Maps: from an object, constant, or computed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use super::data::{Data, Never};
 use super::{Const, Key, Text, Val};
 use crate::budget::{Budget, Fault, Result};
 
-/// The members of a map: each value with its key as it was written.
+/// Members of a map: each value with its original key.
 pub type Entries<'a, D> = BTreeMap<Key, (Val<'a, D>, Val<'a, D>)>;
 
 /// A map.
 #[derive(Clone, Debug)]
 pub enum Map<'a, D> {
-    /// As it stands in an object.
+    /// From an object.
     Data(D),
-    /// Of constants.
+    /// Constant.
     Constant(&'a Entries<'static, Never>),
-    /// Made by an expression.
+    /// Computed.
     Made(Arc<Entries<'a, D>>),
 }
 
@@ -26,7 +26,7 @@ impl<'a, D: Data<'a>> Map<'a, D> {
         Self::Made(Arc::new(entries))
     }
 
-    /// A map with texts as keys.
+    /// A map with string keys.
     pub fn of_texts(entries: impl IntoIterator<Item = (&'static str, Val<'a, D>)>) -> Self {
         let entries = entries
             .into_iter()
@@ -42,7 +42,7 @@ impl<'a, D: Data<'a>> Map<'a, D> {
         }
     }
 
-    /// The steps of looking for a member.
+    /// Steps of looking up a member.
     pub fn steps(&self) -> u64 {
         match self {
             Self::Data(data) => data.steps(),
@@ -50,10 +50,10 @@ impl<'a, D: Data<'a>> Map<'a, D> {
         }
     }
 
-    /// The member that a text names.
+    /// Looks up a member by a string key.
     ///
     /// # Errors
-    /// If its value is not what the schema says.
+    /// The value does not match the schema.
     pub fn get(&self, key: &str) -> Result<Option<Val<'a, D>>> {
         match self {
             Self::Data(data) => data.get(key),
@@ -87,7 +87,7 @@ impl<'a, D: Data<'a>> Map<'a, D> {
         }
     }
 
-    /// Goes over the members.
+    /// Iterates over the members.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Val<'a, D>, Val<'a, D>)>> + '_ {
         self.keys().into_iter().filter_map(|key| match self.find(&key) {
             Ok(value) => value.map(|value| Ok((key, value))),
@@ -115,7 +115,7 @@ impl<'a, D: Data<'a>> Map<'a, D> {
     }
 }
 
-/// Adds an entry to a map that is being made.
+/// Adds an entry to a map under construction.
 pub(crate) fn insert<'a, D: Data<'a>>(
     map: &mut Entries<'a, D>,
     key: Val<'a, D>,
@@ -141,7 +141,7 @@ pub(crate) fn insert<'a, D: Data<'a>>(
     Ok(())
 }
 
-/// Adds an element to a list that is being made.
+/// Adds an element to a list under construction.
 pub(crate) fn push<'a, D: Data<'a>>(
     items: &mut Vec<Val<'a, D>>,
     value: Val<'a, D>,
@@ -158,7 +158,7 @@ pub(crate) fn push<'a, D: Data<'a>>(
     Ok(())
 }
 
-/// A constant that a program has, for as long as the program lives.
+/// A constant of a program, which lives as long as the program.
 pub(crate) fn lift<'a, D: Data<'a>>(constant: &'a Const) -> Val<'a, D> {
     use super::list::{Items, List};
     match constant {

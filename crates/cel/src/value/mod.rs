@@ -1,4 +1,4 @@
-//! What expressions compute with. Objects are not copied: their values are read where they lie.
+//! Values of expressions. Objects are not copied: their values are read in place.
 
 mod data;
 mod list;
@@ -25,12 +25,12 @@ pub(crate) use map::{insert, push};
 pub use settled_apimachinery::quantity::Amount;
 pub(crate) use typed::{Typed, of_object};
 
-/// A text: of the object or the expression, or made.
+/// A string: borrowed from the object or the expression, or computed.
 #[derive(Clone, Debug)]
 pub enum Text<'a> {
-    /// As it stands there.
+    /// Borrowed.
     Borrowed(&'a str),
-    /// Made.
+    /// Computed.
     Shared(Arc<str>),
 }
 
@@ -45,24 +45,24 @@ impl Deref for Text<'_> {
     }
 }
 
-/// What maps are looked up by.
+/// Key of a map lookup.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A boolean.
+    /// Boolean.
     Bool(bool),
-    /// A whole number of any type.
+    /// Integer of any type.
     Number(i128),
-    /// A text.
+    /// String.
     Text(Arc<str>),
 }
 
-/// A value that a program has.
+/// Constant of a program.
 pub type Const = Val<'static, Never>;
 
-/// No deeper are values without types compared.
+/// Maximum depth of comparisons of values without types.
 const MAX_DEPTH: usize = 64;
 
-/// A value, for as long as the object and the program live.
+/// A value that lives as long as the object and the program.
 #[derive(Clone, Debug)]
 pub enum Val<'a, D> {
     /// `null`
@@ -91,7 +91,7 @@ pub enum Val<'a, D> {
     Optional(Option<Arc<Self>>),
     /// `type`
     Type(Arc<str>),
-    /// `kubernetes.Quantity`. Few are: on its own each value would be as large as an amount.
+    /// `kubernetes.Quantity`, boxed since it is rare and large.
     Quantity(Arc<Amount>),
     /// `net.IP`
     Ip(IpAddr),
@@ -103,7 +103,7 @@ pub enum Val<'a, D> {
     Semver(Arc<Semver>),
     /// `kubernetes.NamedFormat`
     Format(&'static Format),
-    /// What no schema describes.
+    /// A value without a schema.
     Unknown(D),
 }
 
@@ -122,19 +122,19 @@ impl Key {
 }
 
 impl Const {
-    /// The constant as a value of any data, for as long as the program lives.
+    /// Converts the constant to a value over any data.
     pub(crate) fn lift<'a, D: Data<'a>>(&'a self) -> Val<'a, D> {
         map::lift(self)
     }
 }
 
 impl<'a, D: Data<'a>> Val<'a, D> {
-    /// A text that was made.
+    /// A computed string.
     pub fn text(text: impl Into<Arc<str>>) -> Self {
         Self::Text(Text::Shared(text.into()))
     }
 
-    /// A list that was made.
+    /// A computed list.
     pub fn list(items: Vec<Self>) -> Self {
         Self::List(List::made(items))
     }
@@ -143,7 +143,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// The type's name.
+    /// Name of the type.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
@@ -169,7 +169,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         }
     }
 
-    /// What the value counts for in costs.
+    /// Size of the value for costs.
     pub fn size(&self) -> Option<u64> {
         Some(match self {
             Self::Text(text) => text.chars().count() as u64,
@@ -193,7 +193,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
             Self::Text(text) => text.is_empty(),
             Self::Bytes(bytes) => bytes.is_empty(),
             Self::Timestamp(time) => time.is_zero(),
-            // The lists and maps of objects do not say whether they are empty.
+            // Lists and maps of objects do not know whether they are empty.
             Self::List(list) => !list.is_of_object() && list.len() == 0,
             Self::Map(Map::Data(_)) if D::IS_TYPED => false,
             Self::Map(map) => map.len() == 0,
@@ -202,15 +202,15 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         }
     }
 
-    /// Whether two values are equal.
+    /// Equality.
     ///
     /// # Errors
-    /// If they cannot be compared, or the budget is used up.
+    /// The values cannot be compared, or the budget is exceeded.
     pub(crate) fn equals(&self, other: &Self, budget: &Budget) -> Result<bool> {
         self.equals_at(other, budget, 0)
     }
 
-    /// The same, of what lies so deep in the values that are compared.
+    /// The same, at a depth of the compared values.
     ///
     /// # Errors
     /// The same.
@@ -260,7 +260,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         })
     }
 
-    /// The bytes that the value occupies besides itself, its first level of elements included.
+    /// Memory of the value, including its first level of elements.
     pub(crate) fn room(&self) -> usize {
         let text = |value: &Self| match value {
             Self::Text(Text::Shared(text)) => 32 + text.len(),
@@ -276,18 +276,18 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         }
     }
 
-    /// A whole number, of whichever type.
+    /// The integer value of any integer type.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
             Self::Uint(value) => i64::try_from(*value).ok(),
-            // Every whole number below 2^53 is exact.
+            // Integers below 2^53 are exact.
             Self::Double(value) => (value.fract() == 0.0 && value.abs() < 9e15).then_some(*value as i64),
             _ => None,
         }
     }
 
-    /// How many steps it takes to go over the value once, where it is not free.
+    /// Steps to traverse the value, if that is not free.
     pub fn steps(&self) -> u64 {
         match self {
             Self::Text(text) => text.len() as u64 / 256,
@@ -297,7 +297,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         }
     }
 
-    /// The order of numbers, texts, times and so on.
+    /// Order of numbers, strings, times and other comparable types.
     pub(crate) fn order(&self, other: &Self) -> Result<Ordering> {
         let nan = || Fault::error("NaN values cannot be ordered");
         Ok(match (self, other) {
@@ -318,7 +318,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         })
     }
 
-    /// What it costs to go over the whole value.
+    /// Cost of traversing the whole value.
     pub(crate) fn traversal(&self, budget: &Budget) -> Result<u64> {
         budget.step(1)?;
         Ok(match self {
@@ -343,7 +343,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         })
     }
 
-    /// A value as `string()` writes it; None for what it does not write.
+    /// The result of `string()`; `None` if there is no conversion.
     pub(crate) fn plain_text(&self) -> Result<Option<String>> {
         Ok(Some(match self {
             Self::Bool(value) => value.to_string(),
@@ -364,7 +364,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         }))
     }
 
-    /// The value in the words of its type, such as `1.5Gi` and `10.0.0.1`; none for what has none.
+    /// The text form of library types, such as `1.5Gi` and `10.0.0.1`.
     pub fn shown(&self) -> Option<String> {
         match self {
             Self::Quantity(amount) => Some(amount.as_approximate_float64().to_string()),
@@ -374,12 +374,12 @@ impl<'a, D: Data<'a>> Val<'a, D> {
     }
 }
 
-/// Seconds, as Go writes them without an exponent.
+/// Formats seconds as Go, without an exponent.
 fn duration_text(nanos: i64) -> String {
     format!("{}s", (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9)
 }
 
-/// As Go writes a number: `%g` with a limit of 6, `%v` with one of 21 digits before it uses an exponent.
+/// Formats a number as Go: `%g` uses an exponent from 6 digits on, `%v` from 21.
 pub(crate) fn double_text(value: f64, limit: i32) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -397,7 +397,7 @@ pub(crate) fn double_text(value: f64, limit: i32) -> String {
     format!("{value}")
 }
 
-/// As cel-go shows values in its messages.
+/// Formats values as in cel-go's messages.
 impl<'a, D: Data<'a>> fmt::Display for Val<'a, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! The values of an object by its schema: what rules of CRDs see.
+//! Values of an object with a schema, as CRD rules see them.
 
 use std::fmt::Write;
 
@@ -108,7 +108,7 @@ impl<'a> Data<'a> for Typed<'a> {
     fn list_key(self, keys: &[String]) -> String {
         let mut text = String::new();
         for key in keys {
-            // Upstream looks the escaped name up in the plain object.
+            // Upstream looks up the escaped name in the plain object.
             let name = escape(key).unwrap_or_else(|| key.clone());
             let part = self.member(&name).map(Value::to_string);
             let _ = write!(text, "{}\u{0}", part.unwrap_or_default());
@@ -139,7 +139,7 @@ impl<'a> Data<'a> for Typed<'a> {
     }
 }
 
-/// A value of an object, by its schema.
+/// Converts a value of an object by its schema.
 pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<'a, Typed<'a>>> {
     if value.is_null() {
         return if schema.nullable {
@@ -188,7 +188,7 @@ pub(crate) fn of_object<'a>(value: &'a Value, schema: &'a Schema) -> Result<Val<
                 Some(time) => Ok(Val::Timestamp(time)),
                 None => wrong(format!("Invalid date-time formatted string {text}: cannot parse {text}")),
             },
-            // `strfmt.Base64` reads the alphabet of URLs.
+            // `strfmt.Base64` decodes the URL alphabet.
             "byte" => match base64::URL_SAFE.decode(text) {
                 Ok(bytes) => Ok(Val::Bytes(bytes.into())),
                 Err(error) => wrong(format!("Invalid byte formatted string {text}: {error}")),

@@ -1,4 +1,4 @@
-//! Which objects a cache keeps, and what of them; and the watch that fills it.
+//! Cache builder: selection, predicates, projection and indexes; starts the watch.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,22 +21,23 @@ use crate::projection::Projection;
 
 /// The index by the UIDs of owner references.
 pub(super) const OWNERS: &str = "metadata.ownerReferences.uid";
-/// How many messages of the watch may be on their way. They say no more than how it is.
+/// Capacity of the channel for watch states. Messages have no objects.
 const MESSAGES: usize = 16;
-/// How long a watch that was refused waits, at first and at most.
+/// Backoff of a rejected watch: initial and maximum.
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// A cache in the making.
+/// Builder of a [`Cache`].
 ///
 /// | index | name | values of an object |
 /// |---|---|---|
 /// | [`index_owners`](Self::index_owners) | read with [`Cache::owned_by`] | the UIDs in its owner references |
 /// | [`index_label`](Self::index_label) | the label's key | the label's value |
-/// | [`index_field`](Self::index_field) | the path | the text or number there |
-/// | [`index_by`](Self::index_by) | of one's own | what a function of the kept object returns |
+/// | [`index_field`](Self::index_field) | the path | the string or number at the path |
+/// | [`index_by`](Self::index_by) | custom | results of a function on the kept object |
 ///
-/// Owners, labels and fields are read from the object as it arrives: an index needs no field in what is kept.
+/// Owners, labels and fields are read from the object as it arrives: an index does not need its field in the
+/// projection.
 pub struct CacheBuilder<T> {
     cluster: Cluster,
     scope: Scope,
@@ -47,8 +48,8 @@ pub struct CacheBuilder<T> {
 }
 
 impl<T> Cache<T> {
-    /// A cache of objects as kube-rs has them: `Pod`, `PartialObjectMeta<Pod>`. The connection is a `kube::Client`, or a [`Cluster`], whose
-    /// credentials are renewed.
+    /// A cache of a typed object of kube-rs: `Pod`, `PartialObjectMeta<Pod>`. The connection is a `kube::Client`, or a
+    /// [`Cluster`], which renews its credentials.
     pub fn builder(connection: impl Into<Cluster>) -> CacheBuilder<T>
     where
         T: Resource,
@@ -57,7 +58,7 @@ impl<T> Cache<T> {
         Self::of::<T>(connection)
     }
 
-    /// A cache of the objects of a kind, of which another type is kept.
+    /// A cache of the objects of a kind that stores another type.
     pub fn of<K: Resource>(connection: impl Into<Cluster>) -> CacheBuilder<T>
     where
         K::DynamicType: Default,
@@ -65,7 +66,7 @@ impl<T> Cache<T> {
         Self::of_kind::<K>(connection, &K::DynamicType::default())
     }
 
-    /// The same of a kind that is known at run time only: `DynamicObject`, with its `ApiResource`.
+    /// The same for a kind known at run time only: `DynamicObject`, with its `ApiResource`.
     pub fn of_kind<K: Resource>(connection: impl Into<Cluster>, dyntype: &K::DynamicType) -> CacheBuilder<T> {
         let text = |text: Cow<'_, str>| Box::<str>::from(text);
         let kind = text(K::kind(dyntype));
@@ -77,7 +78,7 @@ impl<T> Cache<T> {
             kind,
             short_names: Box::default(),
             categories: Box::default(),
-            // Without a namespace, the path is the same for both.
+            // Without a namespace, the path is the same for both scopes.
             namespaced: true,
             list: true,
             watch: true,
@@ -92,82 +93,83 @@ impl<T> Cache<T> {
         }
     }
 
-    /// As [`Cache::of_kind`], by an `ApiResource` alone.
+    /// As [`Cache::of_kind`], with only an `ApiResource`.
     pub fn of_resource(connection: impl Into<Cluster>, resource: &ApiResource) -> CacheBuilder<T> {
         Self::of_kind::<kube::core::DynamicObject>(connection, resource)
     }
 }
 
 impl<T> CacheBuilder<T> {
-    /// Only the objects of a namespace.
+    /// Restricts the cache to a namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.scope.namespace = Some(namespace.into());
         self
     }
 
-    /// Only objects that a label selector selects: the server leaves out all others.
+    /// Restricts the cache with a label selector, on the server.
     #[must_use]
     pub fn labels(mut self, selector: &str) -> Self {
         self.scope.labels = Some(selector.into());
         self
     }
 
-    /// Only objects that a field selector selects: the server leaves out all others.
+    /// Restricts the cache with a field selector, on the server.
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
         self.scope.fields = Some(selector.into());
         self
     }
 
-    /// The server sends the metadata of objects alone. Predicates and projections see nothing else then.
+    /// Requests the metadata of objects only. Predicates and projections then see nothing else.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.scope.metadata = true;
         self
     }
 
-    /// Only objects that match, for what no selector can say. One that stops matching is removed, and reported as deleted.
+    /// Restricts the cache to objects that match a predicate, for conditions that selectors cannot express. An object
+    /// that stops matching is removed, and reported as deleted.
     #[must_use]
     pub fn objects(mut self, predicate: Predicate) -> Self {
         self.objects = predicate;
         self
     }
 
-    /// Only these changes are reported to the readers of [`Cache::changes`]. The cache itself has all of them.
+    /// Restricts the changes reported by [`Cache::changes`]. The cache itself has all of them.
     #[must_use]
     pub fn events(mut self, predicate: Predicate) -> Self {
         self.events = Some(predicate);
         self
     }
 
-    /// Only these fields are parsed.
+    /// Parses only these fields.
     #[must_use]
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projection = projection;
         self
     }
 
-    /// Finds objects by the UIDs of their owners.
+    /// Indexes objects by the UIDs of their owners.
     #[must_use]
     pub fn index_owners(self) -> Self {
         self.index(OWNERS, IndexKey::Owners)
     }
 
-    /// Finds objects by the value of a label. The index has the label's key for its name.
+    /// Indexes objects by the value of a label. The name of the index is the label's key.
     #[must_use]
     pub fn index_label(self, key: &str) -> Self {
         let path = format!("/metadata/labels/{}", key.replace('~', "~0").replace('/', "~1"));
         self.index(key, IndexKey::Field(FieldPath::new(&path)))
     }
 
-    /// Finds objects by the text or the number at a path. The index has the path for its name.
+    /// Indexes objects by the string or number at a path. The name of the index is the path.
     #[must_use]
     pub fn index_field(self, path: &str) -> Self {
         self.index(path, IndexKey::Field(FieldPath::new(path)))
     }
 
-    /// Finds objects by the values of a function.
+    /// Indexes objects by the results of a function.
     #[must_use]
     pub fn index_by(self, name: &str, key: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) -> Self {
         self.index(name, IndexKey::Function(Box::new(key)))
@@ -181,7 +183,7 @@ impl<T> CacheBuilder<T> {
 }
 
 impl<T: DeserializeOwned + Send + Sync + 'static> CacheBuilder<T> {
-    /// Begins to list and watch.
+    /// Starts to list and watch.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -210,7 +212,7 @@ impl<T: DeserializeOwned + Send + Sync + 'static> CacheBuilder<T> {
     }
 }
 
-/// Watches until the task is ended. What [`stream::follow`] gives up on is tried again, more and more slowly.
+/// Watches until the task is aborted. Errors that end [`stream::follow`] are retried with exponential backoff.
 async fn run<T: DeserializeOwned + Send + Sync + 'static>(shared: Arc<Shared<T>>) {
     static STREAMS: AtomicU32 = AtomicU32::new(0);
     let number = STREAMS.fetch_add(1, Ordering::Relaxed);
@@ -229,7 +231,7 @@ async fn run<T: DeserializeOwned + Send + Sync + 'static>(shared: Arc<Shared<T>>
     }
 }
 
-/// Notes how the watch is, until it ends. Says whether it was complete once.
+/// Tracks the state of the watch until it ends. Returns whether it was synced.
 async fn note<T>(shared: &Shared<T>, mut messages: mpsc::Receiver<Message<u32, ()>>) -> bool {
     let mut synced = false;
     while let Some(message) = messages.recv().await {
@@ -240,7 +242,7 @@ async fn note<T>(shared: &Shared<T>, mut messages: mpsc::Receiver<Message<u32, (
                     synced = true;
                     CacheStatus::Synced
                 }
-                // After a relist, this comes before it is complete.
+                // After a relist starts, this arrives before it is complete.
                 Update::Up if matches!(*shared.status.borrow(), CacheStatus::Syncing) => continue,
                 Update::Up => CacheStatus::Synced,
                 Update::Down(error, _) => CacheStatus::Unreachable(error),

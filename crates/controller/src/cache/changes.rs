@@ -1,4 +1,4 @@
-//! What has changed in a cache, for a reader that may be slow: changes of an object that were not read yet are merged.
+//! Changes of a cache for readers, merged per object while a reader is slow.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -18,13 +18,13 @@ use crate::resource_version::ResourceVersion;
 pub struct Change<T> {
     /// Create, Update or Delete.
     pub kind: EventKind,
-    /// Which object.
+    /// Key of the object.
     pub key: ObjectKey,
-    /// How it was when it was last reported; with Create, the object of the same name before it, if that was.
+    /// The object as last reported; for Create, the previous object of the same name, if any.
     pub old: Option<Arc<T>>,
-    /// How it is; none if it was deleted or no longer matches.
+    /// The current object; `None` if it was deleted or no longer matches.
     pub new: Option<Arc<T>>,
-    /// Its resourceVersion; of an object that is gone, the last one that is known.
+    /// Its resourceVersion; for a deleted object, the last known one.
     pub resource_version: ResourceVersion,
 }
 
@@ -61,10 +61,10 @@ impl<T> Change<T> {
         }
     }
 
-    /// This change, and one after it, as one; nothing if there is nothing to report of both.
+    /// Merges this change with a later one; `None` if the reader has nothing to process.
     fn merge(self, next: Self) -> Option<Self> {
         let kind = match (self.kind, next.kind) {
-            // Nobody has heard of it.
+            // The reader has never seen it.
             (EventKind::Create, EventKind::Delete) if self.old.is_none() => return None,
             (EventKind::Create, EventKind::Update) => EventKind::Create,
             (_, kind) => kind,
@@ -73,7 +73,7 @@ impl<T> Change<T> {
     }
 }
 
-/// The changes that a reader has not read yet: at most one of each object.
+/// Unread changes of a reader: at most one per object.
 pub(super) struct Queue<T>(Mutex<Pending<T>>);
 
 struct Pending<T> {
@@ -114,10 +114,10 @@ impl<T> Queue<T> {
     }
 }
 
-/// The changes of a cache, as a stream that never ends by itself.
+/// The changes of a cache, as an infinite stream.
 pub struct Changes<T> {
     queue: Arc<Queue<T>>,
-    /// The watch ends with its last reader.
+    /// The watch ends when its last reader is dropped.
     _running: Arc<dyn Any + Send + Sync>,
 }
 
@@ -126,7 +126,7 @@ impl<T> Changes<T> {
         Self { queue, _running: running }
     }
 
-    /// How many objects have changes that were not read.
+    /// Number of objects with unread changes.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.queue.lock().changes.len()

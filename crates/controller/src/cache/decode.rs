@@ -1,4 +1,4 @@
-//! From the bytes of an object to what is kept of it, and into the store, while the answer is read.
+//! Decoding of objects into the store while a response is read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLockWriteGuard, Weak};
@@ -15,22 +15,22 @@ use crate::predicate::{Compiled, Event, EventKind};
 use crate::projection::Projection;
 use crate::resource_version::ResourceVersion;
 
-/// What a cache keeps.
+/// Selection and decoding of a cache's objects.
 pub(super) struct Rules<T> {
     pub(super) objects: Compiled,
-    /// Which changes are reported; none is all.
+    /// Predicate of reported changes; `None` reports all.
     pub(super) events: Option<Compiled>,
     pub(super) projection: Projection,
     pub(super) indexes: Vec<Index<T>>,
 }
 
-/// How objects are found.
+/// Indexes.
 pub(super) struct Index<T> {
     pub(super) name: Box<str>,
     pub(super) key: IndexKey<T>,
 }
 
-/// A function of what is kept of an object.
+/// Index function on the stored type.
 pub(super) type KeyFunction<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 pub(super) enum IndexKey<T> {
@@ -46,12 +46,12 @@ impl<T> Rules<T> {
 }
 
 impl<T: DeserializeOwned> Rules<T> {
-    /// An object as it is kept; none if it does not match.
+    /// Decodes an object; `None` if it does not match.
     pub(super) fn read(&self, json: &[u8]) -> Result<Option<T>, serde_json::Error> {
         match ObjectView::parse(json) {
             Ok(object) if !self.objects.matches(&object) => Ok(None),
             Ok(object) => self.project(&object, json).map(Some),
-            // Its error says more.
+            // Its error is more specific.
             Err(_) => serde_json::from_slice(json).map(Some),
         }
     }
@@ -63,7 +63,7 @@ impl<T: DeserializeOwned> Rules<T> {
         }
     }
 
-    /// The values of an object in the indexes.
+    /// Index values of an object.
     fn keys(&self, object: &ObjectView<'_>, value: &T) -> Vec<(usize, String)> {
         let mut keys = Vec::new();
         for (number, index) in self.indexes.iter().enumerate() {
@@ -86,10 +86,10 @@ impl<T: DeserializeOwned> Rules<T> {
     }
 }
 
-/// Puts what a watch reports into the store.
+/// Applies watch events to the store.
 pub(super) struct Decoder<T> {
     shared: Arc<Shared<T>>,
-    /// What arrives is an initial list, or a relist.
+    /// Whether an initial list or a relist is in progress.
     syncing: AtomicBool,
 }
 
@@ -102,7 +102,7 @@ impl<T> Decoder<T> {
         self.shared.store.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All changes up to here are in the store. In a list, the order of resourceVersions is not that of the objects.
+    /// resourceVersion of the store. Items of a list are not ordered by resourceVersion.
     fn advance(&self, version: ResourceVersion) {
         if !self.syncing.load(Ordering::Relaxed) {
             self.shared.position.send_replace(Some(version));
@@ -128,7 +128,7 @@ impl<T> Shared<T> {
 }
 
 impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
-    /// Keeps an object that matches.
+    /// Stores an object if it matches.
     fn keep(&self, object: &ObjectView<'_>, json: &[u8], version: &ResourceVersion) {
         let (shared, rules) = (&*self.shared, &self.shared.rules);
         let value = match rules.project(object, json) {
@@ -148,7 +148,7 @@ impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
         let new =
             NewEntry { namespace: &namespace, name: &name, version: version.clone(), value, facts, keys };
         let old = store.put(new);
-        // A relist has most objects as they were.
+        // Most objects of a relist are unchanged.
         if old.as_ref().is_some_and(|old| old.version == *version) {
             return;
         }
@@ -168,7 +168,7 @@ impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
 }
 
 impl<T: DeserializeOwned + Send + Sync> Decode for Decoder<T> {
-    /// All is done while decoding.
+    /// Decoding does all the work.
     type Item = ();
 
     fn decode(&self, json: &[u8], _now: Timestamp) -> Option<((), u64)> {

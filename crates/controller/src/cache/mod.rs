@@ -1,7 +1,8 @@
-//! A cache of the objects of a kind that holds only what is wanted of them: filtered and projected while they arrive.
+//! Cache of the objects of a kind that filters and projects them while they arrive.
 //!
-//! An informer, or kube-rs' reflector, parses and keeps every object. A [`Cache`] looks at the bytes of each object first: one that its
-//! predicate rejects costs no allocation, and of one that is kept only the fields of its projection are parsed.
+//! An informer, or kube-rs' reflector, parses and stores every object. A [`Cache`] scans the bytes of each object
+//! first: one that its predicate rejects costs no allocation, and of the others only the fields of the projection are
+//! parsed.
 //!
 //! ```no_run
 //! # async fn run(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -39,15 +40,16 @@
 //! # }
 //! ```
 //!
-//! What is kept is any type that serde reads: a small struct, a typed object (`Pod`), a partial one (`PartialObjectMeta<Pod>`, of which the
-//! server sends the metadata alone) or a dynamic one (`DynamicObject`). [`Cache::builder`] is for types of kube-rs; such a cache has all methods
-//! of kube-rs' `Store`, by the same names, and goes wherever a `Store` is read: in the context of a `Controller`, for example.
+//! The stored type is any type with `Deserialize`: a small struct, a typed object (`Pod`), a partial one
+//! (`PartialObjectMeta<Pod>`, for which the server sends metadata only) or a dynamic one (`DynamicObject`).
+//! [`Cache::builder`] is for types of kube-rs; such a cache has all methods of kube-rs' `Store` with the same names,
+//! and can replace it, for example in the context of a `Controller`.
 //!
-//! - Objects that stop matching are removed, and reported as deleted. After a relist, so are those that are gone.
-//! - [`Cache::changes`] reports each change with the old and the new object. A slow reader costs at most one entry for each object: changes
-//!   that it has not read are merged, so it holds up neither the watch nor other readers.
-//! - A watch that fails is retried with backoff, by itself: no other watch waits for it. [`Cache::status`] says why it fails.
-//! - [`Fence`](crate::Fence) makes a reconciler wait until the cache has seen its own writes.
+//! - Objects that stop matching are removed, and reported as deleted, as are those missing after a relist.
+//! - [`Cache::changes`] reports each change with the old and the new object. A slow reader costs at most one entry per
+//!   object: unread changes are merged, so it blocks neither the watch nor other readers.
+//! - A failed watch is retried with backoff, independently of others. [`Cache::status`] has the error.
+//! - [`Fence`](crate::Fence) makes a reconciler wait until the cache has its own writes.
 
 mod builder;
 mod changes;
@@ -73,13 +75,13 @@ use changes::Queue;
 use decode::Rules;
 use store::Store;
 
-/// The objects of a kind that match, as far as they are wanted. Copies share them; the watch ends with the last copy.
+/// The selected objects of a kind, projected. Clones share them; the watch ends with the last clone.
 pub struct Cache<T> {
     shared: Arc<Shared<T>>,
     running: Arc<Running>,
 }
 
-/// Ends the watch when nobody reads the cache any more.
+/// Ends the watch when the last clone is dropped.
 struct Running(tokio::task::AbortHandle);
 
 impl Drop for Running {
@@ -96,26 +98,26 @@ pub(crate) struct Shared<T> {
     readers: Mutex<Vec<Weak<Queue<T>>>>,
     status: watch::Sender<CacheStatus>,
     ready: watch::Sender<bool>,
-    /// All changes up to here are in the store; none before the first list is complete.
+    /// resourceVersion up to which the store is complete; `None` before the initial list.
     position: watch::Sender<Option<ResourceVersion>>,
     counters: Counters,
 }
 
-/// How the watch of a cache is.
+/// State of the watch of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CacheStatus {
-    /// The initial list, or a relist, is not complete. Until a relist is, the objects from before it are there.
+    /// The initial list, or a relist, is in progress. Until a relist is complete, the old objects are kept.
     #[default]
     Syncing,
-    /// All objects were read, and changes are read as they happen.
+    /// Synced: changes are applied as they happen.
     Synced,
-    /// The last request failed. It is tried again, within 10 s.
+    /// The last request failed. It is retried within 10 s.
     Unreachable(RequestError),
-    /// Listing or watching is forbidden. It is tried again, within a minute.
+    /// Listing or watching is forbidden. It is retried within a minute.
     Forbidden(RequestError),
-    /// The server rejects the request: a selector that it does not know, for example. It is tried again, within a minute.
+    /// The server rejects the request, for example because of an unsupported selector. It is retried within a minute.
     Rejected(RequestError),
-    /// The server does not have this kind, or no longer. It is tried again, within 10 s.
+    /// The server does not serve this kind. It is retried within 10 s.
     NoKind,
 }
 
@@ -129,35 +131,35 @@ pub struct CacheClosed;
 #[error("the cache has no index \"{0}\"")]
 pub struct NoIndex(pub String);
 
-/// Why an object could not be read from the server.
+/// Error of reading an object from the server.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LiveReadError {
     /// The request failed.
     #[error("cannot get the object")]
     Request(#[source] RequestError),
-    /// The object is not what the cache keeps.
+    /// The object cannot be decoded as the stored type.
     #[error("cannot read the object")]
     Decode(#[source] Arc<serde_json::Error>),
 }
 
-/// What a cache has had so far.
+/// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheMetrics {
-    /// The objects that are kept.
+    /// Stored objects.
     pub objects: u64,
-    /// The objects and events that came from the server.
+    /// Objects and events received from the server.
     pub events: u64,
-    /// Of these, those that the predicate on objects rejected.
+    /// Objects rejected by the predicate on objects.
     pub dropped: u64,
-    /// Of these, those that could not be read as what is kept.
+    /// Objects that could not be decoded.
     pub malformed: u64,
-    /// Changes of objects that the predicate on events rejected: they are in the cache, and were not reported.
+    /// Changes rejected by the predicate on events: they are stored, but were not reported.
     pub suppressed: u64,
-    /// Lists from the beginning: the first one, and one for each time that the server had forgotten the resourceVersion.
+    /// Complete lists: the initial one, and one for each expired resourceVersion.
     pub lists: u64,
-    /// Requests that failed.
+    /// Failed requests.
     pub failures: u64,
-    /// The bytes of the objects that came from the server.
+    /// Bytes of objects received from the server.
     pub bytes: u64,
 }
 
@@ -193,11 +195,11 @@ impl<T> Cache<T> {
         self.shared.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all objects have been listed once. It does not fail where the server does: that is tried again until it succeeds;
-    /// [`Cache::status`] says why it takes so long.
+    /// Waits for the initial list. Requests that fail are retried until they succeed, so this does not fail;
+    /// [`Cache::status`] has the last error.
     ///
     /// # Errors
-    /// The runtime that the cache was started on has shut down.
+    /// The runtime of the cache has shut down.
     pub async fn wait_until_ready(&self) -> Result<(), CacheClosed> {
         let mut ready = self.shared.ready.subscribe();
         loop {
@@ -207,7 +209,7 @@ impl<T> Cache<T> {
             if self.running.0.is_finished() {
                 return Err(CacheClosed);
             }
-            // The sender is there as long as this copy is; a task that was ended from outside does not say so.
+            // The sender lives as long as this clone; an aborted task does not report its end.
             let waited = tokio::time::timeout(std::time::Duration::from_secs(1), ready.changed()).await;
             if matches!(waited, Ok(Err(_))) {
                 return Err(CacheClosed);
@@ -215,26 +217,26 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Whether all objects have been listed once.
+    /// Whether the initial list is complete.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         *self.shared.ready.borrow()
     }
 
-    /// How the watch is.
+    /// The state of the watch.
     #[must_use]
     pub fn status(&self) -> CacheStatus {
         self.shared.status.borrow().clone()
     }
 
-    /// How the watch is, and becomes.
+    /// The state of the watch, and its changes.
     #[must_use]
     pub fn watch_status(&self) -> watch::Receiver<CacheStatus> {
         self.shared.status.subscribe()
     }
 
-    /// An object: by its key, or by kube-rs' `ObjectRef`. As in kube-rs' `Store`, the namespace of a reference to an object of the cluster
-    /// does not matter.
+    /// Looks up an object by its key, or by kube-rs' `ObjectRef`. As in kube-rs' `Store`, the namespace of a reference
+    /// to a cluster-scoped object is ignored.
     #[must_use]
     pub fn get(&self, key: impl Into<ObjectKey>) -> Option<Arc<T>> {
         let (key, store) = (key.into(), self.store());
@@ -242,7 +244,7 @@ impl<T> Cache<T> {
         value(&key.namespace).or_else(|| value(""))
     }
 
-    /// The resourceVersion of an object that is kept.
+    /// The resourceVersion of a stored object.
     #[must_use]
     pub fn resource_version(&self, key: impl Into<ObjectKey>) -> Option<ResourceVersion> {
         let key = key.into();
@@ -255,19 +257,19 @@ impl<T> Cache<T> {
         self.store().values().cloned().collect()
     }
 
-    /// An object that a function accepts.
+    /// The first object that matches a function.
     #[must_use]
     pub fn find(&self, accepts: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         self.store().values().find(|value| accepts(value)).cloned()
     }
 
-    /// All objects that a function accepts.
+    /// All objects that match a function.
     #[must_use]
     pub fn state_filter(&self, accepts: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         self.store().values().filter(|value| accepts(value)).cloned().collect()
     }
 
-    /// All objects whose labels match.
+    /// All objects whose labels match a selector.
     #[must_use]
     pub fn state_filter_selector(&self, selector: &Selector) -> Vec<Arc<T>>
     where
@@ -282,19 +284,19 @@ impl<T> Cache<T> {
         self.store().keys()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.store().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All objects with a value in an index: see [`CacheBuilder`] for the indexes and their names.
+    /// All objects with a value in an index: see [`CacheBuilder`] for indexes and their names.
     ///
     /// # Errors
     /// The cache has no such index.
@@ -311,11 +313,11 @@ impl<T> Cache<T> {
         self.indexed(builder::OWNERS, uid)
     }
 
-    /// All changes from now on, after all objects that are there, as created.
+    /// All changes from now on, preceded by the existing objects as created.
     #[must_use]
     pub fn changes(&self) -> Changes<T> {
         let queue = Arc::new(Queue::default());
-        // The store is locked: no change comes between the objects and the changes after them.
+        // The store is locked: no change can occur between the objects and the changes.
         let store = self.store();
         for (key, entry) in store.entries() {
             queue.push(Change::created(key, entry));
@@ -325,19 +327,19 @@ impl<T> Cache<T> {
         Changes::new(queue, Arc::clone(&self.running) as Arc<dyn std::any::Any + Send + Sync>)
     }
 
-    /// The resourceVersion up to which all changes are in the cache; none before the first list is complete.
+    /// The resourceVersion up to which the cache is complete; `None` before the initial list.
     #[must_use]
     pub fn position(&self) -> Option<ResourceVersion> {
         self.shared.position.borrow().clone()
     }
 
-    /// The same, and how it advances.
+    /// The same as a channel of its changes.
     #[must_use]
     pub fn watch_position(&self) -> watch::Receiver<Option<ResourceVersion>> {
         self.shared.position.subscribe()
     }
 
-    /// What the cache has had so far.
+    /// Counters so far.
     #[must_use]
     pub fn metrics(&self) -> CacheMetrics {
         let (read, counters) = (|counter: &AtomicU64| counter.load(Ordering::Relaxed), &self.shared.counters);
@@ -353,10 +355,11 @@ impl<T> Cache<T> {
         }
     }
 
-    /// An object as the server has it now, read as the cache reads it; none where it is gone, or does not match. The cache is not changed.
+    /// Reads an object from the server, decoded as by the cache; `None` if it does not exist or does not match. The
+    /// cache is not changed.
     ///
     /// # Errors
-    /// The request failed, or the object cannot be read.
+    /// The request failed, or the object cannot be decoded.
     pub async fn get_live(&self, key: impl Into<ObjectKey>) -> Result<Option<Arc<T>>, LiveReadError>
     where
         T: serde::de::DeserializeOwned,

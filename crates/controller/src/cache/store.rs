@@ -1,4 +1,4 @@
-//! The objects of a cache, by their names and by its indexes.
+//! Store of a cache: objects by key, and indexes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,41 +7,41 @@ use crate::object::ObjectKey;
 use crate::predicate::Facts;
 use crate::resource_version::ResourceVersion;
 
-/// The place of an object among all.
+/// Slot of an object.
 type Slot = u32;
 
-/// What is kept of an object.
+/// A stored object.
 pub(crate) struct Entry<T> {
     pub(super) namespace: Arc<str>,
     pub(super) name: Box<str>,
     pub(super) version: ResourceVersion,
     pub(super) value: Arc<T>,
-    /// What its next version is compared with.
+    /// Facts for comparing it with its next version.
     pub(super) facts: Option<Facts>,
-    /// Its values in the indexes.
+    /// Its index values.
     pub(super) keys: Box<[(usize, Arc<str>)]>,
-    /// The list that it was last in, or came after.
+    /// Number of the last list that contained or preceded it.
     list: u32,
 }
 
-/// An object to be kept.
+/// An object to store.
 pub(super) struct NewEntry<'e, T> {
     pub(super) namespace: &'e str,
     pub(super) name: &'e str,
     pub(super) version: ResourceVersion,
     pub(super) value: T,
     pub(super) facts: Option<Facts>,
-    /// The number of an index, and a value in it.
+    /// Number of an index, and a value in it.
     pub(super) keys: Vec<(usize, String)>,
 }
 
-/// Objects by namespace and name. Looking one up allocates nothing.
+/// Objects by namespace and name. Lookups do not allocate.
 pub(crate) struct Store<T> {
     slots: HashMap<Arc<str>, HashMap<Box<str>, Slot>>,
     entries: Vec<Option<Entry<T>>>,
     free: Vec<Slot>,
     indexes: Vec<HashMap<Arc<str>, BTreeSet<Slot>>>,
-    /// How many lists have begun.
+    /// Number of lists so far.
     lists: u32,
 }
 
@@ -89,12 +89,12 @@ impl<T> Store<T> {
         slots.into_iter().flatten().filter_map(|slot| self.entry(*slot)).map(|entry| &entry.value)
     }
 
-    /// A list from the beginning has begun.
+    /// Starts a list.
     pub(super) fn begin_list(&mut self) {
         self.lists += 1;
     }
 
-    /// The list is complete: removes what was not in it, and has not come since.
+    /// Ends a list: removes objects that were neither in it nor added since.
     pub(super) fn end_list(&mut self) -> Vec<Entry<T>> {
         let lists = self.lists;
         let gone = self.entries.iter().flatten().filter(|entry| entry.list != lists);
@@ -102,7 +102,7 @@ impl<T> Store<T> {
         gone.iter().filter_map(|(namespace, name)| self.remove(namespace, name)).collect()
     }
 
-    /// An object is there. Returns how it was before.
+    /// Stores an object. Returns the previous version.
     pub(super) fn put(&mut self, new: NewEntry<'_, T>) -> Option<Entry<T>> {
         let old = self.remove(new.namespace, new.name);
         let namespace = match self.slots.get_key_value(new.namespace) {
@@ -138,7 +138,7 @@ impl<T> Store<T> {
         old
     }
 
-    /// An object is gone. Returns how it was.
+    /// Removes an object. Returns it.
     pub(super) fn remove(&mut self, namespace: &str, name: &str) -> Option<Entry<T>> {
         let names = self.slots.get_mut(namespace)?;
         let slot = names.remove(name)?;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is put, removed and listed: the objects, and each index of them, are those of a map.
+        /// For any sequence of puts, removals and lists, objects and indexes are equal to those of a plain map.
         #[test]
         fn a_store_is_a_map_with_indexes(steps in steps()) {
             let (mut store, mut model) = (Store::new(1), BTreeMap::new());

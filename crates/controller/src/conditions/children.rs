@@ -1,4 +1,4 @@
-//! Findings from the conditions of other objects.
+//! Conditions derived from those of other objects.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,9 +8,9 @@ use super::summary::AS_EXPECTED;
 use super::types::{Finding, Polarity, Status};
 use crate::text::{join, truncate};
 
-/// How many children the message of an aggregate names.
+/// Maximum number of children named in the message of an aggregate.
 const MAX_NAMED: usize = 3;
-/// How much of a child's message stands in the message of an aggregate, in bytes.
+/// Maximum size of a child's message within the message of an aggregate, in bytes.
 const MAX_PART: usize = 128;
 
 /// An object whose conditions are read: a Pod, a Deployment, a custom resource.
@@ -23,27 +23,27 @@ pub struct Child {
 }
 
 impl Child {
-    /// A child by the name that messages show. Its conditions are metav1's, or older ones: those of Pods and Deployments have no observed
-    /// generation, and may have no reason.
+    /// A child with its name for messages. Conditions follow metav1 or older APIs: those of Pods and Deployments have
+    /// no observed generation, and may have no reason.
     pub fn new<T: Serialize>(name: impl Into<String>, conditions: &[T]) -> Self {
         let conditions =
             conditions.iter().filter_map(|condition| serde_json::to_value(condition).ok()).collect();
         Self { name: name.into(), generation: None, observed_generation: None, conditions }
     }
 
-    /// With its `metadata.generation`: conditions about an older one are not believed.
+    /// Sets its `metadata.generation`: conditions of older generations count as Unknown.
     #[must_use]
     pub fn generation(self, generation: impl Into<Option<i64>>) -> Self {
         Self { generation: generation.into(), ..self }
     }
 
-    /// With its `status.observedGeneration`, for conditions that have none of their own.
+    /// Sets its `status.observedGeneration`, for conditions that have none.
     #[must_use]
     pub fn observed_generation(self, generation: impl Into<Option<i64>>) -> Self {
         Self { observed_generation: generation.into(), ..self }
     }
 
-    /// One of its conditions, if it is there: Unknown if it is about an older generation.
+    /// One of its conditions, if present: Unknown if its generation is outdated.
     fn find(&self, condition_type: &str) -> Option<Finding> {
         let is = |condition: &&Value| condition["type"].as_str() == Some(condition_type);
         let condition = self.conditions.iter().find(is)?;
@@ -60,9 +60,9 @@ impl Child {
     }
 }
 
-/// A child's condition as one's own: its status, reason and message, with the child's name before it. Unknown with reason `NotReported` if
-/// the child does not have it, and with `Outdated` if it is about an older generation of the child. The transition time is that of one's own
-/// condition.
+/// Mirrors the condition of a child: its status, reason and message, prefixed with the child's name. Unknown with
+/// reason `NotReported` if the child does not have it, and with `Outdated` if its generation is outdated. The
+/// transition time is that of the mirrored condition on the parent.
 ///
 /// ```
 /// use settled_controller::conditions::{Child, Status, mirror};
@@ -93,7 +93,7 @@ pub fn mirror(child: &Child, condition_type: &str) -> Finding {
     Finding::new(found.status, reason, message)
 }
 
-/// One condition of many children as one finding.
+/// Aggregates one condition of many children.
 ///
 /// ```
 /// use settled_controller::conditions::{Aggregate, Child, Status};
@@ -116,27 +116,27 @@ pub struct Aggregate<'a> {
 }
 
 impl<'a> Aggregate<'a> {
-    /// A condition of children, by what messages call them in the plural.
+    /// A condition of children, with their plural name for messages.
     #[must_use]
     pub fn new(children: &'a str, condition_type: &'a str) -> Self {
         Self { children, condition_type, polarity: Polarity::Positive, expected: 0 }
     }
 
-    /// The condition's True is the bad state: the finding is True as soon as one child's is.
+    /// Declares that True is the bad state: the result is True as soon as one child is.
     #[must_use]
     pub fn negative(self) -> Self {
         Self { polarity: Polarity::Negative, ..self }
     }
 
-    /// How many children there should be. Missing ones are bad. Without it, no children at all are as expected.
+    /// Expected number of children. Missing ones count as bad. Without it, having no children is good.
     #[must_use]
     pub fn expecting(self, count: usize) -> Self {
         Self { expected: count, ..self }
     }
 
-    /// The finding: bad if one child is bad or missing, else unknown if one is unknown, else good. The reason is that of the bad (or unknown)
-    /// ones if they have the same, otherwise `MultipleReasons`. The message counts them all and names three of each kind, the first by
-    /// name: it does not change with the order of the children.
+    /// The result: bad if a child is bad or missing, else unknown if one is unknown, else good. The reason is that of
+    /// the bad (or unknown) children if they agree, otherwise `MultipleReasons`. The message has the number of each
+    /// kind and three names, sorted, so that it does not depend on the order of the children.
     #[must_use]
     pub fn of(&self, children: impl IntoIterator<Item = Child>) -> Finding {
         let good = if self.polarity == Polarity::Negative { Status::False } else { Status::True };

@@ -1,4 +1,4 @@
-//! The part of a CRD that is about conditions: the schema of `status.conditions`, and printer columns.
+//! Conditions in a CRD: the schema of `status.conditions`, and printer columns.
 //!
 //! With feature `schemars`, for kube's `#[derive(CustomResource)]`:
 //!
@@ -44,14 +44,16 @@ use settled_apimachinery::conditions::{MAX_MESSAGE_LENGTH, MAX_REASON_LENGTH};
 
 use super::types::{ConditionType, Polarity};
 
-/// The pattern of `type` in the schema that controller-gen writes for metav1.Condition: a qualified name.
+/// Pattern of `type` in controller-gen's schema of metav1.Condition: a qualified name.
 const TYPE_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
-/// The longest qualified name: a subdomain of 253 bytes and a name of 63, without the slash, as upstream has it.
+/// Maximum length of a qualified name: a subdomain of 253 bytes and a name of 63, as upstream without counting the
+/// slash.
 const MAX_TYPE_LENGTH: usize = 316;
 const REASON_PATTERN: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 
-/// The OpenAPI schema of `status.conditions`: a list map by `type`, whose items have the constraints of metav1.Condition. Its description names the
-/// declared types. Other types are allowed: those of other controllers.
+/// The OpenAPI schema of `status.conditions`: a list map with key `type`, whose items have the constraints of
+/// metav1.Condition. Its description lists the declared types. Other types are allowed: they belong to other
+/// controllers.
 #[must_use]
 pub fn schema<C: ConditionType>() -> Value {
     json!({
@@ -126,7 +128,7 @@ pub fn schema_with<C: ConditionType>(_generator: &mut schemars::SchemaGenerator)
     }
 }
 
-/// What `kubectl get` shows of the object: status and reason of the summary, and the age. `-o wide` adds the message.
+/// Printer columns for `kubectl get`: status and reason of the summary, and the age. `-o wide` adds the message.
 #[must_use]
 pub fn printer_columns<C: ConditionType>() -> Vec<CustomResourceColumnDefinition> {
     let column = |name: &str, type_: &str, json_path: String| CustomResourceColumnDefinition {
@@ -147,7 +149,7 @@ pub fn printer_columns<C: ConditionType>() -> Vec<CustomResourceColumnDefinition
     ]
 }
 
-/// Adds [`printer_columns`] to each version of a CRD, after the columns that it has; those that are there by name stay as they are.
+/// Appends [`printer_columns`] to each version of a CRD. Existing columns with the same name are kept.
 pub fn add_printer_columns<C: ConditionType>(definition: &mut CustomResourceDefinition) {
     for version in &mut definition.spec.versions {
         let columns = version.additional_printer_columns.get_or_insert_default();

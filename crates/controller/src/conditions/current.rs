@@ -1,12 +1,12 @@
-//! Reading conditions of others.
+//! Reading conditions of other controllers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::meta::find_status_condition;
 use super::types::Status;
 
-/// The status of a condition as of this `metadata.generation`: Unknown if the condition is absent, or about an older generation. One
-/// that carries no generation is taken as it is.
+/// The status of a condition for this `metadata.generation`: Unknown if the condition is absent or its generation is
+/// outdated. Without an observed generation, the status is used as is.
 ///
 /// ```
 /// use settled_controller::conditions::{Status, status_at};

@@ -1,21 +1,23 @@
-//! `k8s.io/apimachinery/pkg/api/meta`: `SetStatusCondition` and its relatives, with upstream's results.
+//! Port of `k8s.io/apimachinery/pkg/api/meta` conditions: `SetStatusCondition` and related functions, with upstream's
+//! results.
 //!
-//! For controllers that are ported from Go and must store what they stored before. Upstream's surprises are kept:
+//! For controllers ported from Go that must store identical conditions. Upstream's quirks are kept:
 //!
-//! - A new reason, message or observed generation leaves the transition time as it is, and the change is reported.
-//! - A transition time that comes with an unchanged status is dropped. One that comes with a new status is taken as it is: it may lie before the
-//!   old one.
-//! - An absent observed generation overwrites a known one, and reports a change. A controller that forgets it in one of two places writes in a
-//!   loop.
-//! - Nothing is validated, and a stale condition stays until it is removed.
-//! - An absent condition is neither true nor false: `!is_status_condition_true(..)` is not `is_status_condition_false(..)`.
+//! - A new reason, message or observed generation keeps the transition time, and is reported as a change.
+//! - A given transition time is ignored if the status is unchanged. With a new status it is used as is, even if it is
+//!   before the old one.
+//! - An absent observed generation overwrites a known one, and is reported as a change. A controller that omits it in
+//!   one of two places writes in a loop.
+//! - Nothing is validated, and a stale condition remains until it is removed.
+//! - An absent condition is neither true nor false: `!is_status_condition_true(..)` does not imply
+//!   `is_status_condition_false(..)`.
 //!
-//! What upstream's pointers allow and a `&mut Vec` does not, a nil list, has no counterpart.
+//! A nil list, which upstream accepts, has no counterpart.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Go's zero time, 0001-01-01T00:00:00Z, in seconds since 1970: the type of k8s-openapi has no absence of its own.
+/// Go's zero time, 0001-01-01T00:00:00Z, in seconds since 1970: k8s-openapi's type is not optional.
 const ZERO_TIME: i64 = -62_135_596_800;
 
 /// `Time.IsZero`: Go's zero time.
@@ -24,14 +26,14 @@ pub fn is_zero(time: &Time) -> bool {
     time.0.as_second() == ZERO_TIME && time.0.subsec_nanosecond() == 0
 }
 
-/// Go's zero time, for a condition whose transition time [`set_status_condition`] is to set.
+/// Go's zero time, for a condition whose transition time should be set by [`set_status_condition`].
 #[must_use]
 pub fn zero_time() -> Time {
     Time(Timestamp::from_second(ZERO_TIME).unwrap_or(Timestamp::MIN))
 }
 
-/// `SetStatusCondition`: sets the condition of its type and returns whether anything changed. A transition time of zero counts as not given: then
-/// `now` is taken.
+/// `SetStatusCondition`: sets the condition of its type and returns whether anything changed. A zero transition time
+/// means `now`.
 pub fn set_status_condition(conditions: &mut Vec<Condition>, new: Condition, now: Timestamp) -> bool {
     let given = Some(&new.last_transition_time).filter(|time| !is_zero(time));
     let transition = given.cloned().unwrap_or(Time(now));
@@ -39,7 +41,7 @@ pub fn set_status_condition(conditions: &mut Vec<Condition>, new: Condition, now
         conditions.push(Condition { last_transition_time: transition, ..new });
         return true;
     };
-    // Go has no other absence than 0.
+    // Go represents absence by 0.
     let generation = |condition: &Condition| condition.observed_generation.unwrap_or_default();
     let mut changed = false;
     if generation(existing) != generation(&new) {

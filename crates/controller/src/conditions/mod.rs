@@ -1,17 +1,18 @@
 //! Status conditions.
 //!
-//! A controller declares its condition types and reasons once, as enums; in each reconcile it reports what it found out; [`Conditions::finish`]
-//! yields the list to store:
+//! A controller declares its condition types and reasons once, as enums, and reports findings in each reconcile;
+//! [`Conditions::finish`] returns the list to store:
 //!
-//! - each condition carries the generation it is about ([`Condition::observed_generation`](k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition)),
-//! - the transition time is kept as long as the status is, has the precision of metav1.Time, and never goes back,
-//! - a declared condition that was not reported does not keep an old claim: it is Unknown, unless [`Unreported`] says otherwise,
-//! - conditions of other controllers are not touched,
-//! - a summary, `Ready` by default, follows from polarity and severity,
-//! - `Reconciling` and `Stalled` are there when they are true, never both, as kstatus wants them.
+//! - each condition has its [observed generation](k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition),
+//! - the transition time changes only with the status, has the precision of metav1.Time, and never decreases,
+//! - a declared condition that was not reported does not keep an outdated status: it becomes Unknown, unless
+//!   [`Unreported`] says otherwise,
+//! - conditions of other controllers are unchanged,
+//! - a summary, `Ready` by default, is derived from polarity and severity,
+//! - `Reconciling` and `Stalled` are present only while true, and never both, as kstatus expects.
 //!
-//! [`mirror`] and [`Aggregate`] make findings of the conditions of other objects. [`crd`] makes the schema of `status.conditions` and
-//! printer columns of the same types. [`meta`] has upstream's setter and its relatives for controllers that need exactly these.
+//! [`mirror`] and [`Aggregate`] derive findings from the conditions of other objects. [`crd`] generates the schema of
+//! `status.conditions` and printer columns from the same declarations. [`meta`] is a port of upstream's setters.
 //!
 //! For the write itself, see [`StatusWriter`](crate::status::StatusWriter).
 

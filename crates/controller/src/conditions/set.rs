@@ -1,4 +1,4 @@
-//! `Conditions`: what one reconcile found out, and the list to store.
+//! `Conditions`: the findings of one reconcile, and the resulting list.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -15,21 +15,20 @@ use super::validate::{InvalidConditions, validate};
 use crate::Clock;
 use crate::text::truncate;
 
-/// kstatus' type for an object that its controller works on.
+/// kstatus' condition type for an object that its controller is reconciling.
 pub const RECONCILING: &str = "Reconciling";
-/// kstatus' type for an object that its controller cannot bring further.
+/// kstatus' condition type for an object that its controller cannot reconcile further.
 pub const STALLED: &str = "Stalled";
 
-/// What becomes of a declared condition that a reconcile did not report.
+/// Treatment of declared conditions that a reconcile did not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreported {
-    /// It is Unknown, with reason `NotEvaluated`: nothing is claimed that this reconcile did not find out. An object has all its conditions
-    /// from the first reconcile on.
+    /// Unknown, with reason `NotEvaluated`. An object has all its conditions from the first reconcile on.
     #[default]
     Unknown,
-    /// It is removed.
+    /// Removed.
     Remove,
-    /// It stays as it is, with the generation that it is about. The summary counts it as Unknown if that is an older one.
+    /// Kept, with its observed generation. If that is outdated, the summary counts it as Unknown.
     Keep,
 }
 
@@ -80,13 +79,13 @@ pub struct Conditions<'a, C> {
 }
 
 impl<'a, C: ConditionType> Conditions<'a, C> {
-    /// No findings yet, for an object with these conditions and this `metadata.generation`.
+    /// Starts without findings, for an object with these conditions and this `metadata.generation`.
     pub fn new(observed: &'a [Condition], generation: impl Into<Option<i64>>, clock: &Clock) -> Self {
         let now = clock.now();
         Self {
             observed,
             generation: generation.into().filter(|generation| *generation != 0),
-            // What a metav1.Time keeps, rounded down: never in the future.
+            // Truncated to the precision of metav1.Time: never in the future.
             now: Timestamp::from_second(now.as_second()).unwrap_or(now),
             findings: BTreeMap::new(),
             progress: None,
@@ -107,42 +106,43 @@ impl<'a, C: ConditionType> Conditions<'a, C> {
         self.report(condition, Finding::new(status, reason, message))
     }
 
-    /// Reports a finding: one of [`mirror`](super::mirror) or [`Aggregate`](super::Aggregate), for instance.
+    /// Reports a finding, such as the result of [`mirror`](super::mirror) or [`Aggregate`](super::Aggregate).
     pub fn report(&mut self, condition: C, finding: Finding) -> &mut Self {
         self.findings.insert(condition.declaration().name, finding);
         self
     }
 
-    /// Sets `Reconciling`: the controller works towards this generation. The summary is Unknown, unless something is wrong already.
-    /// It replaces `Stalled`, as `Stalled` replaces it; if neither is set, the object has neither.
+    /// Sets `Reconciling`: the controller is working towards this generation. The summary is Unknown, unless a
+    /// condition is bad. Replaces `Stalled`, and vice versa; if neither is set, the object has neither.
     pub fn reconciling(&mut self, reason: impl Reason, message: impl Into<String>) -> &mut Self {
         self.progress = Some(Progress::Reconciling(Finding::new(Status::True, reason, message)));
         self
     }
 
-    /// Sets `Stalled`: the controller cannot go on without a change by a user. The summary is False.
+    /// Sets `Stalled`: the controller cannot continue without a change by a user. The summary is False.
     pub fn stalled(&mut self, reason: impl Reason, message: impl Into<String>) -> &mut Self {
         self.progress = Some(Progress::Stalled(Finding::new(Status::True, reason, message)));
         self
     }
 
-    /// What becomes of declared conditions that are not reported.
+    /// Sets the treatment of declared conditions that are not reported.
     pub fn unreported(&mut self, unreported: Unreported) -> &mut Self {
         self.unreported = unreported;
         self
     }
 
-    /// Removes a type that an earlier version of the controller had. Other types that are not declared belong to other controllers: they stay.
+    /// Removes a type that an earlier version of the controller had. Other undeclared types belong to other controllers
+    /// and are kept.
     pub fn retire(&mut self, condition_type: impl Into<String>) -> &mut Self {
         self.retired.push(condition_type.into());
         self
     }
 
-    /// The list to store: the controller's own conditions in their old places, new ones at the end, those of others as they are. Of a
-    /// type that is there twice the first one stays.
+    /// The list to store: the controller's own conditions at their existing positions, new ones at the end, those of
+    /// others unchanged. Of duplicate types the first one is kept.
     ///
     /// # Errors
-    /// A reason that was given as a text is not what metav1 allows.
+    /// A textual reason is invalid in metav1.
     pub fn finish(self) -> Result<Vec<Condition>, InvalidConditions> {
         let mut own = self.own()?;
         let mut list = Vec::with_capacity(self.observed.len() + own.len());
@@ -157,10 +157,10 @@ impl<'a, C: ConditionType> Conditions<'a, C> {
         Ok(list)
     }
 
-    /// The controller's own conditions alone, for server-side apply: what others own does not belong into its intent.
+    /// Only the controller's own conditions, for server-side apply: the intent must not contain those of others.
     ///
     /// # Errors
-    /// As those of [`Conditions::finish`].
+    /// See [`Conditions::finish`].
     pub fn finish_own(self) -> Result<Vec<Condition>, InvalidConditions> {
         self.own()
     }
@@ -194,7 +194,7 @@ impl<'a, C: ConditionType> Conditions<'a, C> {
             || self.retired.iter().any(|retired| retired == condition_type)
     }
 
-    /// A declared condition as it will be stored.
+    /// A declared condition to store.
     fn part(&self, declared: &Declaration) -> Option<Part<'a>> {
         if let Some(finding) = self.findings.get(declared.name) {
             return Some(Part::Found(finding.clone()));
@@ -205,7 +205,7 @@ impl<'a, C: ConditionType> Conditions<'a, C> {
             Unreported::Unknown => Some(Part::Found(unknown())),
             Unreported::Keep => Some(match find_status_condition(self.observed, declared.name) {
                 None => Part::Found(unknown()),
-                // An older version of the controller may have written it. The API server would refuse it with all the others.
+                // An older version of the controller may have written it. The API server would reject the whole status.
                 Some(kept) if validate(slice::from_ref(kept)).is_err() => Part::Found(unknown()),
                 Some(kept) if kept.observed_generation == self.generation => {
                     let status = Status::parse(&kept.status);
@@ -223,7 +223,7 @@ impl<'a, C: ConditionType> Conditions<'a, C> {
         let last_transition_time = match find_status_condition(self.observed, condition_type) {
             Some(old) if is_zero(&old.last_transition_time) => Time(self.now),
             Some(old) if old.status == finding.status.as_str() => old.last_transition_time.clone(),
-            // A clock that was set back does not make the transition older than the one before.
+            // If the clock was set back, the transition time does not decrease.
             Some(old) => Time(self.now.max(old.last_transition_time.0)),
             None => Time(self.now),
         };
@@ -240,7 +240,7 @@ impl<'a, C: ConditionType> Conditions<'a, C> {
 
 enum Part<'a> {
     Found(Finding),
-    /// The stored condition, and what it means for the summary.
+    /// The stored condition, and its contribution to the summary.
     Kept(&'a Condition, Finding),
 }
 

@@ -3,25 +3,25 @@
 use super::types::{Declaration, Finding, Severity, Status};
 use crate::text::{join, truncate};
 
-/// The reason of a good summary.
+/// Reason of a good summary without warnings.
 pub(crate) const AS_EXPECTED: &str = "AsExpected";
-/// The reason of a good summary that names warnings.
+/// Reason of a good summary with warnings.
 const WITH_WARNINGS: &str = "WithWarnings";
-/// How many conditions the message of a summary names.
+/// Maximum number of conditions named in the message.
 const MAX_NAMED: usize = 3;
-/// How much of a condition's message stands in that of the summary, in bytes.
+/// Maximum size of a condition's message in the summary, in bytes.
 const MAX_PART: usize = 256;
 
-/// What kstatus reads beside the summary. There is only one of both.
+/// The kstatus condition beside the summary. At most one is set.
 #[derive(Clone, Debug)]
 pub(super) enum Progress {
     Reconciling(Finding),
     Stalled(Finding),
 }
 
-/// The summary of conditions:
+/// Derives the summary:
 ///
-/// | what is found | summary | reason and message from |
+/// | first match | summary | reason and message from |
 /// |---|---|---|
 /// | a bad condition of severity error | False | the bad ones of severity error |
 /// | else, stalled | False | the progress |

@@ -1,26 +1,26 @@
-//! What a controller declares once: its condition types and reasons.
+//! Declarations of a controller: condition types and reasons.
 
 use std::fmt;
 
-/// What a condition's `True` means.
+/// Meaning of a condition's `True`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Polarity {
     /// True is the good state: `Available`.
     Positive,
     /// True is the bad state, abnormal-true: `Degraded`.
     Negative,
-    /// No state is bad: `Paused`. The summary does not read it.
+    /// Neutral: `Paused`. The summary ignores it.
     Neutral,
 }
 
-/// What the bad state of a condition means for the summary.
+/// Effect of a condition's bad state on the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Nothing.
+    /// None.
     Info,
-    /// The summary stays True and names it in its message.
+    /// The summary stays True and mentions it in its message.
     Warning,
-    /// The summary is False; Unknown as long as the condition is.
+    /// The summary becomes False, or Unknown while the condition is Unknown.
     Error,
 }
 
@@ -31,12 +31,12 @@ pub enum Status {
     True,
     /// `False`.
     False,
-    /// `Unknown`: the controller cannot tell, or cannot tell yet.
+    /// `Unknown`: the controller cannot determine it, or not yet.
     Unknown,
 }
 
 impl Status {
-    /// As metav1 writes it.
+    /// The string in metav1.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Status {
         }
     }
 
-    /// Reads a condition's status. What metav1 does not know is Unknown.
+    /// Parses a status. Other values are Unknown.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -56,7 +56,7 @@ impl Status {
         }
     }
 
-    /// The status of the opposite statement.
+    /// The negated status.
     #[must_use]
     pub const fn inverted(self) -> Self {
         match self {
@@ -79,21 +79,21 @@ impl fmt::Display for Status {
     }
 }
 
-/// One condition type of a controller.
+/// Declaration of a condition type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// As it stands in `type`: a qualified name.
+    /// Value of `type`: a qualified name.
     pub name: &'static str,
-    /// What True means.
+    /// Meaning of True.
     pub polarity: Polarity,
-    /// What its bad state means for the summary.
+    /// Effect of its bad state on the summary.
     pub severity: Severity,
-    /// What it is about, in a sentence.
+    /// Description, one sentence.
     pub description: &'static str,
 }
 
 impl Declaration {
-    /// The status that is the bad one.
+    /// The bad status.
     pub(crate) fn bad(&self) -> Option<Status> {
         match self.polarity {
             Polarity::Positive => Some(Status::False),
@@ -123,7 +123,7 @@ impl Declaration {
 /// assert_eq!(degraded.description, "Writes take longer than they should.");
 /// ```
 ///
-/// A condition type that metav1 would refuse does not compile:
+/// Types that metav1 rejects do not compile:
 ///
 /// ```compile_fail
 /// #[derive(settled_controller::conditions::ConditionType)]
@@ -133,7 +133,7 @@ impl Declaration {
 /// }
 /// ```
 ///
-/// Nor do those that [`Conditions`](super::Conditions) sets itself:
+/// Nor do types that [`Conditions`](super::Conditions) sets itself:
 ///
 /// ```compile_fail
 /// #[derive(settled_controller::conditions::ConditionType)]
@@ -142,26 +142,26 @@ impl Declaration {
 /// }
 /// ```
 pub trait ConditionType {
-    /// The type of the condition that summarizes the others: `Ready`, or `Succeeded` for what runs to completion.
+    /// Type of the summary condition: `Ready`, or `Succeeded` for work that runs to completion.
     const SUMMARY: &'static str;
-    /// All of them, in the order in which the summary names them.
+    /// All types, in the order in which the summary lists them.
     const DECLARATIONS: &'static [Declaration];
 
-    /// The declaration of this one.
+    /// The declaration of this type.
     fn declaration(&self) -> &'static Declaration;
 }
 
 /// A reason and its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReasonDeclaration {
-    /// As it stands in `reason`.
+    /// Value of `reason`.
     pub name: &'static str,
-    /// What it means, in a sentence.
+    /// Description, one sentence.
     pub description: &'static str,
 }
 
-/// The reason of a condition: an enum with `#[derive(Reason)]`, or a text where reasons cannot be declared, such as one of a mirrored condition.
-/// Texts are validated by [`Conditions::finish`](super::Conditions::finish).
+/// Reason of a condition: an enum with `#[derive(Reason)]`, or a text if reasons cannot be declared, as for mirrored
+/// conditions. Texts are validated by [`Conditions::finish`](super::Conditions::finish).
 ///
 /// ```
 /// use settled_controller::conditions::Reason;
@@ -178,7 +178,7 @@ pub struct ReasonDeclaration {
 /// assert_eq!(BucketReason::DECLARATIONS[0].description, "All objects are stored.");
 /// ```
 ///
-/// A reason that metav1 would refuse does not compile:
+/// Reasons that metav1 rejects do not compile:
 ///
 /// ```compile_fail
 /// #[derive(settled_controller::conditions::Reason)]
@@ -188,10 +188,10 @@ pub struct ReasonDeclaration {
 /// }
 /// ```
 pub trait Reason {
-    /// All reasons of an enum; none of a text.
+    /// All reasons of an enum; empty for texts.
     const DECLARATIONS: &'static [ReasonDeclaration];
 
-    /// As it stands in `reason`.
+    /// Value of `reason`.
     fn as_str(&self) -> &str;
 }
 
@@ -211,24 +211,24 @@ impl Reason for String {
     }
 }
 
-/// What a reconcile found out about one condition.
+/// Finding of a reconcile about one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether the condition holds.
+    /// Status of the condition.
     pub status: Status,
-    /// Why, for programs.
+    /// Machine-readable reason.
     pub reason: String,
-    /// Why, for people.
+    /// Human-readable message.
     pub message: String,
 }
 
 impl Finding {
-    /// A finding from its parts.
+    /// A finding with these values.
     pub fn new(status: impl Into<Status>, reason: impl Reason, message: impl Into<String>) -> Self {
         Self { status: status.into(), reason: reason.as_str().to_owned(), message: message.into() }
     }
 
-    /// The finding about the opposite statement: a child's `Available` as one's own `Unavailable`.
+    /// The negated finding: a child's `Available` as the parent's `Unavailable`.
     #[must_use]
     pub fn inverted(self) -> Self {
         Self { status: self.status.inverted(), ..self }

@@ -1,22 +1,22 @@
-//! metav1's rules for conditions, before the API server applies them.
+//! metav1's validation of conditions, before the API server applies it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 use settled_apimachinery::conditions::validate_conditions;
 use settled_apimachinery::field::{Error, Path, to_aggregate};
 
-/// Conditions that metav1's validation refuses.
+/// Conditions that metav1's validation rejects.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("invalid conditions: {}", to_aggregate(.errors))]
 pub struct InvalidConditions {
-    /// What is wrong, with upstream's texts and the path of each field.
+    /// Errors with upstream's texts and the path of each field.
     pub errors: Vec<Error>,
 }
 
 /// `ValidateConditions` of metav1, for a list at `status.conditions`.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The validation errors.
 pub fn validate(conditions: &[Condition]) -> Result<(), InvalidConditions> {
     let list: Vec<Value> =
         conditions.iter().filter_map(|condition| serde_json::to_value(condition).ok()).collect();

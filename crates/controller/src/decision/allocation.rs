@@ -1,4 +1,4 @@
-//! Answers as they are kept in status: the last decision, and the last granted value beside it.
+//! Recorded decisions: the last decision in status, and the last granted value beside it.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,24 +21,24 @@ use super::{Answer, Decision, Denial};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Allocation<T> {
-    /// The generation that was decided last; 0 if none was.
+    /// The generation of the last decision; 0 if there is none.
     #[serde(default)]
     pub observed_generation: i64,
-    /// The decision about it; absent if there is none yet.
+    /// The last decision, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// Why it is not granted: a CamelCase word.
+    /// Reason of a denial: a CamelCase word.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why it is not granted: a sentence.
+    /// Message of a denial: a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What was granted last, and is held.
+    /// The last granted value, which is still held.
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub granted: Option<Grant<T>>,
 }
 
-/// The kind of a recorded decision.
+/// Kind of a recorded decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// [`Decision::Granted`]
@@ -59,7 +59,7 @@ pub struct Grant<T> {
     pub generation: i64,
 }
 
-// A derived implementation would demand a default of the values.
+// A derived implementation would require `T: Default`.
 impl<T> Default for Allocation<T> {
     fn default() -> Self {
         Self {
@@ -73,7 +73,7 @@ impl<T> Default for Allocation<T> {
 }
 
 impl<T> Allocation<T> {
-    /// Records an answer. A value that was granted before stays until another one is granted: see
+    /// Records a decision. An earlier granted value is kept until another one is granted: see
     /// [`release`](Self::release).
     pub fn record(&mut self, answer: Answer<T>) {
         let Answer { generation, decision } = answer;
@@ -93,32 +93,32 @@ impl<T> Allocation<T> {
         }
     }
 
-    /// Takes the granted value out: it is not held any more.
+    /// Removes and returns the granted value, which is then no longer held.
     pub fn release(&mut self) -> Option<Grant<T>> {
         self.granted.take()
     }
 
-    /// Whether the request of this generation has an answer that stands: granted or refused. A deferred one is decided again.
+    /// Whether the decision for this generation is final: granted or refused. A deferred one is decided again.
     #[must_use]
     pub fn is_answered(&self, generation: i64) -> bool {
         self.observed_generation == generation
             && matches!(self.outcome, Some(Outcome::Granted | Outcome::Refused))
     }
 
-    /// The value that was granted to the request of this generation.
+    /// The value granted for this generation.
     #[must_use]
     pub fn current(&self, generation: i64) -> Option<&T> {
         let granted = self.observed_generation == generation && self.outcome == Some(Outcome::Granted);
         self.granted.as_ref().filter(|_| granted).map(|grant| &grant.value)
     }
 
-    /// The value that was granted last, whatever became of later requests.
+    /// The last granted value, whatever the decisions on later requests.
     #[must_use]
     pub fn last_good(&self) -> Option<&Grant<T>> {
         self.granted.as_ref()
     }
 
-    /// The recorded answer.
+    /// The recorded decision.
     #[must_use]
     pub fn answer(&self) -> Option<Answer<&T>> {
         let denial = || Denial::new(self.reason.clone(), self.message.clone());

@@ -1,45 +1,45 @@
-//! Companion objects: what does not belong in status gets an object of its own, linked to its owner.
+//! Companion objects: separate objects, linked to their owner, for data that does not belong in its status.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-/// The annotation of a companion with the generation of its owner that it was made for.
+/// Annotation of a companion: the generation of its owner when it was written.
 pub const OWNER_GENERATION: &str = "settled.dev/owner-generation";
 
-/// An object that holds what its owner's status should not:
+/// Data that should be in an object of its own rather than in its owner's status:
 ///
 /// | the data | in `status` | in a companion |
 /// |---|---|---|
-/// | writers | all that may write the status | a role of its own, for one kind |
-/// | schema | known when the API is designed | an extension's, or one of several |
-/// | presence | nearly always there | optional |
-/// | cardinality | one for each object, small | many for each object, or large |
+/// | writers | all writers of the status | a role of its own, for one kind |
+/// | schema | known at design time | an extension's, or one of several |
+/// | presence | usually present | optional |
+/// | cardinality | one per object, small | many per object, or large |
 /// | lifecycle | the owner's | may begin later, or outlive a rollout |
-/// | change rate | with the spec, or seldom | often: it would wake up all watchers of the owner |
+/// | change rate | with the spec, or rarely | often: would wake up all watches of the owner |
 ///
-/// A companion has the owner's namespace, an owner reference with the UID, by which the garbage collector deletes it, and the generation of
-/// the owner that it was made for. The controller's own reference makes `Controller::owns` follow it.
+/// A companion has the owner's namespace, an owner reference with the UID, by which the garbage collector deletes it,
+/// and the owner's generation. Since the reference is a controller reference, `Controller::owns` follows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Companion;
 
-/// How an object stands to the one that should own it.
+/// Relation of an object to its expected owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompanionLink {
-    /// It was made for the present generation of the owner.
+    /// Up to date with the owner's generation.
     Current,
-    /// It was made for an older generation of the owner, or does not say for which.
+    /// Written for an older generation of the owner, or without one.
     Stale {
         /// The generation, if it is recorded.
         generation: Option<i64>,
     },
-    /// Another object controls it, or an earlier object of the owner's name. It must not be written to.
+    /// Controlled by another object, or by an earlier incarnation of the owner. It must not be written.
     Foreign,
 }
 
 impl Companion {
-    /// The metadata of a companion of this name. None if the owner is not stored yet: it has no UID.
+    /// Metadata of a companion with this name. `None` if the owner is not stored yet and has no UID.
     pub fn metadata<K: Resource<DynamicType = ()>>(owner: &K, name: &str) -> Option<ObjectMeta> {
         let generation = owner.meta().generation.unwrap_or_default();
         Some(ObjectMeta {
@@ -51,7 +51,7 @@ impl Companion {
         })
     }
 
-    /// How an object that has a companion's name stands to the owner.
+    /// Determines the relation of an object with the companion's name to the owner.
     pub fn link<K: Resource, C: Resource>(owner: &K, companion: &C) -> CompanionLink {
         let uid = owner.meta().uid.as_deref();
         let controller =

@@ -1,30 +1,31 @@
-//! Idempotency keys, and the permits that carry them to side effects.
+//! Idempotency keys, and permits that pass them to side effects.
 
 use std::fmt;
 
 use kube::ResourceExt;
 
-/// The name of one side effect, the same in every attempt: an external system that has it has the effect.
+/// Identifies one side effect, with the same value in every attempt.
 ///
-/// It is made of the UID, never of the name: an object that was deleted and recreated is another one.
+/// Derived from the UID, not from the name: a recreated object is another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey(String);
 
 impl IdempotencyKey {
-    /// The key of what an object has once, whatever its generation: `purpose-UID`.
+    /// Key of a side effect that occurs once per object, whatever its generation: `purpose-UID`.
     ///
-    /// None if the object has no UID: the server has not stored it.
+    /// `None` if the object has no UID, since it is not stored.
     pub fn of<K: ResourceExt>(purpose: &str, object: &K) -> Option<Self> {
         Some(Self::new(purpose, &object.uid()?))
     }
 
-    /// The key of what an object has once, by its UID.
+    /// Key of a side effect that occurs once per object, by its UID.
     #[must_use]
     pub fn new(purpose: &str, uid: &str) -> Self {
         Self(format!("{purpose}-{uid}"))
     }
 
-    /// The key of one intent of several that an object has over time: the same with the generation that the intent was recorded at.
+    /// Key of one of several intents over the object's lifetime: includes the generation at which the intent was
+    /// recorded.
     #[must_use]
     pub fn intent(&self, generation: i64) -> Self {
         Self(format!("{}-{generation}", self.0))
@@ -49,9 +50,9 @@ impl AsRef<str> for IdempotencyKey {
     }
 }
 
-/// The right to cause a side effect now. Only the steps of a [policy](super::policy) make one, after what has to be written before.
+/// Permission for a side effect now. Only the steps of a [policy](super::policy) create one, after the required writes.
 ///
-/// The functions that change the world outside take it as an argument. Then no effect can come too early:
+/// Functions with external side effects take it as a parameter. Then no effect can occur too early:
 ///
 /// ```
 /// use settled_controller::decision::Permit;
@@ -80,13 +81,13 @@ impl Permit {
         Self { key, generation }
     }
 
-    /// What to call the effect: a repeated attempt finds it by this key.
+    /// Idempotency key of the effect: a repeated attempt finds the effect by it.
     #[must_use]
     pub fn key(&self) -> &IdempotencyKey {
         &self.key
     }
 
-    /// The generation of the request that the effect serves.
+    /// The generation of the request that causes the effect.
     #[must_use]
     pub fn generation(&self) -> i64 {
         self.generation

@@ -1,16 +1,17 @@
 //! Requests in spec, answers in status (KEP-2527): decisions bound to a generation, write policies, allocation from pools.
 //!
-//! A user asks in `spec`; a controller that the consumers trust answers in `status`. Three rules make such an answer usable:
+//! Users make requests in `spec`; a controller trusted by the consumers answers in `status`. Three rules make such an
+//! answer usable:
 //!
-//! 1. It is explicit. A refusal by absence ("no address yet") looks like a controller that has not answered yet. A [`Decision`] is
-//!    [`Granted`](Decision::Granted), [`Deferred`](Decision::Deferred) (may change by itself) or [`Refused`](Decision::Refused) (stands
-//!    until the request or the pool changes).
-//! 2. It names the generation of the spec that it answers: an [`Answer`]. The last granted value stays beside a newer refusal
-//!    ([`Allocation`]), so that consumers go on with the last good generation.
-//! 3. It is written in an order that survives a crash between any two steps. The [`policy`] module has the orders that Kubernetes' own
-//!    APIs use, as types: an effect needs a [`Permit`], and only the step that comes before the effect hands one out.
+//! 1. It is explicit. A missing value ("no address yet") cannot be told from a controller that has not answered yet. A
+//!    [`Decision`] is [`Granted`](Decision::Granted), [`Deferred`](Decision::Deferred) (may change by itself) or
+//!    [`Refused`](Decision::Refused) (final until the request or the pool changes).
+//! 2. It has the generation of the spec that it answers: an [`Answer`]. The last granted value is kept beside a newer
+//!    refusal ([`Allocation`]), so that consumers continue with the last good generation.
+//! 3. It is written in an order that survives a crash between any two steps. The [`policy`] module has the orders that
+//!    Kubernetes' APIs use, as types: an effect needs a [`Permit`], which only the preceding step returns.
 //!
-//! Consumers read answers through [`Trusted`], which shows them the status and not the spec.
+//! Consumers read answers through [`Trusted`], which gives access to the status, but not to the spec.
 
 mod allocation;
 mod companion;
@@ -35,36 +36,36 @@ pub use repair::RepairScan;
 pub use replace::{Order, Step, next_step};
 pub use trusted::Trusted;
 
-/// The answer of a controller to a request.
+/// A controller's decision on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision<T> {
-    /// The request is granted with this value, which need not be the requested one.
+    /// Granted with this value, which may differ from the requested one.
     Granted(T),
-    /// Not now: what stands against it may pass without a change of the request.
+    /// Not now: may change without a change of the request.
     Deferred(Denial),
-    /// No: it stays so until the request, or what it is checked against, changes.
+    /// Final, until the request or its constraints change.
     Refused(Denial),
 }
 
-/// Why a request is not granted.
+/// Reason why a request is not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// A CamelCase word for programs, as in a condition.
+    /// CamelCase reason, as in a condition.
     pub reason: String,
-    /// A sentence for people.
+    /// Human-readable message.
     pub message: String,
-    /// When to decide again, if no watch wakes the controller up.
+    /// When to retry, if no watch wakes the controller up.
     pub retry_after: Option<Duration>,
 }
 
 impl Denial {
-    /// A denial without a time to try again.
+    /// A denial without a retry.
     #[must_use]
     pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason: reason.into(), message: message.into(), retry_after: None }
     }
 
-    /// The same, to be decided again after some time.
+    /// A denial with a retry after some time.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.retry_after = Some(delay);
@@ -73,7 +74,7 @@ impl Denial {
 }
 
 impl<T> Decision<T> {
-    /// The granted value.
+    /// The granted value, if any.
     #[must_use]
     pub fn granted(&self) -> Option<&T> {
         match self {
@@ -82,7 +83,7 @@ impl<T> Decision<T> {
         }
     }
 
-    /// Why the request is not granted.
+    /// The reason of a denial, if any.
     #[must_use]
     pub fn denial(&self) -> Option<&Denial> {
         match self {
@@ -91,7 +92,7 @@ impl<T> Decision<T> {
         }
     }
 
-    /// The same decision about another value.
+    /// Converts the granted value.
     #[must_use]
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Decision<U> {
         match self {
@@ -101,24 +102,24 @@ impl<T> Decision<T> {
         }
     }
 
-    /// The decision, bound to the generation of the request that it answers.
+    /// Binds the decision to the generation of its request.
     #[must_use]
     pub fn at(self, generation: i64) -> Answer<T> {
         Answer { generation, decision: self }
     }
 }
 
-/// A [`Decision`] with the `metadata.generation` of the request that it answers.
+/// A [`Decision`] with the `metadata.generation` of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
-    /// The generation of the spec that was read.
+    /// The generation of the decided spec.
     pub generation: i64,
-    /// The decision about it.
+    /// The decision.
     pub decision: Decision<T>,
 }
 
 impl<T> Answer<T> {
-    /// Whether it answers the present request, and not an older one.
+    /// Whether it answers the current request rather than an older one.
     #[must_use]
     pub fn is_current(&self, generation: i64) -> bool {
         self.generation == generation
@@ -136,8 +137,8 @@ impl<T> Answer<T> {
         }
     }
 
-    /// The answer as a condition: `True` when granted, `Unknown` when deferred (the last word is not spoken), `False` when refused.
-    /// The transition time is that of `previous` while the status is the same.
+    /// The answer as a condition: `True` when granted, `Unknown` when deferred (not final), `False` when refused. The
+    /// transition time is that of `previous` while the status is the same.
     ///
     /// ```
     /// use settled_controller::decision::{Decision, Denial};

@@ -1,7 +1,7 @@
-//! Allocation from pools: a pure function of the pool, the grants that exist and the request.
+//! Allocation from pools: a pure function of the pool, the existing grants and the request.
 //!
-//! The same grants and the same request give the same value, so a controller that crashed before its answer was stored decides the same
-//! again. There is no counter and no free list that could be lost: the grants are read from the statuses of the objects.
+//! The same grants and request yield the same value, so a controller that crashed before its answer was stored repeats
+//! its decision. There is no counter or free list that could be lost: grants are read from the statuses of the objects.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,18 +9,18 @@ use std::ops::RangeInclusive;
 
 use super::{Decision, Denial};
 
-/// Values that can be granted to one object each.
+/// A set of values, each granted to at most one object.
 pub trait Pool {
-    /// What is granted.
+    /// The granted value.
     type Value: Ord + Clone;
 
-    /// How many values there are.
+    /// The number of values.
     fn size(&self) -> u128;
 
-    /// The value with this index, counted from 0.
+    /// The value with this index, from 0.
     fn nth(&self, index: u128) -> Option<Self::Value>;
 
-    /// Whether a value belongs to the pool.
+    /// Whether the pool contains a value.
     fn contains(&self, value: &Self::Value) -> bool;
 }
 
@@ -29,7 +29,7 @@ pub trait Pool {
 pub struct AddressRange(RangeInclusive<IpAddr>);
 
 impl AddressRange {
-    /// The addresses from the first to the last, which are included. None if they are of two families, or in the wrong order.
+    /// The inclusive range of addresses. `None` if the families differ, or the order is wrong.
     #[must_use]
     pub fn new(first: IpAddr, last: IpAddr) -> Option<Self> {
         (first.is_ipv4() == last.is_ipv4() && first <= last).then_some(Self(first..=last))
@@ -47,7 +47,7 @@ impl Pool for AddressRange {
     type Value = IpAddr;
 
     fn size(&self) -> u128 {
-        // All IPv6 addresses are one more than fit.
+        // The number of all IPv6 addresses overflows.
         (to_number(*self.0.end()) - to_number(*self.0.start())).saturating_add(1)
     }
 
@@ -84,7 +84,7 @@ impl Pool for RangeInclusive<u16> {
     }
 }
 
-/// A list of names, each of them once.
+/// A list of unique names.
 impl Pool for [String] {
     type Value = String;
 
@@ -101,27 +101,27 @@ impl Pool for [String] {
     }
 }
 
-/// The grants that exist, as the statuses of all objects show them.
+/// The existing grants, read from the statuses of all objects.
 #[derive(Clone, Debug)]
 pub struct Grants<K, V> {
     by_holder: BTreeMap<K, V>,
     by_value: BTreeMap<V, K>,
 }
 
-/// Two holders of one value.
+/// A value with two holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoubleGrant<K, V> {
     /// The value.
     pub value: V,
-    /// Who keeps it: the first in the order in which the grants were given to [`Grants::new`].
+    /// The holder that keeps it: the first one passed to [`Grants::new`].
     pub keeps: K,
-    /// Who has to be given another one.
+    /// The holder that needs another one.
     pub loses: K,
 }
 
 impl<K: Ord + Clone, V: Ord + Clone> Grants<K, V> {
-    /// The grants by their holders (UIDs), oldest holder first, and those that contradict each other. A controller that follows this
-    /// module makes none, but statuses can be restored from a backup.
+    /// The grants by their holders (UIDs), oldest holder first, and the conflicts among them. A controller that uses
+    /// this module causes none, but statuses may be restored from a backup.
     pub fn new(grants: impl IntoIterator<Item = (K, V)>) -> (Self, Vec<DoubleGrant<K, V>>) {
         let mut all = Self { by_holder: BTreeMap::new(), by_value: BTreeMap::new() };
         let mut contradictions = Vec::new();
@@ -141,42 +141,43 @@ impl<K: Ord + Clone, V: Ord + Clone> Grants<K, V> {
         self.by_value.insert(value, holder);
     }
 
-    /// What a holder has; the newest, if it has not released an older one yet.
+    /// The value of a holder; the newest, if an older one is not released yet.
     #[must_use]
     pub fn held_by(&self, holder: &K) -> Option<&V> {
         self.by_holder.get(holder)
     }
 
-    /// Who has a value.
+    /// The holder of a value.
     #[must_use]
     pub fn holder_of(&self, value: &V) -> Option<&K> {
         self.by_value.get(value)
     }
 
-    /// Takes back all that a holder has.
+    /// Releases all values of a holder.
     pub fn release(&mut self, holder: &K) {
         self.by_holder.remove(holder);
         self.by_value.retain(|_, other| other != holder);
     }
 
-    /// Takes back all that holders have who are not there any more.
+    /// Releases all values of holders that no longer exist.
     pub fn retain(&mut self, is_live: impl Fn(&K) -> bool) {
         self.by_holder.retain(|holder, _| is_live(holder));
         self.by_value.retain(|_, holder| is_live(holder));
     }
 
-    /// Takes back a value that its holder has replaced by another: until then nobody else gets it.
+    /// Releases a value that its holder has replaced: until then it is not granted to others.
     pub fn release_replaced(&mut self, holder: &K, value: &V) {
         if self.by_holder.get(holder) != Some(value) && self.by_value.get(value) == Some(holder) {
             self.by_value.remove(value);
         }
     }
 
-    /// Decides the request of a holder, and counts a granted value as granted from now on.
+    /// Decides the request of a holder, and records a granted value.
     ///
-    /// What the holder has is granted again as long as it is in the pool and no other value is `requested`. Without a requested value, the
-    /// search begins at a place that depends on the holder alone: two controllers that see different sets of grants seldom choose
-    /// the same value. A value that the holder had before stays reserved until [`release_replaced`](Self::release_replaced).
+    /// The holder's value is granted again as long as it is in the pool and no other value is `requested`. Without a
+    /// requested value, the search starts at an index derived from the holder: two controllers with different views of
+    /// the grants rarely choose the same value. The holder's previous value stays reserved until
+    /// [`release_replaced`](Self::release_replaced).
     ///
     /// ```
     /// use settled_controller::decision::Decision;
@@ -200,7 +201,7 @@ impl<K: Ord + Clone, V: Ord + Clone> Grants<K, V> {
                 return Decision::Refused(Denial::new("NotInPool", "the requested value is not in the pool"));
             }
             Some(requested) => match self.holder_of(requested) {
-                // Whose it is, is not for every user to know.
+                // The holder is not disclosed to other users.
                 Some(other) if *other != holder => {
                     return Decision::Deferred(Denial::new(
                         "InUse",
@@ -230,7 +231,7 @@ impl<K: Ord + Clone, V: Ord + Clone> Grants<K, V> {
     fn free<P: Pool<Value = V> + ?Sized>(&self, pool: &P, holder: &str) -> Option<V> {
         let size = pool.size();
         let start = u128::from(fnv1a(holder)).checked_rem(size)?;
-        // One more than there are grants: one of them is free, unless all are taken.
+        // One more than the number of grants: one of them is free, unless all are taken.
         let tries = size.min(self.by_value.len() as u128 + 1);
         (0..tries)
             .filter_map(|step| {
@@ -242,7 +243,7 @@ impl<K: Ord + Clone, V: Ord + Clone> Grants<K, V> {
     }
 }
 
-/// FNV-1a: the same on every machine and in every version, unlike the standard library's hasher.
+/// FNV-1a: stable across machines and versions, unlike the standard library's hasher.
 fn fnv1a(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

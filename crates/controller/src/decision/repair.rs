@@ -1,4 +1,4 @@
-//! Repair scan: effects outside of the cluster that no object holds any more.
+//! Repair scan: finds orphaned effects outside of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{IdempotencyKey, Permit};
 
-/// Finds orphans: what an external inventory has and no live grant names.
+/// Finds orphans: entries of an external inventory without a live grant.
 ///
-/// Users strip finalizers, and a crash between an effect and its record leaves the effect alone. So releasing on deletion is not enough:
-/// now and then the inventory is compared with the grants. An effect is an orphan only once it was without a grant for a grace period in
-/// every scan, as a grant may be on its way to status.
+/// Users remove finalizers, and a crash between an effect and its record leaves an effect without owner. So releasing
+/// on deletion is not sufficient: periodically, the inventory is compared with the grants. An effect is an orphan only
+/// if all scans of a grace period found no grant, since a grant may not be in status yet.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,20 +26,20 @@ use super::{IdempotencyKey, Permit};
 #[derive(Clone, Debug)]
 pub struct RepairScan<K> {
     grace: Duration,
-    /// Since when each was seen without a grant.
+    /// Time of the first scan without a grant.
     unclaimed_since: BTreeMap<K, Timestamp>,
 }
 
 impl<K: Ord + Clone> RepairScan<K> {
-    /// A scan that reports what had no grant for `grace`.
+    /// A scan that reports effects that had no grant for `grace`.
     #[must_use]
     pub fn new(grace: Duration) -> Self {
         Self { grace, unclaimed_since: BTreeMap::new() }
     }
 
-    /// Compares the inventory with the live grants, and returns what may be released now, in order.
+    /// Compares the inventory with the live grants, and returns the effects to release now, sorted.
     ///
-    /// Both must be complete: do not call it before the cache is synced, nor with an inventory of which a page is missing.
+    /// Both must be complete: do not call it before the cache is synced, nor with a partial inventory.
     pub fn orphans(
         &mut self,
         inventory: impl IntoIterator<Item = K>,
@@ -52,7 +52,7 @@ impl<K: Ord + Clone> RepairScan<K> {
         let grace = SignedDuration::try_from(self.grace).unwrap_or(SignedDuration::MAX);
         let mut orphans = Vec::new();
         for key in unclaimed {
-            // A clock that was set back makes the wait longer, never shorter.
+            // If the clock was set back, the wait becomes longer, never shorter.
             let since = *self.unclaimed_since.entry(key.clone()).or_insert(now);
             if now.duration_since(since) >= grace {
                 orphans.push(key);
@@ -63,14 +63,14 @@ impl<K: Ord + Clone> RepairScan<K> {
 }
 
 impl RepairScan<IdempotencyKey> {
-    /// The same for effects that are named by their keys: the permits to release the orphans.
+    /// The same for effects identified by their keys: returns permits to release the orphans.
     pub fn release(
         &mut self,
         inventory: impl IntoIterator<Item = IdempotencyKey>,
         live: impl IntoIterator<Item = IdempotencyKey>,
         now: Timestamp,
     ) -> Vec<Permit> {
-        // No request is behind it any more.
+        // They no longer belong to a request.
         self.orphans(inventory, live, now).into_iter().map(|key| Permit::new(key, 0)).collect()
     }
 }

@@ -1,28 +1,28 @@
 //! Replacement of a granted value by another: make before break, or break before make.
 
-/// In which order a value is replaced.
+/// Order of a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The new value is acquired and published before the old one is released: consumers always have one.
+    /// The new value is acquired and published before the old one is released: consumers always have a value.
     MakeBeforeBreak,
     /// The old value is withdrawn and released before the new one is acquired: never two at a time.
     BreakBeforeMake,
 }
 
-/// The next thing to do.
+/// Next step of a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'v, V> {
     /// Acquire this value.
     Acquire(&'v V),
-    /// Write this value into status; None withdraws what is there.
+    /// Write this value to status; `None` removes the current one.
     Publish(Option<&'v V>),
-    /// Release this value: nobody is pointed to it any more.
+    /// Release this value: consumers no longer use it.
     Release(&'v V),
 }
 
-/// The next step from what is held and published to what is wanted; None once everything is as wanted.
+/// The next step from the held and published values to the wanted one; `None` when done.
 ///
-/// It looks at the observed state only, so it goes on after a crash between any two steps.
+/// Depends on the observed state only, so it continues after a crash between any two steps.
 ///
 /// ```
 /// use settled_controller::decision::{Order, Step, next_step};
@@ -38,7 +38,7 @@ pub fn next_step<'v, V: PartialEq>(
     wanted: Option<&'v V>,
     order: Order,
 ) -> Option<Step<'v, V>> {
-    // A published value is never released: it is withdrawn or replaced in status first.
+    // A published value is never released: it is first removed from status or replaced.
     let surplus = held.iter().find(|value| Some(*value) != wanted && Some(*value) != published);
     let missing = wanted.filter(|wanted| !held.contains(wanted));
     let published_is_surplus = published.is_some() && published != wanted;

@@ -1,13 +1,14 @@
-//! Consumers' view of an object: its status, and not its spec.
+//! Consumers' view of an object: its status, but not its spec.
 
 use kube::ResourceExt;
 use kube::core::object::HasStatus;
 
 use super::{Allocation, Grant};
 
-/// An object whose user-written fields are out of reach: what consumers act on must have been confirmed by the controller.
+/// An object without access to user-written fields: consumers must act only on values that the controller has
+/// confirmed.
 ///
-/// `Service.spec.externalIPs` is the example of the opposite: kube-proxy acts on a field that any user writes, which became a CVE.
+/// Counterexample: `Service.spec.externalIPs`, which kube-proxy acts on although any user can write it, became a CVE.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Service;
@@ -43,17 +44,17 @@ impl<'o, S> Trusted<'o, S> {
         Self { status, generation: object.meta().generation.unwrap_or_default() }
     }
 
-    /// A field of the status, if there is one.
+    /// A field of the status, if present.
     pub fn read<T>(&self, field: impl FnOnce(&'o S) -> Option<T>) -> Option<T> {
         self.status.and_then(field)
     }
 
-    /// The value that is granted to the present request.
+    /// The value granted for the current request.
     pub fn current<T>(&self, allocation: impl FnOnce(&'o S) -> Option<&'o Allocation<T>>) -> Option<&'o T> {
         self.read(allocation)?.current(self.generation)
     }
 
-    /// The value that was granted last, with its generation.
+    /// The last granted value with its generation.
     pub fn last_good<T>(
         &self,
         allocation: impl FnOnce(&'o S) -> Option<&'o Allocation<T>>,

@@ -1,16 +1,16 @@
-//! Events through events.k8s.io/v1, deduplicated as client-go's recorder does it.
+//! Event recorder for events.k8s.io/v1, with client-go's deduplication.
 //!
-//! [`Recorder::record`] returns at once and cannot fail: a reconcile neither waits for an event nor fails because of one. A task of its own writes
-//! them, in order.
+//! [`Recorder::record`] returns immediately and cannot fail: reconciles neither wait for events nor fail because of
+//! them. A background task writes them in order.
 //!
-//! - The first event is created. The second one with the same type, reason, action, note, object and related object makes a series of it. Later ones
-//!   are counted; the count is written when the series has not gone on for 6 minutes, every 30 minutes while it does, and by
-//!   [`Recorder::shutdown`].
-//! - Of ten events that differ in their notes alone, each is one of its own; the following ones are combined in one series, as
-//!   client-go's older recorder does. (Its newer one ignores notes: then the note that is shown is the first one, and a lie about the rest.)
-//! - Up to 1000 events wait; what comes then is dropped and counted. 4096 series are remembered.
-//! - While the API server does not answer, a write is tried 12 times, 10 seconds apart. What it refuses is logged and dropped. RBAC:
-//!   `create` and `patch` on `events` of `events.k8s.io`.
+//! - The first event is created. The second one with the same type, reason, action, note, object and related object
+//!   makes it a series. Later ones are counted; the count is written after 6 minutes without repetition, every 30
+//!   minutes during the series, and by [`Recorder::shutdown`].
+//! - Up to ten events that differ only in their notes are created separately; further ones are combined in one series,
+//!   as in client-go's older recorder. (Its newer one ignores notes, and shows only the first.)
+//! - Up to 1000 events are queued; further ones are dropped and counted. 4096 series are remembered.
+//! - While the API server is unavailable, a write is tried 12 times at intervals of 10 seconds. Rejected events are
+//!   logged and dropped. RBAC: `create` and `patch` on `events` of `events.k8s.io`.
 //!
 //! ```
 //! # use settled_apiserver::Server;
@@ -58,21 +58,21 @@ use series::{AllSeries, FINISH_TIME};
 
 /// `maxQueuedEvents` of client-go.
 const MAX_QUEUED: usize = 1000;
-/// How many series are remembered.
+/// Maximum number of remembered series.
 const MAX_SERIES: usize = 4096;
 /// `maxTriesPerEvent` of client-go.
 const MAX_TRIES: u32 = 12;
 /// `defaultSleepDuration` of client-go.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// What became of events since the recorder was made.
+/// Counters of the recorder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
     /// Requests that created an event or wrote the count of a series.
     pub written: u64,
-    /// Events that were dropped, since too many waited.
+    /// Events dropped because the queue was full.
     pub dropped: u64,
-    /// Requests that the API server refused, or did not answer often enough.
+    /// Requests that the API server rejected, or that failed too often.
     pub failed: u64,
 }
 
@@ -95,7 +95,8 @@ enum Message {
     Shutdown(oneshot::Sender<()>),
 }
 
-/// Records events. Copies are the same recorder; it ends with the last one, or by [`Recorder::shutdown`]. See the [module](self).
+/// Records events. Clones share the recorder; it ends with the last one, or with [`Recorder::shutdown`]. See the
+/// [module](self).
 #[derive(Clone, Debug)]
 pub struct Recorder {
     sender: mpsc::Sender<Message>,
@@ -103,7 +104,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for a controller, and the task that writes its events.
+    /// Creates a recorder for a controller, and starts its task.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -124,22 +125,23 @@ impl Recorder {
         }
     }
 
-    /// Writes what was recorded before, with the counts of all series, and ends the recorder. What copies record afterwards is dropped.
+    /// Writes all queued events and the counts of all series, and ends the recorder. Later events of clones are
+    /// dropped.
     pub async fn shutdown(self) {
         let (done, written) = oneshot::channel();
         if self.sender.send(Message::Shutdown(done)).await.is_ok() {
-            // Its end without an answer is an end, too.
+            // A task that ended without an answer has ended, too.
             let _ended = written.await;
         }
     }
 
-    /// What the recorder and its copies have done so far.
+    /// Counters of the recorder and its clones.
     #[must_use]
     pub fn counts(&self) -> EventCounts {
         self.counters.read()
     }
 
-    /// The same without a recorder, whose copies keep its task alive.
+    /// The counters without a clone of the recorder, which would keep its task alive.
     pub(crate) fn counter(&self) -> impl Fn() -> EventCounts + Send + Sync + use<> {
         let counters = self.counters.clone();
         move || counters.read()
@@ -181,7 +183,7 @@ impl Writer {
             self.write(event).await;
         }
         if let Some(done) = done {
-            // Nobody may wait any more.
+            // The caller may have gone.
             let _waiting = done.send(());
         }
     }
@@ -219,20 +221,20 @@ impl Writer {
             let name = event.metadata.name.as_deref().unwrap_or_default();
             let patch = Patch::Merge(json!({"series": series}));
             match events.patch(name, &PatchParams::default(), &patch).await {
-                // The API server forgets events after an hour.
+                // The API server deletes events after an hour.
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 result => return result.map(drop),
             }
         }
         match events.create(&PostParams::default(), event).await {
-            // The answer to an attempt before this one was lost.
+            // The response to an earlier attempt was lost.
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
             result => result.map(drop),
         }
     }
 }
 
-/// As client-go: what the API server refuses is not tried again. Overload is no refusal.
+/// As client-go: rejected events are not retried. Overload is not a rejection.
 fn is_transient(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,

@@ -1,4 +1,4 @@
-//! Deduplication of events: which are the same, how often they happened, and what is to be written of it.
+//! Deduplication of events: identity, counts, and the writes due.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,20 +12,21 @@ use settled_apimachinery::validation::is_dns1123_subdomain;
 
 use crate::text::truncate;
 
-/// `finishTime` of client-go: a series that has not happened for so long is over.
+/// `finishTime` of client-go: a series ends after this time without repetition.
 pub(super) const FINISH_TIME: SignedDuration = SignedDuration::from_mins(6);
-/// `refreshTime` of client-go: the count of a series that goes on is written so often. The API server forgets events after an hour.
+/// `refreshTime` of client-go: interval of writing the count of a series. The API server deletes events after an hour.
 const REFRESH_TIME: SignedDuration = SignedDuration::from_mins(30);
-/// How many notes there may be of what is the same otherwise; the following ones are combined. As `defaultAggregateMaxEvents` of client-go's older recorder.
+/// Maximum number of notes per otherwise identical event; further ones are combined. As `defaultAggregateMaxEvents` of
+/// client-go's older recorder.
 const MAX_NOTES: usize = 10;
 /// `ActionLengthLimit`, `ReasonLengthLimit` and `ReportingInstanceLengthLimit` of the API server.
 const MAX_NAME: usize = 128;
 /// `NoteLengthLimit` of the API server.
 const MAX_NOTE: usize = 1024;
-/// The namespace of events about objects that are in none.
+/// Namespace of events about cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What makes two references the same object. client-go counts the resourceVersion, too: there, an object that changes begins new events.
+/// Identity of a reference. client-go includes the resourceVersion: there, an object that changes starts new events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Reference {
     api_version: Option<String>,
@@ -44,7 +45,7 @@ impl Reference {
     }
 }
 
-/// What makes two events the same, but for the note.
+/// Identity of an event, except for the note.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Group {
     event_type: EventType,
@@ -54,38 +55,38 @@ struct Group {
     related: Option<Reference>,
 }
 
-/// An event that was recorded, and how often.
+/// A recorded event with its count.
 #[derive(Debug)]
 struct Series {
     event: ApiEvent,
     count: i32,
     last_observed: Timestamp,
-    /// The count that the API server has, and since when.
+    /// The count on the API server, and the time of writing it.
     written: i32,
     written_at: Timestamp,
 }
 
 impl Series {
-    /// The event with the present count, which the API server is to have.
+    /// The event with the current count, as it should be on the API server.
     fn write(&mut self, now: Timestamp) -> ApiEvent {
         self.written = self.count;
         self.written_at = now;
         let last_observed_time = MicroTime(self.last_observed);
-        // One that happened once is no series.
+        // A single event is not a series.
         self.event.series = (self.count > 1).then_some(EventSeries { count: self.count, last_observed_time });
         self.event.clone()
     }
 }
 
-/// The series that are going on.
+/// The active series.
 #[derive(Debug)]
 pub(super) struct AllSeries {
     reporter: Reporter,
-    /// By what makes them the same; without a note, those that were combined.
+    /// By identity; without a note for combined events.
     series: HashMap<Group, HashMap<Option<String>, Series>>,
     count: usize,
     capacity: usize,
-    /// The time in the last name, in nanoseconds: names are unique even if the clock stands still.
+    /// The timestamp of the last name, in nanoseconds: names are unique even if the clock stands still.
     last_name: i128,
 }
 
@@ -94,8 +95,8 @@ impl AllSeries {
         Self { reporter, series: HashMap::new(), count: 0, capacity: capacity.max(1), last_name: 0 }
     }
 
-    /// Takes an event in. Returns what is to be written: the first one is created, the second one makes a series of it; of later ones,
-    /// [`AllSeries::due`] writes the count.
+    /// Records an event. Returns the event to write: the first one is created, the second one makes it a series; counts
+    /// of later ones are written by [`AllSeries::due`].
     pub(super) fn record(
         &mut self,
         event: Event,
@@ -135,7 +136,7 @@ impl AllSeries {
         Some(event)
     }
 
-    /// The counts that are to be written now: of series that are over, which are forgotten, and of those that have gone on for long.
+    /// The counts to write now: of series that have ended, which are forgotten, and of those active for long.
     pub(super) fn due(&mut self, now: Timestamp) -> Vec<ApiEvent> {
         let mut due = Vec::new();
         self.retain(|series| {
@@ -163,7 +164,7 @@ impl AllSeries {
         self.count = self.series.values().map(HashMap::len).sum();
     }
 
-    /// Forgets the half that has not happened for longest, and at least one.
+    /// Forgets the older half, at least one.
     fn forget_oldest(&mut self) {
         let mut times: Vec<(Timestamp, i128)> = Vec::with_capacity(self.count);
         let age = |series: &Series| (series.last_observed, created(&series.event));
@@ -185,7 +186,7 @@ impl AllSeries {
         self.last_name = now.as_nanosecond().max(self.last_name + 1);
         let object = regarding.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(controller);
         let name = format!("{object}.{:x}", self.last_name);
-        // As client-go, which takes a UUID for objects whose names are no names of events.
+        // As client-go, which uses a UUID if the object's name is not a valid event name.
         let is_valid = is_dns1123_subdomain(&name).is_empty();
         let name = if is_valid { name } else { format!("{:x}.{:x}", hash(object), self.last_name) };
         ApiEvent {
@@ -211,7 +212,7 @@ impl AllSeries {
     }
 }
 
-/// When an event was made, in the order of their names.
+/// Creation time of an event, by its name.
 fn created(event: &ApiEvent) -> i128 {
     let name = event.metadata.name.as_deref().unwrap_or_default();
     name.rsplit_once('.').and_then(|(_, time)| i128::from_str_radix(time, 16).ok()).unwrap_or_default()
@@ -278,10 +279,10 @@ mod tests {
         let over = all.due(at(11));
         assert_eq!(counts(&over), [6]);
         assert_eq!(over[0].series.as_ref().unwrap().last_observed_time, MicroTime(at(5)));
-        // It is forgotten: the next one is a new event.
+        // Forgotten: the next one is a new event.
         let next = all.record(event("QuotaExceeded", "no"), bucket("2"), at(12)).unwrap();
         assert_ne!(next.metadata.name, first.metadata.name);
-        // One that happened once is over without a write.
+        // A single event ends without a write.
         assert!(all.due(at(30)).is_empty());
         assert_eq!(all.count, 0);
     }
@@ -332,7 +333,7 @@ mod tests {
         let written: Vec<ApiEvent> = (0..50)
             .filter_map(|index| all.record(event("Failed", &format!("attempt {index}")), bucket("1"), at(0)))
             .collect();
-        // Ten of their own, the first of those that are combined, and that these are a series.
+        // Ten separate ones, the first combined one, and the series of the combined ones.
         assert_eq!(counts(&written), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
         assert_eq!(written[10].note.as_deref(), Some("(combined from similar events): attempt 10"));
         assert_eq!(counts(&all.unwritten(at(1))), [40]);
@@ -359,7 +360,7 @@ mod tests {
             let regarding = ObjectReference { uid: Some(index.to_string()), ..bucket("1") };
             all.record(event("A", ""), regarding.clone(), at(0));
             assert!(all.count <= 64, "{}", all.count);
-            // The latest ones are known.
+            // The most recent ones are remembered.
             let again = all.record(event("A", ""), regarding, at(0)).unwrap();
             assert_eq!(counts(&[again]), [2]);
         }

@@ -1,18 +1,18 @@
-//! Lists, object by object: those that are kept are handed on while the next ones arrive.
+//! Filtering of lists, object by object, as they arrive.
 
 use kstatus::{Node, Object};
 use settled_watch::{Items, WireError};
 
 use super::tracker::Position;
 
-/// The members of a list besides its items, and where it ends.
+/// Fields of a list besides its items, and its end.
 pub(crate) struct Tail {
     /// `],"kind":…}`
     pub(crate) json: Vec<u8>,
     pub(crate) position: Option<Position>,
 }
 
-/// A list that is handed on.
+/// A list being filtered.
 #[derive(Default)]
 pub(crate) struct List {
     items: Items,
@@ -20,7 +20,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Takes what has arrived. `each` writes an object and says that it has, or leaves it out.
+    /// Processes new data. `each` writes an object and returns true, or omits it.
     pub(crate) fn push(
         &mut self,
         data: &[u8],
@@ -39,7 +39,7 @@ impl List {
         })
     }
 
-    /// The rest of the list, once all has arrived.
+    /// The rest of the list, at the end of the data.
     pub(crate) fn finish(self) -> Result<Tail, WireError> {
         let head = self.items.finish()?;
         let mut json = if self.written == 0 { b"{\"items\":[]".to_vec() } else { b"]".to_vec() };

@@ -1,8 +1,8 @@
-//! Filters below kube-rs: a `kube::Client` whose lists and watches hold only the objects, changes and fields that are wanted.
+//! Filters below kube-rs: a `kube::Client` that filters the objects, changes and fields of lists and watches.
 //!
-//! kube-rs' own `predicate_filter` needs a stream of one's own and `Controller::for_stream`, an unstable feature, and sees objects after
-//! they were parsed and stored. [`FilteredClient`] filters the bytes of lists and watches as they arrive, so that any `Controller`,
-//! `reflector`, `watcher` or `Api::list` runs on it unchanged:
+//! kube-rs' own `predicate_filter` needs a custom stream and `Controller::for_stream`, an unstable feature, and sees
+//! objects after they were parsed and stored. [`FilteredClient`] filters the bytes of lists and watches as they arrive,
+//! so that any `Controller`, `reflector`, `watcher` or `Api::list` works unchanged:
 //!
 //! ```no_run
 //! # async fn run(client: kube::Client) {
@@ -20,17 +20,17 @@
 //! # }
 //! ```
 //!
-//! - An object that the predicate on objects rejects is not in lists. In watches, one that stops matching becomes `DELETED`, one that begins
-//!   to match becomes `ADDED`.
-//! - A change that the predicate on events rejects is dropped. In its place comes a bookmark, so that a watch resumes where it was.
+//! - Lists omit objects that the predicate on objects rejects. In watches, an object that stops matching becomes
+//!   `DELETED`, one that starts to match becomes `ADDED`.
+//! - A change that the predicate on events rejects is replaced by a bookmark, so that the watch can be resumed.
 //!   Deletions, initial lists and relists are never dropped.
-//! - The fields that the projection leaves out are removed before kube-rs parses the object. Where kube-rs asks for metadata only, as
-//!   `Controller::owns` does, and a predicate reads more, the whole object is asked for and its metadata is handed on.
-//! - All other requests pass as they are: a `get` returns the whole object, whether it matches or not.
+//! - Fields outside of the projection are removed before kube-rs parses the object. If kube-rs requests metadata only,
+//!   as `Controller::owns` does, and a predicate reads more, the whole object is requested and its metadata returned.
+//! - All other requests are unchanged: a `get` returns the whole object, whether it matches or not.
 //!
-//! A dropped change is not in a reflector's store either: fields that the predicate on events does not compare, and the resourceVersion, may be
-//! older there than on the server. What was decided by such an object is written without its resourceVersion, or after a `get`. For what
-//! `owns` and `watches` follow this does not matter: they keep no store.
+//! A dropped change is not in a reflector's store either: fields that the predicate on events ignores, and the
+//! resourceVersion, may be outdated there. Write decisions based on such an object without its resourceVersion, or
+//! after a `get`. `owns` and `watches` are not affected: they have no store.
 
 mod list;
 mod tracker;
@@ -51,7 +51,7 @@ use crate::projection::Projection;
 use tracker::{Position, Tracker};
 use transform::Transform;
 
-/// Which objects of a kind, which of their changes, and which of their fields are wanted.
+/// Selection of objects, changes and fields of a kind.
 #[derive(Clone, Debug)]
 pub struct Filter {
     objects: Predicate,
@@ -66,7 +66,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Everything.
+    /// Selects everything.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -76,21 +76,21 @@ impl Filter {
         }
     }
 
-    /// Only these objects exist for the client.
+    /// Restricts the objects that exist for the client.
     #[must_use]
     pub fn objects(mut self, predicate: Predicate) -> Self {
         self.objects = predicate;
         self
     }
 
-    /// Only these changes of them are reported.
+    /// Restricts the reported changes.
     #[must_use]
     pub fn events(mut self, predicate: Predicate) -> Self {
         self.events = predicate;
         self
     }
 
-    /// Only these fields of them are kept.
+    /// Restricts the fields.
     #[must_use]
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projection = projection;
@@ -98,23 +98,23 @@ impl Filter {
     }
 }
 
-/// A `kube::Client` in the making, whose lists and watches are filtered. Copies of the client share what was counted.
+/// Builder of a `kube::Client` with filtered lists and watches. Clones of the client share the counters.
 pub struct FilteredClient {
     client: Client,
     kinds: Vec<Arc<KindFilter>>,
     counters: Arc<Counters>,
 }
 
-/// What filtered lists and watches have had so far.
+/// Counters of filtered lists and watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilterMetrics {
-    /// Objects of lists and events of watches that came from the server.
+    /// Objects of lists and events of watches received from the server.
     pub received: u64,
     /// Those that were dropped.
     pub dropped: u64,
-    /// Bytes of lists and watches that came from the server.
+    /// Bytes of lists and watches received from the server.
     pub bytes_received: u64,
-    /// Bytes that were handed on.
+    /// Bytes passed on.
     pub bytes_passed: u64,
 }
 
@@ -126,12 +126,12 @@ pub(crate) struct Counters {
     bytes_passed: AtomicU64,
 }
 
-/// Reads what filtered lists and watches have had so far.
+/// Reads the counters of filtered lists and watches.
 #[derive(Clone, Debug)]
 pub struct FilterCounts(Arc<Counters>);
 
 impl FilterCounts {
-    /// The counts of this moment.
+    /// The current counters.
     #[must_use]
     pub fn metrics(&self) -> FilterMetrics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl FilterCounts {
     }
 }
 
-/// The filter of a kind, and where the kind is.
+/// The filter of a kind, and the kind's paths.
 pub(crate) struct KindFilter {
     /// `/api/v1` or `/apis/apps/v1`.
     base: String,
@@ -155,14 +155,14 @@ pub(crate) struct KindFilter {
     pub(crate) objects: Compiled,
     pub(crate) events: Compiled,
     pub(crate) projection: Projection,
-    /// A predicate drops something: what was seen must be remembered.
+    /// Whether a predicate drops anything, so that observed objects must be remembered.
     pub(crate) drops: bool,
-    /// What is remembered between the requests of a watcher.
+    /// State kept between the requests of a watcher.
     parked: Mutex<tracker::Parked>,
 }
 
 impl FilteredClient {
-    /// Begins with a client of any sort.
+    /// Wraps a client.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client, kinds: Vec::new(), counters: Arc::default() }
@@ -177,7 +177,7 @@ impl FilteredClient {
         self.kind_with::<K>(&K::DynamicType::default(), filter)
     }
 
-    /// The same for a kind that is known at run time only.
+    /// The same for a kind known at run time only.
     #[must_use]
     pub fn kind_with<K: Resource>(mut self, dyntype: &K::DynamicType, filter: Filter) -> Self {
         let collection = K::url_path(dyntype, None);
@@ -197,13 +197,13 @@ impl FilteredClient {
         self
     }
 
-    /// What will have been counted, read at any time.
+    /// A handle for reading the counters at any time.
     #[must_use]
     pub fn counts(&self) -> FilterCounts {
         FilterCounts(Arc::clone(&self.counters))
     }
 
-    /// The client.
+    /// Builds the client.
     ///
     /// # Panics
     /// Outside of a tokio runtime, as [`Client::new`].
@@ -252,7 +252,7 @@ fn is_json(content_type: &HeaderValue) -> bool {
 }
 
 impl KindFilter {
-    /// Whether a path is that of a list of the kind, in all namespaces or in one.
+    /// Whether a path is a list of the kind, in all namespaces or in one.
     fn lists(&self, path: &str) -> bool {
         let Some(rest) = path.strip_prefix(&*self.base).and_then(|rest| rest.strip_prefix('/')) else {
             return false;
@@ -264,7 +264,7 @@ impl KindFilter {
         within.is_some_and(|(_, plural)| plural == self.plural)
     }
 
-    /// What was remembered by the request that this one goes on from.
+    /// Takes the state left by the previous request of the watcher.
     fn resume(&self, query: &Query) -> Tracker {
         let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
         query.resumes.as_ref().map_or_else(Tracker::complete, |position| {
@@ -272,22 +272,22 @@ impl KindFilter {
         })
     }
 
-    /// Keeps what a request has to remember for the one that goes on from there.
+    /// Keeps the state for the next request of the watcher.
     pub(crate) fn park(&self, query: &Query, position: Position, tracker: Tracker) {
         let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
         parked.put(query.scope.clone(), position, tracker);
     }
 }
 
-/// What a request for a list or a watch asks for, as far as filters go by it.
+/// Parameters of a list or watch request that affect filtering.
 pub(crate) struct Query {
     /// The path and the selectors.
     pub(crate) scope: String,
     pub(crate) watch: bool,
-    /// The watch begins with the state, and a bookmark ends that.
+    /// Whether the watch has initial events, terminated by a bookmark.
     pub(crate) initial_events: bool,
     pub(crate) bookmarks: bool,
-    /// Where another request ended.
+    /// Where a previous request ended.
     pub(crate) resumes: Option<Position>,
 }
 
@@ -315,7 +315,7 @@ impl Query {
                 _ => {}
             }
         }
-        // Such a watch begins with the state.
+        // Such a watch has initial events.
         let from_state = parsed.initial_events || version.is_empty() || version == "0";
         if parsed.watch && !from_state {
             parsed.resumes = Some(Position::Version(version));

@@ -1,4 +1,4 @@
-//! What is remembered of the objects of a watch: which of them match, and what their next version is compared with.
+//! Remembered objects of a watch: the matching ones, with the facts that their next version is compared with.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -8,10 +8,10 @@ use super::KindFilter;
 use crate::object::{ObjectKey, ObjectView};
 use crate::predicate::{Event, EventKind, Facts};
 
-/// How many watchers of a kind may be between two requests. The one that has been there longest begins anew.
+/// Maximum number of watchers per kind that are between two requests. The oldest one starts over.
 const MAX_PARKED: usize = 32;
 
-/// Where a request has ended, and another one may go on.
+/// Where a request has ended and the next one may continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     /// A page of a list, by its continue token.
@@ -20,27 +20,27 @@ pub(crate) enum Position {
     Version(String),
 }
 
-/// The objects of a list or a watch.
+/// Observed objects of a list or watch.
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
-    /// Those that match.
+    /// Matching objects.
     matching: HashMap<ObjectKey, Facts>,
-    /// Where not all were seen: those that are known not to match, or not to be there.
+    /// If not all objects were observed: those known not to match or not to exist.
     absent: Option<HashSet<ObjectKey>>,
 }
 
 impl Tracker {
-    /// Of a list, or a watch that begins with the state.
+    /// For a list, or a watch with initial events.
     pub(crate) fn complete() -> Self {
         Self::default()
     }
 
-    /// Of a watch whose beginning was not seen. The first event of each object passes, whatever it is.
+    /// For a watch whose initial state was not observed. The first event of each object passes in any case.
     pub(crate) fn incomplete() -> Self {
         Self { matching: HashMap::new(), absent: Some(HashSet::new()) }
     }
 
-    /// An object of a list, or of the state that a watch begins with. Says whether it is kept.
+    /// An object of a list, or of the initial events of a watch. Returns whether it is kept.
     pub(crate) fn listed(&mut self, filter: &KindFilter, object: &ObjectView<'_>) -> bool {
         if !filter.drops {
             return true;
@@ -52,7 +52,7 @@ impl Tracker {
         matches
     }
 
-    /// A change of an object: as what it is reported, if it is.
+    /// A change of an object. Returns the reported event type, if any.
     pub(crate) fn changed(
         &mut self,
         filter: &KindFilter,
@@ -65,7 +65,7 @@ impl Tracker {
         let key = ObjectKey::from(object);
         if event == EventType::Deleted {
             let known = self.matching.remove(&key).is_some();
-            // Without its beginning, only what was seen to be absent is.
+            // Without the initial state, only objects known to be absent are absent.
             let maybe = self.absent.as_mut().is_some_and(|absent| absent.insert(key));
             return (known || maybe || filter.objects.matches(object)).then_some(EventType::Deleted);
         }
@@ -89,7 +89,7 @@ impl Tracker {
     }
 }
 
-/// What watchers remember between two requests.
+/// State of watchers between two requests.
 #[derive(Debug, Default)]
 pub(crate) struct Parked(VecDeque<(String, Position, Tracker)>);
 
@@ -101,7 +101,7 @@ impl Parked {
         self.0.push_back((scope, position, tracker));
     }
 
-    /// Two watchers of the same objects at the same place remember the same, so either may have it.
+    /// Two watchers of the same objects at the same position have the same state, so either can take it.
     pub(crate) fn take(&mut self, scope: &str, position: &Position) -> Option<Tracker> {
         let found = self.0.iter().position(|(its, at, _)| its == scope && at == position)?;
         self.0.remove(found).map(|(_, _, tracker)| tracker)

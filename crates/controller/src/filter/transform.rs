@@ -1,4 +1,4 @@
-//! The body of a list or a watch on its way to kube-rs.
+//! Streaming transformation of the body of a list or watch for kube-rs.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::{Counters, KindFilter, Query};
 use crate::object::ObjectView;
 use crate::projection::Projection;
 
-/// Why the body of a list or a watch breaks off.
+/// Reason why the body of a list or watch is aborted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransformError {
-    /// As the one below does. kube-rs tells by its text whether a watch may be resumed.
+    /// The body ended early. kube-rs decides by this text whether a watch can be resumed.
     #[error(transparent)]
     Body(kube::Error),
-    /// What arrived is no list, or no watch.
+    /// The response is not a list or watch.
     #[error("the answer is malformed")]
     Wire(#[source] WireError),
 }
@@ -36,11 +36,11 @@ pub(crate) struct Transform {
     content: Content,
 }
 
-/// What a body is filtered by.
+/// Parameters of the transformation.
 struct Rules {
     filter: Arc<KindFilter>,
     query: Query,
-    /// Whoever asked wants metadata, and whole objects arrive.
+    /// Whether the client has requested metadata, but the response has whole objects.
     metadata_of_all: bool,
     counters: Arc<Counters>,
 }
@@ -93,7 +93,7 @@ impl Transform {
         Ok(out)
     }
 
-    /// The body has ended, or nobody reads it any more: what is remembered is for the next request.
+    /// The body has ended, or was dropped: keeps the state for the next request.
     fn end(&mut self) -> Result<Vec<u8>, WireError> {
         let content = std::mem::replace(&mut self.content, Content::Ended);
         let (json, position) = match content {
@@ -112,7 +112,7 @@ impl Transform {
 }
 
 impl Rules {
-    /// Writes an object of a list, if it is kept. What cannot be read is for kube-rs to report.
+    /// Writes an object of a list, if it is kept. kube-rs reports objects that cannot be parsed.
     fn listed(&self, item: &[u8], tracker: &mut Tracker, out: &mut Vec<u8>) -> bool {
         let Ok(object) = ObjectView::parse(item) else {
             out.extend_from_slice(item);
@@ -125,7 +125,7 @@ impl Rules {
         kept
     }
 
-    /// Writes what is kept of an object.
+    /// Writes the projection of an object.
     fn write(&self, object: &ObjectView<'_>, out: &mut Vec<u8>) {
         let projection = &self.filter.projection;
         if !self.metadata_of_all {
@@ -176,7 +176,7 @@ impl http_body::Body for Transform {
 
 impl Drop for Transform {
     fn drop(&mut self) {
-        // A list that was not read to its end leaves nothing.
+        // A list that was not read to its end leaves no state.
         if let Content::Watch(_) = self.content {
             drop(self.end());
         }

@@ -1,4 +1,4 @@
-//! Watches, event by event.
+//! Filtering of watches, event by event.
 
 use std::mem;
 
@@ -8,20 +8,20 @@ use super::tracker::{Position, Tracker};
 use super::{KindFilter, Query};
 use crate::object::ObjectView;
 
-/// A watch that is handed on.
+/// A watch being filtered.
 pub(crate) struct Watch {
     lines: Lines,
-    /// What arrives is the state that the watch begins with.
+    /// Whether the initial events are in progress.
     initial: bool,
-    /// Bookmarks are wanted.
+    /// Whether bookmarks are requested.
     bookmarks: bool,
-    /// The resourceVersion of the last change, where it was dropped.
+    /// The resourceVersion of the last change, if it was dropped.
     dropped: Option<String>,
-    /// The resourceVersion that whoever reads this watch knows of.
+    /// The latest resourceVersion known to the client.
     version: Option<String>,
 }
 
-/// What became of the events of some bytes.
+/// Counts of the events in some bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) received: u64,
@@ -43,12 +43,12 @@ impl Watch {
         }
     }
 
-    /// Where another watch may go on, once this one has ended.
+    /// Where the next watch may continue after the end of this one.
     pub(crate) fn position(&mut self) -> Option<Position> {
         if self.initial { None } else { self.version.take().map(Position::Version) }
     }
 
-    /// Takes what has arrived. `write` writes what is kept of an object.
+    /// Processes new data. `write` writes the projection of an object.
     pub(crate) fn push(
         &mut self,
         data: &[u8],
@@ -62,7 +62,7 @@ impl Watch {
         let pushed = lines.push(data, |line| self.line(line, filter, tracker, &mut count, out, &write));
         self.lines = lines;
         pushed?;
-        // Whoever resumes from here need not see again what was dropped.
+        // A client that resumes from here need not see dropped changes again.
         if !self.initial
             && let Some(version) = self.dropped.take()
         {
@@ -75,7 +75,7 @@ impl Watch {
                 out.push(b'\n');
                 self.version = Some(version);
             } else {
-                // It will be asked for again from an earlier one.
+                // The client will resume from an earlier one.
                 self.version = None;
             }
         }
@@ -95,7 +95,7 @@ impl Watch {
             out.extend_from_slice(line);
             out.push(b'\n');
         };
-        // What cannot be read is for kube-rs to report.
+        // kube-rs reports events that cannot be parsed.
         let Some((event, json)) = read_event(line) else { return pass(out) };
         let Ok(object) = ObjectView::parse(json) else { return pass(out) };
         if event == EventType::Error {

@@ -1,4 +1,4 @@
-//! A client that sends writes only while its user leads.
+//! A client that sends writes only during a leadership term.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use tokio::time::Instant;
 
-/// Until when writes are sent.
+/// Deadline of writes.
 #[derive(Debug)]
 pub(super) struct Fence(Mutex<Option<Instant>>);
 
@@ -25,7 +25,7 @@ impl Fence {
         }
     }
 
-    /// A closed fence is never opened again.
+    /// A closed fence is never reopened.
     pub(super) fn close(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -42,12 +42,12 @@ impl Fence {
     }
 }
 
-/// A write was not sent, as this replica does not lead any more.
+/// A write was not sent, since this replica is no longer the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not sent: this replica no longer holds the lease")]
 pub struct NotLeading;
 
-/// A request failed below the fence, or at it.
+/// Error of a fenced request.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Clone)]

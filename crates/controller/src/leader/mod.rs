@@ -1,12 +1,13 @@
 //! Leader election by Lease, with fenced writes.
 //!
-//! One of several replicas leads. As in client-go, a replica takes the Lease when it has not seen it change for its duration, measured with
-//! its own monotonic clock, so clocks of different machines are never compared. The leader renews it, and gives up when it could not for
-//! the renew deadline, which is shorter than the duration: it has stopped before another one starts.
+//! One of several replicas leads. As in client-go, a replica acquires the Lease if it has not observed a change for the
+//! lease duration, measured with its own monotonic clock, so clocks of different machines are never compared. The
+//! leader renews it, and steps down if it could not for the renew deadline, which is shorter than the lease duration:
+//! so it stops before another one starts.
 //!
-//! A leader that is slow can still have a write on its way when it stops leading. [`Leadership::client`] refuses to send writes then, and
-//! each term has a [token](Leadership::token) that grows from leader to leader: store it with a guarded write where an older leader
-//! must be told apart.
+//! A slow leader may still try to write when it has stopped leading. [`Leadership::client`] rejects such writes, and
+//! each term has a [token](Leadership::token) that increases from leader to leader: store it with guarded writes to
+//! detect an older leader.
 
 mod fenced;
 
@@ -26,29 +27,29 @@ use fenced::Fence;
 
 pub use fenced::NotLeading;
 
-/// The name of a Lease, who wants it, and the times of client-go.
+/// Configuration of an election: Lease, identity, and client-go's durations.
 #[derive(Clone, Debug)]
 pub struct Election {
     /// The namespace of the Lease.
     pub namespace: String,
     /// The name of the Lease.
     pub name: String,
-    /// Who this replica is: unique, as the name of its Pod.
+    /// Unique identity of this replica, such as the name of its Pod.
     pub identity: String,
-    /// For how long other replicas wait after they have last seen the Lease change.
+    /// Time that other replicas wait after the last observed change of the Lease.
     pub lease_duration: Duration,
-    /// How long the leader tries to renew the Lease before it stops leading. Shorter than `lease_duration`.
+    /// Time that the leader tries to renew the Lease before it steps down. Shorter than `lease_duration`.
     pub renew_deadline: Duration,
-    /// The time between two attempts.
+    /// Interval of attempts.
     pub retry_period: Duration,
-    /// The clock of the times in the Lease, which are for people.
+    /// Clock of the times in the Lease, which are informational.
     pub clock: Clock,
 }
 
-/// Why this replica cannot take part in an election.
+/// Reason why this replica cannot take part in an election.
 #[derive(Debug, thiserror::Error)]
 pub enum ElectionError {
-    /// The durations contradict each other.
+    /// The durations are inconsistent.
     #[error(
         "the renew deadline ({renew_deadline:?}) must be shorter than the lease duration ({lease_duration:?}), and longer than the retry period ({retry_period:?})"
     )]
@@ -60,7 +61,7 @@ pub enum ElectionError {
         /// [`Election::retry_period`]
         retry_period: Duration,
     },
-    /// The server refuses requests about the Lease: trying again does not help.
+    /// The server rejects requests about the Lease: retries are useless.
     #[error(
         "cannot use the lease {namespace}/{name}; it needs verbs \"get\", \"create\" and \"update\" on \"leases\""
     )]
@@ -69,16 +70,16 @@ pub enum ElectionError {
         namespace: String,
         /// Its name.
         name: String,
-        /// Why.
+        /// The error.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
-/// What this replica has last seen of the Lease, and when.
+/// The last observed state of the Lease.
 struct Observed {
     lease: Option<Lease>,
-    /// When it was seen to change.
+    /// Time of the last observed change.
     since: Instant,
 }
 
@@ -97,9 +98,9 @@ impl Election {
         }
     }
 
-    /// Waits until this replica leads. The Lease is renewed from then on, until the [`Leadership`] is dropped or released.
+    /// Waits until this replica leads. The Lease is then renewed until the [`Leadership`] is dropped or released.
     ///
-    /// An API server that cannot be reached is tried again for as long as the caller waits.
+    /// Retries while the API server is unavailable.
     ///
     /// # Errors
     /// See [`ElectionError`].
@@ -126,7 +127,7 @@ impl Election {
         }
     }
 
-    /// Takes the Lease if nobody holds it, its holder has let it expire, or this replica held it before a restart.
+    /// Acquires the Lease if it is free or expired, or if this replica held it before a restart.
     async fn try_acquire(
         &self,
         api: &Api<Lease>,
@@ -146,7 +147,7 @@ impl Election {
         if holder.is_some_and(|holder| holder != self.identity) && !expired {
             return Ok(None);
         }
-        // The resourceVersion in it makes the server refuse it if another replica was faster.
+        // With its resourceVersion, the server rejects the write if another replica was faster.
         written(api.replace(&self.name, &PostParams::default(), &self.record(Some(&lease))).await)
     }
 
@@ -196,7 +197,7 @@ impl Election {
     }
 }
 
-/// None if another one was faster.
+/// `None` if another replica was faster.
 fn written(result: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Error> {
     match result {
         Ok(lease) => Ok(Some(lease)),
@@ -205,7 +206,7 @@ fn written(result: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Er
     }
 }
 
-/// Who holds a Lease. A released one has an empty holder.
+/// The holder of a Lease. A released one has an empty holder.
 fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
@@ -224,12 +225,12 @@ struct Renewal {
 }
 
 impl Renewal {
-    /// Renews the Lease until it is lost or `stopped`; then it is given back.
+    /// Renews the Lease until it is lost or `stopped`; then releases it.
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         loop {
             let deadline = self.fence.deadline();
             tokio::select! {
-                // The sender is gone: the leadership was dropped.
+                // The leadership was dropped.
                 _ = stopped.changed() => break,
                 () = tokio::time::sleep_until(deadline) => break,
                 () = tokio::time::sleep(self.election.retry_period) => {}
@@ -240,7 +241,7 @@ impl Renewal {
                 () = tokio::time::sleep_until(deadline) => break,
             };
             match renewed {
-                // The others wait from when they see it: counting from the request is the safe side.
+                // Others wait from the time they observe it: counting from the request is on the safe side.
                 Ok(true) => self.fence.extend(began + self.election.renew_deadline),
                 Ok(false) => break,
                 Err(error) => {
@@ -256,7 +257,7 @@ impl Renewal {
         }
     }
 
-    /// Whether the Lease is still ours.
+    /// Whether this replica still holds the Lease.
     async fn renew(&mut self) -> Result<bool, kube::Error> {
         let api = &self.api;
         let replace = async |lease: &Lease| {
@@ -283,7 +284,7 @@ impl Renewal {
         }
     }
 
-    /// Releases the Lease, if it is ours: the next leader need not wait.
+    /// Releases the Lease, if this replica holds it: the next leader need not wait.
     async fn give_back(&self) -> Result<(), kube::Error> {
         let mut lease = self.lease.clone();
         if let Some(spec) = &mut lease.spec {
@@ -299,7 +300,7 @@ impl Renewal {
     }
 }
 
-/// A term as leader. Dropping it ends the term.
+/// A leadership term. Dropping it ends the term.
 #[must_use = "dropping it ends the term"]
 pub struct Leadership {
     client: Client,
@@ -311,28 +312,28 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// How many terms of other leaders came before: it grows from leader to leader.
+    /// Fencing token: the number of earlier leader transitions, which increases with each leader.
     #[must_use]
     pub fn token(&self) -> i32 {
         self.token
     }
 
-    /// A client that writes only while this replica leads. Requests that read are always sent.
+    /// A client that writes only while this replica leads. Reads are always sent.
     #[must_use]
     pub fn client(&self) -> Client {
         fenced::client(&self.client, &self.fence)
     }
 
-    /// Whether this replica leads now.
+    /// Whether this replica is the leader.
     #[must_use]
     pub fn is_leading(&self) -> bool {
         self.fence.is_open()
     }
 
-    /// Waits until this replica does not lead any more. Stop all work then, and start over: caches may be stale.
+    /// Waits until this replica is no longer the leader. Then stop all work and start over: caches may be stale.
     pub async fn lost(&self) {
         let mut is_lost = self.is_lost.clone();
-        // An error is a task that ended: lost as well.
+        // An error means that the task has ended, and the Lease is lost.
         drop(is_lost.wait_for(|lost| *lost).await);
     }
 

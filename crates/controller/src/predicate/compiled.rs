@@ -1,4 +1,4 @@
-//! A predicate with a place for each of its tests: evaluated over what is remembered of the old object, not over the object.
+//! Compiled predicates: evaluated on remembered facts about the old object.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -6,28 +6,28 @@ use std::sync::Arc;
 use super::{ChangeTest, EventKind, Expression, Facts, Predicate, facts};
 use crate::object::ObjectView;
 
-/// An event, by what is remembered of its objects.
+/// An event with the facts of its objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event<'e> {
     pub(crate) kind: EventKind,
-    /// The version before; none where it is not known, or there was none.
+    /// Facts of the old version; `None` if it is unknown or did not exist.
     pub(crate) old: Option<&'e Facts>,
     pub(crate) new: &'e Facts,
 }
 
-/// A predicate that is ready to be evaluated.
+/// A compiled predicate.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled(Arc<Program>);
 
 #[derive(Debug)]
 struct Program {
     root: Step,
-    /// The predicate, whose tests are read through it.
+    /// The predicate, for its tests.
     predicate: Predicate,
     state: RandomState,
 }
 
-/// An expression whose tests are numbers.
+/// An expression with numbered tests.
 #[derive(Debug)]
 enum Step {
     Always(bool),
@@ -35,9 +35,9 @@ enum Step {
     Any(Vec<Self>),
     Not(Box<Self>),
     Kind(EventKind),
-    /// Which value of the facts is the result.
+    /// Index of the fact with the result.
     Object(usize),
-    /// Which value of the facts is the first to be compared.
+    /// Index of the first compared fact.
     Change(ChangeKind, usize),
 }
 
@@ -54,31 +54,31 @@ impl Compiled {
         Self(Arc::new(Program { root, predicate: predicate.clone(), state: RandomState::new() }))
     }
 
-    /// What is to be remembered of an object.
+    /// Collects the facts of an object.
     pub(crate) fn facts(&self, object: &ObjectView<'_>) -> Facts {
         let mut values = Vec::new();
         read(self.0.predicate.expression(), object, &self.0.state, &mut values);
         Facts { uid: self.0.state.hash_one(object.uid().as_bytes()), values: values.into() }
     }
 
-    /// Whether the predicate holds. Deletions, and other objects of the same name, are accepted whatever it says.
+    /// Whether the predicate accepts the event. Deletions, and new incarnations, are always accepted.
     pub(crate) fn accepts(&self, event: &Event<'_>) -> bool {
         let recreated = event.old.is_some_and(|old| !old.is_same_object(event.new));
         event.kind == EventKind::Delete || recreated || holds(&self.0.root, event)
     }
 
-    /// Whether the predicate holds for an object by itself. Nothing is remembered of it.
+    /// Whether the predicate accepts an object, without collecting facts.
     pub(crate) fn matches(&self, object: &ObjectView<'_>) -> bool {
         matches(self.0.predicate.expression(), object)
     }
 
-    /// Whether metadata is all that it reads of an object.
+    /// Whether it reads only the metadata of an object.
     pub(crate) fn is_metadata(&self) -> bool {
         is_metadata(self.0.predicate.expression())
     }
 }
 
-/// `next` is the first value of the facts that is not taken yet.
+/// `next` is the first free index of facts.
 fn compile(expression: &Expression, next: &mut usize) -> Step {
     let mut all = |parts: &[Predicate]| parts.iter().map(|part| compile(part.expression(), next)).collect();
     match expression {
@@ -105,7 +105,7 @@ fn compile(expression: &Expression, next: &mut usize) -> Step {
     }
 }
 
-/// Reads what is remembered of an object, in the order in which [`compile`] took the places.
+/// Reads the facts of an object, in the order in which [`compile`] assigned the indexes.
 fn read(expression: &Expression, object: &ObjectView<'_>, state: &RandomState, values: &mut Vec<u64>) {
     match expression {
         Expression::Always(_) | Expression::Kind(_) => {}
@@ -130,7 +130,7 @@ fn holds(step: &Step, event: &Event<'_>) -> bool {
             let differs = |old: &Facts, index: usize| old.values.get(index) != event.new.values.get(index);
             match (kind, event.old) {
                 (ChangeKind::Differs, Some(old)) => differs(old, *index),
-                // Nothing to compare with: whatever it may be, it is new to the watcher.
+                // Nothing to compare with: the object is new to the watcher.
                 (ChangeKind::Differs, None) => true,
                 (ChangeKind::DeletionRequested, old) => {
                     let requested = |facts: &Facts| facts.values.get(*index) == Some(&1);

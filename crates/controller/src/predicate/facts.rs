@@ -1,4 +1,4 @@
-//! Facts: what is remembered of an object so that its next version can be compared with it.
+//! Facts about an object that are kept for the comparison with its next version.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -9,22 +9,22 @@ use settled_apimachinery::labels::Labels;
 use super::ChangeTest;
 use crate::object::ObjectView;
 
-/// What is remembered of an object: its UID and what each predicate reads of it, as hashes.
+/// Facts about an object: its UID, and hashes of the values that each predicate reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) uid: u64,
-    /// For each test, in order: whether the object passes it, or what is compared.
+    /// In the order of tests: the result of an object test, or the compared values.
     pub(crate) values: Box<[u64]>,
 }
 
 impl Facts {
-    /// Whether both are of the same incarnation of an object.
+    /// Whether both belong to the same incarnation of an object.
     pub(crate) fn is_same_object(&self, other: &Self) -> bool {
         self.uid == other.uid
     }
 }
 
-/// How many values a test of a change compares.
+/// Number of values that a change test compares.
 pub(crate) fn width(test: &ChangeTest) -> usize {
     match test {
         ChangeTest::OwnWrite(_) => 2,
@@ -32,7 +32,7 @@ pub(crate) fn width(test: &ChangeTest) -> usize {
     }
 }
 
-/// Adds what a test of a change compares. Hashes are seeded: nobody can find two labels with the same one.
+/// Adds the values that a change test compares. Hashes are seeded, to prevent crafted collisions.
 pub(crate) fn push(values: &mut Vec<u64>, test: &ChangeTest, object: &ObjectView<'_>, state: &RandomState) {
     match test {
         ChangeTest::Differs(path) => {
@@ -50,7 +50,8 @@ pub(crate) fn push(values: &mut Vec<u64>, test: &ChangeTest, object: &ObjectView
             for entry in fields.into_iter().flat_map(Node::elements) {
                 let is_own = entry.get("manager").is_some_and(|name| name.is(manager));
                 let hasher = if is_own { &mut own } else { &mut others };
-                // Not the fields: who changes one takes it from whoever had it before, and that one has written nothing.
+                // Without the fields: a manager that takes over a field changes another manager's entry, which has not
+                // written anything.
                 for key in ["manager", "operation", "subresource", "time"] {
                     if let Some(value) = entry.get(key) {
                         hash_into(value, hasher);
@@ -63,7 +64,7 @@ pub(crate) fn push(values: &mut Vec<u64>, test: &ChangeTest, object: &ObjectView
     }
 }
 
-/// The hash of a value. Nothing, null and what is empty are the same.
+/// Hash of a value. Absent, null and empty values are equal.
 fn hash_value(value: Node<'_>, state: &RandomState) -> u64 {
     match &*bytes(value) {
         b"{}" | b"[]" | b"\"\"" | b"null" => 0,
@@ -71,7 +72,7 @@ fn hash_value(value: Node<'_>, state: &RandomState) -> u64 {
     }
 }
 
-/// A server writes equal values with equal bytes, so the bytes are what is hashed.
+/// A server encodes equal values with equal bytes, so the bytes are hashed.
 fn hash_into(value: Node<'_>, hasher: &mut impl Hasher) {
     bytes(value).hash(hasher);
 }
@@ -83,7 +84,7 @@ fn bytes(value: Node<'_>) -> Cow<'_, [u8]> {
     }
 }
 
-/// The labels of an object, as selectors read them.
+/// Access to the labels of an object for selectors.
 pub(crate) struct LabelsOf<'a>(Option<Node<'a>>);
 
 impl<'a> LabelsOf<'a> {
@@ -96,7 +97,7 @@ impl Labels for LabelsOf<'_> {
     fn label(&self, key: &str) -> Option<&str> {
         match self.0?.get(key)?.as_str()? {
             Cow::Borrowed(value) => Some(value),
-            // No label has a character that JSON escapes.
+            // Labels have no characters that JSON escapes.
             Cow::Owned(_) => None,
         }
     }

@@ -1,7 +1,7 @@
-//! Predicates: which objects, and which changes of them, a controller wants to see.
+//! Predicates on objects and their changes.
 //!
-//! A [`Predicate`] is evaluated over the old and the new object and the kind of the event, as controller-runtime's are, and is built with
-//! [`and`](Predicate::and), [`or`](Predicate::or) and [`not`](Predicate::not):
+//! A [`Predicate`] is evaluated on the old and the new object and the type of the event, as in controller-runtime.
+//! Combine them with [`and`](Predicate::and), [`or`](Predicate::or) and [`not`](Predicate::not):
 //!
 //! ```
 //! use settled_controller::predicate::{self, Predicate};
@@ -15,21 +15,22 @@
 //! let owned = predicate::owned_by("DaemonSet").and(predicate::field("status.phase").equals("Running"));
 //! ```
 //!
-//! Two questions, two places: a predicate on *objects* decides which of them exist for the controller, one on *events* which changes wake it.
-//! [`Filter`](crate::filter::Filter) asks both below a `kube::Client`, so that they work with a `Controller` as it is;
-//! [`Cache`](crate::cache::Cache) asks them while it reads.
+//! A predicate on *objects* decides which of them exist for the controller, one on *events* which changes wake it up.
+//! [`Filter`](crate::filter::Filter) applies both below a `kube::Client`, so that they work with any `Controller`;
+//! [`Cache`](crate::cache::Cache) applies them while it reads.
 //!
 //! | predicate on events | true on Create | true on Update when | remark |
 //! |---|---|---|---|
-//! | [`generation_changed`] | yes | `metadata.generation` differs | a status write does not change it; a finalizer or a label neither |
+//! | [`generation_changed`] | yes | `metadata.generation` differs | not changed by writes of status, finalizers or
+//! labels |
 //! | [`labels_changed`], [`annotations_changed`], [`finalizers_changed`] | yes | these differ | |
-//! | [`field_changed`] | yes | the value at a path differs | an absent field, `null` and an empty one are the same |
-//! | [`changed_by`] | yes | the value of a function of one's own differs | |
+//! | [`field_changed`] | yes | the value at a path differs | absent, `null` and empty are equal |
+//! | [`changed_by`] | yes | the result of a function differs | |
 //! | [`deletion_requested`] | if it is set | `deletionTimestamp` was not set before, and is now | |
-//! | [`own_write`] | no | the only field manager that has written since is this one | see there |
+//! | [`own_write`] | no | the only field manager that has written since is this one | see its limits |
 //!
-//! Two rules hold whatever a predicate says: a deletion is never dropped, and an object with a new UID is another object, whose appearance is
-//! never dropped, however alike the two are. What is kept of an old object is 8 bytes for each predicate that compares, not the object.
+//! Two rules hold for all predicates: a deletion is never dropped, and an object with a new UID is another object,
+//! whose creation is never dropped. 8 bytes per comparing predicate are kept of an old object.
 
 mod compiled;
 mod facts;
@@ -47,20 +48,20 @@ pub(crate) use facts::Facts;
 
 use crate::object::{FieldPath, ObjectView};
 
-/// What happened to an object.
+/// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// It is new, to the cluster or to the watcher; or began to match.
+    /// New to the cluster or to the watcher, or started to match.
     Create,
-    /// It was changed.
+    /// Changed.
     Update,
-    /// It is gone, or stopped matching.
+    /// Deleted, or stopped matching.
     Delete,
-    /// Nothing: it is part of an initial list or a relist.
+    /// Part of an initial list or a relist.
     Generic,
 }
 
-/// A condition on an object, or on a change of it. Copies share it.
+/// A condition on an object, or on a change of it. Clones share it.
 #[derive(Clone)]
 pub struct Predicate(Arc<Expression>);
 
@@ -71,13 +72,13 @@ pub(crate) enum Expression {
     Any(Vec<Predicate>),
     Not(Predicate),
     Kind(EventKind),
-    /// Of the object as it is.
+    /// Test of an object.
     Object(ObjectTest),
-    /// Of what the change has changed.
+    /// Test of a change.
     Change(ChangeTest),
 }
 
-/// A test of one object.
+/// Test of one object.
 pub(crate) enum ObjectTest {
     Field(FieldPath, FieldTest),
     Labels(LabelSelector),
@@ -95,25 +96,25 @@ pub(crate) enum FieldTest {
 
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerTest {
-    /// None is any.
+    /// `None` matches any.
     pub(crate) kind: Option<Box<str>>,
     pub(crate) uid: Option<Box<str>>,
     /// Only the owner reference with `controller: true`.
     pub(crate) controller: bool,
 }
 
-/// Hashes what a change is told by.
+/// Hashes the compared values.
 pub(crate) type Compute = dyn Fn(&ObjectView<'_>, &mut dyn Hasher) + Send + Sync;
 
-/// A test of an old and a new object.
+/// Test of an old and a new object.
 pub(crate) enum ChangeTest {
     /// The value differs.
     Differs(FieldPath),
     /// The result of a function differs.
     Computed(Arc<Compute>),
-    /// The deletion was requested.
+    /// Deletion was requested.
     DeletionRequested,
-    /// Only this field manager has changed something.
+    /// Only this field manager has written.
     OwnWrite(Box<str>),
 }
 
@@ -155,7 +156,7 @@ impl Predicate {
         &self.0
     }
 
-    /// Whether it is true of everything.
+    /// Whether it is always true.
     pub(crate) fn is_always(&self) -> bool {
         matches!(*self.0, Expression::Always(true))
     }
@@ -166,13 +167,13 @@ impl Predicate {
         all([self, other])
     }
 
-    /// One of them, or both.
+    /// Either, or both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         any([self, other])
     }
 
-    /// The opposite.
+    /// Negation.
     #[must_use]
     #[expect(
         clippy::should_implement_trait,
@@ -182,7 +183,7 @@ impl Predicate {
         Self::new(Expression::Not(self))
     }
 
-    /// Whether it holds for an event: for predicates in tests, and for streams of one's own. The old object is that of an update.
+    /// Evaluates an event, for tests of predicates and for custom streams. `old` is the old object of an update.
     ///
     /// ```
     /// use settled_controller::ObjectView;
@@ -201,14 +202,14 @@ impl Predicate {
         compiled.accepts(&Event { kind, old: old.as_ref(), new: &new })
     }
 
-    /// Whether it holds for an object by itself.
+    /// Evaluates a single object.
     #[must_use]
     pub fn matches(&self, object: &ObjectView<'_>) -> bool {
         self.evaluate(EventKind::Generic, None, object)
     }
 }
 
-/// True of everything, or of nothing.
+/// Always true, or always false.
 #[must_use]
 pub fn always(value: bool) -> Predicate {
     Predicate::new(Expression::Always(value))
@@ -226,25 +227,25 @@ pub fn any(predicates: impl IntoIterator<Item = Predicate>) -> Predicate {
     Predicate::new(Expression::Any(predicates.into_iter().collect()))
 }
 
-/// Events of this kind.
+/// Events of this type.
 #[must_use]
 pub fn on(kind: EventKind) -> Predicate {
     Predicate::new(Expression::Kind(kind))
 }
 
-/// An owner reference of this kind with `controller: true`: Pods that are owned by a DaemonSet, ReplicaSets by a Deployment.
+/// Controlled by an object of this kind: Pods of DaemonSets, ReplicaSets of Deployments.
 #[must_use]
 pub fn owned_by(kind: &str) -> Predicate {
     owner(OwnerTest { kind: Some(kind.into()), uid: None, controller: true })
 }
 
-/// An owner reference with this UID, whether it is the controller or not.
+/// Owned by the object with this UID, as its controller or not.
 #[must_use]
 pub fn owned_by_uid(uid: &str) -> Predicate {
     owner(OwnerTest { kind: None, uid: Some(uid.into()), controller: false })
 }
 
-/// An owner reference with `controller: true`, of any kind.
+/// Controlled by an object of any kind.
 #[must_use]
 pub fn has_controller() -> Predicate {
     owner(OwnerTest { kind: None, uid: None, controller: true })
@@ -254,34 +255,34 @@ fn owner(test: OwnerTest) -> Predicate {
     Predicate::new(Expression::Object(ObjectTest::Owner(test)))
 }
 
-/// Labels that a selector selects, with all that kubectl knows: `app=web,tier in (a,b),!canary`. Where the server can do it, a label selector on
-/// the request costs less.
+/// Labels that match a selector in kubectl's syntax: `app=web,tier in (a,b),!canary`. If possible, use a label selector
+/// on the request, which costs less.
 ///
 /// # Errors
-/// It is no label selector.
+/// The selector is invalid.
 pub fn labels(selector: &str) -> Result<Predicate, InvalidSelector> {
     Ok(Predicate::new(Expression::Object(ObjectTest::Labels(LabelSelector::parse(selector)?))))
 }
 
-/// The deletion was requested: `metadata.deletionTimestamp` is set.
+/// Deletion was requested: `metadata.deletionTimestamp` is set.
 #[must_use]
 pub fn deleting() -> Predicate {
     Predicate::new(Expression::Object(ObjectTest::Deleting))
 }
 
-/// A field, to be compared.
+/// A field, for comparisons.
 #[must_use]
 pub fn field(path: impl Into<FieldPath>) -> Field {
     Field(path.into())
 }
 
-/// A condition of one's own on an object.
+/// A custom condition on an object.
 #[must_use]
 pub fn object(test: impl Fn(&ObjectView<'_>) -> bool + Send + Sync + 'static) -> Predicate {
     Predicate::new(Expression::Object(ObjectTest::Custom(Arc::new(test))))
 }
 
-/// The `metadata.generation` differs: for kinds that have one, the spec was changed, or the deletion requested.
+/// `metadata.generation` differs: the spec was changed, or deletion requested, for kinds that have a generation.
 #[must_use]
 pub fn generation_changed() -> Predicate {
     field_changed("metadata.generation")
@@ -305,7 +306,7 @@ pub fn finalizers_changed() -> Predicate {
     field_changed("metadata.finalizers")
 }
 
-/// The resourceVersion differs: anything was changed. Resyncs, where nothing was, are left out.
+/// The resourceVersion differs: drops resyncs, which have no change.
 #[must_use]
 pub fn resource_version_changed() -> Predicate {
     field_changed("metadata.resourceVersion")
@@ -317,7 +318,7 @@ pub fn field_changed(path: impl Into<FieldPath>) -> Predicate {
     Predicate::new(Expression::Change(ChangeTest::Differs(path.into())))
 }
 
-/// What a function of the object returns differs.
+/// The result of a function differs.
 #[must_use]
 pub fn changed_by<H: Hash>(value: impl Fn(&ObjectView<'_>) -> H + Send + Sync + 'static) -> Predicate {
     let computed =
@@ -325,23 +326,23 @@ pub fn changed_by<H: Hash>(value: impl Fn(&ObjectView<'_>) -> H + Send + Sync + 
     Predicate::new(Expression::Change(ChangeTest::Computed(Arc::new(computed))))
 }
 
-/// The deletion was requested with this change: `metadata.deletionTimestamp` was not set before, and is now.
+/// Deletion was requested with this change: `metadata.deletionTimestamp` is set now, and was not before.
 #[must_use]
 pub fn deletion_requested() -> Predicate {
     Predicate::new(Expression::Change(ChangeTest::DeletionRequested))
 }
 
-/// The change is the echo of a write by this field manager: in `metadata.managedFields`, the time of an entry of it has changed, and of no
-/// entry of anybody else.
+/// The change is a write of this field manager: in `metadata.managedFields`, the time of one of its entries has
+/// changed, and of no entry of others.
 ///
-/// It is true of updates alone, and only where that can be seen. The server keeps these times in seconds: of two writes of a manager within
-/// one second, the second one does not show, and passes as anybody's. Nobody else's write is taken for one's own.
+/// True only for updates that show it. The server truncates these times to seconds: of two writes of a manager within a
+/// second, the second one cannot be recognized. Writes of other managers are never mistaken for own ones.
 #[must_use]
 pub fn own_write(manager: &str) -> Predicate {
     Predicate::new(Expression::Change(ChangeTest::OwnWrite(manager.into())))
 }
 
-/// A field of an object, to be compared: see [`field`].
+/// A field of an object, for comparisons: see [`field`].
 #[derive(Clone, Debug)]
 pub struct Field(FieldPath);
 
@@ -350,19 +351,19 @@ impl Field {
         Predicate::new(Expression::Object(ObjectTest::Field(self.0, test)))
     }
 
-    /// It is there, and not null.
+    /// The field exists and is not null.
     #[must_use]
     pub fn exists(self) -> Predicate {
         self.test(FieldTest::Exists)
     }
 
-    /// It is this text; or this number or boolean, written as in JSON.
+    /// The field is this string; or this number or boolean, written as in JSON.
     #[must_use]
     pub fn equals(self, value: &str) -> Predicate {
         self.test(FieldTest::Equals(value.into()))
     }
 
-    /// It is one of these.
+    /// The field is one of these values.
     #[must_use]
     pub fn one_of<'v>(self, values: impl IntoIterator<Item = &'v str>) -> Predicate {
         self.test(FieldTest::OneOf(values.into_iter().map(Into::into).collect()))
@@ -390,7 +391,7 @@ impl ObjectTest {
         }
     }
 
-    /// Whether metadata is all that it reads.
+    /// Whether it reads only metadata.
     pub(crate) fn is_metadata(&self) -> bool {
         match self {
             Self::Field(path, _) => path.is_metadata(),
@@ -401,7 +402,7 @@ impl ObjectTest {
 }
 
 impl ChangeTest {
-    /// Whether metadata is all that it reads.
+    /// Whether it reads only metadata.
     pub(crate) fn is_metadata(&self) -> bool {
         match self {
             Self::Differs(path) => path.is_metadata(),
@@ -411,7 +412,7 @@ impl ChangeTest {
     }
 }
 
-/// Whether a value is this text, or is written so.
+/// Whether a value is this string, or is written so.
 fn is(value: Node<'_>, wanted: &str) -> bool {
     if value.is_string() {
         return value.is(wanted);

@@ -1,16 +1,16 @@
-//! Whether a desired status differs from the observed one, and the patch that leads from one to the other.
+//! Comparison of desired and observed status, and the resulting patch.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-/// The list that metav1 keys by type.
+/// The list with metav1's key `type`.
 const CONDITIONS: &str = "conditions";
 const TRANSITION_TIME: &str = "lastTransitionTime";
-/// Times in conditions of older APIs that say when somebody looked, not that anything changed.
+/// Heartbeats in conditions of older APIs, which do not indicate a change.
 const HEARTBEATS: [&str; 3] = ["lastHeartbeatTime", "lastProbeTime", "lastUpdateTime"];
 
-/// The value without members that are null: a merge patch cannot set those, and Rust writes an absent field so unless it is told not to.
+/// Removes null members: merge patches cannot set them, and serde writes absent fields as null by default.
 pub(super) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -22,8 +22,8 @@ pub(super) fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Takes over from the observed status what is no difference: the transition time of each condition whose status is the same, heartbeats of
-/// conditions that are the same otherwise, and the order of conditions, which are a map by type.
+/// Adopts insignificant differences from the observed status: the transition time of each condition with the same
+/// status, heartbeats of otherwise equal conditions, and the order of conditions, which are a map by type.
 pub(super) fn settle(desired: &mut Value, observed: &Value) {
     match (desired, observed) {
         (Value::Object(desired), Value::Object(observed)) => {
@@ -48,7 +48,7 @@ pub(super) fn settle(desired: &mut Value, observed: &Value) {
     }
 }
 
-/// Items of a list that differ in their conditions at most, as the parents in the status of a Gateway API route.
+/// List items that differ at most in their conditions, such as the parents in the status of a Gateway API route.
 fn is_same_item(item: &Value, other: &Value) -> bool {
     let (Value::Object(item), Value::Object(other)) = (item, other) else { return false };
     let rest = |members: &Map<String, Value>| -> Map<String, Value> {
@@ -93,7 +93,7 @@ fn has_type_of(condition: &Value, other: &Value) -> bool {
     condition["type"].is_string() && condition["type"] == other["type"]
 }
 
-/// The merge patch (RFC 7386) that leads from the observed value to the desired one; nothing if they are equal.
+/// The merge patch (RFC 7386) from the observed to the desired value; `None` if they are equal.
 pub(super) fn merge_patch(observed: &Value, desired: &Value) -> Option<Value> {
     if observed == desired {
         return None;
@@ -120,7 +120,7 @@ pub(super) fn merge_patch(observed: &Value, desired: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
-/// Whether the observed value has all that is desired: what is not in the desired one does not matter, nor do conditions of other types.
+/// Whether the observed value contains the desired one, ignoring other fields and conditions of other types.
 pub(super) fn contains(observed: &Value, desired: &Value) -> bool {
     match (observed, desired) {
         (Value::Object(observed), Value::Object(desired)) => desired.iter().all(|(name, desired)| {
@@ -138,13 +138,13 @@ pub(super) fn contains(observed: &Value, desired: &Value) -> bool {
 /// One field of a status with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Leaf {
-    /// Where it is: `conditions[Ready].reason`.
+    /// Path: `conditions[Ready].reason`.
     pub(super) path: String,
-    /// A hash of path and value.
+    /// Hash of path and value.
     pub(super) hash: u64,
 }
 
-/// The fields of a status: of conditions each for itself and without times, other lists as a whole.
+/// The fields of a status: conditions individually and without times, other lists as a whole.
 pub(super) fn leaves(status: &Value) -> Vec<Leaf> {
     let mut leaves = Vec::new();
     collect(status, &mut String::new(), &mut leaves);
@@ -189,7 +189,7 @@ fn collect_condition(condition: &Value, path: &mut String, leaves: &mut Vec<Leaf
     path.truncate(length);
 }
 
-/// A hash for this process.
+/// A process-specific hash.
 pub(super) fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
@@ -210,7 +210,7 @@ mod tests {
     fn times_and_the_order_of_conditions_are_no_difference() {
         let (ready, stored) = (condition("Ready", "True", 1), condition("Stored", "True", 2));
         let observed = json!({"conditions": [ready, stored]});
-        // Name, the desired conditions, what is left to write.
+        // Name, desired conditions, expected patch.
         let cases = [
             ("equal", json!([ready, stored]), None),
             ("another time", json!([condition("Ready", "True", 9), stored]), None),

@@ -1,4 +1,4 @@
-//! Why a status could not be written, and what to do about it.
+//! Errors of status writes, with remedies.
 
 use std::error::Error;
 use std::fmt;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use kube::core::Status;
 use kube::core::response::StatusCause;
 
-/// What closures that decide a status return on failure.
+/// Error type of closures that decide a status.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The object whose status was to be written.
+/// The target of a status write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectName {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, in the plural: `buckets`.
+    /// The plural resource name: `buckets`.
     pub resource: String,
-    /// The namespace, if the object is in one.
+    /// The namespace, if namespaced.
     pub namespace: Option<String>,
     /// `metadata.name`.
     pub name: String,
@@ -33,83 +33,84 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// A status that was not written. The object keeps the one it has.
+/// A failed status write. The object's status is unchanged.
 #[derive(Debug)]
 pub struct WriteError {
-    /// Whose status.
+    /// The object.
     pub object: ObjectName,
-    /// Why.
+    /// The reason.
     pub cause: WriteFailure,
 }
 
-/// Why a status was not written.
+/// Reason of a failed status write.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteFailure {
-    /// The user of the client may not do this.
+    /// Forbidden by RBAC.
     #[error("forbidden (needs verb {verb:?} on {resource:?})")]
     Forbidden {
-        /// `patch`, or `get` to read the object again after a conflict.
+        /// `patch`, or `get` for reading the object again after a conflict.
         verb: &'static str,
         /// The resource with its subresource: `buckets/status`.
         resource: String,
-        /// The API server's answer.
+        /// The API server's response.
         source: kube::Error,
     },
-    /// An admission webhook or policy denied the write.
+    /// Denied by an admission webhook or policy.
     #[error("denied by admission: {}", status_message(.source))]
     Denied {
-        /// The API server's answer.
+        /// The API server's response.
         source: kube::Error,
     },
-    /// The resource has no status subresource: a status could be written by whoever writes the spec, and is not written here.
+    /// The resource has no status subresource. The status is not written to the main resource, whose writers could also
+    /// write the spec.
     #[error("the resource has no status subresource")]
     NoStatusSubresource {
-        /// The API server's answer.
+        /// The API server's response.
         source: kube::Error,
     },
-    /// The API server does not serve the resource: the CRD is missing, or has been withdrawn.
+    /// The API server does not serve the resource: the CRD is missing.
     #[error("the API server does not serve the resource")]
     NotServed {
-        /// The API server's answer.
+        /// The API server's response.
         source: kube::Error,
     },
-    /// The status does not match the schema or a validation rule of the resource.
+    /// The status violates the schema or a validation rule of the resource.
     #[error("rejected by validation: {}", status_message(.source))]
     Invalid {
-        /// The fields that are wrong, with the reason of each.
+        /// The invalid fields with their messages.
         fields: Vec<String>,
-        /// The API server's answer.
+        /// The API server's response.
         source: kube::Error,
     },
-    /// The object would be larger than the API server, or etcd, accepts.
+    /// The object would exceed the size limit of the API server or etcd.
     #[error("the object is too large: its status would have {bytes} bytes")]
     TooLarge {
-        /// The size of the status as JSON.
+        /// Size of the status as JSON.
         bytes: usize,
-        /// The API server's answer.
+        /// The API server's response.
         source: kube::Error,
     },
-    /// The object changed between each read and the write after it.
+    /// Each attempt had a conflict.
     #[error("still in conflict after {attempts} attempts")]
     Conflict {
-        /// How often the status was decided.
+        /// Number of attempts.
         attempts: u32,
-        /// The API server's last answer.
+        /// The last response of the API server.
         source: kube::Error,
     },
-    /// Server-side apply without force, of fields that other managers own.
+    /// Conflict of server-side apply without force: other managers own fields.
     #[error("other managers own the fields: {}", status_message(.source))]
     Owned {
         /// The fields.
         fields: Vec<String>,
-        /// The API server's answer.
+        /// The API server's response.
         source: kube::Error,
     },
-    /// The observed object lacks what guards the write: it was not read from an API server.
+    /// The observed object lacks a field for guarding the write: it was not read from an API server.
     #[error("the observed object has no {field}")]
     Incomplete {
-        /// `metadata.uid`, for instance.
+        /// The field, such as `metadata.uid`.
         field: &'static str,
     },
     /// The closure that decides the status failed.
@@ -118,13 +119,13 @@ pub enum WriteFailure {
         /// Its error.
         source: BoxError,
     },
-    /// The status, or the object, cannot be written as JSON.
+    /// The status or the object cannot be serialized.
     #[error("cannot serialize the status: {source}")]
     Serialize {
         /// serde's error.
         source: serde_json::Error,
     },
-    /// The request failed otherwise: the API server cannot be reached, is overloaded, or gave an answer that is none.
+    /// Another failure of the request: the API server is unavailable or overloaded, or its response is invalid.
     #[error("{}", request_message(.source))]
     Request {
         /// kube's error.
@@ -133,7 +134,7 @@ pub enum WriteFailure {
 }
 
 impl WriteError {
-    /// Whether the same write may succeed later without anybody doing anything: then the object is to be reconciled again, with backoff.
+    /// Whether the same write may succeed later by itself: then requeue the object with backoff.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.cause {
@@ -147,7 +148,7 @@ impl WriteError {
         }
     }
 
-    /// How long the API server asks to wait before the next request.
+    /// Delay requested by the API server (`Retry-After`).
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let WriteFailure::Request { source: kube::Error::Api(status) } = &self.cause else { return None };
@@ -155,7 +156,7 @@ impl WriteError {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// The remedy, in a sentence.
+    /// The remedy, one sentence.
     #[must_use]
     pub fn hint(&self) -> String {
         let ObjectName { group, resource, .. } = &self.object;
@@ -201,7 +202,7 @@ impl fmt::Display for WriteError {
 
 impl Error for WriteError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // The cause is part of the message already.
+        // The message already contains the cause.
         self.cause.source()
     }
 }
@@ -213,7 +214,7 @@ fn status_message(error: &kube::Error) -> &str {
     }
 }
 
-/// kube's own text of an answer has all of it, with Rust's names.
+/// kube formats the whole response with Rust's names.
 fn request_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),
@@ -221,17 +222,17 @@ fn request_message(error: &kube::Error) -> String {
     }
 }
 
-/// What a failed request means.
+/// Meaning of a failed request.
 pub(super) enum Answer {
-    /// Somebody else was faster: the object is to be read again.
+    /// Conflict: the object must be read again.
     Stale(kube::Error),
-    /// There is no such path: the object is gone, or the resource or its status subresource is not there.
+    /// Not found: the object is deleted, or the resource or its status subresource does not exist.
     NotFound(kube::Error),
     /// It failed.
     Failure(WriteFailure),
 }
 
-/// Reads the answer to a write of `bytes` bytes of status, or to a read.
+/// Classifies the response to a write of `bytes` bytes of status, or to a read.
 pub(super) fn classify(error: kube::Error, verb: &'static str, resource: String, bytes: usize) -> Answer {
     let kube::Error::Api(status) = &error else {
         return Answer::Failure(WriteFailure::Request { source: error });
@@ -251,7 +252,7 @@ pub(super) fn classify(error: kube::Error, verb: &'static str, resource: String,
     Answer::Failure(failure)
 }
 
-/// Whether the API server knows the resource, and has no such object: then it says which.
+/// Whether the API server knows the resource, but not the object: the response then names it.
 pub(super) fn names_object(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.details.as_ref().is_some_and(|details| !details.name.is_empty())
@@ -266,7 +267,7 @@ fn is_owned(cause: &StatusCause) -> bool {
     cause.reason == "FieldManagerConflict"
 }
 
-/// Webhooks and policies choose their own code and reason: the text is what they have in common.
+/// Webhooks and policies choose their own code and reason, so only the text identifies them.
 fn is_denied(status: &Status) -> bool {
     let is_webhook =
         status.message.contains("admission webhook") && status.message.contains("denied the request");
@@ -275,7 +276,7 @@ fn is_denied(status: &Status) -> bool {
     is_webhook || is_policy
 }
 
-/// 413 of the API server; what etcd and its client answer comes as 500.
+/// 413 of the API server; errors of etcd and its client are returned as 500.
 fn is_too_large(status: &Status) -> bool {
     status.code == 413
         || status.code >= 500
@@ -314,7 +315,7 @@ mod tests {
 
     #[test]
     fn answers_are_classified() {
-        // Code, message, causes; the error, whether it is transient, and a part of the hint.
+        // Code, message, causes; the reason, whether it is transient, and part of the hint.
         type Case =
             (u16, &'static str, &'static [(&'static str, &'static str)], &'static str, bool, &'static str);
         let webhook = "admission webhook \"w.example.com\" denied the request: no";

@@ -1,4 +1,4 @@
-//! What a writer remembers of the objects that it wrote: so much of each, and of so many.
+//! Memory of a writer: a bounded number of objects and of fields per object.
 
 use std::collections::HashMap;
 
@@ -7,25 +7,25 @@ use serde_json::Value;
 
 use super::compare::{hash, leaves};
 
-/// How many fields of an object are remembered. A status with more is watched for fights in its first ones.
+/// Maximum number of remembered fields per object. Fights about further fields are not detected.
 const MAX_FIELDS: usize = 256;
-/// How many fields a [`Fight`](super::Fight) names.
+/// Maximum number of fields in a [`Fight`](super::Fight).
 const MAX_NAMED: usize = 8;
-/// A writer that was overwritten so long ago is in no fight any more.
+/// Overwrites older than this do not count as a fight.
 const FIGHT_WINDOW: SignedDuration = SignedDuration::from_mins(10);
 
 /// The last write to one object.
 #[derive(Debug)]
 struct Written {
-    /// Hash of the status that was desired, and of what the server made of it.
+    /// Hashes of the desired status, and of the resulting one.
     desired: u64,
     stored: u64,
-    /// Hashes of path and value of each field that was desired, sorted.
+    /// Hashes of path and value of each desired field, sorted.
     fields: Vec<u64>,
-    /// How often others have overwritten it, and when for the last time.
+    /// Number of overwrites by others, and time of the last one.
     overwritten: u32,
     overwritten_at: Timestamp,
-    /// When it was used, in the order of uses.
+    /// Logical time of the last use.
     used: u64,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Memory {
     uses: u64,
 }
 
-/// What others have overwritten.
+/// Fields overwritten by others.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Overwritten {
     pub(super) fields: Vec<String>,
-    /// How often within the window, with this time.
+    /// Number of overwrites within the window, including this one.
     pub(super) rounds: u32,
 }
 
@@ -50,20 +50,20 @@ impl Memory {
         Self { objects: HashMap::new(), capacity: capacity.max(1), uses: 0 }
     }
 
-    /// Whether exactly this was desired at the last write, and what is observed is what the server made of it: a write would change nothing, even
-    /// though both differ.
+    /// Whether the last write had the same desired status, and the observed status is its result: a write would change
+    /// nothing, even though both differ.
     pub(super) fn is_written(&self, uid: &str, desired: &Value, observed: &Value) -> bool {
         let Some(written) = self.objects.get(uid) else { return false };
         written.desired == hash_of(desired) && written.stored == hash_of(observed)
     }
 
-    /// Whether exactly this was desired at the last write.
+    /// Whether the last write had the same desired status.
     pub(super) fn is_desired(&self, uid: &str, desired: &Value) -> bool {
         self.objects.get(uid).is_some_and(|written| written.desired == hash_of(desired))
     }
 
-    /// Remembers a write. `observed` is the status before it, which was the latest: the write was guarded. Returns what others had changed since
-    /// the write before, and this one set back.
+    /// Records a write. `observed` is the status before it, which was current, since the write was guarded. Returns the
+    /// fields that others had changed since the previous write and this one restores.
     pub(super) fn record(
         &mut self,
         uid: &str,
@@ -112,7 +112,7 @@ impl Memory {
         self.objects.remove(uid);
     }
 
-    /// Forgets the older half: then the search for it costs little for each object.
+    /// Forgets the older half, so that the cost per object is small.
     fn forget_oldest(&mut self) {
         let mut uses: Vec<u64> = self.objects.values().map(|written| written.used).collect();
         uses.sort_unstable();
@@ -145,15 +145,15 @@ mod tests {
         let (ours, theirs) =
             (json!({"address": "10.0.0.1", "replicas": 1}), json!({"address": "10.0.0.2", "replicas": 1}));
         assert_eq!(memory.record("u", &ours, &json!({}), &ours, at(0)), None);
-        // What changes without anybody else is no fight.
+        // Changes by the writer alone are not a fight.
         let more = json!({"address": "10.0.0.1", "replicas": 2});
         assert_eq!(memory.record("u", &more, &ours, &more, at(1)), None);
         // A, B, A.
         assert_eq!(memory.record("u", &ours, &theirs, &ours, at(2)), overwritten(&["address"], 1));
         assert_eq!(memory.record("u", &ours, &theirs, &ours, at(3)), overwritten(&["address"], 2));
-        // A field that is set back is noticed even if another one changes at the same time.
+        // A restored field is detected even if another one changes at the same time.
         assert_eq!(memory.record("u", &more, &theirs, &more, at(4)), overwritten(&["address"], 3));
-        // Whoever gives in is in no fight.
+        // A writer that gives in is not in a fight.
         assert_eq!(memory.record("u", &theirs, &theirs, &theirs, at(5)), None);
         // The window is over.
         assert_eq!(memory.record("u", &theirs, &ours, &theirs, at(15)), overwritten(&["address"], 1));

@@ -1,16 +1,18 @@
-//! Status writes.
+//! Status writes: guarded, minimal, and with classified errors.
 //!
 //! A controller decides the status as data; [`StatusWriter::write`] compares it with the observed one and writes one patch to `/status`, or nothing:
 //!
-//! - **Nothing that changes nothing.** Transition times of conditions whose status is the same, heartbeats, the order of conditions, and what the
-//!   API server itself drops or defaults are no difference. So a controller that is woken by its own status write becomes quiet.
-//! - **Guarded.** Each write carries the resourceVersion and UID that the status was decided on. After a conflict the object is read and the status
-//!   decided anew, never sent again blindly; after five conflicts the write fails. An object that was recreated under the same name is
-//!   never written to: [`Outcome::Gone`].
-//! - **Status alone.** Spec and metadata are never written, not even where the resource has no status subresource.
-//! - **Fights are noticed.** A field that the writer wrote, another manager changed, and the writer sets back is counted, logged, and reported to
-//!   [`StatusWriter::on_fight`].
-//! - **Failures say what to do.** [`WriteFailure`] tells apart what needs different remedies; [`WriteError::hint`] names the remedy.
+//! - **No empty writes.** Transition times of conditions with the same status, heartbeats, the order of conditions, and
+//!   fields that the API server drops or defaults are not differences. So a controller that is woken up by its own
+//!   status write settles.
+//! - **Guarded.** Each write has the resourceVersion and UID that the status was decided on. After a conflict the
+//!   object is read and the status decided again, never resent blindly; after five conflicts the write fails. A
+//!   recreated object of the same name is never written: [`Outcome::Gone`].
+//! - **Status only.** Spec and metadata are never written, not even if the resource has no status subresource.
+//! - **Fights are detected.** A field that the writer wrote, another manager changed, and the writer restores is
+//!   counted, logged, and reported to [`StatusWriter::on_fight`].
+//! - **Errors have remedies.** [`WriteFailure`] distinguishes failures by their remedy; [`WriteError::hint`] describes
+//!   it.
 //!
 //! ```no_run
 //! use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -31,7 +33,7 @@
 //! # }
 //! ```
 //!
-//! # What happens when
+//! # Outcomes
 //!
 //! | case | outcome |
 //! |---|---|
@@ -45,11 +47,11 @@
 //!
 //! # Several writers of one status
 //!
-//! With [`WriteMode::MergePatch`], the desired status is the whole one as its type has it: what the type does not know stays, what it knows and the
-//! desired status lacks is removed. Whoever shares the status begins with the observed one, as
-//! [`Conditions`](crate::conditions::Conditions) does for conditions. With [`WriteMode::Apply`], the desired status has the controller's own
-//! fields alone ([`Conditions::finish_own`](crate::conditions::Conditions::finish_own)), and nothing is written if managedFields shows
-//! that they are applied already.
+//! With [`WriteMode::MergePatch`], the desired status is the complete one of its type: fields unknown to the type are
+//! kept, known fields that are missing are removed. If others write to the same status, start with the observed one, as
+//! [`Conditions`](crate::conditions::Conditions) does for conditions. With [`WriteMode::Apply`], the desired status has
+//! only the controller's own fields ([`Conditions::finish_own`](crate::conditions::Conditions::finish_own)), and
+//! nothing is written if managedFields show that they are already applied.
 
 mod compare;
 mod error;

@@ -1,10 +1,10 @@
-//! What `metadata.managedFields` says about a status: whose fields they are.
+//! Field ownership of a status by `metadata.managedFields`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;
 
-/// Whether the fields that a manager applied to the status are exactly those of the desired one; nothing if managedFields were stripped from the
-/// object, as caches do.
+/// Whether the fields that a manager applied to the status are exactly those of the desired one; `None` if
+/// managedFields were removed from the object, as caches do.
 pub(super) fn is_applied(
     entries: Option<&[ManagedFieldsEntry]>,
     manager: &str,
@@ -21,7 +21,7 @@ pub(super) fn is_applied(
     Some(is_desired(fields, desired) && is_owned(fields, desired))
 }
 
-/// Names of the other managers that wrote the status, sorted.
+/// Other managers that wrote the status, sorted.
 pub(super) fn other_managers(entries: Option<&[ManagedFieldsEntry]>, manager: &str) -> Vec<String> {
     let wrote_status = |entry: &&ManagedFieldsEntry| {
         entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:status").is_some())
@@ -44,7 +44,7 @@ fn is_desired(fields: &Value, value: &Value) -> bool {
     })
 }
 
-/// Whether each field of the value is owned. What has no fields below it is owned as a whole.
+/// Whether each field of the value is owned. Leaves are owned as a whole.
 fn is_owned(fields: &Value, value: &Value) -> bool {
     let Some(fields) = fields.as_object().filter(|fields| !fields.is_empty()) else { return true };
     match value {
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(is_applied(Some(&entries), "third", &json!({})), Some(false));
         assert_eq!(is_applied(Some(&[]), "us", &json!({})), None);
         assert_eq!(is_applied(None, "us", &json!({})), None);
-        // An update by the same manager is another entry, and does not count.
+        // An update by the same manager is a separate entry, and does not count.
         let updated = [entry("us", "Update", "status", &fields)];
         assert_eq!(is_applied(Some(&updated), "us", &json!({})), Some(false));
     }

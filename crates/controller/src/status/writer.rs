@@ -19,49 +19,51 @@ use super::memory::Memory;
 use super::ownership::{is_applied, other_managers};
 use crate::Clock;
 
-/// How many objects a writer remembers, unless it is told otherwise.
+/// Default number of remembered objects.
 const MEMORY: usize = 4096;
-/// How often a status is decided, unless the writer is told otherwise.
+/// Default number of attempts.
 const ATTEMPTS: u32 = 5;
 
-/// What became of a status.
+/// Outcome of a status write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was written.
+    /// Written.
     Written {
-        /// The object's `metadata.resourceVersion` since then: what a read-your-writes fence waits for.
+        /// The resulting `metadata.resourceVersion`, for a read-your-writes fence.
         resource_version: String,
     },
-    /// The object has it already. No request was made.
+    /// The status is unchanged. No request was made.
     Unchanged,
-    /// The object was deleted, or deleted and created anew: the status is about an object that is no more.
+    /// The object was deleted, or deleted and recreated.
     Gone,
 }
 
-/// How a status is written.
+/// Write mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
-    /// A merge patch of what differs. The desired status is the whole one, as its type has it: fields of the observed status that it lacks are
-    /// removed.
+    /// A merge patch of the differences. The desired status is the complete one of its type: fields of the observed
+    /// status that it lacks are removed.
     #[default]
     MergePatch,
-    /// Server-side apply. The desired status has the controller's own fields and conditions alone; fields of other managers stay.
+    /// Server-side apply. The desired status has only the controller's own fields and conditions; those of other
+    /// managers are kept.
     Apply {
-        /// Take fields over from other managers. Without it, they make [`WriteFailure::Owned`] of the write.
+        /// Takes over fields of other managers. Without it, they cause [`WriteFailure::Owned`].
         force: bool,
     },
 }
 
-/// Another manager sets back what a writer writes.
+/// A fight: another manager repeatedly reverts a writer's changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fight {
     /// The object.
     pub object: ObjectReference,
-    /// Fields that the writer wrote, another manager changed, and the writer set back: `conditions[Ready].status`. The first eight.
+    /// Fields that the writer wrote, another manager changed, and the writer restored: `conditions[Ready].status`. At
+    /// most eight.
     pub fields: Vec<String>,
-    /// The other managers of the status, as managedFields names them.
+    /// Other managers of the status, by managedFields.
     pub managers: Vec<String>,
-    /// How often it happened within the last ten minutes.
+    /// Number of occurrences within the last ten minutes.
     pub rounds: u32,
 }
 
@@ -73,7 +75,7 @@ impl Fight {
             type_: EventType::Warning,
             reason: "StatusOverwritten".to_owned(),
             action: "WriteStatus".to_owned(),
-            // Without the number of rounds: the event counts itself.
+            // Without the number of rounds: the event has a count.
             note: Some(format!("{} overwritten by {} and set back", self.fields.join(", "), self.others())),
             secondary: None,
         }
@@ -91,20 +93,20 @@ impl fmt::Display for Fight {
     }
 }
 
-/// How often each outcome came about since the writer was made.
+/// Counters of the outcomes of a writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Statuses that were written.
+    /// Written statuses.
     pub written: u64,
-    /// Statuses that the objects had already.
+    /// Unchanged statuses.
     pub unchanged: u64,
-    /// Writes that came too late, and made the object be read again.
+    /// Conflicts, after which the object was read again.
     pub conflicts: u64,
-    /// Statuses of objects that are no more.
+    /// Statuses of deleted objects.
     pub gone: u64,
-    /// Statuses that were not written.
+    /// Failed writes.
     pub failed: u64,
-    /// Writes that set back what another manager had changed.
+    /// Writes that restored fields changed by another manager.
     pub fights: u64,
 }
 
@@ -120,7 +122,7 @@ struct Counters {
 
 type OnFight = Arc<dyn Fn(&Fight) + Send + Sync>;
 
-/// Writes the status of objects of one kind, only if it differs. Copies are the same writer. See the [module](super).
+/// Writes the status of objects of one kind, if it differs. Clones share the writer. See the [module](super).
 pub struct StatusWriter<K: Resource> {
     client: Client,
     manager: String,
@@ -128,7 +130,7 @@ pub struct StatusWriter<K: Resource> {
     mode: WriteMode,
     attempts: u32,
     clock: Clock,
-    /// Fields of the status, as JSON pointers, whose change alone is no difference.
+    /// JSON pointers in the status to fields that are written only together with other changes.
     ignored: Vec<String>,
     on_fight: Option<OnFight>,
     memory: Arc<Mutex<Memory>>,
@@ -168,14 +170,14 @@ where
     K: Resource,
     K::DynamicType: Default,
 {
-    /// A writer for a kind that is known at compile time. The manager is the name of the controller in managedFields.
+    /// A writer for a kind known at compile time. `manager` is the controller's name in managedFields.
     pub fn new(client: Client, manager: impl Into<String>) -> Self {
         Self::with_kind(client, manager, K::DynamicType::default())
     }
 }
 
 impl<K: Resource> StatusWriter<K> {
-    /// A writer for a kind that is known at run time: of `DynamicObject`, with its `ApiResource`.
+    /// A writer for a kind known at run time: `DynamicObject`, with its `ApiResource`.
     pub fn with_kind(client: Client, manager: impl Into<String>, kind: K::DynamicType) -> Self {
         Self {
             client,
@@ -191,39 +193,40 @@ impl<K: Resource> StatusWriter<K> {
         }
     }
 
-    /// How statuses are written: by merge patch, unless something else is said.
+    /// Sets the write mode. The default is a merge patch.
     #[must_use]
     pub fn mode(self, mode: WriteMode) -> Self {
         Self { mode, ..self }
     }
 
-    /// How often a status is decided before the write fails with a conflict: 5 times, unless something else is said.
+    /// Sets the number of attempts before a write fails with a conflict. The default is 5.
     #[must_use]
     pub fn attempts(self, attempts: u32) -> Self {
         Self { attempts: attempts.max(1), ..self }
     }
 
-    /// The clock of the fight detection.
+    /// Sets the clock of fight detection.
     #[must_use]
     pub fn clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// How many objects are remembered, the last ones used: 4096, unless something else is said. Of each, some 2 KB at most.
+    /// Sets the number of remembered objects, of which the last used ones are kept. The default is 4096, with at most
+    /// about 2 KB each.
     #[must_use]
     pub fn remember(self, objects: usize) -> Self {
         Self { memory: Arc::new(Mutex::new(Memory::new(objects))), ..self }
     }
 
-    /// A field of the status, as a JSON pointer such as `/lastSyncTime`, whose change alone is not written: it goes along with the next change of
-    /// something else. Transition times and heartbeats of conditions are treated so already.
+    /// Adds a field of the status, as a JSON pointer such as `/lastSyncTime`, that is written only together with other
+    /// changes. Transition times and heartbeats of conditions are treated so by default.
     #[must_use]
     pub fn ignore_alone(mut self, pointer: impl Into<String>) -> Self {
         self.ignored.push(pointer.into());
         self
     }
 
-    /// What is called when another manager fights with this writer: it may log, count, or record an event. It must not block.
+    /// Sets the callback for fights: it may log, count, or record an event. It must not block.
     ///
     /// ```
     /// use kube::core::DynamicObject;
@@ -239,7 +242,7 @@ impl<K: Resource> StatusWriter<K> {
         Self { on_fight: Some(Arc::new(callback)), ..self }
     }
 
-    /// What the writer and its copies have done so far.
+    /// Counters of the writer and its clones.
     pub fn counts(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
@@ -257,7 +260,7 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What identifies the observed state of an object, and guards the write.
+/// Identity of the observed state, which guards the write.
 struct Guard<'k> {
     name: &'k str,
     namespace: Option<&'k str>,
@@ -280,7 +283,7 @@ impl<'k> Guard<'k> {
     }
 }
 
-/// The result of one attempt.
+/// Result of one attempt.
 enum Attempt {
     Done(Outcome),
     Stale(kube::Error),
@@ -290,11 +293,11 @@ impl<K> StatusWriter<K>
 where
     K: Resource + Serialize + DeserializeOwned,
 {
-    /// Decides the status of an object from what is observed, and writes it if it differs. After a conflict the object is read again, and
-    /// `decide` is called with what was read. The object's spec and metadata are never written.
+    /// Decides the status of an object from its observed state, and writes it if it differs. After a conflict the
+    /// object is read again, and `decide` is called with the result. Spec and metadata are never written.
     ///
     /// # Errors
-    /// See [`WriteFailure`]. The object then has the status that it had.
+    /// See [`WriteFailure`]. The object's status is then unchanged.
     pub async fn write<S: Serialize>(
         &self,
         observed: &K,
@@ -355,7 +358,7 @@ where
         }
     }
 
-    /// Writes the status unless the object has it.
+    /// Writes the status if it differs.
     async fn attempt(&self, object: &K, mut desired: Value) -> Result<Attempt, WriteFailure> {
         let guard = Guard::of(object)?;
         let observed = status_of(object)?;
@@ -370,7 +373,8 @@ where
             Err(error) => match classify(error, "patch", self.subresource(), bytes) {
                 Answer::Stale(error) => return Ok(Attempt::Stale(error)),
                 Answer::NotFound(source) => {
-                    // The object is gone, or the resource has no such subresource, or there is no such resource: the object tells.
+                    // The object, the subresource or the resource does not exist: reading the object distinguishes
+                    // them.
                     return match self.read(&guard).await? {
                         Some(_) => Err(WriteFailure::NoStatusSubresource { source }),
                         None => Ok(Attempt::Done(Outcome::Gone)),
@@ -382,7 +386,7 @@ where
         let resource_version = written.meta().resource_version.clone().unwrap_or_default();
         self.remember_write(object, &observed, &desired, &status_of(&written)?);
         if resource_version == guard.resource_version {
-            // What the server made of it is what it had.
+            // The result is equal to the observed status.
             return Ok(Attempt::Done(Outcome::Unchanged));
         }
         tracing::debug!(
@@ -391,7 +395,7 @@ where
         Ok(Attempt::Done(Outcome::Written { resource_version }))
     }
 
-    /// What is to be sent: a merge patch, or the applied status; nothing if the object has the desired status.
+    /// The request body: a merge patch, or the applied status; `None` if the object has the desired status.
     fn change(&self, object: &K, observed: &Value, desired: &Value) -> Option<Value> {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -410,7 +414,7 @@ where
         merge_patch(observed, desired)
     }
 
-    /// The desired status with the observed values of the fields whose change alone is not written.
+    /// The desired status with the observed values of fields that are written only together with other changes.
     fn compared(&self, observed: &Value, desired: &Value) -> Value {
         let mut compared = desired.clone();
         for pointer in &self.ignored {
@@ -449,12 +453,12 @@ where
             }
         };
         let mut request = request.map_err(kube::Error::BuildRequest)?;
-        // The name of the span, as of `Api::patch_status`.
+        // The span name of `Api::patch_status`.
         request.extensions_mut().insert("patch_status");
         self.client.request(request).await
     }
 
-    /// Reads the object again. None: it is no more, or is another one of the same name.
+    /// Reads the object again. `None` if it was deleted or recreated.
     async fn read(&self, guard: &Guard<'_>) -> Result<Option<K>, WriteFailure> {
         let request =
             Request::new(K::url_path(&self.kind, guard.namespace)).get(guard.name, &GetParams::default());

@@ -2,20 +2,20 @@
 
 use crate::yaml::{looks_like_other_type, write_escape};
 
-/// What matters about the characters of a string.
+/// Properties of a string that determine its style.
 struct Shape {
     /// Has line feeds.
     multiline: bool,
-    /// Has characters that only double quotes can hold.
+    /// Has characters that require double quotes.
     special: bool,
-    /// Could stand without quotes in block style, and stay one line.
+    /// Could be plain in block style, on one line.
     plain: bool,
-    /// Could stand in a literal block.
+    /// Could be a literal block.
     block: bool,
 }
 
-/// Whether a character may stand for itself: it is printable in YAML, and neither invisible nor one that turns the direction of
-/// writing, with which a text could pass for another.
+/// Whether a character needs no escape: it is printable in YAML, and neither invisible nor a bidirectional control,
+/// which could disguise text.
 fn is_printable(char: char) -> bool {
     match char {
         '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' => false,
@@ -51,7 +51,7 @@ impl Shape {
     }
 }
 
-/// Writes a string as a value. `indent` is the column of the entry that it belongs to.
+/// Writes a string as a value. `indent` is the column of its entry.
 pub(super) fn write(text: &str, indent: usize, out: &mut Vec<u8>) {
     let shape = Shape::of(text);
     if shape.block {
@@ -74,7 +74,7 @@ fn write_line(text: &str, shape: &Shape, out: &mut Vec<u8>) {
     }
 }
 
-/// A key longer than this has to be announced, since readers look no further than 1024 characters for its colon.
+/// Maximum length of a simple key: readers search at most 1024 characters for its colon. Longer keys need `?`.
 const SHORT_KEY: usize = 1000;
 
 /// Writes a key and its colon.
@@ -122,7 +122,7 @@ pub(super) fn write_double_quoted(text: &str, out: &mut Vec<u8>) {
 /// Writes a literal block, without the line feed after its last line.
 fn write_literal(text: &str, indent: usize, out: &mut Vec<u8>) {
     out.push(b'|');
-    // Where the first line can't tell the indentation, it has to be said.
+    // An indentation indicator is needed if the first line cannot show the indentation.
     if text.starts_with([' ', '\n']) {
         out.push(b'2');
     }

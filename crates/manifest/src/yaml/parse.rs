@@ -5,10 +5,10 @@ use super::scan::{Kind, Memory as ScanMemory, Scanner, Text};
 
 type Result<T> = std::result::Result<T, YamlError>;
 
-/// Each tag is looked up among them all. Hardly a document has one.
+/// Maximum number of `%TAG` directives, since each tag is compared with all of them. Few documents have any.
 const MAX_TAG_DIRECTIVES: usize = 100;
 
-/// The tags that make a difference.
+/// Tags that affect the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
     None,
@@ -25,7 +25,7 @@ pub(super) enum Tag {
     Other,
 }
 
-/// What stands before a node.
+/// Anchor and tag of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Properties {
     pub(super) anchor: Option<Text>,
@@ -35,13 +35,13 @@ pub(super) struct Properties {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
-    /// The document is over, or there is none.
+    /// End of the document, or no document.
     End,
     Alias {
         name: Text,
         at: usize,
     },
-    /// `implicit`: it is plain and has no tag (or only `!`).
+    /// `implicit`: plain, and without a tag (or only `!`).
     Scalar {
         node: Properties,
         text: Text,
@@ -81,13 +81,13 @@ enum State {
 pub(super) struct Memory {
     scan: ScanMemory,
     states: Vec<State>,
-    /// Where the open collections begin.
+    /// Starts of the open collections.
     marks: Vec<usize>,
     /// Handles and prefixes of `%TAG`.
     tags: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Turns the first document of a text into events.
+/// Converts the first document of a text to events.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
             State::FlowMappingValue => self.flow_mapping_value(false),
             State::FlowMappingEmptyValue => self.flow_mapping_value(true),
             State::DocumentEnd => {
-                // libyaml looks at what follows before it ends a document, and so sees errors there.
+                // libyaml reads ahead before it ends a document, and so reports errors there.
                 self.scanner.peek()?;
                 Ok(Event::End)
             }
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A node that isn't there: null.
+    /// An absent node: null.
     fn empty(at: usize) -> Event {
         let node = Properties { anchor: None, tag: Tag::None, at };
         Event::Scalar { node, text: Text::EMPTY, implicit: true }
@@ -421,7 +421,7 @@ impl<'a> Parser<'a> {
     fn flow_pair_key(&mut self) -> Result<Event> {
         let (kind, at) = self.peek()?;
         if matches!(kind, Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd) {
-            // What follows is taken, whatever it is: libyaml does the same.
+            // The next token is consumed, whatever it is, as in libyaml.
             self.scanner.take();
             return self.empty_in(State::FlowPairValue, at);
         }

@@ -5,10 +5,10 @@
 pub(crate) enum Resolved {
     Null,
     Bool(bool),
-    /// An integer of 64 bits, with or without sign.
+    /// An integer of 64 bits, signed or unsigned.
     Int(i128),
     Float(f64),
-    /// An integer of more than 64 bits. Go makes a float of it; its digits are kept here.
+    /// An integer of more than 64 bits, which Go converts to a float; its digits are kept here.
     Digits(String),
     Str,
 }
@@ -47,7 +47,7 @@ fn infinite(text: &[u8]) -> Option<Resolved> {
 }
 
 fn number(text: &[u8]) -> Resolved {
-    // A word that only begins like a number, such as an address or a date, is the common case.
+    // Words that only begin like a number, such as addresses and dates, are common.
     if !text.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b'_')) {
         return Resolved::Str;
     }
@@ -69,7 +69,7 @@ fn number(text: &[u8]) -> Resolved {
         }
         return Resolved::Float(float);
     }
-    // Go tries this prefix again, and so takes a sign behind it.
+    // Go tries this prefix again, and so accepts a sign after it.
     if let Some(digits @ [b'+' | b'-', ..]) = plain.strip_prefix(b"0b")
         && let Some(integer) = signed(digits, 2)
     {
@@ -153,7 +153,7 @@ fn float(text: &[u8]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// A number that begins with a point. Go's own parser reads it, underscores between digits included.
+/// A number that begins with a point. Go parses it with its own parser, which allows underscores between digits.
 fn dotted(text: &[u8]) -> Option<Resolved> {
     let between_digits =
         |at: usize| text[at - 1].is_ascii_digit() && text.get(at + 1).is_some_and(u8::is_ascii_digit);
@@ -164,7 +164,7 @@ fn dotted(text: &[u8]) -> Option<Resolved> {
     float(&plain).map(Resolved::Float)
 }
 
-/// `1:30`, which other readers of YAML 1.1 take for a number to the base 60; it is quoted for their sake.
+/// Sexagesimal number (`1:30`), which other YAML 1.1 readers would parse; it is quoted for them.
 pub(super) fn is_sexagesimal(text: &[u8]) -> bool {
     let unsigned = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
     let mut parts = unsigned.split(|&byte| byte == b':');
@@ -179,12 +179,12 @@ pub(super) fn is_sexagesimal(text: &[u8]) -> bool {
     whole && rest && count > 0
 }
 
-/// A float as Go's `encoding/json` writes it.
+/// Writes a float as Go's `encoding/json`.
 pub(super) fn write_float(value: f64, out: &mut Vec<u8>) {
     let magnitude = value.abs();
     if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
         let text = format!("{value:e}");
-        // Go has a sign in every exponent.
+        // Go always writes the sign of an exponent.
         match text.split_once('e') {
             Some((digits, exponent)) if !exponent.starts_with('-') => {
                 out.extend_from_slice(format!("{digits}e+{exponent}").as_bytes());
@@ -196,7 +196,7 @@ pub(super) fn write_float(value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A float as a key, as Go writes it: with the precision of 32 bits, and exponents for what isn't short.
+/// Writes a float as a key, as Go: with the precision of 32 bits, and an exponent for long numbers.
 pub(super) fn float_key(value: f64) -> String {
     let value = value as f32;
     if value.is_nan() {

@@ -5,7 +5,7 @@ use super::scan::{Kind, Scanner, Text};
 
 type Result<T> = std::result::Result<T, YamlError>;
 
-/// What a byte can be in a scalar. All but `ORDINARY` is looked at more closely.
+/// Class of a byte in a scalar. All classes but `ORDINARY` need a closer look.
 const ORDINARY: u8 = 0;
 const BLANK: u8 = 1;
 const BREAK: u8 = 2;
@@ -21,7 +21,7 @@ static CLASS: [u8; 256] = {
     class[b'\t' as usize] = BLANK;
     class[b'\n' as usize] = BREAK;
     class[b'\r' as usize] = BREAK;
-    // The first bytes of the other line breaks, and of other characters.
+    // First bytes of other line breaks and other characters.
     class[0xC2] = BREAK;
     class[0xE2] = BREAK;
     class[b':' as usize] = COLON;
@@ -37,10 +37,10 @@ static CLASS: [u8; 256] = {
     class
 };
 
-/// A scalar that is put together: a slice of the source as long as it is one, a composed text after that.
+/// A scalar under construction: a slice of the source as long as possible, then a composed text.
 struct Pieces {
     composed: Option<usize>,
-    /// The piece of the source that comes next.
+    /// Start of the next slice of the source.
     start: usize,
 }
 
@@ -49,7 +49,7 @@ impl Pieces {
         Self { composed: None, start }
     }
 
-    /// Composes everything up to `end`; the caller goes on with what isn't in the source.
+    /// Composes everything up to `end`; the caller appends text that is not in the source.
     fn flush<'m>(&mut self, scanner: &'m mut Scanner<'_>, end: usize) -> &'m mut Vec<u8> {
         let memory = &mut scanner.memory.composed;
         self.composed.get_or_insert(memory.len());
@@ -69,8 +69,8 @@ impl Pieces {
 }
 
 impl Scanner<'_> {
-    /// What the line breaks since `breaks` was cleared become between two words: the first a space if it is the only
-    /// one, and nothing if it isn't. (Separators of lines and paragraphs stay.)
+    /// Folds the line breaks since `breaks` was cleared: the first becomes a space if it is the only one, and nothing
+    /// otherwise. (Line and paragraph separators are kept.)
     fn fold(&mut self, escaped: bool) {
         let memory = &mut *self.memory;
         let breaks = &memory.breaks[..];
@@ -150,7 +150,7 @@ impl Scanner<'_> {
                 return self.error("found unexpected document indicator", start);
             }
             let mut escaped_break = false;
-            // Blanks before a line break don't count.
+            // Blanks before a line break are dropped.
             let mut end = self.at;
             loop {
                 let Some(&byte) = self.source.get(self.at) else {
@@ -210,7 +210,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Reads one escape sequence into the composed text.
+    /// Appends one escape sequence to the composed text.
     fn escape(&mut self, start: usize) -> Result<()> {
         let (literal, digits): (&[u8], usize) = match self.byte(1) {
             b'0' => (b"\0", 0),
@@ -287,7 +287,7 @@ impl Scanner<'_> {
         self.memory.breaks.clear();
         self.block_breaks(&mut indent, start)?;
         let source = self.source;
-        // What the last line's end means, which may yet be folded or chomped.
+        // The last line's end, which may be folded or chomped.
         let mut line_break: &[u8] = b"";
         let mut after_blank = false;
         while self.column() == indent && self.at < self.source.len() {
@@ -313,7 +313,7 @@ impl Scanner<'_> {
             }
             self.memory.composed.extend_from_slice(&self.source[from..self.at]);
             if self.break_length(0) > 0 {
-                // The separators of lines and paragraphs stay what they are.
+                // Line and paragraph separators are kept.
                 line_break = if self.byte(0) == 0xE2 { &source[self.at..self.at + 3] } else { b"\n" };
                 self.skip_line();
             }
@@ -331,7 +331,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Goes past indentation and empty lines, whose breaks are collected; finds out the indentation if it is 0.
+    /// Skips indentation and empty lines, and collects their breaks; determines the indentation if it is 0.
     fn block_breaks(&mut self, indent: &mut i64, start: usize) -> Result<()> {
         let mut deepest = 0;
         loop {

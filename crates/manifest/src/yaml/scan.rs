@@ -1,23 +1,23 @@
-//! YAML scanner: libyaml's, from characters to tokens, over text in memory.
+//! YAML scanner: a port of libyaml's, from characters to tokens, over text in memory.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::YamlError;
 
-/// How deeply flow collections and indentation may nest (as in Go).
+/// Maximum nesting of flow collections and indentation (as in Go).
 const MAX_DEPTH: usize = 10_000;
 
-/// How many characters a key may have that isn't announced by `?`.
+/// Maximum length of a simple key, in characters.
 const MAX_KEY: usize = 1024;
 
-/// A piece of text: of the document where possible, otherwise of the scanner's own memory.
+/// A piece of text: of the document where possible, otherwise of the scanner's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Text {
-    // Half as large as `usize`, as tokens are copied a lot; documents are limited accordingly.
+    // Half as large as `usize`, as tokens are copied often; documents are limited accordingly.
     start: u32,
     end: u32,
-    /// Of the scanner's own memory: what it put together from several pieces.
+    /// In the scanner's buffer, composed from several pieces.
     composed: bool,
 }
 
@@ -66,14 +66,14 @@ pub(super) enum Kind {
     Scalar { text: Text, plain: bool },
 }
 
-/// A token and where it begins.
+/// A token and its offset.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) at: usize,
 }
 
-/// A place that turns out to be a key if a `:` follows.
+/// Position that becomes a key if a `:` follows.
 #[derive(Debug, Clone, Copy)]
 struct SimpleKey {
     possible: bool,
@@ -90,13 +90,13 @@ pub(super) struct Memory {
     tokens: VecDeque<Token>,
     keys: Vec<SimpleKey>,
     indents: Vec<i64>,
-    /// What composed texts are made of.
+    /// Buffer of composed texts.
     pub(super) composed: Vec<u8>,
     /// Line breaks that may become part of a scalar.
     pub(super) breaks: Vec<u8>,
 }
 
-/// Turns a document into tokens.
+/// Converts a document to tokens.
 #[derive(Debug)]
 pub(super) struct Scanner<'a> {
     pub(super) source: &'a [u8],
@@ -104,9 +104,9 @@ pub(super) struct Scanner<'a> {
     pub(super) at: usize,
     line: usize,
     line_start: usize,
-    /// How many tokens were taken from the queue.
+    /// Number of tokens taken from the queue.
     taken: usize,
-    /// The first token of the queue is certain.
+    /// The first token of the queue is final.
     ready: bool,
     pub(super) key_allowed: bool,
     pub(super) indent: i64,
@@ -152,7 +152,7 @@ impl<'a> Scanner<'a> {
             }
             self.ready = true;
         }
-        // After the end there is nothing but the end.
+        // The end repeats.
         Ok(self
             .memory
             .tokens
@@ -161,20 +161,20 @@ impl<'a> Scanner<'a> {
             .unwrap_or(Token { kind: Kind::StreamEnd, at: self.source.len() }))
     }
 
-    /// Takes the token that was peeked.
+    /// Takes the peeked token.
     pub(super) fn take(&mut self) {
         self.ready = false;
         self.taken += 1;
         self.memory.tokens.pop_front();
     }
 
-    /// The byte so many after the current one; 0 after the end, which can't be in the text.
+    /// The byte at this distance; 0 after the end, which cannot be in the text.
     #[inline]
     pub(super) fn byte(&self, ahead: usize) -> u8 {
         self.source.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// In characters; but only what stands before a block collection matters, and that is ASCII.
+    /// In bytes: only text before a block collection matters, which is ASCII.
     pub(super) fn column(&self) -> i64 {
         (self.at - self.line_start) as i64
     }
@@ -183,7 +183,7 @@ impl<'a> Scanner<'a> {
         matches!(self.byte(ahead), b' ' | b'\t')
     }
 
-    /// How many bytes a line break here has.
+    /// Length of the line break here, in bytes.
     #[inline]
     pub(super) fn break_length(&self, ahead: usize) -> usize {
         match self.byte(ahead) {
@@ -207,24 +207,24 @@ impl<'a> Scanner<'a> {
         matches!(self.byte(ahead), b' ' | b'\t' | b'\n' | 0) || self.break_length(ahead) > 0
     }
 
-    /// Goes past a line break, of which there must be one.
+    /// Skips a line break, which must be present.
     pub(super) fn skip_line(&mut self) {
         self.at += self.break_length(0);
         self.line += 1;
         self.line_start = self.at;
     }
 
-    /// Goes past a line break; what it means in a scalar is appended to `breaks`.
+    /// Skips a line break, and appends its meaning in a scalar to `breaks`.
     pub(super) fn read_line(&mut self) {
         match self.byte(0) {
-            // The line and the paragraph separator stay what they are.
+            // Line and paragraph separators are kept.
             0xE2 => self.memory.breaks.extend_from_slice(&self.source[self.at..self.at + 3]),
             _ => self.memory.breaks.push(b'\n'),
         }
         self.skip_line();
     }
 
-    /// `---` or `...` here, at the beginning of a line.
+    /// Whether `---` or `...` is here, at the beginning of a line.
     pub(super) fn at_document_marker(&self) -> bool {
         self.at == self.line_start
             && matches!((self.byte(0), self.byte(1), self.byte(2)), (b'-', b'-', b'-') | (b'.', b'.', b'.'))
@@ -235,13 +235,13 @@ impl<'a> Scanner<'a> {
         Err(YamlError::new(message, at))
     }
 
-    /// The first token of the queue may yet turn out to be a key.
+    /// Whether the first token of the queue may still become a key.
     fn first_may_be_key(&mut self) -> Result<bool> {
         // Outside of flow collections there is only one.
         if let [key] = self.memory.keys[..] {
             return if key.possible && key.token == self.taken { self.is_valid_key(0) } else { Ok(false) };
         }
-        // Token numbers grow with the level, so that the key of the first token, if any, is found by halving.
+        // Token numbers increase with the level: binary search finds the key of the first token.
         let first = self.memory.keys.partition_point(|key| key.token < self.taken);
         for index in first..self.memory.keys.len() {
             let key = self.memory.keys[index];
@@ -255,7 +255,7 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    /// A key has to be on one line, and short.
+    /// A simple key must be short and on one line.
     fn is_valid_key(&mut self, index: usize) -> Result<bool> {
         let key = self.memory.keys[index];
         if !key.possible {
@@ -310,7 +310,7 @@ impl<'a> Scanner<'a> {
         self.memory.tokens.push_back(Token { kind, at });
     }
 
-    /// Begins a block collection if this column is further in; its token goes before the token numbered `before`.
+    /// Begins a block collection if this column is deeper; its token is inserted before the token numbered `before`.
     fn roll_indent(&mut self, column: i64, before: Option<usize>, kind: Kind, at: usize) -> Result<()> {
         if self.flow > 0 || self.indent >= column {
             return Ok(());
@@ -330,7 +330,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Ends the block collections that are further in than this column.
+    /// Ends the block collections deeper than this column.
     fn unroll_indent(&mut self, column: i64) {
         if self.flow > 0 {
             return;
@@ -345,7 +345,7 @@ impl<'a> Scanner<'a> {
         self.skip_to_token();
         self.unroll_indent(self.column());
         if self.at >= self.source.len() {
-            // The end ends the line, too, and with it every key that is still possible.
+            // The end also ends the line and all possible keys.
             if self.column() > 0 {
                 self.line += 1;
                 self.line_start = self.at;
@@ -429,7 +429,7 @@ impl<'a> Scanner<'a> {
 
     fn skip_to_token(&mut self) {
         loop {
-            // A tab can't indent, but it can stand between tokens.
+            // A tab cannot indent, but can separate tokens.
             while self.byte(0) == b' ' || (self.byte(0) == b'\t' && (self.flow > 0 || !self.key_allowed)) {
                 self.at += 1;
             }
@@ -492,7 +492,7 @@ impl<'a> Scanner<'a> {
             }
             self.roll_indent(self.column(), None, Kind::BlockSequenceStart, self.at)?;
         }
-        // In the flow context, it is the parser that reports it.
+        // In flow context, the parser reports it.
         self.remove_key()?;
         self.key_allowed = true;
         self.push(Kind::BlockEntry, self.at);

@@ -20,7 +20,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The text from `start` to the current place.
+    /// The text from `start` to the current position.
     fn since(&self, start: usize) -> Text {
         Text::of_source(start, self.at)
     }
@@ -130,7 +130,7 @@ impl Scanner<'_> {
                 handle = first;
                 suffix = self.tag_uri(Text::EMPTY, start)?;
             } else {
-                // It wasn't a handle, but the beginning of the suffix.
+                // Not a handle, but the beginning of the suffix.
                 let exclamation = Text::of_source(first.range().start, first.range().start + 1);
                 let rest = self.tag_uri(first, start)?;
                 (handle, suffix) =
@@ -159,7 +159,7 @@ impl Scanner<'_> {
         Ok(self.since(from))
     }
 
-    /// `head` is what of the tag was read as a handle.
+    /// `head` is the part of the tag already read as a handle.
     fn tag_uri(&mut self, head: Text, start: usize) -> Result<Text> {
         let from = self.memory.composed.len();
         let mut found = !head.is_empty();

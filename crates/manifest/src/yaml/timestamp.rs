@@ -1,4 +1,4 @@
-//! Timestamps as Go recognizes them. They matter only with an explicit tag: the value stays a string.
+//! Timestamps as Go recognizes them. They are relevant only with an explicit tag: the value stays a string.
 
 /// `2006-1-2`, `2006-1-2 15:4:5.9`, or `2006-1-2T15:4:5.9` with a time zone.
 pub(super) fn is_timestamp(text: &[u8]) -> bool {

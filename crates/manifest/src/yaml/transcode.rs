@@ -12,36 +12,36 @@ use crate::limits::Limits;
 
 type Result<T> = std::result::Result<T, YamlError>;
 
-/// Mappings of more keys than this find duplicates by hashing.
+/// Larger mappings find duplicate keys by hashing.
 const FEW_KEYS: usize = 24;
 
-/// Reads YAML documents, one after the other, with the same memory.
+/// Reads YAML documents one after the other, and reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Transcoder {
     parser: Memory,
     frames: Vec<Frame>,
     keys: Vec<Key>,
     anchors: HashMap<Vec<u8>, Anchor>,
-    /// The anchors of complete collections whose JSON is a part of the output, in the order of their ends.
+    /// Anchors of complete collections whose JSON is part of the output, ordered by their ends.
     in_output: Vec<Vec<u8>>,
-    /// JSON of anchored nodes that isn't in the output any more, and keys that are being put together.
+    /// JSON of anchored nodes that is no longer in the output, and keys under construction.
     kept: Vec<u8>,
-    /// Where each node of the output begins, and where in the document it comes from, if somebody asked for it.
+    /// Output and document offsets of each node, if requested.
     pub(crate) places: Option<Vec<(usize, usize)>>,
-    /// Keys that a mapping has already, and where in the document they are, if that is not to be an error.
+    /// Duplicate keys and their document offsets, if they are allowed.
     pub(crate) duplicates: Option<Vec<(usize, String)>>,
 }
 
-/// An array or object that isn't complete.
+/// An open array or object.
 #[derive(Debug)]
 struct Frame {
     kind: FrameKind,
-    /// Where in the output it begins.
+    /// Its offset in the output.
     start: usize,
     anchor: Option<Vec<u8>>,
-    /// How many anchors of the output there were before it.
+    /// Number of anchors before it.
     anchors: usize,
-    /// How many nodes there were before it.
+    /// Number of nodes before it.
     nodes: u64,
 }
 
@@ -51,7 +51,7 @@ enum FrameKind {
         first: bool,
     },
     Mapping {
-        /// Where in the list of keys its own begin.
+        /// Index of its first key in the list of keys.
         keys: usize,
         /// A key was read, but not its value.
         value: bool,
@@ -62,26 +62,26 @@ enum FrameKind {
     },
 }
 
-/// A key of a mapping that isn't complete.
+/// A key of an open mapping.
 #[derive(Debug)]
 struct Key {
-    /// Where in the output it stands, with its quotes.
+    /// Its range in the output, with quotes.
     text: Range<usize>,
-    /// Where in the document it is, if it is `<<`.
+    /// Its offset in the document, if it is `<<`.
     merge: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
 enum Anchor {
-    /// Its node isn't complete.
+    /// Its node is incomplete.
     Open,
-    /// Its JSON is a part of the output, or is kept.
+    /// Its JSON is part of the output, or was saved.
     Done { text: Range<usize>, kept: bool, nodes: u64 },
-    /// A scalar, as it stands there: as a key, it is written in another way than as a value.
+    /// A scalar, unconverted: keys and values are written differently.
     Scalar { text: Vec<u8>, tag: Tag, implicit: bool },
 }
 
-/// What a node is to the one around it.
+/// Role of a node in its collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Value,
@@ -89,7 +89,8 @@ enum Role {
 }
 
 impl Transcoder {
-    /// Appends the JSON of the first document in `source` to `out`, which has to be empty; nothing if there is none.
+    /// Appends the JSON of the first document in `source` to `out`, which must be empty; nothing if there is no
+    /// document.
     pub(crate) fn read(&mut self, source: &[u8], out: &mut Vec<u8>, limits: Limits) -> Result<()> {
         check_characters(source)?;
         self.frames.clear();
@@ -106,15 +107,15 @@ impl Transcoder {
     }
 }
 
-/// The reading of one document.
+/// State of reading one document.
 struct Run<'a> {
     transcoder: &'a mut Transcoder,
     out: &'a mut Vec<u8>,
     limits: Limits,
-    /// How many nodes Go would decode, and how many of them by aliases.
+    /// Number of nodes that Go would decode, and how many of them come from aliases.
     nodes: u64,
     aliased: u64,
-    /// How many bytes were written for aliases and merges.
+    /// Bytes written for aliases and merges.
     copied: usize,
 }
 
@@ -163,7 +164,7 @@ impl Run<'_> {
         }
     }
 
-    /// Writes what stands before the next node, and says what it is.
+    /// Writes the separator before the next node, and returns the node's role.
     fn begin(&mut self, at: usize, scalar: bool) -> Result<Role> {
         let role = self.separate(at, scalar)?;
         if let Some(places) = &mut self.transcoder.places {
@@ -270,7 +271,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes note of an alias for so many nodes and bytes.
+    /// Accounts for an alias of this many nodes and bytes.
     fn count_alias(&mut self, nodes: u64, bytes: usize, at: usize) -> Result<()> {
         self.nodes += 1 + nodes;
         self.aliased += nodes;
@@ -320,7 +321,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes note of the key that begins at `start` of the output.
+    /// Records the key that begins at `start` of the output.
     fn add_key(&mut self, start: usize, at: usize) -> Result<()> {
         let out = &self.out[..];
         let key = &out[start..];
@@ -352,13 +353,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes the mapping at `start` again, with what its keys `<<` bring. As in Go, and unlike the specification, a
-    /// key that comes later wins, whether it is merged or not.
+    /// Rewrites the mapping at `start` with its merged keys. As in Go, and unlike the specification, the later key
+    /// wins, whether it is merged or not.
     fn merge(&mut self, start: usize) -> Result<()> {
         self.keep_anchors(start)?;
         let text = self.out.split_off(start);
         if let Some(places) = &mut self.transcoder.places {
-            // What is written again has the place of the mapping.
+            // Rewritten nodes have the offset of the mapping.
             let before = places.partition_point(|(written, _)| *written <= start);
             places.truncate(before);
         }
@@ -411,10 +412,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Copies the JSON of the anchors inside of the current mapping, which is to be written again.
+    /// Saves the JSON of the anchors within the current mapping before it is rewritten.
     fn keep_anchors(&mut self, start: usize) -> Result<()> {
         let Transcoder { anchors, in_output, kept, frames, .. } = &mut *self.transcoder;
-        // Those that came before the mapping aren't even looked at: there may be many, and many merges.
+        // Earlier anchors are not visited: there may be many, and many merges.
         let before = frames.last().map_or(0, |frame| frame.anchors);
         for name in in_output.drain(before.min(in_output.len())..) {
             if let Some(Anchor::Done { text, kept: is_kept @ false, .. }) = anchors.get_mut(&name)
@@ -435,8 +436,7 @@ fn want_map(at: usize) -> YamlError {
     YamlError::new("map merge requires map or sequence of maps as the value", at)
 }
 
-/// Which part of the nodes may come from aliases (the numbers are Go's): nearly all of a small document, a tenth of a
-/// very large one.
+/// Maximum ratio of nodes from aliases (Go's numbers): nearly all of a small document, a tenth of a very large one.
 fn allowed_alias_ratio(nodes: u64) -> f64 {
     const LOW: u64 = 400_000;
     const HIGH: u64 = 4_000_000;

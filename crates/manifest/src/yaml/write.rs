@@ -6,11 +6,11 @@ use super::resolve::{Resolved, float_key, resolve, write_float};
 
 type Result<T> = std::result::Result<T, YamlError>;
 
-/// What a scalar is, with its tag and quotes taken into account.
+/// Type of a scalar after resolving its tag and quotes.
 enum Scalar {
-    /// Its own text.
+    /// The text itself.
     Text,
-    /// The bytes of `!!binary`, as far as they are UTF-8.
+    /// The bytes of `!!binary`, with invalid UTF-8 replaced.
     Binary(String),
     Other(Resolved),
 }
@@ -81,7 +81,7 @@ pub(super) fn write_value(text: &[u8], tag: Tag, implicit: bool, at: usize, out:
     Ok(())
 }
 
-/// An integer as JSON writes it.
+/// Writes an integer as JSON.
 fn is_canonical(text: &[u8]) -> bool {
     match text {
         [b'0'] => true,
@@ -90,7 +90,7 @@ fn is_canonical(text: &[u8]) -> bool {
     }
 }
 
-/// Writes a scalar as a key: the string that Go makes of it.
+/// Writes a scalar as a key: the string that Go converts it to.
 pub(super) fn write_key(text: &[u8], tag: Tag, implicit: bool, at: usize, out: &mut Vec<u8>) -> Result<()> {
     match interpret(text, tag, implicit, at)? {
         Scalar::Text | Scalar::Other(Resolved::Str) => write_string(text, out),

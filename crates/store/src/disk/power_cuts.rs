@@ -18,12 +18,12 @@ use crate::simulated::SimulatedDisk;
 use crate::store::Options;
 use crate::store::Store;
 
-/// How many disks are tried, each through several power cuts; the environment may want more.
+/// Number of simulated disks, each with several power cuts; the environment can increase it.
 const DISKS: u64 = 120;
 const DISKS_VARIABLE: &str = "SETTLED_STORE_DISKS";
 const LIVES: usize = 7;
 
-/// All that a reader sees.
+/// Everything that readers see.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Contents {
     objects: BTreeMap<String, (Revision, Vec<u8>)>,
@@ -81,14 +81,14 @@ fn writes(dice: &mut Dice) -> Vec<Write> {
             1..=4 => dice.below(4_000),
             _ => dice.below(300),
         };
-        // Zeros look like what was not written.
+        // Zeros look like unwritten space.
         let byte = if dice.one_in(6) { 0 } else { dice.next() as u8 };
         Write::put(key, vec![byte; size])
     };
     (0..count).map(|_| write()).collect()
 }
 
-/// What happens between two starts.
+/// Operations between two starts.
 struct Life<'a> {
     seed: String,
     files: &'a SimulatedDisk,
@@ -97,7 +97,7 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    /// What may be found at the next start, the last of which is what was acknowledged; `None`: it was closed.
+    /// Possible states at the next start, the last of which is the acknowledged one; `None` after a clean shutdown.
     fn run(&mut self, found: &mut Vec<Contents>, given_out: &mut Revision) -> Option<()> {
         let (mut disk, mut mvcc) = match open(self.files, self.durability) {
             Ok(opened) => opened,
@@ -204,7 +204,7 @@ fn disk_of(seed: u64, durability: Durability) {
         }
         let cut = dice.one_in(2);
         if cut {
-            // Often in the first ones, which are those of the start.
+            // Often in the first operations, which belong to the start.
             let most = if dice.one_in(3) { 12 } else { 120 };
             files.power_for(Some(1 + dice.next() % most));
         }
@@ -217,7 +217,7 @@ fn disk_of(seed: u64, durability: Durability) {
         if cut || dice.one_in(2) {
             files = files.power_cut(Some(&mut dice));
         }
-        // A process that was killed: the cache survives it.
+        // Killed process: the cache survives.
         files.power_for(None);
         files.failing_syncs(usize::MAX, 0);
     }
@@ -245,7 +245,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
     });
 }
 
-/// The order itself: at the moment of each acknowledgement, everything that is not synced is thrown away.
+/// Order of operations: at the moment of each acknowledgement, all unsynced data is dropped.
 #[test]
 fn a_sync_comes_before_each_acknowledgement() {
     let files = SimulatedDisk::default();
@@ -274,7 +274,7 @@ fn a_sync_comes_before_each_acknowledgement() {
     assert_eq!(store.queue_stats().failed_batches, 0);
 }
 
-/// What a process that was killed had written and not acknowledged is served after the next start, so it must survive a power cut.
+/// Unacknowledged writes of a killed process are served after the next start, so they must survive a power cut.
 #[test]
 fn what_is_served_after_a_start_is_synced() {
     let files = SimulatedDisk::default();
@@ -284,7 +284,7 @@ fn what_is_served_after_a_start_is_synced() {
     disk.append(&prepared.batch()).unwrap();
     mvcc.apply(prepared);
     let prepared = mvcc.prepare([Write::put(key("b"), *b"2")], 0);
-    // The write gets into the cache, and the process is killed in the sync.
+    // The write reaches the cache, and the process is killed during the sync.
     files.power_for(Some(2));
     assert!(disk.append(&prepared.batch()).is_err());
     files.power_for(None);
@@ -295,7 +295,7 @@ fn what_is_served_after_a_start_is_synced() {
     assert_eq!(Contents::of(&after, &resource()), Contents::of(&served, &resource()));
 }
 
-/// As before, but the sync did not lose power: it failed, and the cache has what the disk never gets.
+/// As before, but the sync fails, and the cache has data that never reaches the disk.
 #[test]
 fn what_a_failed_sync_left_in_the_cache_is_written_again() {
     let key = |name: &str| Key::new(&resource(), "shop", name).unwrap();
@@ -308,7 +308,7 @@ fn what_a_failed_sync_left_in_the_cache_is_written_again() {
         let prepared = mvcc.prepare([Write::put(key("b"), vec![b'2'; 70_000])], 0);
         files.failing_syncs(1, seed);
         assert!(disk.append(&prepared.batch()).is_err());
-        // Killed before it can recover.
+        // Killed before recovery.
         drop(disk);
         files.failing_syncs(usize::MAX, 0);
         let (_disk, served) = open(&files, Durability::Synced).unwrap();
@@ -317,8 +317,8 @@ fn what_a_failed_sync_left_in_the_cache_is_written_again() {
     }
 }
 
-/// The process is killed, or a sync fails, at each step of a compaction. What is acknowledged after that is in the file that has the
-/// name after a power cut.
+/// The process is killed, or a sync fails, at each step of a compaction. Writes acknowledged after that are in the file
+/// that has the name after a power cut.
 #[test]
 fn a_new_name_is_synced_before_the_next_acknowledgement() {
     let key = |i: usize| Key::new(&resource(), "shop", &format!("{i}")).unwrap();

@@ -13,11 +13,11 @@ use crate::simulated::SimulatedDisk;
 use crate::store::Options;
 use crate::store::Store;
 
-/// Every place in a few transactions where the disk may be full: what is acknowledged stays, the rest is all or
-/// nothing, and it works again when there is space.
+/// The disk becomes full at each byte of a few transactions: acknowledged writes are kept, others are complete or
+/// absent, and writes work again when there is space.
 #[test]
 fn a_full_disk_loses_nothing() {
-    // What is not synced is written many writes at a time.
+    // Without sync, many writes are written at once.
     for (durability, value) in [(Durability::Synced, 3000), (Durability::None, 400_000)] {
         let mut failures = 0;
         for space in (0..100_000).step_by(9_973) {
@@ -71,7 +71,7 @@ fn full(durability: Durability, value: usize, space: u64) -> usize {
     failures
 }
 
-/// Writes come while the file is copied, and after each step a crash finds everything.
+/// Writes during a compaction: after each step a crash loses nothing.
 #[test]
 fn a_compaction_is_never_noticed() {
     let folder =
@@ -124,7 +124,7 @@ fn a_compaction_is_never_noticed() {
     fs::remove_dir_all(&image).unwrap();
 }
 
-/// Nothing is free, and objects can be deleted all the same: by a server that runs, and after a start, however the last one ended.
+/// On a full disk, objects can be deleted, before and after a restart, clean or not.
 #[test]
 fn a_full_disk_can_be_opened_and_objects_deleted() {
     let resource = Resource::new("r").unwrap();
@@ -140,7 +140,7 @@ fn a_full_disk_can_be_opened_and_objects_deleted() {
         for i in 0..20 {
             store.write(Write::create(key(i), vec![b'v'; 9_000])).wait().unwrap();
         }
-        // What is not synced is in memory for a while.
+        // Without sync, writes are buffered for a while.
         store.shrink().wait().unwrap();
         files.fill_up(Some(0));
         let mut refused = 0;
@@ -169,7 +169,7 @@ fn a_full_disk_can_be_opened_and_objects_deleted() {
     }
 }
 
-/// The time until the head is sealed passes with nothing written.
+/// The interval of sealing the head elapses without writes.
 #[test]
 fn an_idle_log_is_sealed_for_good() {
     let files = SimulatedDisk::default();
@@ -188,7 +188,7 @@ fn an_idle_log_is_sealed_for_good() {
         files.open(FILE).unwrap().set_len(length).unwrap();
         Disk::open_files(Path::new("/simulated"), Box::new(files.clone()), Durability::Synced, None)
     };
-    // The seal beside the log is not synced, and the head has none of these writes yet.
+    // The seal beside the log is not synced, and the head does not cover these writes yet.
     assert!(opened(&files.power_cut(None), FIRST_FRAME_OFFSET).is_ok());
     disk.flush().unwrap();
     let error = opened(&files.power_cut(None), disk.end - 8).unwrap_err();

@@ -18,30 +18,30 @@ use crate::bench::waiters::{By, Ended, OBJECTS, Tool, Wait, Waited, Waiter, comm
 use crate::cluster::Place;
 use crate::server::{Kind, Server};
 
-/// How much is measured.
+/// Workload sizes.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) rounds: usize,
     pub(super) pods: &'static [usize],
     pub(super) deployments: &'static [usize],
-    /// How many rounds of ours alone, of so many Pods each, the 99th percentile is taken from.
+    /// Rounds and Pods of the 99th percentile, measured for settled only.
     pub(super) tail: (usize, &'static [usize]),
-    /// How long a tool that doesn't notice a failure is let wait in each round.
+    /// Timeout, per round, of a tool that does not detect a failure.
     pub(super) failure_limit: Duration,
-    /// How long, once, those that did not notice it then, and ours with its default grace.
+    /// Single longer timeout of those tools, and of settled with its default grace period.
     pub(super) patience: Duration,
-    /// How many Pods are in the namespace, of how many bytes, where 50 are tracked.
+    /// Number and size of Pods in the namespace, of which 50 are tracked.
     pub(super) among: &'static [usize],
-    /// How many are all tracked.
+    /// Number of Pods that are all tracked.
     pub(super) all: usize,
-    /// How many Pods, and how many Deployments, while requests are counted; and how long nothing happens before.
+    /// Number of Pods and Deployments for counting requests, and idle time before it.
     pub(super) counted: (usize, usize),
     pub(super) quiet: Duration,
 }
 
-/// The sizes of Pods, among others and where all are tracked.
+/// Sizes of Pods: untracked ones, and all tracked.
 pub(super) const BYTES: [usize; 2] = [10_000, 12_500];
-/// How long a tool may take until all is done.
+/// Timeout of a tool after all objects are ready.
 pub(super) const LIMIT: Duration = Duration::from_secs(600);
 
 /// A bar, and whether it is met.
@@ -50,11 +50,11 @@ pub(super) struct Bar {
     pub(super) wanted: String,
     pub(super) is: String,
     pub(super) met: bool,
-    /// It does not depend on how fast the machine is: a short run must meet it too.
+    /// Whether it is independent of the machine's speed: short runs must meet it, too.
     pub(super) always: bool,
 }
 
-/// Which server a figure is of, where it is not ours.
+/// The server, if not `settled serve`.
 pub(super) fn on(kind: Kind) -> &'static str {
     if kind == Kind::RealOnDisk { ", on kube-apiserver" } else { "" }
 }
@@ -73,27 +73,27 @@ pub(super) struct Bench {
     pub(super) page: Page,
 }
 
-/// When the last status was written.
+/// Time of the last status write.
 #[derive(Clone, Copy)]
 pub(super) struct Written {
-    /// The request was sent: here the clock starts.
+    /// Time of sending the request: start of the measured latency.
     pub(super) sent: Instant,
-    /// The server has answered.
+    /// Time of the response.
     pub(super) answered: Instant,
 }
 
 impl Written {
-    /// Milliseconds from the last write, as it is sent, to the end of a tool.
+    /// Milliseconds from sending the last write to the exit of a tool.
     pub(super) fn until(self, ended: Ended) -> f64 {
         millis(ended.at.saturating_duration_since(self.sent))
     }
 }
 
 impl Bench {
-    /// A namespace of its own for each round.
+    /// A new namespace for each round.
     pub(super) fn namespace(&mut self) -> Outcome<String> {
         self.namespaces += 1;
-        // kube-apiserver closes a connection that nobody has used for 90 s, and some tools take minutes.
+        // kube-apiserver closes connections that are idle for 90 s, and some tools take minutes.
         self.client = self.runtime.block_on(self.address.connect())?;
         let name = format!("round-{}", self.namespaces);
         self.runtime.block_on(namespace(&self.client, &name))?;
@@ -110,7 +110,7 @@ impl Bench {
         self.runtime.block_on(requests(&self.address, 16, count, create)).map(drop)
     }
 
-    /// Writes the statuses of these objects, the last one when all others have been.
+    /// Writes the statuses of these objects, the last one after all others.
     pub(super) fn write(&self, path: &str, names: &[String], status: &Value) -> Outcome<Written> {
         let (last, others) = names.split_last().ok_or("there is nothing to write")?;
         let body = Bytes::from(json!({"status": status}).to_string());
@@ -127,7 +127,7 @@ impl Bench {
         Ok(Written { sent, answered: Instant::now() })
     }
 
-    /// A chart of these objects.
+    /// A chart with these objects.
     pub(super) fn chart(&self, objects: &[Bytes]) -> Outcome<PathBuf> {
         let folder = self.place.folder.join(format!("chart-{}", self.namespaces));
         fs::create_dir_all(folder.join("templates"))?;
@@ -137,7 +137,8 @@ impl Bench {
         Ok(folder)
     }
 
-    /// Starts a tool on objects that aren't done; when this returns they are there, and the tool has had time to look at them all.
+    /// Starts a tool on objects that are not ready; returns when they exist, and the tool has had time to read all of
+    /// them.
     pub(super) fn start(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<Started> {
         let namespace = match setting.namespace {
             Some(name) => name.to_owned(),
@@ -157,13 +158,13 @@ impl Bench {
             let mut events = self.runtime.block_on(self.client.watch(&watched))?;
             let waiter = Waiter::start(command, log, memory)?;
             let made = async {
-                // Another watch begins with all objects that are there.
+                // Another watch starts with all existing objects.
                 while !events.count(count).await? {
                     events = self.client.watch(&watched).await?;
                 }
                 Outcome::Ok(())
             };
-            // A refused install would be waited for in vain.
+            // Otherwise a rejected install would be waited for.
             let made = async { tokio::time::timeout(Duration::from_secs(300), made).await };
             self.runtime.block_on(made).map_err(|_| {
                 format!("{}: not all objects were made: {}", tool.name(), waiter.last_words())
@@ -174,14 +175,15 @@ impl Bench {
             Waiter::start(command, log, memory)?
         };
         let mut started = Started { namespace, path, names, waiter };
-        // Long enough to see all objects, and another part of a second each round, for those who look once a second.
+        // Long enough to read all objects, plus a different fraction of a second in each round, for tools that poll
+        // once a second.
         let part = self.namespaces as u64 * 137;
         let pause = if setting.soon { 300 + part % 200 } else { 1000 + count.min(7000) as u64 + part % 1000 };
         started.still_waits(tool, Duration::from_millis(pause))?;
         Ok(started)
     }
 
-    /// The bytes of an object as the server gives it.
+    /// The size of an object in the server's response.
     pub(super) fn size(&self, path: &str) -> Outcome<usize> {
         Ok(self.runtime.block_on(self.client.expect(200, Method::GET, path, Bytes::new()))?.bytes)
     }
@@ -197,29 +199,29 @@ impl Bench {
         self.runtime.block_on(requests(&self.address, 16, count, create)).map(drop)
     }
 
-    /// Deletes all Pods of a namespace: what is no longer needed costs the server memory.
+    /// Deletes all Pods of a namespace, to free the server's memory.
     pub(super) fn empty(&self, namespace: &str) -> Outcome<()> {
         let path = format!("{}?gracePeriodSeconds=0", Waited::Pods.path(namespace));
         self.runtime.block_on(self.client.expect(200, Method::DELETE, &path, Bytes::new())).map(drop)
     }
 }
 
-/// What a tool is set before.
+/// Setup of a tool's run.
 pub(super) struct Setting<'s> {
     pub(super) kind: Waited,
     pub(super) count: usize,
-    /// How long the tool waits.
+    /// Timeout of the tool.
     pub(super) limit: Duration,
-    /// One that is there already, instead of a new one.
+    /// An existing namespace, instead of a new one.
     pub(super) namespace: Option<&'s str>,
     pub(super) prefix: &'s str,
     pub(super) label: Option<&'s str>,
     pub(super) by: By<'s>,
-    /// How large objects are; as small as can be if 0.
+    /// Size of objects; 0 for the minimum.
     pub(super) bytes: usize,
     pub(super) memory: bool,
     pub(super) more: &'s [&'s str],
-    /// The tool needs no second to see all objects: it is ours, and they are few.
+    /// The tool needs no second to read all objects: settled, with few of them.
     pub(super) soon: bool,
 }
 
@@ -241,7 +243,7 @@ impl Default for Setting<'_> {
     }
 }
 
-/// A tool that waits for objects.
+/// A tool that is waiting for objects.
 pub(super) struct Started {
     pub(super) namespace: String,
     pub(super) path: String,
@@ -250,7 +252,7 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Lets time pass, in which the tool may not end: nothing is done yet.
+    /// Lets time pass, during which the tool must not exit: the objects are not ready.
     pub(super) fn still_waits(&mut self, tool: Tool, time: Duration) -> Outcome<()> {
         match self.waiter.ended(time) {
             None => Ok(()),
@@ -261,7 +263,7 @@ impl Started {
         }
     }
 
-    /// The end of the tool, with this exit code.
+    /// Waits for the tool's exit with this code.
     pub(super) fn ends(&mut self, tool: Tool, code: i32) -> Outcome<Ended> {
         let ended = self.waiter.ended(LIMIT + Duration::from_secs(10));
         match ended {
@@ -274,7 +276,7 @@ impl Started {
     }
 }
 
-/// Whether a tool ran into its own timeout.
+/// Whether a tool has timed out.
 pub(super) fn timed_out(tool: Tool, ended: Ended, started: &Started) -> bool {
     let said = started.waiter.said();
     match tool {

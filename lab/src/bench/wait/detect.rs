@@ -7,13 +7,14 @@ use crate::bench::waiters::{Tool, Waited};
 use crate::measure::{Rounds, Table, figure};
 use crate::server::Kind;
 
-/// The bars. At every size: the median at most this part of the best rival's.
+/// Bars. For each size: the median divided by the best competitor's.
 const PART_OF_THE_BEST: f64 = 1.0 / 3.0;
-/// The 99th percentile of the rounds of [`super::bench::Plan::tail`], and the worst round at the largest number of objects, in ms.
+/// The 99th percentile of the rounds of [`super::bench::Plan::tail`], and the worst round with the largest number of
+/// objects, in ms.
 const P99_BELOW: f64 = 10.0;
 
 impl Bench {
-    /// From the last status that makes all done to the end of each tool.
+    /// From the last status to the exit of each tool.
     pub(super) fn detect(&mut self) -> Outcome<Vec<Bar>> {
         let plan = self.plan;
         let sizes: Vec<(Waited, usize)> = (plan.pods.iter().map(|count| (Waited::Pods, *count)))
@@ -104,14 +105,14 @@ impl Bench {
             }
         }
         self.page.table(&table);
-        // The percentiles are about ours, on any server.
+        // Percentiles of settled, on any server.
         if self.tools.contains(&Tool::Settled) && self.kind != Kind::RealOnDisk {
             bars.extend(self.tail()?);
         }
         Ok(bars)
     }
 
-    /// Ours alone, in as many rounds as a 99th percentile needs.
+    /// settled only, with enough rounds for a 99th percentile.
     fn tail(&mut self) -> Outcome<Vec<Bar>> {
         let (count_of_rounds, sizes) = self.plan.tail;
         let mut table = Table::new(["objects", "rounds", "p50", "p90", "p99", "worst"]);
@@ -146,7 +147,7 @@ impl Bench {
         Ok(bars)
     }
 
-    /// Milliseconds from the last status to the exit, and how long writing it took.
+    /// Milliseconds from the last status to the exit, and duration of the write.
     fn detect_once(&mut self, tool: Tool, setting: &Setting<'_>) -> Outcome<(f64, f64)> {
         let mut started = self.start(tool, setting)?;
         let written = self.write(&started.path, &started.names, &done(setting.kind))?;
@@ -158,8 +159,7 @@ impl Bench {
     }
 }
 
-/// Fewer for `kubectl wait`, which gets ten objects a second, whatever the server: 200 take 20 s, and 2,000 take minutes that nobody would
-/// wait.
+/// Fewer for `kubectl wait`, which reads ten objects per second on any server: 200 take 20 s, and 2,000 minutes.
 fn rounds_of(tool: Tool, count: usize, rounds: usize) -> usize {
     match (tool, count) {
         (Tool::KubectlWait, 2000..) => 0,

@@ -13,7 +13,7 @@ use crate::bench::waiters::{Tool, Waited};
 use crate::measure::{Rounds, Table, figure};
 
 impl Bench {
-    /// From a failure to an exit that says so.
+    /// From a failure to an exit that reports it.
     pub(super) fn fail(&mut self) -> Outcome<Vec<Bar>> {
         let plan = self.plan;
         self.page.line(&format!("### From a failure to an exit other than 0{}", on(self.kind)));
@@ -86,7 +86,7 @@ impl Bench {
         Ok(vec![])
     }
 
-    /// Those that have not noticed a failure soon, all at once, with more time.
+    /// Repeats all tools that have not detected a failure, concurrently, with a longer timeout.
     fn fail_at_last(
         &mut self,
         unnoticed: &[(Failure, usize, Tool, &'static [&'static str])],
@@ -119,7 +119,7 @@ impl Bench {
         Ok(cells)
     }
 
-    /// Writes what goes wrong into the status of what the tool waits for, or of its Pod.
+    /// Writes a failure to the status of the target, or of its Pod.
     fn write_failure(&mut self, failure: Failure, started: &Started) -> Outcome<Written> {
         let (path, names) = if failure == Failure::PodOfADeployment {
             self.generated(started)?
@@ -129,7 +129,7 @@ impl Bench {
         self.write(&path, &names, &failure.status())
     }
 
-    /// Milliseconds from the failure to the exit; nothing if the tool runs into its timeout.
+    /// Milliseconds from the failure to the exit; `None` if the tool times out.
     fn fail_once(&mut self, tool: Tool, failure: Failure, setting: &Setting<'_>) -> Outcome<Option<f64>> {
         let mut started = self.start(tool, setting)?;
         let written = self.write_failure(failure, &started)?;
@@ -150,7 +150,7 @@ impl Bench {
         Ok((!timed_out).then(|| written.until(ended)))
     }
 
-    /// What a Deployment's controllers would make of it: a ReplicaSet, and a Pod, which is named.
+    /// The objects of a Deployment's controllers: a ReplicaSet, and a Pod, whose name is returned.
     fn generated(&self, started: &Started) -> Outcome<(String, Vec<String>)> {
         let name = started.names.first().ok_or("there is no Deployment")?;
         let uid = |path: String| -> Outcome<String> {

@@ -12,19 +12,19 @@ use crate::measure::{Table, figure};
 use crate::process::run_measured;
 use crate::server;
 
-/// For one look at all of them, in seconds.
+/// Bar of one `status` of all of them, in seconds.
 const LOOK_BELOW: f64 = 1.5;
-/// What the plain lines of a wait say once it has read everything.
+/// Output of a wait after the initial lists.
 const SYNCED: &str = "watching ";
 
-/// The rows of the table, and the bars of our own.
+/// Rows of the table, and our bars.
 struct Rows {
     table: Table,
     bars: Vec<Bar>,
     count: usize,
 }
 
-/// What a command has used, until its end or so far. What is not a number is not known, or no figure of the command.
+/// Resource usage of a command. NaN if unknown or not applicable.
 struct Used {
     seconds: f64,
     cpu_seconds: f64,
@@ -59,7 +59,7 @@ impl Rows {
 }
 
 impl Bench {
-    /// Each command on all Pods of a namespace that are not done, done, and failed.
+    /// Each command on all Pods of a namespace that are not ready, ready, and failed.
     pub(super) fn large(&mut self) -> Outcome<Vec<Bar>> {
         let count = self.plan.all;
         let namespace = self.namespace()?;
@@ -91,7 +91,7 @@ impl Bench {
             self.status(&mut rows, &namespace, "done", &[0])?;
             progress("failed");
             self.write(&path, &names, &Failure::Image.status())?;
-            // Within the grace of a failed pull, and after it.
+            // Within the grace period of a failed image pull, and after it.
             self.status(&mut rows, &namespace, "failed", &[3, 1])?;
             let more = [Failure::Image.without_grace(), &["--no-fail-fast"]].concat();
             self.wait_to_the_end(&mut rows, &namespace, "failed", LIMIT, &more, 1)?;
@@ -103,7 +103,7 @@ impl Bench {
         Ok(rows.bars)
     }
 
-    /// One look at all.
+    /// One `status` of all.
     fn status(&self, rows: &mut Rows, namespace: &str, state: &str, codes: &[i32]) -> Outcome<()> {
         let mut command = Command::new(server::binary()?);
         command.args(["status", "pods", "-o", "jsonl", "-n", namespace]);
@@ -127,7 +127,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A wait for all that ends when they become done, and what it has used by the time it has read them, and when nothing happens.
+    /// A wait for all that ends when they become ready; its usage after the initial lists and when idle.
     fn wait_until_done(
         &mut self,
         rows: &mut Rows,
@@ -158,7 +158,7 @@ impl Bench {
         if ended.and_then(|ended| ended.code) != Some(0) {
             return Err(format!("{COMMAND} ended with {ended:?}: {}", waiter.last_words()).into());
         }
-        // It ends when the writes do, and its processor time is gone with it.
+        // It ends when the writes do, and its processor time is no longer readable.
         let used = Used { seconds: f64::NAN, cpu_seconds: f64::NAN, peak_bytes: waiter.peak() };
         rows.push(COMMAND, "until all are done", &used);
         Ok(())
@@ -170,7 +170,7 @@ impl Bench {
         command(Tool::Settled, &self.place, &wait)
     }
 
-    /// Runs a command to its end, which must be with one of these exit codes.
+    /// Runs a command, which must exit with one of these codes.
     fn run(&self, mut command: Command, codes: &[i32]) -> Outcome<Used> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.place.environment(&mut command);

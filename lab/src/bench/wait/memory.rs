@@ -10,13 +10,13 @@ use crate::bench::reflector;
 use crate::bench::waiters::{By, Tool, Waited, Waiter};
 use crate::measure::{Table, figure};
 
-/// For 50 Pods among the most, and for all of the tracked ones, in MB.
+/// Bars for 50 tracked Pods of many, and for all, in MB.
 const MEMORY_BELOW: f64 = 40.0;
-/// How many are tracked among others.
+/// Number of tracked Pods of many.
 const TRACKED: usize = 50;
 
 impl Bench {
-    /// The most memory while some or all of a namespace's Pods are tracked.
+    /// Peak memory while some or all Pods of a namespace are tracked.
     pub(super) fn memory(&mut self) -> Outcome<Vec<Bar>> {
         let plan = self.plan;
         let holders = [
@@ -73,7 +73,7 @@ impl Bench {
         progress(&format!("all of {all}"));
         let mut cells = Vec::new();
         for holder in holders {
-            // Both would take longer than anybody waits: made one by one, and asked one by one.
+            // Both would take too long: objects created one by one, and requested one by one.
             if matches!(holder, Holder::Tool(Tool::Helm | Tool::KubectlWait, _)) {
                 cells.push(None);
                 continue;
@@ -103,7 +103,8 @@ impl Bench {
         Ok(bars)
     }
 
-    /// The peak in MB of one holder from its start until all that are tracked are done, and for stores how long the first sync took.
+    /// Peak memory in MB of one process from its start until all tracked objects are ready, and for caches the duration
+    /// of the initial list.
     fn hold(&mut self, holder: Holder, setting: &Setting<'_>) -> Outcome<Option<(f64, Option<f64>)>> {
         let (mut command, name) = match holder {
             Holder::Tool(tool, _) => {
@@ -148,20 +149,20 @@ impl Bench {
             }
         };
         self.write(&path, &names, &done(setting.kind))?;
-        // It says nothing of what it has seen.
+        // It does not report what it has seen.
         std::thread::sleep(Duration::from_secs(1));
         Ok(Some((waiter.peak() as f64 / 1e6, Some(synced.as_secs_f64()))))
     }
 }
 
-/// Who keeps objects in memory.
+/// Processes that keep objects in memory.
 #[derive(Clone, Copy)]
 enum Holder {
-    /// A tool, and whether it is given the objects' file, not their label.
+    /// A tool, and whether it gets a file of objects instead of a label selector.
     Tool(Tool, bool),
-    /// client-go's.
+    /// client-go's informer.
     Informer,
-    /// kube-rs'.
+    /// kube-rs' reflector.
     Reflector,
 }
 

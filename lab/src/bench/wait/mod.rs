@@ -1,5 +1,5 @@
-//! Benchmark of `settled wait`, kubectl, Helm 4 and a polling loop: latency, memory (also of client-go's informer and kube-rs'
-//! reflector), and requests.
+//! Benchmark of `settled wait`, kubectl, Helm 4 and a polling loop: latency, memory (also of client-go's informer and
+//! kube-rs' reflector), and requests.
 //!
 //! No controller runs: the benchmark writes each status itself, so it knows when the last one was written.
 
@@ -50,18 +50,18 @@ const SMOKE: Plan = Plan {
     quiet: Duration::from_secs(1),
 };
 
-/// What is measured for itself, and published so.
+/// A part of the benchmark, published as a section of its own.
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
-    /// Its place in the document.
+    /// Marker of its section.
     page: &'static str,
-    /// A run of both servers has it on kube-apiserver, too.
+    /// Whether a run on both servers measures it on kube-apiserver, too.
     both: bool,
     measure: fn(&mut Bench) -> Outcome<Vec<Bar>>,
 }
 
-/// In the order of a whole run.
+/// In the order of a complete run.
 const PARTS: [Part; 5] = [
     Part { name: "detect", page: "wait-detect", both: true, measure: Bench::detect },
     Part { name: "fail", page: "wait-fail", both: true, measure: Bench::fail },
@@ -72,7 +72,7 @@ const PARTS: [Part; 5] = [
 
 struct Flags {
     smoke: bool,
-    /// Another number of rounds than the plan's.
+    /// Overrides the number of rounds.
     rounds: Option<usize>,
     /// One server; both if none.
     kind: Option<Kind>,
@@ -131,7 +131,7 @@ impl Flags {
         Ok(flags)
     }
 
-    /// The servers that a part is measured on.
+    /// The servers of a part.
     fn kinds(&self, part: Part) -> Vec<Kind> {
         match self.kind {
             Some(kind) => vec![kind],
@@ -141,8 +141,8 @@ impl Flags {
     }
 }
 
-/// Runs `bench wait [PART…] [--smoke] [--rounds N] [--rivals] [--server settled|kube-apiserver] [--write-docs]`; false when a bar
-/// is missed.
+/// Runs `bench wait [PART…] [--smoke] [--rounds N] [--rivals] [--server settled|kube-apiserver] [--write-docs]`; false
+/// if a bar is missed.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
     let mut met = true;
@@ -155,7 +155,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     Ok(met)
 }
 
-/// One part on all its servers; nothing where a program can't be had here.
+/// One part on all its servers; `None` if a program is not available.
 fn run_part(flags: &Flags, part: Part) -> Outcome<Option<bool>> {
     let mut page = Page::new(part.page, flags.write_docs);
     page.machine(&format!("cargo xtask bench wait {} --write-docs", part.name))?;
@@ -165,7 +165,7 @@ fn run_part(flags: &Flags, part: Part) -> Outcome<Option<bool>> {
         page = continued;
         bars.extend(more);
     }
-    // They are about ours.
+    // These parts are about settled.
     bars.retain(|bar| flags.tools.contains(&Tool::Settled) && (bar.always || !flags.smoke));
     let met = bars.iter().all(|bar| bar.met);
     if !bars.is_empty() {
@@ -180,7 +180,7 @@ fn run_part(flags: &Flags, part: Part) -> Outcome<Option<bool>> {
     Ok(Some(met))
 }
 
-/// A part on one server; nothing where a program can't be had here.
+/// A part on one server; `None` if a program is not available.
 fn measure(flags: &Flags, part: Part, kind: Kind, page: Page) -> Outcome<Option<(Page, Vec<Bar>)>> {
     let mut plan = if flags.smoke { SMOKE } else { FULL };
     plan.rounds = flags.rounds.unwrap_or(plan.rounds);
@@ -205,7 +205,7 @@ fn measure(flags: &Flags, part: Part, kind: Kind, page: Page) -> Outcome<Option<
     let mut bench =
         Bench { plan, kind, tools, server, place, informer, runtime, address, client, namespaces: 0, page };
     let measured = (part.measure)(&mut bench);
-    // The log goes with the server.
+    // The log is removed with the server.
     let bars = measured
         .map_err(|error| format!("{error}\nthe server's last words: {}", bench.server.last_words()))?;
     let bars = bars.into_iter().map(|bar| Bar { what: format!("{}{}", bar.what, on(kind)), ..bar }).collect();

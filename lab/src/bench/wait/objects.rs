@@ -1,11 +1,11 @@
-//! Objects that tools wait for, and their statuses.
+//! Target objects, and their statuses.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::bench::waiters::Waited;
 
-/// What goes wrong.
+/// Injected failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     Image,
@@ -33,7 +33,7 @@ impl Failure {
         }
     }
 
-    /// For ours: nothing is tolerated for a while.
+    /// Without grace periods.
     pub(super) fn without_grace(self) -> &'static [&'static str] {
         match self {
             Self::Image | Self::PodOfADeployment => &["--grace", "image=0s"],
@@ -85,7 +85,7 @@ impl Failure {
     }
 }
 
-/// The status of a Pod whose image is being pulled.
+/// Status of a Pod that pulls its image.
 pub(super) fn starting() -> Value {
     json!({
         "phase": "Pending",
@@ -102,7 +102,7 @@ pub(super) fn starting() -> Value {
     })
 }
 
-/// The status that makes an object done.
+/// The status of a ready object.
 pub(super) fn done(kind: Waited) -> Value {
     match kind {
         Waited::Pods => json!({
@@ -128,13 +128,13 @@ pub(super) fn done(kind: Waited) -> Value {
     }
 }
 
-/// An object that isn't done, with the label if one is wanted, of about so many bytes when the server has it.
+/// An object that is not ready, optionally with the label, of about this size on the server.
 pub(super) fn object(kind: Waited, name: &str, label: Option<&str>, bytes: usize) -> Bytes {
     let mut labels = json!({"app": "waited"});
     if let Some((key, value)) = label.and_then(|label| label.split_once('=')) {
         labels[key] = json!(value);
     }
-    // With what the server adds, its account of the fields included, a variable is 157 bytes, and all the rest 1,900.
+    // On the server, including managed fields, a variable takes 157 bytes, and everything else 1,900.
     let variables: Vec<Value> = (0..bytes.saturating_sub(1900) / 157)
         .map(|at| json!({"name": format!("VARIABLE_{at:04}"), "value": format!("{name}-{at:04}-{}", "x".repeat(40))}))
         .collect();
@@ -144,7 +144,7 @@ pub(super) fn object(kind: Waited, name: &str, label: Option<&str>, bytes: usize
         Waited::Pods => json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}),
         Waited::Deployments => json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
-            // As its controller has it, and each ReplicaSet.
+            // As written by its controller, for each ReplicaSet.
             "metadata": {"name": name, "labels": labels, "annotations": {"deployment.kubernetes.io/revision": "1"}},
             "spec": {
                 "replicas": 1, "selector": {"matchLabels": {"app": "waited", "of": name}},

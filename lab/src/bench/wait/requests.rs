@@ -12,7 +12,7 @@ use crate::cluster::kubeconfig_text;
 use crate::measure::{Table, figure};
 
 impl Bench {
-    /// What each tool asks of the server, through a proxy.
+    /// Requests of each tool, counted by a proxy.
     pub(super) fn requests(&mut self) -> Outcome<Vec<Bar>> {
         let plan = self.plan;
         let proxy = Proxy::start(&self.runtime, &self.server.url, &self.server.ca, &self.place.folder)?;
@@ -65,7 +65,7 @@ impl Bench {
                     })
                 };
                 let all: Vec<Verb> = after.keys().copied().collect();
-                // A watch that begins with all objects is a list by another name.
+                // A watch with initial events counts as a list.
                 let lists = [Verb::List, Verb::WatchList];
                 let later = of(&after, &lists).requests - of(&before, &lists).requests;
                 let kilobytes = |count: u64| figure(count as f64 / 1e3);
