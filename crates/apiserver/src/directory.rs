@@ -11,6 +11,7 @@ use crate::notice::Notice;
 /// Locked while a server has the directory.
 const LOCK: &str = "server.lock";
 /// What others must not read: keys, and the objects.
+#[cfg(unix)]
 const PRIVATE: [&str; 8] = [
     "admin.kubeconfig",
     "pki",

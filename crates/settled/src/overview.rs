@@ -1,12 +1,11 @@
 //! Overview: all objects that are not done, for `status`, `why` and `tree` without arguments.
 
-use std::fs;
 use std::io::{self, IsTerminal as _};
 
 use settled_tracker::request::{KindName, Selection};
 use settled_tracker::{Target, Tracker};
 
-use crate::cli::live::SelectArgs;
+use crate::cli::args::SelectArgs;
 use crate::error::CommandError;
 use crate::stderr;
 use crate::style::Palette;
@@ -44,7 +43,7 @@ pub(crate) fn input_is_piped() -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt as _;
-        fs::metadata("/dev/stdin").is_ok_and(|input| input.file_type().is_fifo() || input.is_file())
+        std::fs::metadata("/dev/stdin").is_ok_and(|input| input.file_type().is_fifo() || input.is_file())
     }
     #[cfg(not(unix))]
     true

@@ -534,23 +534,24 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the rights of others away, which an earlier version or a copy may have left.
+/// Revokes access of others, which an earlier version or a copy may have granted.
+#[cfg(unix)]
 fn restrict(directory: &Path) {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
 
-        let files = [FILE, SEAL_FILE, CORRUPT, LOCK].map(|name| (directory.join(name), 0o600));
-        for (path, mode) in [(directory.to_owned(), 0o700)].into_iter().chain(files) {
-            let open = fs::symlink_metadata(&path)
-                .is_ok_and(|metadata| !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0);
-            if open {
-                // The directory may be another user's, who decides.
-                let _theirs = fs::set_permissions(&path, fs::Permissions::from_mode(mode));
-            }
+    let files = [FILE, SEAL_FILE, CORRUPT, LOCK].map(|name| (directory.join(name), 0o600));
+    for (path, mode) in [(directory.to_owned(), 0o700)].into_iter().chain(files) {
+        let open = fs::symlink_metadata(&path)
+            .is_ok_and(|metadata| !metadata.is_symlink() && metadata.permissions().mode() & 0o077 != 0);
+        if open {
+            // The directory may belong to another user.
+            let _theirs = fs::set_permissions(&path, fs::Permissions::from_mode(mode));
         }
     }
 }
+
+#[cfg(not(unix))]
+fn restrict(_directory: &Path) {}
 
 fn lock_directory(directory: &Path) -> Result<File, BackendError> {
     let path = directory.join(LOCK);
