@@ -7,29 +7,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use settled_netpol::feature::{Count, Feature};
 use settled_netpol::profile::{
-    Answer, CarriedOut, Circumstances, Direction, Family, Profile, Profiles, ProviderRef, Row, Scope, Support,
+    Answer, CarriedOut, Checked, Circumstances, Direction, Family, Profile, Profiles, ProviderRef, Row,
+    Scope, Support,
 };
 
 const TABLE: &str = include_str!("profiles/rows.txt");
 
 /// A line of the table, for one provider and one feature.
 #[derive(Clone, Debug)]
-struct Line {
-    number: usize,
-    provider: ProviderRef,
-    feature: Feature,
-    circumstances: Circumstances,
-    support: Option<Support>,
-    direction: String,
+pub(crate) struct Line {
+    pub(crate) number: usize,
+    pub(crate) provider: ProviderRef,
+    pub(crate) feature: Feature,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) support: Option<Support>,
+    pub(crate) direction: String,
 }
 
-fn profiles() -> Profiles {
+pub(crate) fn profiles() -> Profiles {
     let (profiles, errors) = Profiles::embedded();
     assert!(errors.is_empty(), "{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     profiles
 }
 
-fn table(profiles: &Profiles) -> Vec<Line> {
+pub(crate) fn table(profiles: &Profiles) -> Vec<Line> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut lines = Vec::new();
     for (index, line) in TABLE.lines().enumerate() {
@@ -288,6 +289,7 @@ fn every_row_has_a_source_and_what_is_not_as_written_has_a_note() {
         {
             let place = format!("{}:{}: {feature}", profile.file, row.line);
             assert!(row.source.as_deref().is_some_and(|source| source.starts_with("https://")), "{place}");
+            assert!(row.checked != Checked::Unverified || row.support == Support::Undefined, "{place}");
             if row.support != Support::Supported {
                 let note = row.note.as_deref().unwrap_or_else(|| panic!("{place}: no note"));
                 assert!(note.ends_with('.') && note.len() <= 200, "{place}: {note}");
