@@ -4,6 +4,7 @@
 //! and answers come out.
 
 pub mod cluster;
+pub mod detect;
 pub mod feature;
 pub mod model;
 pub mod parse;
