@@ -5,8 +5,11 @@
 
 pub mod cluster;
 pub mod detect;
+pub mod diff;
+pub mod explain;
 pub mod feature;
 pub mod model;
 pub mod parse;
 pub mod profile;
+pub mod reach;
 pub mod read_cluster;

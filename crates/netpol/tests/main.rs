@@ -7,4 +7,5 @@ mod parse;
 mod parse_properties;
 mod profile;
 mod profiles;
+mod reach;
 mod support;
