@@ -101,11 +101,11 @@ const POLICY: [&str; 6] = [
 
 /// Writes everything in `crates/apiserver/data` except hand-written files. False if Go or its proxy is missing.
 pub(crate) fn run() -> Outcome<bool> {
-    let Some(kubernetes) = folder(&KUBERNETES)? else { return Ok(false) };
+    let Some(kubernetes) = directory(&KUBERNETES)? else { return Ok(false) };
     let mut sources = Vec::new();
     for (module, prefix) in &TYPES {
-        let Some(folder) = folder(module)? else { return Ok(false) };
-        sources.push((folder, *prefix));
+        let Some(directory) = directory(module)? else { return Ok(false) };
+        sources.push((directory, *prefix));
     }
     let data = corpora::root().join("crates/apiserver/data");
     fs::create_dir_all(&data)?;
@@ -121,9 +121,9 @@ pub(crate) fn run() -> Outcome<bool> {
     Ok(true)
 }
 
-fn folder(module: &Module) -> Outcome<Option<PathBuf>> {
+fn directory(module: &Module) -> Outcome<Option<PathBuf>> {
     match oracle::download(module)? {
-        Oracle::Ready(folder) => Ok(Some(folder)),
+        Oracle::Ready(directory) => Ok(Some(directory)),
         Oracle::Skipped(reason) => {
             println!("SKIPPED: {reason}");
             Ok(None)
@@ -315,11 +315,11 @@ fn list(value: &Value, field: &str) -> String {
 
 /// The schemas: one file per Go package, and its descriptions beside it.
 fn packages(data: &Path, pool: &BTreeMap<String, Value>, sources: &[(PathBuf, &str)]) -> Outcome<()> {
-    let folder = data.join("schemas");
-    if folder.is_dir() {
-        fs::remove_dir_all(&folder)?;
+    let directory = data.join("schemas");
+    if directory.is_dir() {
+        fs::remove_dir_all(&directory)?;
     }
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(&directory)?;
     let mut packages: BTreeMap<&str, Vec<(&String, &Value)>> = BTreeMap::new();
     for (name, schema) in pool {
         let (package, _) = name.rsplit_once('.').ok_or("a component without a package")?;
@@ -356,7 +356,7 @@ fn packages(data: &Path, pool: &BTreeMap<String, Value>, sources: &[(PathBuf, &s
         {
             let packed = deflate(Value::Object(content).to_string().as_bytes())?;
             written[slot] += packed.len();
-            fs::write(folder.join(format!("{package}.{ending}.deflate")), packed)?;
+            fs::write(directory.join(format!("{package}.{ending}.deflate")), packed)?;
         }
         writeln!(
             table,
@@ -437,10 +437,10 @@ fn go_types(package: &str, sources: &[(PathBuf, &str)]) -> Outcome<BTreeMap<Stri
     else {
         return Err(format!("no Go module for {package}").into());
     };
-    let folder = root.join(rest.replace('.', "/"));
+    let directory = root.join(rest.replace('.', "/"));
     let mut text = String::new();
     let mut files: Vec<PathBuf> =
-        fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+        fs::read_dir(&directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     files.sort();
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -630,12 +630,12 @@ fn named_types(fields: &[Field], schema: &Value, package: &str) -> Map<String, V
 
 /// The bootstrap policy, one object per line.
 fn policy(data: &Path, kubernetes: &Path) -> Outcome<()> {
-    let folder = kubernetes.join("plugin/pkg/auth/authorizer/rbac/bootstrappolicy/testdata");
+    let directory = kubernetes.join("plugin/pkg/auth/authorizer/rbac/bootstrappolicy/testdata");
     let mut lines = String::new();
     let mut count = 0;
     for file in POLICY {
         let mut bytes = Vec::new();
-        settled_manifest::yaml_to_json(&fs::read(folder.join(file))?, &mut bytes)
+        settled_manifest::yaml_to_json(&fs::read(directory.join(file))?, &mut bytes)
             .map_err(|error| format!("{file}: {error}"))?;
         let read: Value = serde_json::from_slice(&bytes)?;
         for object in read.get("items").and_then(Value::as_array).into_iter().flatten() {

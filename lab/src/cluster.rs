@@ -50,7 +50,7 @@ pub(crate) const ALL_PROGRAMS: [(&str, Program); 5] = [
 
 /// Environment of commands: programs by name, a kubeconfig, a home directory.
 pub(crate) struct Place {
-    pub(crate) folder: PathBuf,
+    pub(crate) directory: PathBuf,
     pub(crate) bin: PathBuf,
     pub(crate) kubeconfig: PathBuf,
 }
@@ -58,8 +58,8 @@ pub(crate) struct Place {
 impl Place {
     /// An environment with these programs. `None`, after printing the reason, if one is not available.
     pub(crate) fn new(server: &Server, programs: &[(&str, Program)]) -> Outcome<Option<Self>> {
-        let folder = server.folder.join("clients");
-        let bin = folder.join("bin");
+        let directory = server.directory.join("clients");
+        let bin = directory.join("bin");
         fs::create_dir_all(&bin)?;
         for (name, program) in programs.iter().copied() {
             match oracle::program(program)? {
@@ -70,15 +70,15 @@ impl Place {
                 }
             }
         }
-        let kubeconfig = folder.join("kubeconfig");
+        let kubeconfig = directory.join("kubeconfig");
         fs::write(&kubeconfig, kubeconfig_text(&server.url, &server.ca, "default"))?;
-        Ok(Some(Self { folder, bin, kubeconfig }))
+        Ok(Some(Self { directory, bin, kubeconfig }))
     }
 
     /// Sets the environment of a command: cluster and programs.
     pub(crate) fn environment(&self, command: &mut Command) {
-        command.env("PATH", self.path()).env("HOME", &self.folder).env("KUBECONFIG", &self.kubeconfig);
-        command.env("LC_ALL", "C").env("TZ", "UTC").current_dir(&self.folder);
+        command.env("PATH", self.path()).env("HOME", &self.directory).env("KUBECONFIG", &self.kubeconfig);
+        command.env("LC_ALL", "C").env("TZ", "UTC").current_dir(&self.directory);
     }
 
     /// `PATH` with the programs first.
@@ -157,9 +157,9 @@ impl Components {
         beside: Beside,
         more_stages: &[PathBuf],
     ) -> Outcome<Self> {
-        let key = server.folder.join("sa.key");
+        let key = server.directory.join("sa.key");
         if !key.is_file() {
-            server::service_account_keys(&server.folder)?;
+            server::service_account_keys(&server.directory)?;
         }
         let kubeconfig = format!("--kubeconfig={}", place.kubeconfig.display());
         let mut components = Self::default();
@@ -175,7 +175,7 @@ impl Components {
         }
         components.add(place, "kube-scheduler", alone())?;
         let stages = match oracle::download(&KWOK)? {
-            Oracle::Ready(folder) => folder.join("kustomize/stage"),
+            Oracle::Ready(directory) => directory.join("kustomize/stage"),
             Oracle::Skipped(why) => return Err(why.into()),
         };
         let mut text = String::new();
@@ -184,7 +184,7 @@ impl Components {
             text.push_str(&fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?);
             text.push_str("\n---\n");
         }
-        let config = place.folder.join("stages.yaml");
+        let config = place.directory.join("stages.yaml");
         fs::write(&config, text)?;
         let kwok = [
             kubeconfig.clone(),
@@ -197,11 +197,11 @@ impl Components {
     }
 
     fn add(&mut self, place: &Place, name: &str, flags: impl Iterator<Item = String>) -> Outcome<()> {
-        let log = place.folder.join(format!("{name}.log"));
+        let log = place.directory.join(format!("{name}.log"));
         let mut command = Command::new(place.bin.join(name));
         command
             .args(flags)
-            .env("HOME", &place.folder)
+            .env("HOME", &place.directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?);

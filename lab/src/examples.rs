@@ -20,7 +20,7 @@ pub(crate) enum Beside {
 /// Builds an example of a package and returns the program.
 pub(crate) fn build(package: &str, name: &str, beside: Beside) -> Outcome<PathBuf> {
     let own = env::current_exe()?;
-    let directory = own.parent().ok_or("this program lies in no directory")?;
+    let directory = own.parent().ok_or("this program is in no directory")?;
     let mut command = Command::new("cargo");
     command.args(["build", "--quiet", "--locked", "--example", name]);
     let directory = match beside {

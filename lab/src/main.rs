@@ -1,6 +1,6 @@
 //! Benchmarks, comparisons with reference implementations, and fault injection. Run by `cargo xtask`, whose help lists the tasks.
 
-#![allow(clippy::print_stdout, reason = "these tasks talk to whoever started them")]
+#![allow(clippy::print_stdout, reason = "these tasks print their results")]
 
 mod accuracy;
 mod bench;
@@ -14,6 +14,7 @@ mod faults;
 mod measure;
 mod oracle;
 mod process;
+mod random;
 mod server;
 
 use std::error::Error;

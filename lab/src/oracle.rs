@@ -20,16 +20,16 @@ pub(crate) enum Oracle {
 
 /// Cache directory for builds and generated data.
 pub(crate) fn cache() -> Outcome<PathBuf> {
-    let folder = if let Some(folder) = std::env::var_os("SETTLED_CACHE") {
-        PathBuf::from(folder)
-    } else if let Some(folder) = std::env::var_os("XDG_CACHE_HOME") {
-        Path::new(&folder).join("settled")
+    let directory = if let Some(directory) = std::env::var_os("SETTLED_CACHE") {
+        PathBuf::from(directory)
+    } else if let Some(directory) = std::env::var_os("XDG_CACHE_HOME") {
+        Path::new(&directory).join("settled")
     } else {
-        let home = std::env::home_dir().ok_or("no home folder: set SETTLED_CACHE")?;
+        let home = std::env::home_dir().ok_or("no home directory: set SETTLED_CACHE")?;
         home.join(".cache/settled")
     };
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder)
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    Ok(directory)
 }
 
 /// Builds the Go module `conformance/NAME` unless the cache has the same version built with the same Go.
@@ -86,7 +86,7 @@ fn kubernetes_version() -> Outcome<String> {
 /// Builds a package in the context of the Go module `conformance/MODULE`, unless the cache has a build of the same
 /// files with the same Go.
 fn build_package(module: &str, name: &str, package: &str, flags: &[&str]) -> Outcome<Oracle> {
-    let folder = corpora::root().join("conformance").join(module);
+    let directory = corpora::root().join("conformance").join(module);
     let Some(go) = process::find("go") else {
         return missing(format!("conformance/{module} needs Go, and no `go` is in PATH"));
     };
@@ -94,7 +94,7 @@ fn build_package(module: &str, name: &str, package: &str, flags: &[&str]) -> Out
     let mut hasher = DefaultHasher::new();
     let version = Command::new(&go).arg("version").output()?.stdout;
     version.hash(&mut hasher);
-    hash_folder(&folder, &mut hasher)?;
+    hash_directory(&directory, &mut hasher)?;
     flags.hash(&mut hasher);
     let program = cache()?.join(format!("{name}-{:016x}", hasher.finish()));
     if program.is_file() {
@@ -113,7 +113,7 @@ fn build_package(module: &str, name: &str, package: &str, flags: &[&str]) -> Out
             .arg(&unfinished)
             .arg(package)
             .env("CGO_ENABLED", "0")
-            .current_dir(&folder),
+            .current_dir(&directory),
     )?;
     if !built {
         return Err(format!("{name} of conformance/{module} does not build").into());
@@ -147,26 +147,26 @@ pub(crate) fn download(module: &Module) -> Outcome<Oracle> {
         return missing(format!("{name} needs Go, and no `go` is in PATH"));
     };
     // A module without dependencies, so that nothing else is downloaded.
-    let folder = cache()?.join(format!("{}-{version}", path.replace('/', "-")));
-    fs::create_dir_all(&folder)?;
-    fs::write(folder.join("go.mod"), "module settled.dev/throwaway\n")?;
+    let directory = cache()?.join(format!("{}-{version}", path.replace('/', "-")));
+    fs::create_dir_all(&directory)?;
+    fs::write(directory.join("go.mod"), "module settled.dev/throwaway\n")?;
     let mut command = Command::new(&go);
-    command.current_dir(&folder);
-    // Nothing is built: no newer Go is fetched, whatever the module asks for.
+    command.current_dir(&directory);
+    // Nothing is built, so no newer Go is downloaded.
     command.env("GOFLAGS", "-mod=mod").env("GOTOOLCHAIN", "local").env("GOWORK", "off");
     let output = process::started(command.args(["mod", "download", "-json", &name]).output(), &command)?;
     let answer: Downloaded = serde_json::from_slice(&output.stdout).unwrap_or_default();
     if answer.sum.is_empty() {
         let said = String::from_utf8_lossy(&output.stderr);
         let why = if answer.error.is_empty() { said.trim() } else { answer.error.trim() };
-        return missing(format!("{name} can't be downloaded: {why}"));
+        return missing(format!("cannot download {name}: {why}"));
     }
     if answer.sum != *sum {
         return Err(format!("{name} has the checksum {}, expected {sum}", answer.sum).into());
     }
     // A Go older than the module requires unpacks it, but does not print its directory.
     let unpacked = match answer.dir {
-        Some(folder) => folder,
+        Some(directory) => directory,
         None => {
             let output = Command::new(&go).args(["env", "GOMODCACHE"]).output()?;
             Path::new(String::from_utf8(output.stdout)?.trim()).join(&name)
@@ -175,7 +175,7 @@ pub(crate) fn download(module: &Module) -> Outcome<Oracle> {
     if unpacked.is_dir() {
         return Ok(Oracle::Ready(unpacked));
     }
-    missing(format!("{name} isn't unpacked: {}", answer.error.trim()))
+    missing(format!("cannot unpack {name}: {}", answer.error.trim()))
 }
 
 /// Reports a missing reference implementation: an error with `CI=true`.
@@ -187,14 +187,14 @@ fn missing(reason: String) -> Outcome<Oracle> {
 }
 
 /// Hash of the names and contents of a directory's files, independent of their order.
-fn hash_folder(folder: &Path, hasher: &mut DefaultHasher) -> Outcome<()> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+fn hash_directory(directory: &Path, hasher: &mut DefaultHasher) -> Outcome<()> {
+    let entries = fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.sort();
     for path in paths {
         path.file_name().hash(hasher);
         if path.is_dir() {
-            hash_folder(&path, hasher)?;
+            hash_directory(&path, hasher)?;
         } else {
             fs::read(&path)?.hash(hasher);
         }

@@ -21,7 +21,7 @@ pub(crate) fn started<T>(result: std::io::Result<T>, command: &Command) -> Outco
 /// The profile of this program: cargo's directory for it has the same name.
 pub(crate) fn profile() -> Outcome<String> {
     let own = std::env::current_exe()?;
-    let directory = own.parent().and_then(Path::file_name).ok_or("this program lies in no directory")?;
+    let directory = own.parent().and_then(Path::file_name).ok_or("this program is in no directory")?;
     Ok(match directory.to_string_lossy().into_owned() {
         // The only profile whose directory has another name.
         debug if debug == "debug" => "dev".to_owned(),
@@ -32,7 +32,7 @@ pub(crate) fn profile() -> Outcome<String> {
 /// Finds a program in `PATH`.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|folder| folder.join(name))
+        .map(|directory| directory.join(name))
         .find(|file| file.is_file())
 }
 

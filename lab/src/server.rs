@@ -39,7 +39,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// Its CA certificate.
     pub(crate) ca: PathBuf,
-    pub(crate) folder: PathBuf,
+    pub(crate) directory: PathBuf,
     processes: Vec<Child>,
     /// Ports of kube-apiserver, and of etcd for clients and peers.
     ports: Option<[u16; 3]>,
@@ -51,13 +51,13 @@ impl Server {
         self.kill();
         let start = Instant::now();
         self.processes = if let Some(ports) = self.ports {
-            let Some(programs) = programs()? else { return Err("kube-apiserver is gone".into()) };
-            spawn(&self.folder, Kind::RealOnDisk, &programs, ports)?
+            let Some(programs) = programs()? else { return Err("kube-apiserver is not available".into()) };
+            spawn(&self.directory, Kind::RealOnDisk, &programs, ports)?
         } else {
             let port = self.url.rsplit(':').next().unwrap_or_default();
-            vec![serve(&self.folder, Kind::OursOnDisk, port)?]
+            vec![serve(&self.directory, Kind::OursOnDisk, port)?]
         };
-        ready(&self.client, &mut self.processes, &self.folder)?;
+        ready(&self.client, &mut self.processes, &self.directory)?;
         self.took = start.elapsed();
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Server {
     /// The end of its log.
     pub(crate) fn last_words(&self) -> String {
         let name = if self.ports.is_some() { "kube-apiserver.log" } else { "settled.log" };
-        let log = fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+        let log = fs::read_to_string(self.directory.join(name)).unwrap_or_default();
         let lines: Vec<&str> = log.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
@@ -88,18 +88,18 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        drop(fs::remove_dir_all(&self.folder));
+        drop(fs::remove_dir_all(&self.directory));
     }
 }
 
 /// Starts a server; `None`, after printing the reason, if it is not available.
 pub(crate) fn start(kind: Kind) -> Outcome<Option<Server>> {
-    let folder = std::env::temp_dir().join(format!("settled-{kind:?}-{}", std::process::id()));
-    drop(fs::remove_dir_all(&folder));
-    fs::create_dir_all(&folder)?;
+    let directory = std::env::temp_dir().join(format!("settled-{kind:?}-{}", std::process::id()));
+    drop(fs::remove_dir_all(&directory));
+    fs::create_dir_all(&directory)?;
     match kind {
-        Kind::Real | Kind::RealOnDisk => real(folder, kind),
-        Kind::Ours | Kind::OursAlone | Kind::OursOnDisk => ours(folder, kind).map(Some),
+        Kind::Real | Kind::RealOnDisk => real(directory, kind),
+        Kind::Ours | Kind::OursAlone | Kind::OursOnDisk => ours(directory, kind).map(Some),
     }
 }
 
@@ -118,34 +118,34 @@ fn programs() -> Outcome<Option<[PathBuf; 2]>> {
     Ok(<[PathBuf; 2]>::try_from(programs).ok())
 }
 
-fn real(folder: PathBuf, kind: Kind) -> Outcome<Option<Server>> {
+fn real(directory: PathBuf, kind: Kind) -> Outcome<Option<Server>> {
     let Some(programs) = programs()? else { return Ok(None) };
-    fs::write(folder.join("tokens.csv"), token_file())?;
-    service_account_keys(&folder)?;
+    fs::write(directory.join("tokens.csv"), token_file())?;
+    service_account_keys(&directory)?;
     let ports = free_ports()?;
     let start = Instant::now();
-    let mut processes = spawn(&folder, kind, &programs, ports)?;
-    let certificate = folder.join("certs/apiserver.crt");
-    // Whole: a client that reads half of it trusts nobody.
+    let mut processes = spawn(&directory, kind, &programs, ports)?;
+    let certificate = directory.join("certs/apiserver.crt");
+    // Renamed, so that no client reads a partial file.
     let written = || {
         fs::read_to_string(&certificate)
             .is_ok_and(|text| text.trim_end().ends_with("-----END CERTIFICATE-----"))
     };
-    wait("kube-apiserver's certificate", &mut processes, &folder, written)?;
+    wait("kube-apiserver's certificate", &mut processes, &directory, written)?;
     let url = format!("https://127.0.0.1:{}", ports[0]);
     let client = Client::new(&url, &certificate)?;
-    ready(&client, &mut processes, &folder)?;
+    ready(&client, &mut processes, &directory)?;
     let took = start.elapsed();
-    Ok(Some(Server { client, took, url, ca: certificate, folder, processes, ports: Some(ports) }))
+    Ok(Some(Server { client, took, url, ca: certificate, directory, processes, ports: Some(ports) }))
 }
 
 fn spawn(
-    folder: &Path,
+    directory: &Path,
     kind: Kind,
     [etcd, apiserver]: &[PathBuf; 2],
     [port, client, peer]: [u16; 3],
 ) -> Outcome<Vec<Child>> {
-    let file = |name: &str| folder.join(name).display().to_string();
+    let file = |name: &str| directory.join(name).display().to_string();
     let [client_url, peer_url] = [client, peer].map(|port| format!("http://127.0.0.1:{port}"));
     let etcd = Command::new(etcd)
         .args(["--data-dir", &file("etcd"), "--log-level=warn"])
@@ -155,7 +155,7 @@ fn spawn(
         .args(["--initial-cluster", &format!("default={peer_url}")])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(File::create(folder.join("etcd.log"))?)
+        .stderr(File::create(directory.join("etcd.log"))?)
         .spawn()?;
     let apiserver = Command::new(apiserver)
         .arg(format!("--etcd-servers={client_url}"))
@@ -167,7 +167,7 @@ fn spawn(
         .args(REAL_FLAGS)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(File::create(folder.join("kube-apiserver.log"))?)
+        .stderr(File::create(directory.join("kube-apiserver.log"))?)
         .spawn();
     let mut processes = vec![etcd];
     processes.push(apiserver?);
@@ -200,48 +200,48 @@ pub(crate) fn binary() -> Outcome<PathBuf> {
         return Ok(binary.clone());
     }
     let own = std::env::current_exe()?;
-    let folder = own.parent().ok_or("this program lies in no directory")?;
+    let directory = own.parent().ok_or("this program is in no directory")?;
     let profile = process::profile()?;
     let mut command = Command::new("cargo");
     command.args(["build", "--quiet", "--locked", "--package", "settled", "--profile", &profile]);
     if !process::passes(command.current_dir(corpora::root()))? {
-        return Err("`settled` does not build".into());
+        return Err("failed to build `settled`".into());
     }
-    Ok(built.insert(folder.join("settled")).clone())
+    Ok(built.insert(directory.join("settled")).clone())
 }
 
 /// Starts `settled serve`.
-fn serve(folder: &Path, kind: Kind, port: &str) -> Outcome<Child> {
+fn serve(directory: &Path, kind: Kind, port: &str) -> Outcome<Child> {
     let binary = binary()?;
-    let log = |name: &str| File::options().create(true).append(true).open(folder.join(name));
+    let log = |name: &str| File::options().create(true).append(true).open(directory.join(name));
     let mut command = Command::new(binary);
-    command.args(["serve", "--port", port, "--data-dir"]).arg(folder.join("data"));
+    command.args(["serve", "--port", port, "--data-dir"]).arg(directory.join("data"));
     if kind != Kind::OursOnDisk {
         command.arg("--memory");
     }
     if kind == Kind::OursAlone {
         command.arg("--controllers=");
     }
-    command.arg("--token-auth-file").arg(folder.join("tokens.csv"));
+    command.arg("--token-auth-file").arg(directory.join("tokens.csv"));
     command.stdin(Stdio::null()).stdout(log("settled.out")?).stderr(log("settled.log")?);
     process::started(command.spawn(), &command)
 }
 
-fn ours(folder: PathBuf, kind: Kind) -> Outcome<Server> {
-    fs::write(folder.join("tokens.csv"), token_file())?;
-    // Building it is no part of its start.
+fn ours(directory: PathBuf, kind: Kind) -> Outcome<Server> {
+    fs::write(directory.join("tokens.csv"), token_file())?;
+    // Building is not part of the startup time.
     binary()?;
     let start = Instant::now();
-    let mut processes = vec![serve(&folder, kind, "0")?];
-    let config = folder.join("data/admin.kubeconfig");
+    let mut processes = vec![serve(&directory, kind, "0")?];
+    let config = directory.join("data/admin.kubeconfig");
     let cluster = || cluster(&fs::read(&config).ok()?);
-    wait("the administrator's kubeconfig", &mut processes, &folder, || cluster().is_some())?;
+    wait("the administrator's kubeconfig", &mut processes, &directory, || cluster().is_some())?;
     let (url, certificate) = cluster().ok_or("the administrator's kubeconfig is gone")?;
-    let ca = folder.join("ca.crt");
+    let ca = directory.join("ca.crt");
     fs::write(&ca, certificate)?;
     let client = Client::new(&url, &ca)?;
-    ready(&client, &mut processes, &folder)?;
-    Ok(Server { client, took: start.elapsed(), url, ca, folder, processes, ports: None })
+    ready(&client, &mut processes, &directory)?;
+    Ok(Server { client, took: start.elapsed(), url, ca, directory, processes, ports: None })
 }
 
 /// URL and CA certificate of a kubeconfig's first cluster. `None` while it is incomplete.
@@ -271,15 +271,15 @@ fn free_ports<const N: usize>() -> Outcome<[u16; N]> {
 }
 
 /// A service account key, created with openssl: kube-apiserver requires one.
-pub(crate) fn service_account_keys(folder: &Path) -> Outcome<()> {
-    let key = folder.join("sa.key");
+pub(crate) fn service_account_keys(directory: &Path) -> Outcome<()> {
+    let key = directory.join("sa.key");
     let mut command = Command::new("openssl");
     command.args(["genrsa", "-out"]).arg(&key).arg("2048").stderr(Stdio::null()).stdout(Stdio::null());
     let made = process::started(command.status(), &command)?;
-    if made.success() { Ok(()) } else { Err("openssl makes no key".into()) }
+    if made.success() { Ok(()) } else { Err("openssl cannot create a key".into()) }
 }
 
-fn ready(client: &Client, processes: &mut [Child], folder: &Path) -> Outcome<()> {
+fn ready(client: &Client, processes: &mut [Child], directory: &Path) -> Outcome<()> {
     let request = |path: &str| Request {
         method: "GET".to_owned(),
         path: path.to_owned(),
@@ -288,22 +288,22 @@ fn ready(client: &Client, processes: &mut [Child], folder: &Path) -> Outcome<()>
         body: vec![],
     };
     let answers = |path| client.send(&request(path)).is_ok_and(|answer| answer.status == 200);
-    wait("/readyz", processes, folder, || answers("/readyz"))?;
-    // Made in the background after that.
-    wait("the namespace default", processes, folder, || answers("/api/v1/namespaces/default"))
+    wait("/readyz", processes, directory, || answers("/readyz"))?;
+    // Created in the background after startup.
+    wait("the namespace default", processes, directory, || answers("/api/v1/namespaces/default"))
 }
 
-fn wait(what: &str, processes: &mut [Child], folder: &Path, done: impl Fn() -> bool) -> Outcome<()> {
+fn wait(what: &str, processes: &mut [Child], directory: &Path, done: impl Fn() -> bool) -> Outcome<()> {
     let start = Instant::now();
     let problem = loop {
         if done() {
             return Ok(());
         }
         if processes.iter_mut().any(|child| matches!(child.try_wait(), Ok(Some(_)))) {
-            break format!("a server ended while waiting for {what}");
+            break format!("a server exited while waiting for {what}");
         }
         if start.elapsed() > PATIENCE {
-            break format!("{what} did not come");
+            break format!("timed out waiting for {what}");
         }
         // settled starts within a few of these intervals.
         thread::sleep(Duration::from_millis(2));
@@ -312,7 +312,7 @@ fn wait(what: &str, processes: &mut [Child], folder: &Path, done: impl Fn() -> b
         drop(child.kill());
         drop(child.wait());
     }
-    Err(format!("{problem}; its logs are in {}", folder.display()).into())
+    Err(format!("{problem}; its logs are in {}", directory.display()).into())
 }
 
 /// The administrator's token.

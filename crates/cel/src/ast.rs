@@ -203,13 +203,13 @@ pub(crate) struct Issue {
 
 /// Formats issues as cel-go: each with its source line and a marker below it.
 pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
-    const MOST: usize = 100;
-    const LONGEST: usize = 16384;
+    const MAX_ISSUES: usize = 100;
+    const MAX_LINE_LENGTH: usize = 16384;
     let chars: Vec<char> = source.chars().collect();
     // Issues without a position come first.
     issues.sort_by_key(|issue| issue.at.wrapping_add(1));
     let mut shown = Vec::new();
-    for issue in issues.iter().take(MOST) {
+    for issue in issues.iter().take(MAX_ISSUES) {
         if issue.at == NOWHERE {
             shown.push(format!("ERROR: <input>:-1:0: {}", issue.message));
             continue;
@@ -223,7 +223,7 @@ pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
         let column = at - start;
         let mut message = format!("ERROR: <input>:{}:{}: {}", line + 1, column + 1, issue.message);
         let length: usize = text.iter().map(|char| char.len_utf8()).sum();
-        if length <= LONGEST {
+        if length <= MAX_LINE_LENGTH {
             message.push_str("\n | ");
             message.extend(text.iter().map(|char| if *char == '\t' { ' ' } else { *char }));
             message.push_str("\n | ");
@@ -238,8 +238,8 @@ pub(crate) fn show(source: &str, issues: &mut [Issue]) -> String {
         }
         shown.push(message);
     }
-    if issues.len() > MOST {
-        shown.push(format!("{} more errors were truncated", issues.len() - MOST));
+    if issues.len() > MAX_ISSUES {
+        shown.push(format!("{} more errors were truncated", issues.len() - MAX_ISSUES));
     }
     shown.join("\n")
 }

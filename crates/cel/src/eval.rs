@@ -479,7 +479,7 @@ impl<'a, 's, S: Scope<'a>> Run<'a, 's, S> {
                 return Err(Fault::error(if Self::IS_TYPED {
                     format!("got '{type_}', expected iterable type")
                 } else {
-                    format!("can't go over {type_}")
+                    format!("cannot iterate over {type_}")
                 }));
             }
         }

@@ -70,16 +70,16 @@ pub(crate) fn tokens(source: &str, issues: &mut Vec<Issue>) -> Vec<Lexeme> {
             at += length;
             continue;
         }
-        if let Some((token, length)) = one(rest) {
+        if let Some((token, length)) = token(rest) {
             found.push(Lexeme { token, at: at as u32, end: (at + length) as u32 });
             at += length;
         } else {
-            let bad = bad(rest);
-            let text = source.get(at..at + bad).unwrap_or_default();
+            let length = unterminated(rest);
+            let text = source.get(at..at + length).unwrap_or_default();
             let text = text.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r");
             let message = format!("Syntax error: token recognition error at: '{text}'");
             issues.push(Issue { at: at as u32, message });
-            at += bad;
+            at += length;
         }
     }
     found.push(Lexeme { token: Token::End, at: bytes.len() as u32, end: bytes.len() as u32 });
@@ -95,7 +95,7 @@ fn blank(rest: &[u8]) -> Option<usize> {
     rest.starts_with(b"//").then(|| rest.iter().take_while(|byte| **byte != b'\n').count())
 }
 
-fn one(rest: &[u8]) -> Option<(Token, usize)> {
+fn token(rest: &[u8]) -> Option<(Token, usize)> {
     let first = *rest.first()?;
     let (prefix, is_raw, is_bytes) = match (first, rest.get(1), rest.get(2)) {
         (b'b' | b'B', Some(b'r' | b'R'), Some(b'"' | b'\'')) => (2, true, true),
@@ -273,7 +273,7 @@ fn char_length(rest: &[u8]) -> usize {
 }
 
 /// Length of an unterminated literal.
-fn bad(rest: &[u8]) -> usize {
+fn unterminated(rest: &[u8]) -> usize {
     let next = |at: usize| char_length(rest.get(at..).unwrap_or_default());
     match rest.first() {
         Some(quote @ (b'"' | b'\'')) => {

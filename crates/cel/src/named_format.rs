@@ -38,10 +38,10 @@ static FORMATS: &[Format] = &[
     )),
     format!("labelValue", "LabelValue", 40, validation::is_valid_label_value),
     format!("uri", "URI", 1103, uri_errors),
-    format!("uuid", "uuid", 70, |text| one(is_uuid(text), "does not match the UUID format")),
-    format!("byte", "byte", 84, |text| one(base64::is_base64(text), "invalid base64")),
-    format!("date", "date", 71, |text| one(time::parse_date(text).is_some(), "invalid date")),
-    format!("datetime", "datetime", 71, |text| one(is_date_time(text), "invalid datetime")),
+    format!("uuid", "uuid", 70, |text| unless(is_uuid(text), "does not match the UUID format")),
+    format!("byte", "byte", 84, |text| unless(base64::is_base64(text), "invalid base64")),
+    format!("date", "date", 71, |text| unless(time::parse_date(text).is_some(), "invalid date")),
+    format!("datetime", "datetime", 71, |text| unless(is_date_time(text), "invalid datetime")),
 ];
 
 pub(crate) fn named(id: &str) -> Option<&'static Format> {
@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-fn one(is_valid: bool, message: &str) -> Vec<String> {
+fn unless(is_valid: bool, message: &str) -> Vec<String> {
     if is_valid { Vec::new() } else { vec![message.to_owned()] }
 }
 

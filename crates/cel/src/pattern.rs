@@ -11,9 +11,9 @@ const MAX_LENGTH: usize = 100_000;
 /// Size limits of compiled patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
-    /// Go's limit.
+    /// Go's maximum size.
     Costs,
-    /// At most a few steps per byte.
+    /// Small enough for a few steps per byte.
     Steps,
 }
 

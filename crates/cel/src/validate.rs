@@ -25,7 +25,7 @@ const INTERNAL: &str =
 const CALL_LIMIT: &str = "operation cancelled: actual cost limit exceeded";
 
 pub(crate) struct Outcome {
-    pub(crate) forgiven: Vec<FieldError>,
+    pub(crate) ratcheted: Vec<FieldError>,
     pub(crate) errors: Vec<FieldError>,
     /// Remaining budget; negative if it is exceeded.
     pub(crate) budget: i64,
@@ -34,9 +34,9 @@ pub(crate) struct Outcome {
 pub(crate) fn validate(node: &Node, object: &Value, old: Option<&Value>, budget: i64) -> Outcome {
     let correlated = old.map(|old| Correlated::new(object, old, &node.schema));
     let ratchet = Ratchet { current: correlated.as_ref(), nearest: None };
-    let mut run = Run { errors: Vec::new(), forgiven: Vec::new(), budget };
+    let mut run = Run { errors: Vec::new(), ratcheted: Vec::new(), budget };
     run.node(node, &mut Path::default(), object, old, ratchet);
-    Outcome { errors: run.errors, forgiven: run.forgiven, budget: run.budget }
+    Outcome { errors: run.errors, ratcheted: run.ratcheted, budget: run.budget }
 }
 
 /// Path in the object, extended and truncated in place.
@@ -167,7 +167,7 @@ impl Ratchet<'_, '_> {
 struct Run {
     errors: Vec<FieldError>,
     /// Errors of the old object.
-    forgiven: Vec<FieldError>,
+    ratcheted: Vec<FieldError>,
     budget: i64,
 }
 
@@ -355,8 +355,8 @@ impl Run {
     }
 
     /// Collects errors.
-    const fn found(&mut self, is_forgiven: bool) -> &mut Vec<FieldError> {
-        if is_forgiven { &mut self.forgiven } else { &mut self.errors }
+    const fn found(&mut self, is_ratcheted: bool) -> &mut Vec<FieldError> {
+        if is_ratcheted { &mut self.ratcheted } else { &mut self.errors }
     }
 
     /// Reports a failed rule.
@@ -374,14 +374,14 @@ impl Run {
             Some(inner) => path.child(inner),
             None => path.show(),
         };
-        let is_forgiven = !compiled.uses_old && ratchet.forgives();
+        let is_ratcheted = !compiled.uses_old && ratchet.forgives();
         let mut detail = None;
         if let Some(program) = &compiled.message {
             match self.message(program, &rule.message_expression, scope) {
                 Ok(message) => detail = message,
                 Err(message) => {
                     let error = FieldError::invalid(field, schema.type_.as_str(), message);
-                    self.found(is_forgiven).push(error);
+                    self.found(is_ratcheted).push(error);
                     self.budget = -1;
                     return;
                 }
@@ -404,7 +404,7 @@ impl Run {
         // Upstream omits the detail of duplicates.
         let detail = if error_type == ErrorType::Duplicate { String::new() } else { detail };
         let error = FieldError::new(error_type, field, is_shown.then(|| value.clone()), detail);
-        self.found(is_forgiven).push(error);
+        self.found(is_ratcheted).push(error);
     }
 
     /// Evaluates a message expression; `None` if the result is unusable. A limit ends everything.

@@ -80,7 +80,7 @@ impl Validator {
     ) -> (Vec<FieldError>, Vec<FieldError>) {
         let Some(root) = &self.root else { return (Vec::new(), Vec::new()) };
         let outcome = validate::validate(root, object, old, validate::PER_OBJECT);
-        (outcome.errors, outcome.forgiven)
+        (outcome.errors, outcome.ratcheted)
     }
 
     /// The same, with the cost of the rules.

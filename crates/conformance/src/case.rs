@@ -208,9 +208,9 @@ impl CaseFile {
 /// # Errors
 ///
 /// A file cannot be read, is invalid, or has the same case name as another file.
-pub fn load(folder: &Path) -> Result<Vec<CaseFile>, Error> {
-    let shown = folder.display().to_string();
-    let entries = fs::read_dir(folder).map_err(|why| Error::file(&shown, why))?;
+pub fn load(directory: &Path) -> Result<Vec<CaseFile>, Error> {
+    let shown = directory.display().to_string();
+    let entries = fs::read_dir(directory).map_err(|why| Error::file(&shown, why))?;
     let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
     paths.sort();

@@ -73,9 +73,9 @@ impl Recording {
 /// # Errors
 ///
 /// A file cannot be read, or is not a recording.
-pub fn load_recordings(folder: &Path) -> Result<BTreeMap<String, Recording>, Error> {
-    let shown = folder.display().to_string();
-    let entries = fs::read_dir(folder).map_err(|why| Error::file(&shown, why))?;
+pub fn load_recordings(directory: &Path) -> Result<BTreeMap<String, Recording>, Error> {
+    let shown = directory.display().to_string();
+    let entries = fs::read_dir(directory).map_err(|why| Error::file(&shown, why))?;
     let mut recordings = BTreeMap::new();
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         if path.extension().is_none_or(|ending| ending != "json") {

@@ -249,7 +249,7 @@ impl<'t> Run<'t> {
             }
             if start.elapsed() > DEADLINE {
                 let mut raw = raw(response);
-                raw.failed = Some("what it waits for has not come".to_owned());
+                raw.failed = Some("the expected response did not arrive".to_owned());
                 return raw;
             }
             thread::sleep(POLL);

@@ -135,7 +135,7 @@ pub enum Error {
     #[error("transport: {0}")]
     Transport(String),
     /// The deadline is exceeded.
-    #[error("nothing came until the deadline")]
+    #[error("deadline exceeded")]
     Deadline,
     /// A file of cases, recordings or differences is invalid.
     #[error("{file}: {problem}")]

@@ -247,7 +247,7 @@ impl Random {
         usize::try_from(self.next() % end).unwrap_or(0)
     }
 
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 
@@ -258,13 +258,13 @@ impl Random {
     fn operation(&mut self) -> Value {
         let kind = &KINDS[self.below(KINDS.len())];
         let slot = kind.slot;
-        let name = *self.one(&NAMES);
+        let name = *self.pick(&NAMES);
         let path = kind.path;
         let object = format!("{path}/{name}");
         let save = json!({format!("rv-{slot}-{name}"): "/metadata/resourceVersion",
             format!("uid-{slot}-{name}"): "/metadata/uid"});
         let rv = format!("<rv-{slot}-{name}>");
-        let query = *self.one(&[
+        let query = *self.pick(&[
             "",
             "",
             "",
@@ -285,7 +285,7 @@ impl Random {
             18..26 => json!({"GET": object, "save": {format!("object-{slot}-{name}"): "",
                 format!("rv-{slot}-{name}"): "/metadata/resourceVersion"}}),
             26..31 => {
-                let query = *self.one(&[
+                let query = *self.pick(&[
                     "",
                     "?limit=1",
                     "?limit=2",
@@ -302,7 +302,7 @@ impl Random {
                     "?resourceVersion=RV&resourceVersionMatch=Exact",
                 ]);
                 let query = query.replace("RV", &rv);
-                let accept = *self.one(&["application/json", "application/json", "table", "partial-list"]);
+                let accept = *self.pick(&["application/json", "application/json", "table", "partial-list"]);
                 json!({"GET": format!("{path}{query}"), "accept": accept, "save": {"continue": "/metadata/continue"}})
             }
             31..41 => {
@@ -330,7 +330,7 @@ impl Random {
                 json!({"PATCH": format!("{object}{query}"), "type": "strategic", "body": body, "save": save})
             }
             61..66 => {
-                let key = *self.one(&[
+                let key = *self.pick(&[
                     "/metadata/labels/x",
                     "/metadata/annotations/n1",
                     "/data/k",
@@ -339,14 +339,15 @@ impl Random {
                     "/metadata/finalizers",
                     "/spec/map/-",
                 ]);
-                let op = *self.one(&["add", "replace", "remove", "test"]);
-                let value =
-                    self.one(&[json!("1"), json!(2), json!(["example.com/f"]), json!({"name": "q"})]).clone();
+                let op = *self.pick(&["add", "replace", "remove", "test"]);
+                let value = self
+                    .pick(&[json!("1"), json!(2), json!(["example.com/f"]), json!({"name": "q"})])
+                    .clone();
                 json!({"PATCH": format!("{object}{query}"), "type": "json-patch",
                     "body": [{"op": op, "path": key, "value": value}], "save": save})
             }
             66..81 => {
-                let manager = *self.one(&["one", "two", "three"]);
+                let manager = *self.pick(&["one", "two", "three"]);
                 let force = if self.chance(40) { "&force=true" } else { "" };
                 let dry = if self.chance(8) { "&dryRun=All" } else { "" };
                 let mut body = self.object(kind, name);
@@ -372,7 +373,7 @@ impl Random {
             86..90 if kind.parts == Parts::Scale => match self.chance(50) {
                 true => json!({"GET": format!("{object}/scale")}),
                 false => {
-                    let replicas = *self.one(&[0, 1, 2, 5, 12]);
+                    let replicas = *self.pick(&[0, 1, 2, 5, 12]);
                     json!({"PATCH": format!("{object}/scale"), "type": "merge", "body": {"spec": {"replicas": replicas}},
                         "save": save})
                 }
@@ -388,7 +389,7 @@ impl Random {
                 json!({"PATCH": object, "type": "merge", "body": {"metadata": {"finalizers": null}}, "save": save})
             }
             100 => {
-                let select = *self.one(&[
+                let select = *self.pick(&[
                     "fieldSelector=metadata.name=b",
                     "labelSelector=w&dryRun=All",
                     "propagationPolicy=Orphan&fieldSelector=metadata.name=c",
@@ -396,7 +397,7 @@ impl Random {
                 json!({"DELETE": format!("{path}?{select}"), "pick": ["/kind", "/message", "/items/*/metadata/name"]})
             }
             101..104 => {
-                let accept = *self.one(&["table", "partial"]);
+                let accept = *self.pick(&["table", "partial"]);
                 json!({"GET": object, "accept": accept})
             }
             104..106 if kind.parts != Parts::None => json!({"GET": format!("{object}/status")}),
@@ -410,7 +411,7 @@ impl Random {
                 json!({"POST": format!("{path}?dryRun=All"), "body": body})
             }
             108..110 if kind.parts != Parts::None => {
-                let manager = *self.one(&["one", "two"]);
+                let manager = *self.pick(&["one", "two"]);
                 let force = if self.chance(50) { "&force=true" } else { "" };
                 let status = match kind.kind {
                     "Pod" => json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
@@ -426,13 +427,13 @@ impl Random {
                     "set": {"/metadata/labels": labels, "/status/observedGeneration": 3}, "save": save})
             }
             112 => {
-                let body = self.one(&[json!([{}]), json!([])]).clone();
+                let body = self.pick(&[json!([{}]), json!([])]).clone();
                 json!({"PATCH": object, "type": "merge", "body": {"metadata": {"managedFields": body}}, "save": save})
             }
             // In messages about unknown fields, upstream prints such a patch without its directives.
             113..116 if kind.kind == "Deployment" => {
                 let body = self
-                    .one(&[
+                    .pick(&[
                         json!({"metadata": {"labels": {"$patch": "replace", "x": "3"}}}),
                         json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/f"]}}),
                         json!({"metadata": {"finalizers": ["example.com/g"]}}),
@@ -448,7 +449,7 @@ impl Random {
             }
             116..118 => {
                 let body = self
-                    .one(&[
+                    .pick(&[
                         json!([{"op": "copy", "from": "/metadata/name", "path": "/metadata/annotations/n1"}]),
                         json!([{"op": "add", "path": "/metadata/annotations", "value": {}},
                             {"op": "add", "path": "/metadata/annotations/n1", "value": "j"}]),
@@ -477,7 +478,7 @@ impl Random {
     }
 
     fn labels(&mut self) -> Value {
-        let x = *self.one(&["1", "2", "3"]);
+        let x = *self.pick(&["1", "2", "3"]);
         match self.below(4) {
             0 => json!({}),
             1 => json!({"x": x}),
@@ -523,28 +524,28 @@ impl Random {
             body["unknown"] = 1.into();
         }
         if self.chance(3) {
-            let owner = *self.one(&NAMES);
+            let owner = *self.pick(&NAMES);
             body["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": owner,
                 "uid": format!("<uid-cm-{owner}>")}]);
         }
-        let value = *self.one(&["1", "2", "3"]);
+        let value = *self.pick(&["1", "2", "3"]);
         match kind.kind {
             "ConfigMap" => {
-                let key = *self.one(&["k", "l", "m"]);
+                let key = *self.pick(&["k", "l", "m"]);
                 body["data"] = self
-                    .one(&[json!({key: value}), json!({}), json!({"k": value, "l": value}), json!({key: 5})])
+                    .pick(&[json!({key: value}), json!({}), json!({"k": value, "l": value}), json!({key: 5})])
                     .clone();
             }
             "Secret" => {
-                let key = *self.one(&["k", "l", "m"]);
-                let field = *self.one(&["data", "stringData"]);
+                let key = *self.pick(&["k", "l", "m"]);
+                let field = *self.pick(&["data", "stringData"]);
                 body[field] = json!({key: "YWJj"});
             }
             "Pod" => {
                 if self.chance(50) {
                     let image = format!("i:{value}");
                     body["spec"]["containers"] = self
-                        .one(&[
+                        .pick(&[
                             json!([{"name": "c", "image": image}]),
                             json!([{"name": "c", "image": image, "resources": {"requests": {"cpu": "100m"}}}]),
                             json!([{"name": "c", "image": image, "ports": [{"containerPort": 80}]}]),
@@ -552,26 +553,27 @@ impl Random {
                         .clone();
                 }
                 if self.chance(10) {
-                    body["spec"]["activeDeadlineSeconds"] = self.one(&[json!(5), json!(0), json!(9)]).clone();
+                    body["spec"]["activeDeadlineSeconds"] =
+                        self.pick(&[json!(5), json!(0), json!(9)]).clone();
                 }
                 if self.chance(10) {
-                    body["spec"]["restartPolicy"] = self.one(&[json!("Never"), json!("Bad")]).clone();
+                    body["spec"]["restartPolicy"] = self.pick(&[json!("Never"), json!("Bad")]).clone();
                 }
             }
             "Gadget" => {
                 if self.chance(40) {
                     body["spec"]["size"] =
-                        self.one(&[json!("s"), json!("l"), json!("xl"), json!(null)]).clone();
+                        self.pick(&[json!("s"), json!("l"), json!("xl"), json!(null)]).clone();
                 }
                 if self.chance(40) {
-                    body["spec"]["first"] = self.one(&[json!(3), json!(9), json!(20), json!(0)]).clone();
+                    body["spec"]["first"] = self.pick(&[json!(3), json!(9), json!(20), json!(0)]).clone();
                 }
                 if self.chance(20) {
                     body["spec"]["second"] = value.into();
                 }
                 if self.chance(35) {
                     body["spec"]["ports"] = self
-                        .one(&[
+                        .pick(&[
                             json!([{"port": 80}]),
                             json!([{"port": 80, "protocol": "UDP", "note": null}, {"port": 80}]),
                             json!([{"port": 80}, {"port": 80, "protocol": "TCP"}]),
@@ -581,21 +583,21 @@ impl Random {
                 }
                 if self.chance(20) {
                     body["spec"]["bag"] =
-                        self.one(&[json!({"a": 1}), json!({"b": 2}), json!({"a": "x"})]).clone();
+                        self.pick(&[json!({"a": 1}), json!({"b": 2}), json!({"a": "x"})]).clone();
                 }
                 if self.chance(20) {
-                    body["spec"]["any"] = self.one(&[json!(1), json!("50%"), json!(true)]).clone();
+                    body["spec"]["any"] = self.pick(&[json!(1), json!("50%"), json!(true)]).clone();
                 }
             }
             "Deployment" => {
                 if self.chance(60) {
-                    body["spec"]["replicas"] = self.one(&[json!(1), json!(2), json!(0), json!(-1)]).clone();
+                    body["spec"]["replicas"] = self.pick(&[json!(1), json!(2), json!(0), json!(-1)]).clone();
                 }
                 if self.chance(40) {
                     let image = format!("i:{value}");
                     let env = json!([{"name": "A", "value": value}]);
                     body["spec"]["template"]["spec"]["containers"] = self
-                        .one(&[
+                        .pick(&[
                             json!([{"name": "c", "image": image}]),
                             json!([{"name": "c", "image": image, "env": env}]),
                             json!([{"name": "c", "image": "i"}, {"name": "side", "image": image}]),
@@ -610,22 +612,23 @@ impl Random {
                 body["spec"] = json!({});
                 if self.chance(50) {
                     body["spec"]["replicas"] =
-                        self.one(&[json!(1), json!(2), json!(5), json!(12), json!("x")]).clone();
+                        self.pick(&[json!(1), json!(2), json!(5), json!(12), json!("x")]).clone();
                 }
                 if self.chance(20) {
-                    body["spec"]["min"] = self.one(&[json!(0), json!(2), json!(7)]).clone();
+                    body["spec"]["min"] = self.pick(&[json!(0), json!(2), json!(7)]).clone();
                 }
                 if self.chance(25) {
                     body["spec"]["text"] =
-                        self.one(&[json!("abc"), json!("axe"), json!("bad"), json!("aaaaaaaaaaaa")]).clone();
+                        self.pick(&[json!("abc"), json!("axe"), json!("bad"), json!("aaaaaaaaaaaa")]).clone();
                 }
                 if self.chance(25) {
-                    body["spec"]["set"] =
-                        self.one(&[json!(["p"]), json!(["p", "q"]), json!(["q"]), json!(["p", "p"])]).clone();
+                    body["spec"]["set"] = self
+                        .pick(&[json!(["p"]), json!(["p", "q"]), json!(["q"]), json!(["p", "p"])])
+                        .clone();
                 }
                 if self.chance(30) {
                     body["spec"]["map"] = self
-                        .one(&[
+                        .pick(&[
                             json!([{"name": "p"}]),
                             json!([{"name": "p", "value": 9}, {"name": "q", "value": 1}]),
                             json!([{"name": "q"}, {"name": "q"}]),

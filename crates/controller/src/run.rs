@@ -121,10 +121,10 @@ pub enum RunError {
     #[error(transparent)]
     Election(#[from] ElectionError),
     /// Another replica leads: this process must restart with new caches.
-    #[error("the lease was lost; restart to stand for election again")]
+    #[error("the lease was lost; restart to take part in the election again")]
     LeaseLost,
     /// The controller ended unexpectedly.
-    #[error("the controller ended without being asked to")]
+    #[error("the controller ended without a shutdown request")]
     Ended,
     /// The controller exceeded its shutdown timeout.
     #[error("the controller did not stop within {0:?}")]

@@ -22,7 +22,7 @@ pub enum PathError {
     #[error("{0}")]
     Mismatch(String),
     /// The evaluation exceeds its limit.
-    #[error("the path selects too much")]
+    #[error("the path selects too many values")]
     TooMuch,
 }
 

@@ -4,8 +4,9 @@
 
 use serde_json::Value;
 
+use crate::fields::Field;
 use crate::node::{Kind, Node};
-use crate::object::{Field, Found, Object, ParseError};
+use crate::object::{Found, Object, ParseError};
 use crate::options::{Options, Profile};
 use crate::settled::{self, CustomRule, Evidence};
 use crate::upstream;

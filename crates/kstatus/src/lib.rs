@@ -3,6 +3,7 @@
 mod aggregate;
 mod augment;
 mod duration;
+mod fields;
 mod go_text;
 mod json;
 mod node;
@@ -69,9 +70,9 @@ impl Object<'_> {
             Profile::Kstatus => {
                 let mut verdict = upstream::compute(self, options.now)
                     .unwrap_or_else(|error| Verdict::malformed("", error));
-                verdict.generation = self.get(object::Field::Generation).and_then(Node::as_int);
+                verdict.generation = self.get(fields::Field::Generation).and_then(Node::as_int);
                 verdict.observed_generation =
-                    self.get(object::Field::ObservedGeneration).and_then(Node::as_int);
+                    self.get(fields::Field::ObservedGeneration).and_then(Node::as_int);
                 verdict
             }
         }

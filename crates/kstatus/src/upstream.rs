@@ -9,9 +9,10 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use crate::fields::Field;
 use crate::go_text::{GoValue, kind_name, type_name};
 use crate::node::{Kind, Node, Shown};
-use crate::object::{ConditionFields, Field, Found, Member, Object};
+use crate::object::{ConditionFields, Found, Member, Object};
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, RECONCILING, STALLED, Status, Text, Verdict};

@@ -251,7 +251,7 @@ pub enum Error {
     #[error("script returned nil: no health")]
     Nothing,
     /// The object is not valid JSON.
-    #[error("object is unreadable: {what}")]
+    #[error("cannot read object: {what}")]
     Object {
         /// The reason.
         what: String,

@@ -282,15 +282,15 @@ fn out_of_memory(budget: &Budget) -> Failure {
 fn string(lua: &Lua, value: &Value, index: u32, name: &str) -> Result<LuaString, Failure> {
     match value {
         Value::String(text) => Ok(text.clone()),
-        other => lua.coerce_string(other.clone())?.ok_or_else(|| bad(value, index, name, "string")),
+        other => lua.coerce_string(other.clone())?.ok_or_else(|| bad_argument(value, index, name, "string")),
     }
 }
 
 fn number(lua: &Lua, value: &Value, index: u32, name: &str) -> Result<f64, Failure> {
-    lua.coerce_number(value.clone())?.ok_or_else(|| bad(value, index, name, "number"))
+    lua.coerce_number(value.clone())?.ok_or_else(|| bad_argument(value, index, name, "number"))
 }
 
-fn bad(value: &Value, index: u32, name: &str, expected: &str) -> Failure {
+fn bad_argument(value: &Value, index: u32, name: &str, expected: &str) -> Failure {
     let got = kind(value);
     Failure::Script(format!("bad argument #{index} to '{name}' ({expected} expected, got {got})"))
 }

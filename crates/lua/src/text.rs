@@ -1,15 +1,15 @@
 //! Output texts: valid UTF-8 with bounded length.
 
 /// Maximum length of an error message, in characters.
-const LONGEST_ERROR: usize = 400;
-/// How many bytes a message has at most: as many as Kubernetes allows that of a condition.
-pub(crate) const LONGEST_MESSAGE: usize = 32 * 1024;
-/// What Lua shows of a chunk's name at most.
-const LONGEST_NAME: usize = 59;
+const MAX_ERROR_LENGTH: usize = 400;
+/// Maximum length of a health message, in bytes: the limit of condition messages in Kubernetes.
+pub(crate) const MAX_MESSAGE_LENGTH: usize = 32 * 1024;
+/// Maximum length of a chunk name in Lua's messages.
+const MAX_NAME_LENGTH: usize = 59;
 
 /// The first 400 characters.
 pub(crate) fn bounded(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_ERROR) {
+    match text.char_indices().nth(MAX_ERROR_LENGTH) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -17,12 +17,12 @@ pub(crate) fn bounded(text: &str) -> String {
 
 /// A script's message, with invalid UTF-8 replaced.
 pub(crate) fn message(text: &[u8]) -> String {
-    if text.len() <= LONGEST_MESSAGE {
+    if text.len() <= MAX_MESSAGE_LENGTH {
         return String::from_utf8_lossy(text).into_owned();
     }
     // A character cut in half is dropped, not replaced.
-    let mut end = LONGEST_MESSAGE;
-    while end > LONGEST_MESSAGE - 4 && text[end] & 0b1100_0000 == 0b1000_0000 {
+    let mut end = MAX_MESSAGE_LENGTH;
+    while end > MAX_MESSAGE_LENGTH - 4 && text[end] & 0b1100_0000 == 0b1000_0000 {
         end -= 1;
     }
     format!("{}…", String::from_utf8_lossy(&text[..end]))
@@ -33,7 +33,7 @@ pub(crate) fn chunk_name(name: &str) -> String {
     let mut shown = String::new();
     for character in name.chars() {
         let character = if character.is_control() { '_' } else { character };
-        if shown.len() + character.len_utf8() > LONGEST_NAME {
+        if shown.len() + character.len_utf8() > MAX_NAME_LENGTH {
             break;
         }
         shown.push(character);
@@ -44,7 +44,7 @@ pub(crate) fn chunk_name(name: &str) -> String {
 /// Message and line of an error; the line only if it is one of the script.
 pub(crate) fn located(text: &[u8], chunk: &str) -> (String, Option<u32>) {
     // Long enough for the name, the line and the truncated message.
-    let text = &text[..text.len().min(8 * LONGEST_ERROR)];
+    let text = &text[..text.len().min(8 * MAX_ERROR_LENGTH)];
     let text = String::from_utf8_lossy(text);
     if let Some((line, rest)) = strip_position(&text, chunk) {
         return (bounded(rest), Some(line));

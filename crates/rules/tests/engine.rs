@@ -378,7 +378,7 @@ fn evaluations_that_need_too_much_end() {
     let object = object.to_string();
     let many = |body: &str| format!("lists.range(1000).all(i, lists.range(1000).all(j, {body}))");
     let grow = ["['x']", &".map(a, a + a + a + a)".repeat(8)].concat();
-    let too_deep = "error: values nested deeper than 64 levels can't be compared";
+    let too_deep = "error: cannot compare values nested deeper than 64 levels";
     for (expression, wanted) in [
         (many("true"), STEPS),
         ("spec.map.all(a, spec.map.all(b, true))".to_owned(), STEPS),

@@ -1,5 +1,6 @@
 //! Command line arguments (clap): commands for files, and shared options.
 
+pub(crate) mod args;
 pub(crate) mod live;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
@@ -151,10 +152,10 @@ pub(crate) struct StatusArgs {
     pub(crate) input: InputArgs,
 
     #[command(flatten)]
-    pub(crate) select: live::SelectArgs,
+    pub(crate) select: args::SelectArgs,
 
     #[command(flatten)]
-    pub(crate) cluster: live::ClusterArgs,
+    pub(crate) cluster: args::ClusterArgs,
 
     #[command(flatten)]
     pub(crate) verdict: VerdictArgs,

@@ -16,7 +16,7 @@ use settled_tracker::{
     Cluster, KubeconfigOptions, Limits, Request, RequestError, StartError, Target, Tracker, WaitCondition,
 };
 
-use crate::cli::live::{ClusterArgs, EvaluationArgs, OnMissing, PolicyArgs, SelectArgs, TargetArgs};
+use crate::cli::args::{ClusterArgs, EvaluationArgs, OnMissing, PolicyArgs, SelectArgs, TargetArgs};
 use crate::error::CommandError;
 use crate::inputs::Inputs;
 use crate::overview;

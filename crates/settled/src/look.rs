@@ -15,7 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::arguments;
-use crate::cli::live::{EvaluationArgs, EventsArgs, TargetArgs, TextOrJson, TreeArgs, WhyArgs};
+use crate::cli::args::{EvaluationArgs, TargetArgs, TextOrJson};
+use crate::cli::live::{EventsArgs, TreeArgs, WhyArgs};
 use crate::cluster;
 use crate::error::CommandError;
 use crate::names::Names;

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use settled_tracker::request::{KindName, Selection};
 use settled_tracker::{Target, Tracker};
 
-use crate::cli::live::SelectArgs;
+use crate::cli::args::SelectArgs;
 use crate::error::CommandError;
 use crate::stderr;
 use crate::style::Palette;

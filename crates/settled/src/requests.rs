@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use settled_tracker::connection::{Exchange, Verb};
 
-use crate::cli::live::ClusterArgs;
+use crate::cli::args::ClusterArgs;
 use crate::stderr;
 use crate::style::Palette;
 use crate::text;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::live::SelectArgs;
+use crate::cli::args::SelectArgs;
 use crate::error::CommandError;
 
 /// Objects of one type, as the user wrote it: `deploy`, `deployments.apps`, `deployments.v1.apps`.

@@ -12,7 +12,8 @@ use settled_tracker::request::{Causes, EvidenceOptions};
 use settled_tracker::{Event, Outcome, Report, State, Tracker, WaitCondition};
 
 use crate::arguments;
-use crate::cli::live::{ClusterArgs, PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitArgs, WaitOutput};
+use crate::cli::args::{ClusterArgs, PolicyArgs, ReportFile, ReportFormat, ShowArgs, WaitOutput};
+use crate::cli::live::WaitArgs;
 use crate::cluster;
 use crate::error::CommandError;
 use crate::live::terminal;

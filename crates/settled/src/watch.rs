@@ -9,7 +9,7 @@ use std::time::Duration;
 use settled_tracker::{ObjectId, Request, TargetReport, Tracker};
 use tokio::time::Instant;
 
-use crate::cli::live::TargetArgs;
+use crate::cli::args::TargetArgs;
 use crate::cluster;
 use crate::error::CommandError;
 use crate::live::screen::Screen;

@@ -67,7 +67,7 @@ fn what_is_no_store_or_in_use_is_refused() {
     for name in ["empty", "missing"] {
         let said = settled(&format!("store check {name}")).dir(&folder).transcript();
         let expected = format!(
-            "exit code: 2\n--- stderr ---\nerror: cannot check {name}: {name} holds no store\n\
+            "exit code: 2\n--- stderr ---\nerror: cannot check {name}: {name} contains no store\n\
              hint: use the directory of `settled serve --data-dir`\n"
         );
         assert_eq!(said, expected);

@@ -150,7 +150,7 @@ pub fn check(directory: &Path) -> Result<CheckReport, BackendError> {
         Err(other) => return Err(known(&path, other)),
     }
     if set_aside && report.damage.is_none() {
-        let what = format!("an earlier start set it aside as damaged, but it is whole: rename it to {FILE}");
+        let what = format!("an earlier start renamed it as damaged, but it is intact: rename it to {FILE}");
         report.damage = Some(CheckDamage { offset: None, what });
     }
     Ok(report)

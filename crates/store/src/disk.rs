@@ -229,7 +229,7 @@ impl Disk {
         let mut written = log.commit(&self.frame, self.beside.as_ref());
         if written.as_ref().is_err_and(is_full) && self.compaction.is_some() {
             // An unfinished copy uses the space that the write needs.
-            give_up(&mut self.compaction, &*self.files);
+            cancel_compaction(&mut self.compaction, &*self.files);
             self.compact_from = (self.end + SUPERFLUOUS, self.needed / 4 * 3);
             written = log
                 .cut(self.end, self.state.mark.last.0)
@@ -252,7 +252,7 @@ impl Disk {
         let due = superfluous > self.needed.max(SUPERFLUOUS)
             && (self.end >= self.compact_from.0 || self.needed <= self.compact_from.1);
         if (due || self.compaction.is_some()) && self.copy(bytes).is_err() {
-            give_up(&mut self.compaction, &*self.files);
+            cancel_compaction(&mut self.compaction, &*self.files);
             self.compact_from = (self.end + SUPERFLUOUS, self.needed / 4 * 3);
         }
     }
@@ -396,7 +396,7 @@ impl Backend for Disk {
         self.drain()?;
         let copied = self.copy(u64::MAX);
         if copied.is_err() {
-            give_up(&mut self.compaction, &*self.files);
+            cancel_compaction(&mut self.compaction, &*self.files);
         }
         copied
     }
@@ -494,7 +494,7 @@ fn changed<T>(offset: u64) -> Result<T, Failure> {
 }
 
 /// Cancels a compaction and removes its file, which may fill the disk.
-fn give_up(compaction: &mut Option<Compaction>, files: &dyn Directory) {
+fn cancel_compaction(compaction: &mut Option<Compaction>, files: &dyn Directory) {
     *compaction = None;
     // If it stays, the next one overwrites it.
     let _none = files.remove(NEW);

@@ -35,7 +35,7 @@ pub enum WriteError {
         limit: usize,
     },
     /// The queue of writes is full. Nothing was written; try again later.
-    #[error("{waiting} writes are waiting already: try again later")]
+    #[error("the queue of {waiting} writes is full: try again later")]
     Busy {
         /// Number of waiting writes.
         waiting: usize,
@@ -61,9 +61,7 @@ fn at(current: &Option<Arc<Entry>>) -> String {
 #[non_exhaustive]
 pub enum ReadError {
     /// It is older than the history window.
-    #[error(
-        "revision {requested} is compacted; the oldest one that is kept is {compact_revision}: list again"
-    )]
+    #[error("revision {requested} is compacted; the oldest readable one is {compact_revision}: relist")]
     Compacted {
         /// Requested revision.
         requested: Revision,
@@ -88,7 +86,7 @@ pub enum WatchError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The watch was closed since its queue was full.
-    #[error("the watcher fell behind by more than {events} events or {bytes} bytes: list again")]
+    #[error("the watch fell behind by more than {events} events or {bytes} bytes: relist")]
     Slow {
         /// Capacity of its queue in events.
         events: usize,
@@ -96,7 +94,7 @@ pub enum WatchError {
         bytes: usize,
     },
     /// The number of watches has reached [`Limits::watchers`](crate::Limits::watchers).
-    #[error("there are {limit} watchers already")]
+    #[error("the maximum of {limit} watches is reached")]
     TooMany {
         /// The limit.
         limit: usize,
@@ -142,13 +140,13 @@ pub enum BackendError {
         known: u32,
     },
     /// There is no store.
-    #[error("{path} holds no store", path = path.display())]
+    #[error("{path} contains no store", path = path.display())]
     Missing {
         /// The directory.
         path: PathBuf,
     },
     /// The disk is full.
-    #[error("no space is left for {path}: free some; reads go on meanwhile", path = path.display())]
+    #[error("the disk is full: {path}: free some space; reads are still possible", path = path.display())]
     NoSpace {
         /// The file.
         path: PathBuf,

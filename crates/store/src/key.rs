@@ -25,7 +25,7 @@ pub enum KeyError {
         limit: usize,
     },
     /// A character that would break the order of keys.
-    #[error("the {part} holds {character:?}, which is not allowed in it")]
+    #[error("the {part} contains {character:?}, which is not allowed")]
     Character {
         /// The part that contains it.
         part: &'static str,

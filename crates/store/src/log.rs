@@ -149,7 +149,7 @@ impl Scan {
             } else {
                 format!("data at byte {end} does not match its checksum")
             };
-            return damaged(end, format!("{what}, but it was stored up to byte {}{until}", sealed.end));
+            return damaged(end, format!("{what}, but it was synced up to byte {}{until}", sealed.end));
         }
         let torn = match tail {
             Tail::Empty => 0,
@@ -375,7 +375,7 @@ pub(crate) fn number(file: &SharedFile) -> Result<u64, Failure> {
 fn title(head: &[u8]) -> Result<u64, Failure> {
     let mut rest = head;
     if take(&mut rest) != Some(MAGIC) {
-        return damaged(0, "it does not begin as it should");
+        return damaged(0, "its magic number is wrong");
     }
     let format = take(&mut rest).map(u32::from_le_bytes);
     let number = take(&mut rest).map(u64::from_le_bytes);

@@ -4,14 +4,11 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
-use std::task::Waker;
 use std::time::Duration;
 
-use crate::backend::Batch;
 use crate::backend::Mark;
 use crate::backend::Record;
 use crate::entry::Entry;
@@ -27,6 +24,13 @@ use crate::key::Revision;
 use crate::key::Scope;
 use crate::lock;
 use crate::map::Map;
+use crate::prepared::Applied;
+use crate::prepared::Prepared;
+use crate::snapshot::At;
+use crate::snapshot::Plan;
+use crate::snapshot::REMEMBER_FROM;
+use crate::snapshot::Remembered;
+use crate::snapshot::Snapshot;
 use crate::watch::Published;
 use crate::watch::Queue;
 use crate::watch::Watch;
@@ -71,18 +75,6 @@ impl Default for Limits {
     }
 }
 
-/// Consistency of a read.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum At {
-    /// The current revision.
-    #[default]
-    Latest,
-    /// The current revision, if it is not older than this one.
-    AtLeast(Revision),
-    /// Exactly this revision.
-    Exactly(Revision),
-}
-
 /// Statistics of the store: counters, and gauges where noted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -113,56 +105,6 @@ pub struct Stats {
     pub watchers_refused: u64,
     /// Number of events removed from the history window.
     pub events_compacted: u64,
-}
-
-/// Result of a write: its event or its error.
-pub type Outcome = Result<Arc<Event>, WriteError>;
-
-/// Prepared writes that are not applied yet. Their [batch](Prepared::batch) is stored in between.
-#[derive(Debug)]
-pub struct Prepared {
-    outcomes: Vec<Outcome>,
-    discard: Vec<Revision>,
-    discard_bytes: usize,
-    mark: Mark,
-    live_bytes: usize,
-    written: usize,
-}
-
-impl Prepared {
-    /// Batch to store before the writes are applied.
-    #[must_use]
-    pub fn batch(&self) -> Batch {
-        let records = self.outcomes.iter().flatten().map(|event| record(event)).collect();
-        let (discard, discard_bytes) = (self.discard.clone(), self.discard_bytes);
-        Batch { records, discard, discard_bytes, mark: self.mark }
-    }
-
-    /// Whether there is nothing to store.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.written == 0 && self.discard.is_empty()
-    }
-
-    /// Whether anything is written.
-    pub(crate) fn has_writes(&self) -> bool {
-        self.written > 0
-    }
-
-    /// The last revision after the writes.
-    #[must_use]
-    pub fn last(&self) -> Revision {
-        self.mark.last
-    }
-}
-
-/// Result of applying a batch.
-#[derive(Debug, Default)]
-pub struct Applied {
-    /// Result of each write, in the order of preparation.
-    pub outcomes: Vec<Outcome>,
-    /// Tasks to wake for the events, preferably after all locks are released.
-    pub wakers: Vec<Waker>,
 }
 
 /// In-memory state: objects, history window and watches.
@@ -218,13 +160,6 @@ impl Table {
     }
 }
 
-/// Cache of old snapshots, with a lock of its own, because they are created without the lock of the store.
-pub(crate) type Remembered = Arc<Mutex<VecDeque<Snapshot>>>;
-
-/// Number of cached snapshots, for the next pages of lists.
-const REMEMBERED: usize = 32;
-/// Number of undone events from which a snapshot is cached.
-const REMEMBER_FROM: usize = 64;
 /// Maximum number of records that a batch discards. A write makes at most two records obsolete, so the backend catches
 /// up.
 const DISCARDS: usize = 1024;
@@ -700,151 +635,5 @@ impl Mvcc {
 impl fmt::Debug for Mvcc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mvcc").field("stats", &self.stats()).finish_non_exhaustive()
-    }
-}
-
-fn record(event: &Event) -> Record {
-    let before = event.entry.as_ref().or(event.previous.as_ref());
-    Record {
-        revision: event.revision,
-        create_revision: before.map_or(event.revision, |entry| entry.create_revision),
-        time: event.time,
-        key: event.key.clone(),
-        value: event.entry.as_ref().map(|entry| entry.value.clone()),
-    }
-}
-
-/// A snapshot and the events to undo in it, which needs no lock.
-pub(crate) struct Plan {
-    snapshot: Snapshot,
-    undo: Vec<Arc<Event>>,
-    remembered: Remembered,
-}
-
-impl Plan {
-    pub(crate) fn snapshot(self) -> Snapshot {
-        let Self { mut snapshot, undo, remembered } = self;
-        for event in undo.iter().rev() {
-            match &event.previous {
-                Some(entry) => snapshot.map.insert(entry.clone()),
-                None => snapshot.map.remove(event.key.path()),
-            };
-        }
-        if undo.len() >= REMEMBER_FROM {
-            let mut remembered = lock(&remembered);
-            if remembered.len() >= REMEMBERED {
-                remembered.pop_front();
-            }
-            remembered.push_back(snapshot.clone());
-        }
-        snapshot
-    }
-}
-
-/// The objects of one resource at one revision.
-#[derive(Clone)]
-pub struct Snapshot {
-    resource: Resource,
-    revision: Revision,
-    map: Map,
-}
-
-/// A page of a list.
-#[derive(Clone, Debug)]
-pub struct Page {
-    /// The objects, ordered by path.
-    pub entries: Vec<Arc<Entry>>,
-    /// Start of the next page; none for the last page.
-    pub next: Option<String>,
-    /// Number of objects after the page.
-    pub remaining: usize,
-}
-
-impl Snapshot {
-    /// The revision of the store, whether or not the resource was written at it.
-    #[must_use]
-    pub fn revision(&self) -> Revision {
-        self.revision
-    }
-
-    /// The resource.
-    #[must_use]
-    pub fn resource(&self) -> &Resource {
-        &self.resource
-    }
-
-    /// One object.
-    #[must_use]
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Entry>> {
-        self.map.get(&crate::key::join(namespace, name))
-    }
-
-    /// Number of objects of a scope, without iterating them.
-    #[must_use]
-    pub fn len(&self, scope: &Scope) -> usize {
-        let (start, end) = scope.paths();
-        self.end_rank(end.as_deref()) - self.map.rank(&start)
-    }
-
-    /// Whether there are no objects.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.map.len() == 0
-    }
-
-    /// The objects of a scope, ordered by path.
-    pub fn iter(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Entry>> {
-        let (start, end) = scope.paths();
-        self.map
-            .iter_from(&start)
-            .take_while(move |entry| end.as_deref().is_none_or(|end| entry.key.path() < end))
-    }
-
-    /// At most `limit` objects (0: all) of a scope whose [path](Key::path) is not less than `start`.
-    ///
-    /// ```
-    /// use settled_store::{At, Key, Limits, Mvcc, Resource, Scope, Write};
-    ///
-    /// let mut store = Mvcc::new(Limits::default());
-    /// let nodes = Resource::new("nodes")?;
-    /// for name in ["a", "b", "c"] {
-    ///     let prepared = store.prepare([Write::create(Key::new(&nodes, "", name)?, *b"{}")], 0);
-    ///     store.apply(prepared);
-    /// }
-    /// let snapshot = store.snapshot(&nodes, At::Latest)?;
-    /// let page = snapshot.page(&Scope::All, "", 2);
-    /// assert_eq!((page.entries.len(), page.remaining), (2, 1));
-    /// let page = snapshot.page(&Scope::All, &page.next.ok_or("there is more")?, 2);
-    /// assert_eq!((page.entries[0].key().name(), page.next), ("c", None));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn page(&self, scope: &Scope, start: &str, limit: usize) -> Page {
-        let (first, end) = scope.paths();
-        let start = start.max(&first);
-        let limit = if limit == 0 { usize::MAX } else { limit };
-        let entries: Vec<_> = self
-            .map
-            .iter_from(start)
-            .take_while(|entry| end.as_deref().is_none_or(|end| entry.key.path() < end))
-            .take(limit)
-            .cloned()
-            .collect();
-        let available = self.end_rank(end.as_deref()).saturating_sub(self.map.rank(start));
-        let remaining = available.saturating_sub(entries.len());
-        let last = entries.last().filter(|_| remaining > 0);
-        // No path sorts between a path and the same with NUL appended.
-        let next = last.map(|entry| format!("{}\0", entry.key.path()));
-        Page { entries, next, remaining }
-    }
-
-    fn end_rank(&self, end: Option<&str>) -> usize {
-        end.map_or_else(|| self.map.len(), |end| self.map.rank(end))
-    }
-}
-
-impl fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{} ({} objects)", self.resource.as_str(), self.revision, self.map.len())
     }
 }

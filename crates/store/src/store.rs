@@ -1,23 +1,15 @@
-//! Thread-safe store: the writer thread, and locks for readers.
+//! Thread-safe store: handles for readers and writers.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::RwLock;
-use std::sync::RwLockReadGuard;
-use std::sync::RwLockWriteGuard;
 use std::sync::TryLockError;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::thread;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use std::time::SystemTime;
 
 use crate::backend::Backend;
 use crate::backend::DroppedWrite;
@@ -37,65 +29,16 @@ use crate::key::Resource;
 use crate::key::Revision;
 use crate::key::Scope;
 use crate::lock;
-use crate::mvcc::Applied;
-use crate::mvcc::At;
-use crate::mvcc::Limits;
 use crate::mvcc::Mvcc;
-use crate::mvcc::Outcome;
-use crate::mvcc::Prepared;
-use crate::mvcc::Snapshot;
 use crate::mvcc::Stats;
+use crate::options::Options;
+use crate::prepared::Outcome;
+use crate::snapshot::At;
+use crate::snapshot::Snapshot;
 use crate::watch::Watch;
-
-/// Options of a [`Store`].
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Options {
-    /// Limits of the store's memory.
-    pub limits: Limits,
-    /// Maximum number of writes per batch, at most half of [`Limits::watch_events`].
-    pub batch_writes: usize,
-    /// Maximum size of a batch in bytes, unless a single write is larger.
-    pub batch_bytes: usize,
-    /// Maximum number of waiting writes.
-    pub waiting_writes: usize,
-    /// Maximum size of waiting writes in bytes.
-    pub waiting_bytes: usize,
-    /// Maximum number of tasks that wait for revisions.
-    pub waiting_readers: usize,
-    /// Interval of history compaction while the store is idle.
-    pub tick: Duration,
-    /// The time in milliseconds. It is stored with the writes, so it should be comparable after a restart.
-    pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// Writes are done by the thread that calls [`Store::write`], before it returns, without a writer thread: for tests
-    /// in virtual time, and for thousands of stores.
-    pub in_place: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            batch_writes: 256,
-            batch_bytes: 8 << 20,
-            waiting_writes: 4096,
-            waiting_bytes: 64 << 20,
-            waiting_readers: 100_000,
-            tick: Duration::from_secs(1),
-            clock: Arc::new(|| {
-                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-            }),
-            in_place: false,
-        }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("limits", &self.limits).finish_non_exhaustive()
-    }
-}
+use crate::writer::Counters;
+use crate::writer::Sequencer;
+use crate::writer::Shared;
 
 /// A store shared by threads and tasks. Clones are the same store; dropping the last one closes it.
 ///
@@ -128,24 +71,6 @@ struct Owner {
     sequencer: Mutex<Option<Sequencer>>,
 }
 
-struct Shared {
-    mvcc: RwLock<Mvcc>,
-    inbox: Mutex<Inbox>,
-    ready: Condvar,
-    waiting: Mutex<BTreeMap<Revision, Vec<Completer<Reached>>>>,
-    counters: Counters,
-    failure: Mutex<Option<Arc<BackendError>>>,
-    dropped: Option<DroppedWrite>,
-    options: Options,
-}
-
-#[derive(Default)]
-struct Counters {
-    busy: AtomicU64,
-    batches: AtomicU64,
-    failed: AtomicU64,
-}
-
 /// Statistics of the queues: counters, and gauges where noted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -161,27 +86,6 @@ pub struct QueueStats {
     /// The incomplete write that was dropped when the store was opened.
     pub dropped: Option<DroppedWrite>,
 }
-
-#[derive(Default)]
-struct Inbox {
-    writes: VecDeque<Waiting>,
-    bytes: usize,
-    shrink: Vec<Completer<Stored>>,
-    stopping: bool,
-    /// Whether the thread waits for work. Waking it costs a system call.
-    idle: bool,
-}
-
-/// Next step of the writer thread.
-struct Work {
-    writes: Vec<Waiting>,
-    shrink: Vec<Completer<Stored>>,
-    end: bool,
-}
-
-type Waiting = (Write, Completer<Outcome>);
-type Reached = Result<Revision, WatchError>;
-type Stored = Result<(), WriteError>;
 
 impl Store {
     /// An empty in-memory store.
@@ -503,217 +407,5 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl Shared {
-    fn read(&self) -> RwLockReadGuard<'_, Mvcc> {
-        self.mvcc.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Mvcc> {
-        self.mvcc.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn check_open(&self) -> Result<(), WatchError> {
-        if lock(&self.inbox).stopping { Err(WatchError::Stopped) } else { Ok(()) }
-    }
-
-    /// Takes the next writes, or none after the idle interval. `None` after close.
-    fn take(&self) -> Work {
-        let inbox = lock(&self.inbox);
-        let idle = |inbox: &mut Inbox| {
-            inbox.idle = inbox.writes.is_empty() && inbox.shrink.is_empty() && !inbox.stopping;
-            inbox.idle
-        };
-        let (mut inbox, _) = self
-            .ready
-            .wait_timeout_while(inbox, self.options.tick, idle)
-            .unwrap_or_else(PoisonError::into_inner);
-        inbox.idle = false;
-        let mut bytes = 0;
-        let fits = |(write, _): &&Waiting| {
-            bytes += write.size();
-            bytes <= self.options.batch_bytes
-        };
-        let count = inbox.writes.iter().take(self.options.batch_writes).take_while(fits).count();
-        let count = count.max(1).min(inbox.writes.len());
-        let writes: Vec<_> = inbox.writes.drain(..count).collect();
-        inbox.bytes -= writes.iter().map(|(write, _)| write.size()).sum::<usize>();
-        let shrink = std::mem::take(&mut inbox.shrink);
-        let end = inbox.stopping && inbox.writes.is_empty();
-        Work { writes, shrink, end }
-    }
-
-    /// Completes waits for revisions.
-    fn announce(&self, current: Revision) {
-        let reached = {
-            let mut waiting = lock(&self.waiting);
-            let later = waiting.split_off(&Revision(current.0.saturating_add(1)));
-            std::mem::replace(&mut *waiting, later)
-        };
-        for completer in reached.into_values().flatten() {
-            completer.complete(Ok(current));
-        }
-    }
-
-    fn stop(&self) {
-        let waiting = {
-            let mut inbox = lock(&self.inbox);
-            inbox.stopping = true;
-            inbox.bytes = 0;
-            (std::mem::take(&mut inbox.writes), std::mem::take(&mut inbox.shrink))
-        };
-        // Their results are sent without the lock.
-        drop(waiting);
-        let applied = self.write().stop();
-        for waker in applied.wakers {
-            waker.wake();
-        }
-        let waiting = std::mem::take(&mut *lock(&self.waiting));
-        drop(waiting);
-    }
-}
-
-/// The writer. It runs on one thread at a time.
-struct Sequencer {
-    shared: Arc<Shared>,
-    backend: Box<dyn Backend>,
-    /// A batch of unknown state.
-    unresolved: Option<Prepared>,
-    /// The backend has failed and has not recovered.
-    broken: bool,
-    /// Tasks to wake after the current work, without a writer thread.
-    wakers: Vec<Waker>,
-    /// Time of the last [`Sequencer::tick`], without a writer thread.
-    ticked: u64,
-}
-
-impl Drop for Sequencer {
-    fn drop(&mut self) {
-        // Whatever ended the thread, no task must wait forever.
-        self.shared.stop();
-    }
-}
-
-impl Sequencer {
-    fn run(mut self) {
-        loop {
-            let Work { writes, shrink, end } = self.shared.take();
-            if writes.is_empty() {
-                self.tick();
-            } else {
-                self.process(writes);
-            }
-            for completer in shrink {
-                self.shrink(completer);
-            }
-            if end {
-                break;
-            }
-        }
-        self.end();
-    }
-
-    fn shrink(&mut self, completer: Completer<Stored>) {
-        let result = self.backend.shrink().map_err(|e| WriteError::Backend(Arc::new(e)));
-        self.broken |= result.is_err();
-        completer.complete(result);
-    }
-
-    fn end(mut self) {
-        if !self.broken {
-            // There is no receiver for the error. The next start detects the unclean shutdown.
-            let _ = self.backend.close().is_ok();
-        }
-    }
-
-    fn now(&self) -> u64 {
-        (self.shared.options.clock)()
-    }
-
-    fn tick_if_due(&mut self) {
-        let tick = u64::try_from(self.shared.options.tick.as_millis()).unwrap_or(u64::MAX);
-        if self.now().saturating_sub(self.ticked) >= tick {
-            self.ticked = self.now();
-            self.tick();
-        }
-    }
-
-    fn tick(&mut self) {
-        let now = self.now();
-        self.shared.write().advance(now);
-        self.process(Vec::new());
-        if !self.broken {
-            self.broken = self.backend.flush().is_err();
-        }
-    }
-
-    fn process(&mut self, writes: Vec<Waiting>) {
-        let (writes, completers): (Vec<_>, Vec<_>) = writes.into_iter().unzip();
-        if self.broken
-            && let Err(error) = self.recover()
-        {
-            return fail(completers, error);
-        }
-        let now = self.now();
-        self.shared.write().advance_history(now);
-        let prepared = self.shared.read().prepare(writes, now);
-        if prepared.is_empty() {
-            return self.apply(prepared, completers);
-        }
-        match self.backend.append(&prepared.batch()) {
-            Ok(()) => {
-                self.shared.counters.batches.fetch_add(1, Ordering::Relaxed);
-                self.apply(prepared, completers);
-            }
-            Err(error) => {
-                self.shared.counters.failed.fetch_add(1, Ordering::Relaxed);
-                self.unresolved = Some(prepared);
-                // It may have been stored nevertheless. Its writers get an error, and can read the result.
-                let recovered = self.recover();
-                self.broken = recovered.is_err();
-                let error = Arc::new(error);
-                *lock(&self.shared.failure) = Some(error.clone());
-                fail(completers, error);
-            }
-        }
-    }
-
-    /// Recovers the backend, and resolves the state of the last batch.
-    fn recover(&mut self) -> Result<(), Arc<BackendError>> {
-        let last = self.backend.recover().map_err(Arc::new)?;
-        self.broken = false;
-        match self.unresolved.take() {
-            Some(prepared) if prepared.has_writes() && last >= prepared.last() => {
-                self.apply(prepared, Vec::new());
-            }
-            Some(prepared) => self.shared.write().abandon(prepared),
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn apply(&mut self, prepared: Prepared, completers: Vec<Completer<Outcome>>) {
-        let (Applied { outcomes, mut wakers }, current) = {
-            let mut mvcc = self.shared.write();
-            (mvcc.apply(prepared), mvcc.current_revision())
-        };
-        if self.shared.options.in_place {
-            self.wakers.append(&mut wakers);
-        }
-        for (completer, outcome) in completers.into_iter().zip(outcomes) {
-            completer.complete(outcome);
-        }
-        self.shared.announce(current);
-        for waker in wakers {
-            waker.wake();
-        }
-    }
-}
-
-fn fail(completers: Vec<Completer<Outcome>>, error: Arc<BackendError>) {
-    for completer in completers {
-        completer.complete(Err(WriteError::Backend(error.clone())));
     }
 }

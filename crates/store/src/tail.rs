@@ -59,7 +59,7 @@ pub(crate) fn inspect(file: &SharedFile, number: u64, end: u64, length: u64) -> 
         return torn;
     }
     if used > frame_end {
-        return damaged(frame_end, format!("there is something behind the last write, at byte {frame_end}"));
+        return damaged(frame_end, format!("unexpected data follows the last write, at byte {frame_end}"));
     }
     if used < frame_end || lacks_sector(file, end, frame_end)? {
         return torn;

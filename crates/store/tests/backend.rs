@@ -122,7 +122,7 @@ fn what_fails_is_an_error_and_the_rest_goes_on() {
                 Err(WriteError::Backend(error)) => {
                     assert_eq!(
                         error.to_string(),
-                        "no space is left for disk: free some; reads go on meanwhile"
+                        "the disk is full: disk: free some space; reads are still possible"
                     );
                 }
                 Err(other) => panic!("{other:?}"),

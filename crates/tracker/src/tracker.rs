@@ -13,6 +13,7 @@ mod recovery;
 mod related;
 mod reports;
 mod request;
+mod state;
 mod streams;
 mod targets;
 
@@ -22,9 +23,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use settled_watch::{Cluster, RequestError, Resource, Resources, no_answer};
+use settled_watch::{Cluster, RequestError, Resources, no_answer};
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::condition::WaitCondition;
@@ -39,15 +39,15 @@ use crate::limits::{Limits, Missing};
 use crate::logs::{LogFollower, LogMessage};
 use crate::observation::{Evidence, Now, Observation};
 use crate::policy::Policy;
-use crate::record::Record;
 use crate::report::{Event, Notice, Outcome, Report, State};
-use crate::stream::{Message, Spec};
+use crate::stream::Message;
 use crate::target::{KindName, Target};
 use crate::unmatched::Unmatched;
 use index::{TargetIndex, Targets};
 pub use overview::Overview;
 use reading::Patience;
 pub use request::{Causes, EvaluationOptions, Request, StartError};
+use state::{Answer, Covered, Denied, Down, Followed, Phase, Queued, Role, Stream, Urgency};
 
 /// How long to wait before a server is asked again that did not answer to the first question.
 const START_BACKOFF: Duration = Duration::from_millis(250);
@@ -139,134 +139,6 @@ pub struct Tracker {
     /// How it ended.
     ended: Option<Outcome>,
     phase: Phase,
-}
-
-#[derive(Debug, PartialEq)]
-enum Phase {
-    Following,
-    /// It is over; what explains it is being looked at, until then.
-    Looking(Outcome, Instant),
-    /// Evidence is being fetched, until then.
-    Gathering(Outcome, Instant),
-    Over,
-}
-
-/// How urgent a target is among those in the same state, the most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Urgency {
-    /// It has failed unless it recovers in time.
-    Failing,
-    /// Something stands in its way.
-    Blocked,
-    Waiting,
-    /// Its controller has not looked at it yet.
-    NotObserved,
-}
-
-#[derive(Debug)]
-struct Followed {
-    id: ObjectId,
-    kind: Option<Arc<Resource>>,
-    /// The stream that reports it, and the last relist in which it did.
-    stream: Option<(StreamId, u32)>,
-    /// Other selections that report it, too.
-    also: Vec<(StreamId, u32)>,
-    /// It is a target only while it is selected.
-    selected: bool,
-    /// How it was when it was deleted.
-    last: Option<Box<Record>>,
-    /// A hash of what was reported of it last.
-    reported: Option<NonZeroU64>,
-    /// The UID whose dependents are watched.
-    explored: Option<Uid>,
-}
-
-/// What is reported next.
-#[derive(Debug)]
-enum Queued {
-    Event(Box<Event>),
-    /// How a target stands. Its report is made when it is asked for: those of thousands would take more than all that is known of them.
-    Target(TargetId),
-}
-
-#[derive(Debug)]
-struct Stream {
-    spec: Spec,
-    role: Role,
-    /// Its initial list, or its relist, is complete.
-    synced: bool,
-    /// Its initial list was complete once.
-    seen: bool,
-    epoch: u32,
-    down: Option<Down>,
-    down_reported: bool,
-    /// Why it will never be read.
-    denied: Option<Denied>,
-    /// It is one of many kinds: that there is nothing of it is no news.
-    of_category: bool,
-    /// The notice for when it works: it stands in for another one that was forbidden.
-    substitute: Option<Notice>,
-    /// The server does not have its kind any more, at least not at this version.
-    no_kind: bool,
-    ended: bool,
-    task: AbortHandle,
-}
-
-/// Why a stream reports nothing at the moment.
-#[derive(Debug)]
-struct Down {
-    since: Instant,
-    error: RequestError,
-    /// How many answers the server had given by then.
-    answers: u64,
-}
-
-/// Why a stream will never report anything.
-#[derive(Debug)]
-struct Denied {
-    since: Instant,
-    message: String,
-}
-
-impl Stream {
-    fn is_of_targets(&self) -> bool {
-        matches!(self.role, Role::Targets | Role::Selection)
-    }
-
-    /// Whether nothing is known of its targets yet.
-    fn is_unread(&self) -> bool {
-        !self.seen && !self.ended && self.is_of_targets()
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// Named targets.
-    Targets,
-    /// Whatever it selects is a target.
-    Selection,
-    /// What explains targets.
-    Children,
-    /// CRDs, for targets whose kind is not served yet.
-    Crds,
-}
-
-#[derive(Debug, Default)]
-struct Covered {
-    whole: bool,
-    selectors: HashSet<String>,
-}
-
-/// What a question came to that was asked beside the streams.
-#[derive(Debug)]
-enum Answer {
-    Resources(Resources),
-    Evidence(Arc<str>, Arc<str>, Evidence),
-    Gathered(FetchedEvidence),
-    Prefetched(FetchedEvidence),
-    Missing(missing::Findings),
-    /// Metadata of candidates for dependents in a namespace.
-    Listed(String, discovery::Listed),
 }
 
 impl Drop for Tracker {

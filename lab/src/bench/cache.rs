@@ -122,7 +122,7 @@ struct Measured {
 /// Runs `bench cache [--smoke] [--write-docs]`; false if a bar is missed.
 pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
     if smoke && write_docs {
-        return Err("--write-docs goes with a whole run: no --smoke".into());
+        return Err("--write-docs cannot be combined with --smoke".into());
     }
     let plan = if smoke { SMOKE } else { FULL };
     let mut page = Page::new("cache", write_docs);
@@ -149,7 +149,7 @@ pub(crate) fn run(smoke: bool, write_docs: bool) -> Outcome<bool> {
         let Some(mut command) = holder.command(&programs)? else { continue };
         println!("… {}", holder.name());
         place.environment(&mut command);
-        let log = place.folder.join(format!("{round}.log"));
+        let log = place.directory.join(format!("{round}.log"));
         let client = runtime.block_on(address.connect())?;
         let mut held = Held::start(command, log)?;
         let result = held.measure(holder, plan, round, &runtime, &client);

@@ -56,13 +56,13 @@ fn instructions(file: &Path, profile: &str, passes: u32) -> Outcome<f64> {
         .arg(file)
         .args([profile, &passes.to_string()]);
     let output = process::started(command.output(), &command)?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    let collected = told
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let collected = stderr
         .lines()
         .find_map(|line| line.split_once("Collected : "))
         .and_then(|(_, count)| count.trim().parse().ok())
         .filter(|_| output.status.success());
-    collected.ok_or_else(|| format!("valgrind has counted nothing:\n{told}").into())
+    collected.ok_or_else(|| format!("valgrind has reported no counts:\n{stderr}").into())
 }
 
 /// The program that runs in valgrind.

@@ -2,30 +2,28 @@
 
 use serde_json::{Map, Value, json};
 
-/// SplitMix64: the same objects from the same seed on all machines.
-pub(crate) struct Random(u64);
+use crate::random::SplitMix64;
+
+/// Random parts of objects, determined by the seed.
+pub(crate) struct Random(SplitMix64);
 
 /// The seed of every generated workload. Benchmarks print it.
 pub(crate) const SEED: u64 = 0x5e77_1ed0;
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    fn one<'a>(&mut self, words: &[&'a str]) -> &'a str {
+    fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
         words[self.below(words.len() as u64) as usize]
     }
 
@@ -62,7 +60,7 @@ const WORDS: [&str; 12] = [
 /// rollout.
 pub(crate) fn deployment(random: &mut Random, bytes: usize) -> Value {
     grown(bytes, random, |random, variables| {
-        let app = random.one(&WORDS);
+        let app = random.pick(&WORDS);
         let replicas = 2 + random.below(9);
         let settled = random.below(4) > 0;
         let ready = if settled { replicas } else { random.below(replicas) };
@@ -108,7 +106,7 @@ pub(crate) fn deployment(random: &mut Random, bytes: usize) -> Value {
 /// A Pod of at least `bytes` bytes as compact JSON, and not much more; three in four are ready.
 pub(crate) fn pod(random: &mut Random, bytes: usize) -> Value {
     grown(bytes, random, |random, variables| {
-        let app = random.one(&WORDS);
+        let app = random.pick(&WORDS);
         let settled = random.below(4) > 0;
         let created = random.time();
         let started = random.time();
@@ -195,7 +193,7 @@ pub(crate) fn pod(random: &mut Random, bytes: usize) -> Value {
 
 /// A small object of another kind, 0.3 to 1.5 KB.
 pub(crate) fn small(random: &mut Random) -> Value {
-    let app = random.one(&WORDS);
+    let app = random.pick(&WORDS);
     let created = random.time();
     let labels = labels(app);
     match random.below(4) {
@@ -304,13 +302,15 @@ fn pod_spec(random: &mut Random, app: &str, variables: u64) -> Value {
     ];
     for at in 0..variables {
         let value = match at % 4 {
-            0 => format!("http://{}.shop.svc.cluster.local:{}", random.one(&WORDS), 8000 + random.below(100)),
+            0 => {
+                format!("http://{}.shop.svc.cluster.local:{}", random.pick(&WORDS), 8000 + random.below(100))
+            }
             1 => random.below(100_000).to_string(),
-            2 => format!("-Xmx{}m -Dapp.mode=\"{}\"", 128 << random.below(4), random.one(&WORDS)),
+            2 => format!("-Xmx{}m -Dapp.mode=\"{}\"", 128 << random.below(4), random.pick(&WORDS)),
             _ => random.hex(24),
         };
         environment
-            .push(json!({"name": format!("{}_{at}", random.one(&WORDS).to_uppercase()), "value": value}));
+            .push(json!({"name": format!("{}_{at}", random.pick(&WORDS).to_uppercase()), "value": value}));
     }
     let resources = |cpu: &str, memory: &str| json!({"limits": {"memory": memory}, "requests": {"cpu": cpu, "memory": memory}});
     json!({

@@ -64,7 +64,7 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// Starts a proxy for the server at `https://ADDRESS:PORT` with the CA certificates in the file.
-    pub(crate) fn start(runtime: &Runtime, url: &str, authority: &Path, folder: &Path) -> Outcome<Self> {
+    pub(crate) fn start(runtime: &Runtime, url: &str, authority: &Path, directory: &Path) -> Outcome<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(&fs::read(authority)?) {
@@ -79,7 +79,7 @@ impl Proxy {
         let upstream: Upstream = Client::builder(TokioExecutor::new()).build(connector.build());
 
         let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
-        let ca = folder.join("proxy.crt");
+        let ca = directory.join("proxy.crt");
         fs::write(&ca, own.cert.pem())?;
         let key = PrivateKeyDer::from_pem_slice(own.signing_key.serialize_pem().as_bytes())?;
         let mut tls = ServerConfig::builder_with_provider(provider)

@@ -208,8 +208,8 @@ fn on_cases(page: &mut Page, smoke: bool, options: &Options) -> Outcome<bool> {
 fn start(page: &mut Page, smoke: bool) -> Outcome<bool> {
     page.line("What the pack adds to the start of a command:");
     let binary = server::binary()?;
-    let folder = std::env::temp_dir().join(format!("settled-bench-rules-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
+    let directory = std::env::temp_dir().join(format!("settled-bench-rules-{}", std::process::id()));
+    std::fs::create_dir_all(&directory)?;
     let objects = [
         ("no kind of the pack", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
         (
@@ -222,7 +222,7 @@ fn start(page: &mut Page, smoke: bool) -> Outcome<bool> {
     // Without such an object, no file of the pack is read: that row shows the noise.
     let mut loading = f64::NAN;
     for (name, text) in objects {
-        let file = folder.join("object.yaml");
+        let file = directory.join("object.yaml");
         std::fs::write(&file, text)?;
         let time = |flags: &[&str]| -> Outcome<f64> {
             let start = Instant::now();
@@ -240,7 +240,7 @@ fn start(page: &mut Page, smoke: bool) -> Outcome<bool> {
         loading = added;
         table.row([name.to_owned(), figure(with.median()), figure(without.median()), figure(added)]);
     }
-    std::fs::remove_dir_all(&folder)?;
+    std::fs::remove_dir_all(&directory)?;
     page.table(&table);
     let met = loading < START_BAR;
     page.line(&format!("Bar: one kind of the pack adds less than {START_BAR} ms: {}.", yes(met)));

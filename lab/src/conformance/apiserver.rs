@@ -65,14 +65,14 @@ impl<'f> Flags<'f> {
     }
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     corpora::root().join("conformance/apiserver")
 }
 
 /// Compares, or records; false if a response has a difference that the table does not accept.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
-    let mut files = load(&folder().join("cases"))?;
+    let mut files = load(&directory().join("cases"))?;
     if flags.record || flags.recorded {
         // A recording of all responses would have many megabytes.
         let (seed, operations) = RECORDED_WALK;
@@ -90,7 +90,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         files.push(walk(seed, flags.operations)?);
     }
     let theirs = if flags.recorded {
-        load_recordings(&folder().join("recorded"))?
+        load_recordings(&directory().join("recorded"))?
     } else {
         match server::start(Kind::Real)? {
             None => return Ok(true),
@@ -123,9 +123,9 @@ fn record(flags: &Flags<'_>, files: &[CaseFile]) -> Outcome<bool> {
         server::admin_token()
     );
     let fresh = answers(&real.client, flags, files)?;
-    let folder = folder().join("recorded");
-    fs::create_dir_all(&folder)?;
-    let mut kept = load_recordings(&folder)?;
+    let directory = directory().join("recorded");
+    fs::create_dir_all(&directory)?;
+    let mut kept = load_recordings(&directory)?;
     let (mut cases, mut steps, mut failed) = (0, 0, 0);
     for (name, recording) in fresh {
         for (case, answers) in &recording.cases {
@@ -143,7 +143,7 @@ fn record(flags: &Flags<'_>, files: &[CaseFile]) -> Outcome<bool> {
     for file in files {
         let Some(recording) = kept.get_mut(&file.name) else { continue };
         recording.cases.retain(|name, _| file.cases.iter().any(|case| case.name == *name));
-        fs::write(folder.join(format!("{}.json", file.name)), recording.to_text())?;
+        fs::write(directory.join(format!("{}.json", file.name)), recording.to_text())?;
     }
     println!("recorded {cases} cases, {steps} answers; {failed} failed");
     Ok(failed == 0)
@@ -188,7 +188,7 @@ fn report(
     theirs: &BTreeMap<String, Recording>,
     ours: &BTreeMap<String, Recording>,
 ) -> Outcome<bool> {
-    let table = folder().join("differences.yaml");
+    let table = directory().join("differences.yaml");
     let meant = Differences::parse(
         &fs::read_to_string(&table).map_err(|why| format!("{}: {why}", table.display()))?,
     )?;

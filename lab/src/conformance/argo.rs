@@ -85,7 +85,7 @@ struct Score {
 /// True if every status is the expected one, or known to differ. Differing messages are only printed.
 pub(crate) fn run() -> Outcome<bool> {
     let module = match oracle::download(&MODULE)? {
-        Oracle::Ready(folder) => folder,
+        Oracle::Ready(directory) => directory,
         Oracle::Skipped(reason) => {
             println!("SKIPPED: {reason}");
             return Ok(true);
@@ -234,8 +234,8 @@ fn judged(verdict: &Verdict, case: &Case) -> Result<(String, String), String> {
 /// All scripts with their cases, sorted by name.
 fn checks(root: &Path) -> Outcome<Vec<Check>> {
     let mut checks = Vec::new();
-    for group in folders(root)? {
-        for kind in folders(&group)? {
+    for group in directories(root)? {
+        for kind in directories(&group)? {
             let script = kind.join("health.lua");
             // Some kinds have only actions.
             if script.is_file() {
@@ -246,7 +246,7 @@ fn checks(root: &Path) -> Outcome<Vec<Check>> {
     Ok(checks)
 }
 
-fn folders(path: &Path) -> Outcome<Vec<PathBuf>> {
+fn directories(path: &Path) -> Outcome<Vec<PathBuf>> {
     let entries = fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.retain(|path| path.is_dir());
@@ -254,15 +254,15 @@ fn folders(path: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn check(root: &Path, folder: &Path, script: &Path) -> Outcome<Check> {
+fn check(root: &Path, directory: &Path, script: &Path) -> Outcome<Check> {
     let about = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
-    let tests = folder.join("health_test.yaml");
+    let tests = directory.join("health_test.yaml");
     let tests = json(&tests).map_err(|error| format!("{}: {error}", tests.display()))?;
     let tests: Value = serde_json::from_slice(&tests)?;
     let mut cases = Vec::new();
     for test in tests.get("tests").and_then(Value::as_array).into_iter().flatten() {
         let input = text(test, "inputPath");
-        let path = folder.join(&input);
+        let path = directory.join(&input);
         let object = json(&path).map_err(|error| error.to_string());
         let value: Value = serde_json::from_slice(object.as_deref().unwrap_or_default()).unwrap_or_default();
         let is_deleted = value.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());

@@ -449,7 +449,7 @@ fn printed_object(object: &Value, verdict: &Verdict, options: &Options) -> Strin
     if kstatus::compute(text.as_bytes(), options) == *verdict {
         return text;
     }
-    format!("{object}\n  (whole: our verdict changes without the fields that upstream does not read)")
+    format!("{object}\n  (complete: our verdict changes without the fields that upstream does not read)")
 }
 
 #[cfg(test)]

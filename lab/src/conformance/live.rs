@@ -274,7 +274,7 @@ impl Flags {
     }
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     corpora::root().join("conformance/live")
 }
 
@@ -283,7 +283,7 @@ fn folder() -> PathBuf {
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let flags = Flags::parse(words)?;
     let all = scenarios()?;
-    let differences: Vec<Difference> = read(&folder().join("differences.yaml"))?;
+    let differences: Vec<Difference> = read(&directory().join("differences.yaml"))?;
     let mut right = documented(&all, &differences, flags.write_docs)?;
     if flags.write_docs {
         return Ok(right);
@@ -299,7 +299,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
         })
         .collect();
     for (name, scenario) in all.iter().filter(|(name, _)| flags.quick && !wanted.contains_key(name)) {
-        println!("left out of a quick run: {name}: {}", scenario.slow.as_deref().unwrap_or("not asked for"));
+        println!("skipped in a quick run: {name}: {}", scenario.slow.as_deref().unwrap_or("not selected"));
     }
     for kind in &flags.kinds {
         right &= on(*kind, &wanted, &flags)?;
@@ -315,12 +315,12 @@ fn on(kind: Kind, scenarios: &BTreeMap<&String, &Scenario>, flags: &Flags) -> Ou
     if !flags.rivals {
         symlink(server::binary()?, place.bin.join("settled"))?;
     }
-    let stages = [folder().join("stages.yaml")];
+    let stages = [directory().join("stages.yaml")];
     let mut components = Components::start(&place, &server, Beside::All, &stages)?;
-    fs::create_dir_all(place.folder.join("home"))?;
-    let (_, errors, code) = place.command(&place.folder, "nodes", NODES, PATIENCE)?;
+    fs::create_dir_all(place.directory.join("home"))?;
+    let (_, errors, code) = place.command(&place.directory, "nodes", NODES, PATIENCE)?;
     if code != 0 {
-        return Err(format!("the nodes can't be made: {errors}").into());
+        return Err(format!("cannot create the nodes: {errors}").into());
     }
 
     let work: Vec<(&String, &Scenario)> =
@@ -365,7 +365,7 @@ fn on(kind: Kind, scenarios: &BTreeMap<&String, &Scenario>, flags: &Flags) -> Ou
     }
     for (name, child, _) in &mut components.running {
         if let Some(status) = child.try_wait()? {
-            println!("{name} ended by itself: {status}");
+            println!("{name} exited unexpectedly: {status}");
             right = false;
         }
     }
@@ -452,7 +452,7 @@ fn in_namespace(
     scenario: &Scenario,
     tools: &[Tool],
 ) -> Outcome<Vec<Said>> {
-    let work = place.folder.join(namespace);
+    let work = place.directory.join(namespace);
     let helm = tools.contains(&Tool::Helm);
     fs::create_dir_all(work.join("home"))?;
     fs::write(work.join("kubeconfig"), kubeconfig_text(&server.url, &server.ca, namespace))?;
@@ -497,12 +497,8 @@ fn in_namespace(
             .iter()
             .map(|tool| {
                 scope.spawn(|| {
-                    let ask = scenario.ask(*tool).ok_or("it is not asked")?;
-                    let run = ask
-                        .run
-                        .as_deref()
-                        .or_else(|| tool.usual())
-                        .ok_or("it is not said what it is asked")?;
+                    let ask = scenario.ask(*tool).ok_or("the tool does not run")?;
+                    let run = ask.run.as_deref().or_else(|| tool.usual()).ok_or("it has no command")?;
                     let command =
                         format!("{} --timeout={}s", run.replace(NAMESPACE, namespace), scenario.seconds);
                     let (output, errors, code) =
@@ -521,7 +517,7 @@ fn in_namespace(
 
 fn scenarios() -> Outcome<BTreeMap<String, Scenario>> {
     let mut scenarios = BTreeMap::new();
-    for entry in fs::read_dir(folder())? {
+    for entry in fs::read_dir(directory())? {
         let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let yaml = path.extension().is_some_and(|extension| extension == "yaml");
@@ -552,7 +548,7 @@ fn documented(
         for tool in tools {
             let differs = scenarios.get(name).is_some_and(|scenario| differs(scenario, *tool));
             if !differs {
-                wrong.push(format!("differences.yaml: {name}: {} comes to the same as ours", tool.name()));
+                wrong.push(format!("differences.yaml: {name}: {} has the same result as ours", tool.name()));
             }
             if !explained.insert((name.as_str(), *tool)) {
                 wrong.push(format!("differences.yaml: {name}: {} is there twice", tool.name()));
@@ -561,12 +557,12 @@ fn documented(
     }
     for (name, scenario) in scenarios {
         if scenario.settled.or.is_some() {
-            wrong.push(format!("{name}: ours comes to one thing only"));
+            wrong.push(format!("{name}: ours has only one result"));
         }
         for tool in Tool::ALL {
             if differs(scenario, tool) && !explained.contains(&(name.as_str(), tool)) {
                 wrong.push(format!(
-                    "{name}: {} differs from ours, and differences.yaml doesn't say why",
+                    "{name}: {} differs from ours, and differences.yaml has no reason",
                     tool.name()
                 ));
             }

@@ -34,10 +34,10 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         Ok(library) => library,
         Err(why) => return Ok(Report { skipped: Some(why), ..report }),
     };
-    let mut dice = Dice(setting.seed);
-    let clock = Clock { file: setting.folder.join("clock"), library };
+    let mut dice = Dice::new(setting.seed);
+    let clock = Clock { file: setting.directory.join("clock"), library };
     clock.set("+0")?;
-    let mut running = clock.start(&setting.folder)?;
+    let mut running = clock.start(&setting.directory)?;
     let (_, mut last) = running.list(COLLECTION)?;
     let mut names = Vec::new();
     let (mut starts, mut refused, mut untrusted, mut whole) = (0, 0, 0, 0);
@@ -86,7 +86,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             let jump = if restart % 2 == 1 { NEAR[restart / 2 % NEAR.len()] } else { jump };
             clock.set(jump)?;
             let step = format!("round {round}, start at {jump}");
-            match clock.start(&setting.folder) {
+            match clock.start(&setting.directory) {
                 Ok(mut wrong) => {
                     // Written at the wrong time, with a clock that jumps back and forth, and present after the next
                     // start.
@@ -120,7 +120,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
                 Err(why) => report.wrong.push(format!("{step}: a start: {why}")),
             }
             clock.set("+0")?;
-            running = clock.start(&setting.folder)?;
+            running = clock.start(&setting.directory)?;
             let (items, at) = running.list(COLLECTION)?;
             report.expect(at >= last, || format!("{step}: revision {at} after a start, {last} before"));
             for name in &names {
@@ -131,7 +131,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             watch = Watch::begin(&running, at)?;
         }
     }
-    report.tell(format!(
+    report.note(format!(
         "{rounds} jumps between {} and {}; {starts} starts at the wrong time, {whole} of them took all writes, {untrusted} had a \
          certificate that no client trusts, {refused} more refused for an authority too old",
         times[0], times[1]
@@ -139,8 +139,9 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     report.expect(times[0] != times[1], || "the clock did not jump".to_owned());
     // At least those near the correct time.
     let least = rounds / 8;
-    report
-        .expect(whole >= least, || format!("{whole} starts at a wrong time took all writes, {least} should"));
+    report.expect(whole >= least, || {
+        format!("{whole} starts at a wrong time accepted all writes, expected at least {least}")
+    });
     running.check(&mut report)?;
     Ok(report)
 }
@@ -169,7 +170,7 @@ impl Watch {
         if event["type"] == "ADDED" && name_of(&event["object"]) == name {
             return Ok(());
         }
-        Err(format!("{step}: the watch says {}", text(&line)).into())
+        Err(format!("{step}: unexpected watch event {}", text(&line)).into())
     }
 }
 
@@ -186,11 +187,11 @@ impl Clock {
         Ok(fs::rename(new, &self.file)?)
     }
 
-    fn start(&self, folder: &Path) -> Outcome<Running> {
-        let mut command = serve(folder, Kept::OnDisk)?;
+    fn start(&self, directory: &Path) -> Outcome<Running> {
+        let mut command = serve(directory, Kept::OnDisk)?;
         command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", &self.file);
         command.envs([("FAKETIME_NO_CACHE", "1"), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")]);
-        start(folder, command, |_| folder.join("data"))
+        start(directory, command, |_| directory.join("data"))
     }
 }
 
@@ -201,14 +202,14 @@ fn library() -> Outcome<Result<PathBuf, String>> {
     if installed.is_file() {
         return Ok(Ok(installed));
     }
-    let folder = oracle::cache()?.join("libfaketime");
-    let library = folder.join(place);
+    let directory = oracle::cache()?.join("libfaketime");
+    let library = directory.join(place);
     if !library.is_file() {
-        fs::create_dir_all(&folder)?;
-        // A new machine has no lists of packages yet.
+        fs::create_dir_all(&directory)?;
+        // A new machine has no package lists yet.
         let script = "get() { apt-get download libfaketime; }; get || { apt-get update && get; } \
                       && dpkg-deb --extract libfaketime_*.deb .";
-        let output = Command::new("sh").args(["-c", script]).current_dir(&folder).output()?;
+        let output = Command::new("sh").args(["-c", script]).current_dir(&directory).output()?;
         if !library.is_file() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Ok(Err(format!("libfaketime is not installed, and apt-get has none: {said}")));

@@ -42,15 +42,15 @@ impl Drop for Disk {
 
 impl Disk {
     /// The reason if namespaces are not available.
-    fn mount(folder: &Path) -> Outcome<Result<Self, String>> {
-        let mounted = folder.join("data");
+    fn mount(directory: &Path) -> Outcome<Result<Self, String>> {
+        let mounted = directory.join("data");
         fs::create_dir_all(&mounted)?;
         let script = format!(
             "mount -t tmpfs -o size={SIZE},mode=700 none \"$0\" && echo mounted && exec sleep infinity"
         );
         let mut command = Command::new("unshare");
         command.args(["--map-root-user", "--mount", "sh", "-c", &script]).arg(&mounted);
-        let (log, output) = (folder.join("mount.log"), folder.join("mount.out"));
+        let (log, output) = (directory.join("mount.log"), directory.join("mount.out"));
         command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&log)?);
         let mut holder = match command.spawn() {
             Ok(holder) => holder,
@@ -58,7 +58,7 @@ impl Disk {
         };
         while !fs::read_to_string(&output)?.contains("mounted") {
             if holder.try_wait()?.is_some() {
-                return Ok(Err(format!("no tmpfs can be mounted: {}", fs::read_to_string(&log)?.trim())));
+                return Ok(Err(format!("cannot mount a tmpfs: {}", fs::read_to_string(&log)?.trim())));
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -72,8 +72,8 @@ impl Disk {
     }
 
     /// Starts the server in the namespace.
-    fn start(&self, folder: &Path) -> Outcome<Running> {
-        let serve = serve(folder, Kept::OnDisk)?;
+    fn start(&self, directory: &Path) -> Outcome<Running> {
+        let serve = serve(directory, Kept::OnDisk)?;
         let mut command = Command::new("nsenter");
         command.arg(format!("--target={}", self.holder.id()));
         command
@@ -85,7 +85,7 @@ impl Disk {
             let size = config.metadata()?.len();
             config.write_all(&vec![b'#'; usize::try_from(size)?])?;
         }
-        start(folder, command, |_| self.seen())
+        start(directory, command, |_| self.seen())
     }
 
     /// Fills the space that the server needs.
@@ -116,12 +116,12 @@ struct Promises {
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let rounds = if setting.quick { 3 } else { 20 };
     let mut report = Report::default();
-    let disk = match Disk::mount(&setting.folder)? {
+    let disk = match Disk::mount(&setting.directory)? {
         Ok(disk) => disk,
         Err(why) => return Ok(Report { skipped: Some(why), ..report }),
     };
-    let mut dice = Dice(setting.seed);
-    let mut running = disk.start(&setting.folder)?;
+    let mut dice = Dice::new(setting.seed);
+    let mut running = disk.start(&setting.directory)?;
     let mut promises = Promises::default();
     let mut version = 0;
     let (_, mut from) = running.list(COLLECTION)?;
@@ -143,18 +143,18 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
                 None => refused += 1,
             }
             if acknowledged.len() > 5000 {
-                return Err("the disk does not get full".into());
+                return Err("the disk does not become full".into());
             }
         }
         check(&running, &mut promises, &mut report)?;
         report.expect(acknowledged.iter().all(|one| seen.contains(one)), || {
-            format!("round {round}: a watch was not told of all that was acknowledged")
+            format!("round {round}: a watch has missed acknowledged writes")
         });
         report.expect(seen.is_sorted(), || format!("round {round}: events are out of order"));
         if round % 2 == 1 {
             running.check(&mut report)?;
             drop(running);
-            running = match disk.start(&setting.folder) {
+            running = match disk.start(&setting.directory) {
                 Ok(running) => running,
                 Err(why) => {
                     report.wrong.push(format!("round {round}: a start on the full disk: {why}"));
@@ -177,8 +177,9 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         let name = format!("d{}", dice.roll(2000));
         version += 1;
         let recovered = write(&running, &mut promises, &name, version, &mut report)?;
-        report.expect(recovered.is_some(), || format!("round {round}: a write fails though there is room"));
-        // Room within the store.
+        report
+            .expect(recovered.is_some(), || format!("round {round}: a write fails although there is space"));
+        // Space within the store.
         let (items, _) = running.list(COLLECTION)?;
         for item in items.iter().filter(|item| name_of(item).starts_with('d')) {
             let name = name_of(item);
@@ -191,7 +192,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         }
         from = check(&running, &mut promises, &mut report)?;
     }
-    report.tell(format!(
+    report.note(format!(
         "{rounds} times full, {} times of these killed and started again on the full disk; {version} writes",
         rounds / 2
     ));
@@ -240,8 +241,8 @@ fn write(
                 && text(&answer.body).contains("space")
                 && !text(&answer.body).contains("store.log");
             report.expect(clear, || format!("a refusal: {} {}", answer.status, text(&answer.body)));
-            if report.told.is_empty() {
-                report.tell(format!("refused with {} {}", answer.status, said["message"]));
+            if report.notes.is_empty() {
+                report.note(format!("refused with {} {}", answer.status, said["message"]));
             }
             promises.refused.insert(name.to_owned(), version);
             Ok(None)
@@ -257,7 +258,7 @@ fn check(server: &Running, promises: &mut Promises, report: &mut Report) -> Outc
     for item in items.iter().filter(|item| name_of(item).starts_with('d')) {
         let stored = (number(item.pointer("/data/version")), revision(item));
         let (Some(version), Some(revision)) = stored else {
-            report.wrong.push(format!("{} is not whole", name_of(item)));
+            report.wrong.push(format!("{} is incomplete", name_of(item)));
             continue;
         };
         found.insert(name_of(item).to_owned(), (version, revision));
@@ -271,7 +272,7 @@ fn check(server: &Running, promises: &mut Promises, report: &mut Report) -> Outc
     }
     for (name, there) in &found {
         let asked = promises.refused.get(name).is_some_and(|version| *version == there.0);
-        report.expect(promises.kept.contains_key(name) || asked, || format!("{name} was never asked for"));
+        report.expect(promises.kept.contains_key(name) || asked, || format!("{name} was never requested"));
     }
     promises.kept = found;
     Ok(at)

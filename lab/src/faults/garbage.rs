@@ -191,9 +191,9 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     // Number of each kind; the last two are large.
     let rounds = if setting.quick { 1500 } else { 20_000 };
     let mut report = Report::default();
-    let mut running = begin(&setting.folder, Kept::OnDisk)?;
+    let mut running = begin(&setting.directory, Kept::OnDisk)?;
     let greeting = Greeting::new(running.address, &running.ca)?;
-    let mut dice = Dice(setting.seed);
+    let mut dice = Dice::new(setting.seed);
     let kept = config_map("kept", 1, 100);
     let created = running.send("POST", ELSEWHERE, &kept)?;
     report.expect(created.status == 201, || format!("a create: {}", created.status));
@@ -229,8 +229,8 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             last = at;
         }
     }
-    report.tell(format!("{connections} connections of {} sorts; {refused} were not taken", SORTS.len()));
-    // What they left behind is cleared away: the last greetings end within half a minute, the others at once.
+    report.note(format!("{connections} connections of {} kinds; {refused} were refused", SORTS.len()));
+    // Resources are released: handshakes time out after half a minute, everything else at once.
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut open = descriptors(running.child.id());
     while open > before + 20 && Instant::now() < deadline {

@@ -33,10 +33,10 @@ const HEALTH: Duration = Duration::from_millis(100);
 /// On a machine where health checks of the idle server are slow, the maximum is this multiple of their latency, up to a
 /// second. With a blocked event loop, they take several seconds.
 const NOISE: u32 = 5;
-const LONGEST_HEALTH: Duration = Duration::from_secs(1);
-/// How long the administrator's requests may take.
-const LONGEST_READ: Duration = Duration::from_secs(2);
-/// A body that does not come is given up after ten seconds.
+const MAX_HEALTH_LATENCY: Duration = Duration::from_secs(1);
+/// Maximum latency of the administrator's requests.
+const MAX_READ_LATENCY: Duration = Duration::from_secs(2);
+/// Incomplete bodies time out after ten seconds.
 const SLOW_BODY_ENDS: Duration = Duration::from_secs(20);
 
 /// An attack and the expected responses.
@@ -57,13 +57,13 @@ struct Slowest {
 
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let mut report = Report::default();
-    let mut running = begin(&setting.folder, Kept::InMemory)?;
+    let mut running = begin(&setting.directory, Kept::InMemory)?;
     prepare(&running)?;
     let rest = Duration::from_secs(if setting.quick { 2 } else { 10 });
     let ((), idle) = probed(&running, || thread::sleep(rest))?;
-    let bar = HEALTH.max(idle.health * NOISE).min(LONGEST_HEALTH);
+    let bar = HEALTH.max(idle.health * NOISE).min(MAX_HEALTH_LATENCY);
     let (idle, most) = (idle.health.as_millis(), bar.as_millis());
-    report.tell(format!("idle: /livez took at most {idle} ms; the bar is {most} ms"));
+    report.note(format!("idle: /livez took at most {idle} ms; the bar is {most} ms"));
     for attack in attacks() {
         let start = Instant::now();
         let (answers, slowest) = probed(&running, || send(&running, &attack))?;
@@ -72,7 +72,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             report.wrong.push(format!("{}: {answer:?}", attack.name));
         }
         let Attack { name, code, times, .. } = attack;
-        report.tell(format!("{name}: {times} answered with {code} in {took:.1} s; meanwhile {slowest}"));
+        report.note(format!("{name}: {times} answered with {code} in {took:.1} s; meanwhile {slowest}"));
         slowest.expect(&mut report, name, bar);
     }
     slow_bodies(&running, &mut report, bar)?;
@@ -225,7 +225,7 @@ impl Slowest {
     fn expect(self, report: &mut Report, name: &str, bar: Duration) {
         report.expect(self.count > 1, || format!("{name}: /livez was not answered at all"));
         report.expect(self.health <= bar, || format!("{name}: /livez took {} ms", self.health.as_millis()));
-        report.expect(self.read <= LONGEST_READ, || {
+        report.expect(self.read <= MAX_READ_LATENCY, || {
             format!("{name}: an administrator's get took {} ms", self.read.as_millis())
         });
     }
@@ -270,7 +270,7 @@ fn slow_bodies(running: &Running, report: &mut Report, bar: Duration) -> Outcome
         Ok(20)
     };
     let (answered, slowest) = probed(running, others)?;
-    report.tell(format!(
+    report.note(format!(
         "slow bodies: {SLOW_BODIES} of one user; another user's requests: {answered:?}; meanwhile {slowest}"
     ));
     report.expect(answered.is_ok(), || format!("slow bodies: another user: {answered:?}"));
@@ -283,7 +283,7 @@ fn slow_bodies(running: &Running, report: &mut Report, bar: Duration) -> Outcome
         given_up += usize::from(stream.read_exact(&mut answer).is_ok() && answer == *b"HTTP/1.1 408");
     }
     let after = begun.elapsed().as_secs_f64();
-    report.tell(format!("slow bodies: {given_up} answered with 408 after {after:.1} s"));
-    report.expect(given_up == SLOW_BODIES, || format!("slow bodies: only {given_up} were given up"));
+    report.note(format!("slow bodies: {given_up} answered with 408 after {after:.1} s"));
+    report.expect(given_up == SLOW_BODIES, || format!("slow bodies: only {given_up} timed out"));
     Ok(())
 }

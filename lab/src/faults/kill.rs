@@ -30,11 +30,11 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let cycles = setting.cycles.unwrap_or(if setting.quick { 100 } else { 1000 });
     let mut report = Report::default();
     let promises: Arc<Mutex<BTreeMap<String, Promise>>> = Arc::default();
-    let mut dice = Dice(setting.seed);
+    let mut dice = Dice::new(setting.seed);
     let (mut highest, mut writes, mut slowest) = (0_u64, 0_usize, Duration::ZERO);
     for cycle in 0..=cycles {
         let begun = Instant::now();
-        let mut running = begin(&setting.folder, Kept::OnDisk)?;
+        let mut running = begin(&setting.directory, Kept::OnDisk)?;
         let found = check(&running.client, &promises, &mut highest)?;
         if !found.is_empty() {
             report.wrong.extend(found.into_iter().map(|wrong| format!("cycle {cycle}: {wrong}")));
@@ -63,7 +63,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             println!("  {} cycles, {writes} acknowledged writes, revision {highest}", cycle + 1);
         }
     }
-    report.tell(format!(
+    report.note(format!(
         "{cycles} cycles of kill -9 under {WRITERS} writers: {writes} acknowledged writes, slowest start and check {} ms",
         slowest.as_millis()
     ));
@@ -142,7 +142,7 @@ fn check(
         promises.values().filter_map(|promise| promise.acknowledged).map(|(_, revision)| revision).max();
     let before = before.unwrap_or_default().max(*highest);
     if current < before {
-        wrong.push(format!("revision {before} was given out; the server is back at {current}"));
+        wrong.push(format!("revision {before} was assigned; the server is back at {current}"));
     }
     *highest = current;
     let (mut seen, mut revisions) = (BTreeSet::new(), BTreeSet::new());
@@ -154,11 +154,11 @@ fn check(
         seen.insert(name.to_owned());
         let stored = (number(item.pointer("/data/version")), revision(item));
         let (Some(version), Some(revision)) = stored else {
-            wrong.push(format!("{name} is not whole: {item}"));
+            wrong.push(format!("{name} is incomplete: {item}"));
             continue;
         };
         if !revisions.insert(revision) {
-            wrong.push(format!("revision {revision} is that of two objects"));
+            wrong.push(format!("revision {revision} is assigned to two objects"));
         }
         let promise = promises.entry(name.to_owned()).or_default();
         let asked = promise.asked;
@@ -173,8 +173,8 @@ fn check(
                     "{name}: version {version} was acknowledged at {at}, and is there at {revision}"
                 ));
             }
-            _ if version > asked => wrong.push(format!("{name}: version {version} was never asked for")),
-            // What came late counts from now on.
+            _ if version > asked => wrong.push(format!("{name}: version {version} was never requested")),
+            // The observed state is the baseline from now on.
             _ => promise.acknowledged = Some((version, revision)),
         }
     }

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use settled_conformance::{Request, Response, Target as _};
 
 use crate::measure::Table;
+use crate::random::SplitMix64;
 use crate::{Outcome, server};
 use settled_conformance::Client;
 
@@ -33,13 +34,13 @@ use settled_conformance::Client;
 const PATIENCE: Duration = Duration::from_secs(30);
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 /// Memory limit of the server in all tests.
-const MOST_MEMORY: u64 = 512 << 20;
+const MAX_MEMORY: u64 = 512 << 20;
 
 /// Options of a fault.
 #[derive(Clone, Debug)]
 struct Setting {
     /// Working directory.
-    folder: PathBuf,
+    directory: PathBuf,
     seed: u64,
     /// Whether to limit the duration for CI.
     quick: bool,
@@ -50,8 +51,8 @@ struct Setting {
 #[derive(Debug, Default)]
 struct Report {
     /// Summary of the run.
-    told: Vec<String>,
-    /// What should not be. None: it passes.
+    notes: Vec<String>,
+    /// Violations. The fault passes if empty.
     wrong: Vec<String>,
     /// Peak memory of a server.
     peak: u64,
@@ -60,8 +61,8 @@ struct Report {
 }
 
 impl Report {
-    fn tell(&mut self, what: String) {
-        self.told.push(what);
+    fn note(&mut self, what: String) {
+        self.notes.push(what);
     }
 
     /// Records a violation if the condition is false.
@@ -90,7 +91,7 @@ const FAULTS: [(&str, Fault); 9] = [
 /// Runs `faults [FAULT…] [--quick] [--seed N] [--cycles N]`; false if one fails, or is skipped although `CI` is `true`.
 pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
     let mut names = Vec::new();
-    let mut setting = Setting { folder: PathBuf::new(), seed: 1, quick: false, cycles: None };
+    let mut setting = Setting { directory: PathBuf::new(), seed: 1, quick: false, cycles: None };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut number =
@@ -115,7 +116,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
             println!("\n{name}");
             let report =
                 report.unwrap_or_else(|error| Report { wrong: vec![error.to_string()], ..Report::default() });
-            report.told.iter().for_each(|line| println!("  {line}"));
+            report.notes.iter().for_each(|line| println!("  {line}"));
             if report.peak > 0 {
                 println!("  the server had at most {} MB of memory", report.peak >> 20);
             }
@@ -157,15 +158,15 @@ pub(crate) fn run(words: &[&str]) -> Outcome<bool> {
 /// Runs one in a directory of its own, which is kept after a failure.
 fn timed(name: &str, fault: Fault, mut setting: Setting) -> (Duration, Outcome<Report>) {
     let start = Instant::now();
-    setting.folder = std::env::temp_dir().join(format!("settled-faults-{name}-{}", std::process::id()));
-    let mut report = fs::create_dir_all(&setting.folder)
+    setting.directory = std::env::temp_dir().join(format!("settled-faults-{name}-{}", std::process::id()));
+    let mut report = fs::create_dir_all(&setting.directory)
         .map_err(Into::into)
         .and_then(|()| fault(&setting))
         .unwrap_or_else(|error| Report { wrong: vec![error.to_string()], ..Report::default() });
     if report.wrong.is_empty() {
-        drop(fs::remove_dir_all(&setting.folder));
+        drop(fs::remove_dir_all(&setting.directory));
     } else {
-        report.tell(format!("its data and logs are in {}", setting.folder.display()));
+        report.note(format!("its data and logs are in {}", setting.directory.display()));
     }
     (start.elapsed(), Ok(report))
 }
@@ -195,28 +196,28 @@ enum Kept {
 }
 
 /// The command `settled serve`, with its data directory in the directory, and its log.
-fn serve(folder: &Path, kept: Kept) -> Outcome<Command> {
-    let tokens = folder.join("tokens.csv");
+fn serve(directory: &Path, kept: Kept) -> Outcome<Command> {
+    let tokens = directory.join("tokens.csv");
     fs::write(&tokens, settled_conformance::token_file())?;
     let mut command = Command::new(server::binary()?);
     command.args(["serve", "--port", "0", "--token-auth-file"]).arg(tokens);
-    command.arg("--data-dir").arg(folder.join("data"));
+    command.arg("--data-dir").arg(directory.join("data"));
     command.args((kept == Kept::InMemory).then_some("--memory"));
     Ok(command)
 }
 
 /// Starts a server whose data directory is visible here as `data`, and waits until it listens.
-fn start(folder: &Path, mut command: Command, data: impl Fn(u32) -> PathBuf) -> Outcome<Running> {
-    let log = folder.join("server.log");
+fn start(directory: &Path, mut command: Command, data: impl Fn(u32) -> PathBuf) -> Outcome<Running> {
+    let log = directory.join("server.log");
     let stderr = File::options().create(true).append(true).open(&log)?;
     // The one of the last start has another port.
-    drop(fs::remove_file(folder.join("data/admin.kubeconfig")));
+    drop(fs::remove_file(directory.join("data/admin.kubeconfig")));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn()?;
     let config = data(child.id()).join("admin.kubeconfig");
     let begun = Instant::now();
     loop {
         if let Some((url, certificate)) = fs::read(&config).ok().and_then(|text| server::cluster(&text)) {
-            let ca = folder.join("ca-of-clients.crt");
+            let ca = directory.join("ca-of-clients.crt");
             fs::write(&ca, certificate)?;
             let client = Arc::new(Client::new(&url, &ca)?);
             let address = url.trim_start_matches("https://").parse()?;
@@ -235,8 +236,8 @@ fn start(folder: &Path, mut command: Command, data: impl Fn(u32) -> PathBuf) -> 
 }
 
 /// The common case: a server with its data in the directory.
-fn begin(folder: &Path, kept: Kept) -> Outcome<Running> {
-    start(folder, serve(folder, kept)?, |_| folder.join("data"))
+fn begin(directory: &Path, kept: Kept) -> Outcome<Running> {
+    start(directory, serve(directory, kept)?, |_| directory.join("data"))
 }
 
 fn last_lines(log: &Path) -> String {
@@ -249,7 +250,9 @@ impl Running {
     /// Violations of the process itself.
     fn check(&mut self, report: &mut Report) -> Outcome<()> {
         if let Some(status) = self.child.try_wait()? {
-            report.wrong.push(format!("the server ended by itself with {status}: {}", last_lines(&self.log)));
+            report
+                .wrong
+                .push(format!("the server exited unexpectedly with {status}: {}", last_lines(&self.log)));
         }
         let text = fs::read_to_string(&self.log)?;
         for line in text.lines().filter(|line| line.contains("panicked at") || line.contains("overflowed")) {
@@ -257,7 +260,7 @@ impl Running {
         }
         let peak = self.memory("VmHWM:").unwrap_or_default();
         report.peak = report.peak.max(peak);
-        report.expect(peak < MOST_MEMORY, || format!("{} MB of memory", peak >> 20));
+        report.expect(peak < MAX_MEMORY, || format!("{} MB of memory", peak >> 20));
         Ok(())
     }
 
@@ -325,16 +328,15 @@ fn name_of(object: &Value) -> &str {
 }
 
 /// Pseudorandom generator, determined by its seed.
-struct Dice(u64);
+struct Dice(SplitMix64);
 
 impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     fn roll(&mut self, sides: u64) -> u64 {

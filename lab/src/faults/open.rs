@@ -12,7 +12,7 @@ use crate::Outcome;
 
 /// Timeouts: for the handshake and the request head, for pings (30 s, and 20 s for the response), and for bodies (a
 /// minute), plus some seconds for a busy machine.
-const LONGEST: Duration = Duration::from_secs(80);
+const TIMEOUT: Duration = Duration::from_secs(80);
 
 const HEAD: &str = "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: a\r\n";
 
@@ -68,7 +68,7 @@ const HALVES: [(&str, Half); 12] = [
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let each = if setting.quick { 25 } else { 200 };
     let mut report = Report::default();
-    let mut running = begin(&setting.folder, Kept::InMemory)?;
+    let mut running = begin(&setting.directory, Kept::InMemory)?;
     let greeting = Greeting::new(running.address, &running.ca)?;
     let begun = Instant::now();
     let mut halves = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         slowest = slowest.max(start.elapsed());
     }
     // One thread per connection, which reads until the end.
-    let deadline = Instant::now() + LONGEST;
+    let deadline = Instant::now() + TIMEOUT;
     let count = halves.len();
     let ends: Vec<(&str, usize, Duration)> = thread::scope(|scope| {
         let waiting = HALVES.map(|(about, _)| {
@@ -115,9 +115,9 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     report.expect(ends.len() == HALVES.len(), || "a thread failed".to_owned());
     for (about, open, after) in ends {
         report.expect(open == 0, || format!("{about}: {open} still open after {} s", after.as_secs()));
-        report.tell(format!("{about}: all closed after {:.1} s", after.as_secs_f64()));
+        report.note(format!("{about}: all closed after {:.1} s", after.as_secs_f64()));
     }
-    report.tell(format!(
+    report.note(format!(
         "{count} connections, opened in {:.1} s; another client's slowest create meanwhile: {} ms",
         opened.as_secs_f64(),
         slowest.as_millis()

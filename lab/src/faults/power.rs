@@ -30,7 +30,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             .collect::<Vec<_>>()
             .join(" | ")
     });
-    report.tell(format!(
+    report.note(format!(
         "{disks} simulated disks, each through 7 starts with power cuts, kills and failed syncs"
     ));
     Ok(report)

@@ -23,7 +23,7 @@ const EACH: u64 = 1 << 20;
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let slow = if setting.quick { 20 } else { 200 };
     let mut report = Report::default();
-    let mut running = begin(&setting.folder, Kept::InMemory)?;
+    let mut running = begin(&setting.directory, Kept::InMemory)?;
     let greeting = Greeting::new(running.address, &running.ca)?;
     let watch = format!("{COLLECTION}?watch=true&labelSelector=!none&resourceVersion=");
     let (_, from) = running.list(COLLECTION)?;
@@ -84,14 +84,14 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     }
     let took = begun.elapsed();
     let after = running.memory("VmRSS:").unwrap_or_default();
-    report.tell(format!(
+    report.note(format!(
         "{slow} watchers that don't read, {HEALTHY} that do: {OBJECTS} events of {BYTES} bytes in {:.1} s; memory {} MB before, {} MB after",
         took.as_secs_f64(),
         before >> 20,
         after >> 20
     ));
     report.expect(after < before + slow * EACH + (64 << 20), || {
-        format!("the slow ones cost {} MB", after.saturating_sub(before) >> 20)
+        format!("the slow watches use {} MB", after.saturating_sub(before) >> 20)
     });
 
     // At last they read: some events without a gap, and then the end.
@@ -109,7 +109,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
                 Err(why) => {
                     report
                         .wrong
-                        .push(format!("a slow watcher is not closed after event {}: {why}", wanted - 1));
+                        .push(format!("a slow watch is not closed after event {}: {why}", wanted - 1));
                     break;
                 }
             }
@@ -119,7 +119,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             match version(&line) {
                 Some(found) if found == wanted => wanted += 1,
                 Some(found) => {
-                    report.wrong.push(format!("a slow watcher was told {found} instead of {wanted}"));
+                    report.wrong.push(format!("a slow watch received {found} instead of {wanted}"));
                     break;
                 }
                 None => {}
@@ -129,7 +129,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         least = least.min(wanted - OBJECTS - 1);
         most = most.max(wanted - OBJECTS - 1);
     }
-    report.tell(format!("they had been told {least} to {most} events when they were closed"));
+    report.note(format!("they had received {least} to {most} events when they were closed"));
     running.check(&mut report)?;
     Ok(report)
 }

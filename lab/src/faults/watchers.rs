@@ -32,14 +32,14 @@ type Past = Mutex<Vec<(State, u64)>>;
 pub(super) fn run(setting: &Setting) -> Outcome<Report> {
     let each = if setting.quick { 25 } else { 250 };
     let mut report = Report::default();
-    let mut running = begin(&setting.folder, Kept::OnDisk)?;
+    let mut running = begin(&setting.directory, Kept::OnDisk)?;
     let (done, past) = (AtomicUsize::new(0), Past::default());
     let begun = Instant::now();
     let (states, events, wanted) = thread::scope(|scope| -> Outcome<_> {
         let (server, done, past) = (&running, &done, &past);
         let watching: Vec<_> = (0..WATCHERS)
             .map(|number| {
-                let mut dice = Dice(setting.seed ^ (0x85eb_ca6b << 16) ^ number as u64);
+                let mut dice = Dice::new(setting.seed ^ (0x85eb_ca6b << 16) ^ number as u64);
                 scope.spawn(move || {
                     // Anywhere: after this many writes.
                     let after = dice.below(WRITERS * each);
@@ -52,7 +52,7 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
             .collect();
         let writing: Vec<_> = (0..WRITERS)
             .map(|number| {
-                let mut dice = Dice(setting.seed ^ (0x9e37_79b9 << 16) ^ number as u64);
+                let mut dice = Dice::new(setting.seed ^ (0x9e37_79b9 << 16) ^ number as u64);
                 scope.spawn(move || -> Outcome<()> {
                     for _ in 0..each {
                         write(server, &mut dice)?;
@@ -87,10 +87,10 @@ pub(super) fn run(setting: &Setting) -> Outcome<Report> {
         if *state != wanted {
             let differs = |key: &&(String, String)| state.get(*key) != wanted.get(*key);
             let first = state.keys().chain(wanted.keys()).find(differs);
-            report.wrong.push(format!("watcher {number} has something else than the list, first {first:?}"));
+            report.wrong.push(format!("watch {number} differs from the list, first at {first:?}"));
         }
     }
-    report.tell(format!(
+    report.note(format!(
         "{WRITERS} writers, {} writes; {WATCHERS} watchers, {events} events; {} objects in the end; {:.1} s",
         WRITERS * each,
         wanted.len(),

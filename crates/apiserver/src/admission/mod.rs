@@ -18,7 +18,7 @@ mod signing_requests;
 use serde_json::{Value, json};
 
 use crate::auth::PolicyKind;
-use crate::auth::rbac::PolicyWrite;
+use crate::auth::rbac::{PolicyWrite, check_escalation};
 use crate::error::ApiError;
 use crate::kinds::names::{Part, SIGNING_REQUESTS, SIGNING_REQUESTS_GROUP};
 use crate::object::{meta, metadata_mut};
@@ -110,14 +110,8 @@ pub(crate) async fn admit<'a>(
         (RBAC_GROUP, plural) => {
             if let Some(kind) = PolicyKind::of_resource(plural) {
                 let (user, namespace, name) = (&call.user, target.namespace, target.name);
-                state.identity.rbac().check_escalation(&PolicyWrite {
-                    user,
-                    kind,
-                    namespace,
-                    name,
-                    new,
-                    old,
-                })?;
+                let write = PolicyWrite { user, kind, namespace, name, new, old };
+                check_escalation(&state.identity.rbac(), &write)?;
             }
         }
         (SIGNING_REQUESTS_GROUP, SIGNING_REQUESTS) => {

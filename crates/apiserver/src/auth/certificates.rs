@@ -17,7 +17,6 @@
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,14 +27,15 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SigningKey as _,
 };
-use ring::digest::{SHA256, digest};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::User;
+pub use super::x509::user_of;
+use super::x509::{canonical, certificates_in, header_length, memory_offset, names_of, pem, subject, tagged};
 
 const DAY: u64 = 24 * 60 * 60;
 const AUTHORITY_LIFE: u64 = 3_650 * DAY;
@@ -52,11 +52,6 @@ const NAMES: [&str; 7] = [
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 ];
-/// The attribute of a subject that holds the user's uid: `1.3.6.1.4.1.57683.2`, as DER.
-const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
-const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
-const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-
 /// Seconds since 1970 as rcgen takes them. A macro: the type is that of a crate which is not otherwise needed here.
 macro_rules! moment {
     ($seconds:expr) => {
@@ -459,43 +454,6 @@ impl Authority {
     }
 }
 
-/// Whom a client certificate names: `CN` is the user, each `O` a group, and `1.3.6.1.4.1.57683.2` the uid.
-///
-/// The certificate must have been verified, as the [server's TLS](Certificates::server_config) does. None: it names nobody.
-///
-/// # Errors
-///
-/// A text if it can't be read, or has several uids or an empty one. Such a client is nobody: the answer is 401.
-pub fn user_of(certificate: &[u8]) -> Result<Option<User>, String> {
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
-    let mut user = User::default();
-    let mut uids = Vec::new();
-    for attribute in parsed.subject().iter_attributes() {
-        let value = || attribute.as_str().map(str::to_owned).map_err(|error| error.to_string());
-        match attribute.attr_type().as_bytes() {
-            // Of several, Go takes the last.
-            COMMON_NAME => user.name = value()?,
-            ORGANIZATION => user.groups.push(value()?),
-            UID => uids.push(value()?),
-            _ => {}
-        }
-    }
-    if user.name.is_empty() {
-        return Ok(None);
-    }
-    user.uid = match uids.as_slice() {
-        [] => String::new(),
-        [uid] if uid.is_empty() => return Err("UID cannot be an empty string".to_owned()),
-        [uid] => uid.clone(),
-        several => return Err(format!("expected 1 UID, but found multiple: {several:?}")),
-    };
-    let fingerprint: String =
-        digest(&SHA256, certificate).as_ref().iter().map(|b| format!("{b:02x}")).collect();
-    let id = vec![format!("X509SHA256={fingerprint}")];
-    user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), id);
-    Ok(Some(user.authenticated()))
-}
-
 /// Writes a file that only its owner may read, all of it or nothing.
 ///
 /// # Errors
@@ -569,36 +527,6 @@ fn given(certificate: &Path, key: &Path) -> Result<Pair, CertificateError> {
     Ok(pair)
 }
 
-fn certificates_in(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    match found {
-        Ok(found) if found.is_empty() => Err("it holds no certificate".to_owned()),
-        Ok(found) => Ok(found),
-        Err(error) => Err(format!("not a PEM file: {error}")),
-    }
-}
-
-fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let names = certificate.subject_alternative_name().ok().flatten();
-    let names = names.map(|names| names.value.general_names.as_slice()).unwrap_or_default();
-    let names = names.iter().filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => {
-            let four = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
-            four.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from))
-                .ok()
-                .map(|address| address.to_string())
-        }
-        _ => None,
-    });
-    names.collect()
-}
-
-/// An address in the one way to write it.
-fn canonical(name: &str) -> String {
-    name.parse::<IpAddr>().map_or_else(|_| name.to_owned(), |address| address.to_string())
-}
-
 fn make_authority(key: &KeyPair, now: u64) -> Result<(String, u64), CertificateError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -614,62 +542,6 @@ fn make_authority(key: &KeyPair, now: u64) -> Result<(String, u64), CertificateE
 
 fn new_key() -> Result<KeyPair, CertificateError> {
     KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(make_error)
-}
-
-/// A user as a subject: a sequence of sets of one attribute each.
-fn subject(user: &User) -> Vec<u8> {
-    let attribute = |kind: &[u8], value: &str| {
-        let pair = [tagged(0x06, kind), tagged(0x0c, value.as_bytes())].concat();
-        tagged(0x31, &tagged(0x30, &pair))
-    };
-    let groups = user.groups.iter().filter(|group| *group != super::user::AUTHENTICATED);
-    let mut out: Vec<u8> = groups.flat_map(|group| attribute(ORGANIZATION, group)).collect();
-    out.extend(attribute(COMMON_NAME, &user.name));
-    if !user.uid.is_empty() {
-        out.extend(attribute(UID, &user.uid));
-    }
-    tagged(0x30, &out)
-}
-
-/// A value of DER: tag, length, content.
-fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
-    let mut out = vec![tag];
-    let length = content.len().to_be_bytes();
-    match u8::try_from(content.len()) {
-        Ok(short) if short < 0x80 => out.push(short),
-        _ => {
-            let digits: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
-            out.push(0x80 | u8::try_from(digits.len()).unwrap_or(0x08));
-            out.extend(digits);
-        }
-    }
-    out.extend(content);
-    out
-}
-
-/// How long the tag and the length of a value are.
-fn header_length(der: &[u8]) -> usize {
-    match der.get(1) {
-        Some(length) if length & 0x80 != 0 => 2 + usize::from(length & 0x7f),
-        _ => 2,
-    }
-}
-
-/// Where a part lies in the whole.
-fn memory_offset(whole: &[u8], part: &[u8]) -> Option<usize> {
-    let offset = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
-    (offset + part.len() <= whole.len()).then_some(offset)
-}
-
-fn pem(label: &str, der: &[u8]) -> String {
-    let text = BASE64.encode(der);
-    let mut out = format!("-----BEGIN {label}-----\n");
-    for line in text.as_bytes().chunks(64) {
-        out.push_str(&String::from_utf8_lossy(line));
-        out.push('\n');
-    }
-    out.push_str(&format!("-----END {label}-----\n"));
-    out
 }
 
 fn seconds(options: &CertificateOptions) -> u64 {

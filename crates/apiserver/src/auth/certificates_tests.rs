@@ -5,6 +5,7 @@ use std::time::Instant;
 use rustls::pki_types::ServerName;
 
 use super::*;
+use crate::auth::x509::{COMMON_NAME, ORGANIZATION, UID};
 
 fn at(seconds: u64) -> CertificateOptions {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);

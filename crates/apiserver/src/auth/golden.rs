@@ -10,7 +10,7 @@ use std::time::Instant;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use super::rbac::PolicyWrite;
+use super::rbac::{PolicyWrite, check_escalation};
 use super::*;
 
 fn file(name: &str) -> String {
@@ -216,7 +216,7 @@ impl Server {
             });
             let name = attributes.name;
             let write = PolicyWrite { user: &user, kind, namespace, name, new: body, old: old.as_ref() };
-            self.rbac.check_escalation(&write)?;
+            check_escalation(&self.rbac, &write)?;
         }
         match attributes.resource {
             "selfsubjectaccessreviews" => reviews::self_subject_access_review(&self.rbac, &user, body),

@@ -13,6 +13,7 @@ pub mod rbac;
 pub mod reviews;
 pub mod tokens;
 mod user;
+mod x509;
 
 #[cfg(test)]
 mod golden;

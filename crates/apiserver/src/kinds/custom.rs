@@ -321,9 +321,9 @@ impl Custom {
             if errors.iter().any(|error| BLOCKING.contains(&error.error_type)) {
                 errors.push(FieldError::invalid(Path::Nil, Value::Null, settled_cel::NOT_CHECKED));
             } else {
-                let (wrong, forgiven) = rules.validate_and_warn(new, old);
+                let (wrong, ratcheted) = rules.validate_and_warn(new, old);
                 errors.extend(wrong);
-                warnings.extend(forgiven.iter().map(ToString::to_string));
+                warnings.extend(ratcheted.iter().map(ToString::to_string));
             }
         }
         errors.iter().map(Cause::from).collect()

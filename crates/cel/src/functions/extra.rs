@@ -2,7 +2,7 @@
 
 use settled_go::base64;
 
-use super::{Function, wrong};
+use super::{Function, fail};
 use crate::budget::Result;
 use crate::value::{Data, List, Val};
 
@@ -15,11 +15,11 @@ pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
         (F::Base64Encode, [V::Bytes(bytes)]) => V::text(base64::STANDARD.encode(bytes)),
         (F::Base64Decode, [V::Text(text)]) => match base64::STANDARD.decode(&**text) {
             Ok(bytes) => V::Bytes(bytes.into()),
-            Err(error) => return wrong(error.to_string()),
+            Err(error) => return fail(error.to_string()),
         },
         (F::MathAbs, [V::Int(value)]) => match value.checked_abs() {
             Some(value) => V::Int(value),
-            None => return wrong("integer overflow"),
+            None => return fail("integer overflow"),
         },
         (F::MathAbs, [V::Uint(value)]) => V::Uint(*value),
         (F::MathAbs, [V::Double(value)]) => V::Double(value.abs()),
@@ -63,6 +63,6 @@ fn extreme<'a, D: Data<'a>>(function: Function, list: &List<'a, D>) -> Result<Op
     }
     match best {
         Some(best) => Ok(Some(best)),
-        None => wrong(format!("{}(list) argument must not be empty", function.name())),
+        None => fail(format!("{}(list) argument must not be empty", function.name())),
     }
 }

@@ -13,12 +13,12 @@ const MAX_LENGTH: usize = 48 << 20;
 const STRING: &str = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, \
                                  types, durations, and timestamps, was given ";
 
-fn wrong<T>(text: String) -> Result<T> {
+fn fail<T>(text: String) -> Result<T> {
     Err(Fault::error(text))
 }
 
 fn clause_error<T>(text: &str) -> Result<T> {
-    wrong(format!("error during formatting: {text}"))
+    fail(format!("error during formatting: {text}"))
 }
 
 pub(crate) fn format<'a, D: Data<'a>>(template: &str, args: &List<'a, D>, budget: &Budget) -> Result<String> {
@@ -33,11 +33,11 @@ pub(crate) fn format<'a, D: Data<'a>>(template: &str, args: &List<'a, D>, budget
             rest = after;
             continue;
         }
-        let Some(arg) = args.get(next) else { return wrong(format!("index {next} out of range")) };
+        let Some(arg) = args.get(next) else { return fail(format!("index {next} out of range")) };
         let arg = arg?;
         next += 1;
         if rest.is_empty() {
-            return wrong("unexpected end of string".to_owned());
+            return fail("unexpected end of string".to_owned());
         }
         let mut precision = None;
         if let Some(after) = rest.strip_prefix('.') {
@@ -46,10 +46,10 @@ pub(crate) fn format<'a, D: Data<'a>>(template: &str, args: &List<'a, D>, budget
             if tail.is_empty() {
                 let text = "could not parse formatting clause: error while parsing precision: could not find end of \
                             precision specifier";
-                return wrong(text.to_owned());
+                return fail(text.to_owned());
             }
             let Ok(number) = number.parse::<usize>() else {
-                return wrong(format!(
+                return fail(format!(
                     "could not parse formatting clause: error while parsing precision: error while converting \
                      precision to integer: strconv.Atoi: parsing {number:?}: invalid syntax"
                 ));
@@ -58,9 +58,9 @@ pub(crate) fn format<'a, D: Data<'a>>(template: &str, args: &List<'a, D>, budget
             rest = tail;
         }
         let mut chars = rest.chars();
-        let Some(clause) = chars.next() else { return wrong("unexpected end of string".to_owned()) };
+        let Some(clause) = chars.next() else { return fail("unexpected end of string".to_owned()) };
         rest = chars.as_str();
-        one(&mut out, clause, precision, &arg, budget)?;
+        directive(&mut out, clause, precision, &arg, budget)?;
         if out.len() > MAX_LENGTH {
             return Err(Fault::Limit);
         }
@@ -161,7 +161,7 @@ fn special<'a, D: Data<'a>>(value: &Val<'a, D>) -> Option<f64> {
     }
 }
 
-fn one<'a, D: Data<'a>>(
+fn directive<'a, D: Data<'a>>(
     out: &mut String,
     clause: char,
     precision: Option<usize>,
@@ -236,7 +236,7 @@ fn one<'a, D: Data<'a>>(
             Ok(())
         }
         (clause, _) => {
-            return wrong(format!(
+            return fail(format!(
                 "could not parse formatting clause: unrecognized formatting clause \"{clause}\""
             ));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use settled_apimachinery::quantity::Amount;
 
-use super::{Function, text, wrong};
+use super::{Function, fail, text};
 use crate::budget::{Fault, Result};
 use crate::named_format;
 use crate::net::{self, Url};
@@ -26,7 +26,7 @@ pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
         (F::IsInteger, [V::Quantity(amount)]) => V::Bool(amount.as_int64().is_some()),
         (F::AsInteger, [V::Quantity(amount)]) => match amount.as_int64() {
             Some(value) => V::Int(value),
-            None => return wrong("cannot convert value to integer"),
+            None => return fail("cannot convert value to integer"),
         },
         (F::AsApproximateFloat, [V::Quantity(amount)]) => V::Double(amount.as_approximate_float64()),
         (F::AddQuantity, [V::Quantity(a), V::Quantity(b)]) => V::Quantity(Arc::new(sum(a, b))),
@@ -145,7 +145,7 @@ pub(super) fn call<'a, D: Data<'a>>(function: Function, args: &[Val<'a, D>]) -> 
                 [] => 0,
                 [V::Text(zone)] => match time::zone(zone) {
                     Some(east) => east,
-                    None => return wrong(format!("unknown time zone {}", &**zone)),
+                    None => return fail(format!("unknown time zone {}", &**zone)),
                 },
                 _ => return Ok(None),
             };

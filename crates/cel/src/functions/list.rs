@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Context, Function, arithmetic, wrong};
+use super::{Context, Function, arithmetic, fail};
 use crate::budget::{Budget, Result};
 use crate::value::{Data, Key, List, Map, Val};
 
@@ -69,7 +69,7 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
             V::list(items)
         }
         (F::Flatten, [V::List(_), V::Int(depth)]) if *depth < 0 => {
-            return wrong("level must be non-negative");
+            return fail("level must be non-negative");
         }
         (F::Flatten, [V::List(list), V::Int(depth)]) => {
             let mut items = Vec::new();
@@ -139,7 +139,7 @@ fn extreme<'a, D: Data<'a>>(list: &List<'a, D>, name: &str, wanted: Ordering) ->
             _ => item,
         });
     }
-    best.map_or_else(|| wrong(format!("{name} called on empty list")), Ok)
+    best.map_or_else(|| fail(format!("{name} called on empty list")), Ok)
 }
 
 fn flatten<'a, D: Data<'a>>(
@@ -160,7 +160,7 @@ fn flatten<'a, D: Data<'a>>(
 
 fn sorted<'a, D: Data<'a>>(list: &List<'a, D>, keys: &List<'a, D>) -> Result<Val<'a, D>> {
     if list.len() != keys.len() {
-        return wrong(format!(
+        return fail(format!(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got {} and {} \
              elements respectively",
             list.len(),
@@ -170,10 +170,10 @@ fn sorted<'a, D: Data<'a>>(list: &List<'a, D>, keys: &List<'a, D>) -> Result<Val
     let keys: Vec<Val<'a, D>> = keys.iter().collect::<Result<_>>()?;
     let Some(first) = keys.first() else { return Ok(Val::List(list.clone())) };
     if first.order(first).is_err() && !matches!(first, Val::Double(_)) {
-        return wrong("list elements must be comparable");
+        return fail("list elements must be comparable");
     }
     if keys.iter().any(|key| key.type_name() != first.type_name()) {
-        return wrong("list elements must have the same type");
+        return fail("list elements must have the same type");
     }
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by(|a, b| match (keys.get(*a), keys.get(*b)) {
@@ -186,15 +186,15 @@ fn sorted<'a, D: Data<'a>>(list: &List<'a, D>, keys: &List<'a, D>) -> Result<Val
 fn slice<'a, D: Data<'a>>(list: &List<'a, D>, start: i64, end: i64) -> Result<Val<'a, D>> {
     let length = list.len() as i64;
     if start < 0 || end < 0 {
-        return wrong(format!("cannot slice({start}, {end}), negative indexes not supported"));
+        return fail(format!("cannot slice({start}, {end}), negative indexes not supported"));
     }
     if start > end {
-        return wrong(format!(
+        return fail(format!(
             "cannot slice({start}, {end}), start index must be less than or equal to end index"
         ));
     }
     if length < end {
-        return wrong(format!("cannot slice({start}, {end}), list is length {length}"));
+        return fail(format!("cannot slice({start}, {end}), list is length {length}"));
     }
     (start..end).filter_map(|at| list.get(at as usize)).collect::<Result<Vec<_>>>().map(Val::list)
 }
@@ -226,10 +226,10 @@ fn inserted<'a, D: Data<'a>>(
     };
     for (key, value) in entries {
         let Some(known) = Key::of(&key) else {
-            return wrong(format!("unsupported key type: {}", key.type_name()));
+            return fail(format!("unsupported key type: {}", key.type_name()));
         };
         if made.contains_key(&known) {
-            return wrong(format!("insert failed: key {key} already exists"));
+            return fail(format!("insert failed: key {key} already exists"));
         }
         made.insert(known, (key, value));
     }

@@ -175,7 +175,7 @@ pub(crate) struct Context<'c> {
     pub(crate) budget: &'c Budget,
 }
 
-fn wrong<T>(text: impl Into<Arc<str>>) -> Result<T> {
+fn fail<T>(text: impl Into<Arc<str>>) -> Result<T> {
     Err(Fault::error(text))
 }
 

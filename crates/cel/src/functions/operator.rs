@@ -1,7 +1,7 @@
 //! Operators, conversions and optionals.
 
 use super::text::allocate;
-use super::{Context, Function, no_matching_overload, wrong};
+use super::{Context, Function, fail, no_matching_overload};
 use crate::budget::{Budget, Fault, Result};
 use crate::time::{self, Timestamp};
 use crate::value::{Data, List, Val};
@@ -52,7 +52,7 @@ pub(super) fn optional<'a, D: Data<'a>>(
         (F::HasValue, [V::Optional(value)]) => V::Bool(value.is_some()),
         (F::Value, [V::Optional(value)]) => match value {
             Some(value) => (**value).clone(),
-            None => return wrong("optional.none() dereference"),
+            None => return fail("optional.none() dereference"),
         },
         (F::UnwrapOpt | F::OptionalUnwrap, [V::List(list)]) => unwrapped(list)?,
         _ => return Ok(None),
@@ -64,26 +64,26 @@ fn unwrapped<'a, D: Data<'a>>(list: &List<'a, D>) -> Result<Val<'a, D>> {
     for item in list.iter() {
         match item? {
             Val::Optional(inner) => found.extend(inner.map(|inner| (*inner).clone())),
-            other => return wrong(format!("value {other} is not optional")),
+            other => return fail(format!("value {other} is not optional")),
         }
     }
     Ok(Val::list(found))
 }
 
 fn int<'a, D: Data<'a>>(value: Option<i64>) -> Result<Val<'a, D>> {
-    value.map_or_else(|| wrong("integer overflow"), |value| Ok(Val::Int(value)))
+    value.map_or_else(|| fail("integer overflow"), |value| Ok(Val::Int(value)))
 }
 
 fn uint<'a, D: Data<'a>>(value: Option<u64>) -> Result<Val<'a, D>> {
-    value.map_or_else(|| wrong("unsigned integer overflow"), |value| Ok(Val::Uint(value)))
+    value.map_or_else(|| fail("unsigned integer overflow"), |value| Ok(Val::Uint(value)))
 }
 
 fn duration<'a, D: Data<'a>>(value: Option<i64>) -> Result<Val<'a, D>> {
-    value.map_or_else(|| wrong("duration overflow"), |value| Ok(Val::Duration(value)))
+    value.map_or_else(|| fail("duration overflow"), |value| Ok(Val::Duration(value)))
 }
 
 fn instant<'a, D: Data<'a>>(value: Option<Timestamp>) -> Result<Val<'a, D>> {
-    value.map_or_else(|| wrong("timestamp overflow"), |value| Ok(Val::Timestamp(value)))
+    value.map_or_else(|| fail("timestamp overflow"), |value| Ok(Val::Timestamp(value)))
 }
 
 pub(crate) fn arithmetic<'a, D: Data<'a>>(
@@ -99,18 +99,18 @@ pub(crate) fn arithmetic<'a, D: Data<'a>>(
             F::Add => int(a.checked_add(*b)),
             F::Subtract => int(a.checked_sub(*b)),
             F::Multiply => int(a.checked_mul(*b)),
-            F::Divide if *b == 0 => wrong("division by zero"),
+            F::Divide if *b == 0 => fail("division by zero"),
             F::Divide => int(a.checked_div(*b)),
-            _ if *b == 0 => wrong("modulus by zero"),
+            _ if *b == 0 => fail("modulus by zero"),
             _ => int(a.checked_rem(*b)),
         },
         (Val::Uint(a), Val::Uint(b)) => match function {
             F::Add => uint(a.checked_add(*b)),
             F::Subtract => uint(a.checked_sub(*b)),
             F::Multiply => uint(a.checked_mul(*b)),
-            F::Divide if *b == 0 => wrong("division by zero"),
+            F::Divide if *b == 0 => fail("division by zero"),
             F::Divide => uint(a.checked_div(*b)),
-            _ if *b == 0 => wrong("modulus by zero"),
+            _ if *b == 0 => fail("modulus by zero"),
             _ => uint(a.checked_rem(*b)),
         },
         (Val::Double(x), Val::Double(y)) => Ok(Val::Double(match function {

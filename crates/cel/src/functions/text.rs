@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Context, Function, format, wrong};
+use super::{Context, Function, fail, format};
 use crate::budget::{Budget, Fault, Result};
 use crate::pattern::{Limits, Pattern};
 use crate::value::{Data, List, Val};
@@ -25,7 +25,7 @@ pub(super) fn call<'a, D: Data<'a>>(context: Context<'_>, args: &[Val<'a, D>]) -
         (F::CharAt, [V::Text(text), V::Int(at)]) => {
             let count = text.chars().count() as i64;
             if !(0..=count).contains(at) {
-                return wrong(format!("index out of range: {at}"));
+                return fail(format!("index out of range: {at}"));
             }
             V::text(text.chars().nth(*at as usize).map(String::from).unwrap_or_default())
         }
@@ -88,7 +88,7 @@ fn find(text: &str, part: &str, from: i64) -> Result<i64> {
     if part.is_empty() {
         return Ok(from);
     }
-    let Ok(start) = usize::try_from(from) else { return wrong(format!("index out of range: {from}")) };
+    let Ok(start) = usize::try_from(from) else { return fail(format!("index out of range: {from}")) };
     let Some((byte, _)) = text.char_indices().nth(start) else { return Ok(-1) };
     let rest = text.get(byte..).unwrap_or_default();
     Ok(rest.find(part).map_or(-1, |at| (start + rest.get(..at).unwrap_or_default().chars().count()) as i64))
@@ -104,7 +104,7 @@ fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64> {
         Some(from) => from,
     };
     if from < 0 {
-        return wrong(format!("index out of range: {from}"));
+        return fail(format!("index out of range: {from}"));
     }
     if from >= count {
         return Ok(-1);
@@ -124,12 +124,12 @@ fn substring<'a, D: Data<'a>>(text: &str, start: i64, end: Option<i64>) -> Resul
     if let Some(end) = end
         && start > end
     {
-        return wrong(format!("invalid substring range. start: {start}, end: {end}"));
+        return fail(format!("invalid substring range. start: {start}, end: {end}"));
     }
     let end = end.unwrap_or(length);
     for at in [start, end] {
         if !(0..=length).contains(&at) {
-            return wrong(format!("index out of range: {at}"));
+            return fail(format!("index out of range: {at}"));
         }
     }
     Ok(Val::text(text.chars().skip(start as usize).take((end - start) as usize).collect::<String>()))
@@ -208,7 +208,7 @@ fn join<'a, D: Data<'a>>(list: &List<'a, D>, separator: &str, budget: &Budget) -
                 out.push_str(&text);
             }
             _ if !D::IS_TYPED => return Ok(None),
-            other => return wrong(format!("join: invalid input: {other}")),
+            other => return fail(format!("join: invalid input: {other}")),
         }
     }
     Ok(Some(Val::text(out)))

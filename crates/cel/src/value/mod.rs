@@ -219,7 +219,7 @@ impl<'a, D: Data<'a>> Val<'a, D> {
         if !D::IS_TYPED {
             budget.step(self.steps() + other.steps())?;
             if depth > MAX_DEPTH {
-                return Err(Fault::error("values nested deeper than 64 levels can't be compared"));
+                return Err(Fault::error("cannot compare values nested deeper than 64 levels"));
             }
         }
         Ok(match (self, other) {

@@ -254,7 +254,7 @@ async fn note<T>(shared: &Shared<T>, mut messages: mpsc::Receiver<Message<u32, (
             if !matches!(status, CacheStatus::Syncing | CacheStatus::Synced) {
                 count(&shared.counters.failures);
                 let kind = &shared.scope.resource.kind;
-                tracing::warn!(%kind, ?status, "the watch of a cache fails and is tried again");
+                tracing::warn!(%kind, ?status, "the watch of a cache failed; retrying");
             }
             shared.status.send_replace(status);
         }

@@ -137,7 +137,7 @@ impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
                 count(&shared.counters.malformed);
                 let key = ObjectKey::from(object);
                 let kind = &shared.scope.resource.kind;
-                tracing::warn!(%kind, %key, %error, "an object cannot be read and is left out of the cache");
+                tracing::warn!(%kind, %key, %error, "cannot decode object; omitted from the cache");
                 return shared.remove(&mut self.store(), object, version);
             }
         };

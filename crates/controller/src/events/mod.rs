@@ -207,7 +207,7 @@ impl Writer {
                 reason,
                 attempt,
                 error = &error as &dyn std::error::Error,
-                "event will be written again"
+                "failed to write event; retrying"
             );
             sleep(RETRY_AFTER).await;
         }

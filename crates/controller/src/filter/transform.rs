@@ -24,7 +24,7 @@ pub(crate) enum TransformError {
     #[error(transparent)]
     Body(kube::Error),
     /// The response is not a list or watch.
-    #[error("the answer is malformed")]
+    #[error("the response is malformed")]
     Wire(#[source] WireError),
 }
 

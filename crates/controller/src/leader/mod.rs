@@ -120,7 +120,7 @@ impl Election {
                     return Err(ElectionError::Refused { namespace, name, source: Box::new(error) });
                 }
                 Err(error) => {
-                    tracing::warn!(lease = %self.name, %error, "failed to acquire the lease; trying again")
+                    tracing::warn!(lease = %self.name, %error, "failed to acquire the lease; retrying")
                 }
             }
             tokio::time::sleep(retry_period).await;
@@ -245,14 +245,14 @@ impl Renewal {
                 Ok(true) => self.fence.extend(began + self.election.renew_deadline),
                 Ok(false) => break,
                 Err(error) => {
-                    tracing::warn!(lease = %self.election.name, %error, "failed to renew the lease; trying again")
+                    tracing::warn!(lease = %self.election.name, %error, "failed to renew the lease; retrying")
                 }
             }
         }
         self.fence.close();
         self.lost.send_replace(true);
         tracing::info!(lease = %self.election.name, "no longer leading");
-        if let Err(error) = self.give_back().await {
+        if let Err(error) = self.release_lease().await {
             tracing::debug!(lease = %self.election.name, %error, "failed to release the lease; it expires");
         }
     }
@@ -285,7 +285,7 @@ impl Renewal {
     }
 
     /// Releases the Lease, if this replica holds it: the next leader need not wait.
-    async fn give_back(&self) -> Result<(), kube::Error> {
+    async fn release_lease(&self) -> Result<(), kube::Error> {
         let mut lease = self.lease.clone();
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = Some(String::new());

@@ -165,7 +165,7 @@ impl WriteError {
                 "add {{apiGroups: [{group:?}], resources: [{resource:?}], verbs: [{verb:?}]}} to the rules of the controller's role"
             ),
             WriteFailure::Denied { .. } => {
-                "exempt the controller's service account in the webhook or policy that is named, or change what it requires".to_owned()
+                "exempt the controller's service account from the named webhook or policy, or meet its requirements".to_owned()
             }
             WriteFailure::NoStatusSubresource { .. } => {
                 format!("add `subresources: {{status: {{}}}}` to each version of the CRD {resource}.{group}")

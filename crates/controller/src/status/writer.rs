@@ -491,7 +491,7 @@ where
         if !dropped.is_empty() {
             tracing::warn!(
                 resource = %K::plural(&self.kind), namespace = object.meta().namespace, name = object.meta().name,
-                fields = dropped.join(", "), "the API server dropped or changed fields of the status that was written"
+                fields = dropped.join(", "), "the API server dropped or changed fields of the written status"
             );
         }
         let now = self.clock.now();

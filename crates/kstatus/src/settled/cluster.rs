@@ -8,8 +8,8 @@ use settled_apimachinery::quantity::Amount;
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
 use super::member;
 use crate::duration::human;
+use crate::fields::Field;
 use crate::node::Node;
-use crate::object::Field;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
 

@@ -7,8 +7,9 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::fields::Field;
 use crate::node::{Kind, Node, Shown, same};
-use crate::object::{ConditionFields, Field, Found, Member, Object};
+use crate::object::{ConditionFields, Found, Member, Object};
 use crate::options::Options;
 use crate::text::text;
 use crate::verdict::{Basis, Failure, FailureClass, Problem, Status, Text, Verdict};

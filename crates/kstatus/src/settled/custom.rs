@@ -3,8 +3,8 @@
 use super::context::{Condition, Context, Truth};
 use super::words::WordTable;
 use super::{Standard, member};
+use crate::fields::Field;
 use crate::node::{Kind, Shown};
-use crate::object::Field;
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};

@@ -6,8 +6,8 @@ use jiff::SignedDuration;
 
 use super::context::{Context, Truth};
 use crate::duration::human;
+use crate::fields::Field;
 use crate::node::{Kind, Node, Shown};
-use crate::object::Field;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Verdict};
 

@@ -15,8 +15,9 @@ mod storage;
 mod words;
 mod workloads;
 
+use crate::fields::Field;
 use crate::node::{Kind, Node};
-use crate::object::{Field, Object};
+use crate::object::Object;
 use crate::options::Options;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, RECONCILING, STALLED, Status, Verdict};

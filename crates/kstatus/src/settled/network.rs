@@ -2,8 +2,8 @@
 
 use super::context::{Condition, Context, current, in_progress, recoverable};
 use super::member;
+use crate::fields::Field;
 use crate::node::{Kind, Node};
-use crate::object::Field;
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};

@@ -9,8 +9,8 @@ use super::context::{
     Condition, Context, Truth, current, in_progress, path, recoverable, terminal, whole_number,
 };
 use super::member;
+use crate::fields::Field;
 use crate::node::{Kind, Node, Shown};
-use crate::object::Field;
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{Basis, FailureClass, Status, Text, Verdict};

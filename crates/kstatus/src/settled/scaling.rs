@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable};
 use super::member;
+use crate::fields::Field;
 use crate::node::{Kind, Node};
-use crate::object::Field;
 use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};
 

@@ -7,8 +7,8 @@ use settled_apimachinery::quantity::Amount;
 
 use super::context::{Condition, Context, current, in_progress, recoverable, terminal};
 use super::member;
+use crate::fields::Field;
 use crate::node::Node;
-use crate::object::Field;
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{FailureClass, Verdict};

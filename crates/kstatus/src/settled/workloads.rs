@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::context::{Condition, Context, Truth, current, in_progress, recoverable, terminal, whole_number};
 use super::member;
+use crate::fields::Field;
 use crate::node::Node;
-use crate::object::Field;
 use crate::reason;
 use crate::text::text;
 use crate::verdict::{FailureClass, Text, Verdict};

@@ -270,18 +270,7 @@ impl Scanner<'_> {
             }
             self.at += 1;
         }
-        while self.is_blank(0) {
-            self.at += 1;
-        }
-        if self.byte(0) == b'#' {
-            self.skip_comment();
-        }
-        if !self.is_line_end(0) {
-            return self.error("did not find expected comment or line break", start);
-        }
-        if self.break_length(0) > 0 {
-            self.skip_line();
-        }
+        self.skip_line_end(start)?;
         let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
         let composed = self.memory.composed.len();
         self.memory.breaks.clear();

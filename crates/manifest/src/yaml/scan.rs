@@ -452,6 +452,27 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    pub(super) fn skip_blanks(&mut self) {
+        while self.is_blank(0) {
+            self.at += 1;
+        }
+    }
+
+    /// Skips blanks, a comment and the line break after a token that must end its line.
+    pub(super) fn skip_line_end(&mut self, start: usize) -> Result<()> {
+        self.skip_blanks();
+        if self.byte(0) == b'#' {
+            self.skip_comment();
+        }
+        if !self.is_line_end(0) {
+            return self.error("did not find expected comment or line break", start);
+        }
+        if self.break_length(0) > 0 {
+            self.skip_line();
+        }
+        Ok(())
+    }
+
     fn flow_start(&mut self, kind: Kind) -> Result<()> {
         self.save_key()?;
         let key = SimpleKey {

@@ -14,12 +14,6 @@ fn is_uri(byte: u8) -> bool {
 }
 
 impl Scanner<'_> {
-    fn skip_blanks(&mut self) {
-        while self.is_blank(0) {
-            self.at += 1;
-        }
-    }
-
     /// The text from `start` to the current position.
     fn since(&self, start: usize) -> Text {
         Text::of_source(start, self.at)
@@ -68,16 +62,7 @@ impl Scanner<'_> {
             }
             _ => return self.error("found unknown directive name", start),
         };
-        self.skip_blanks();
-        if self.byte(0) == b'#' {
-            self.skip_comment();
-        }
-        if !self.is_line_end(0) {
-            return self.error("did not find expected comment or line break", start);
-        }
-        if self.break_length(0) > 0 {
-            self.skip_line();
-        }
+        self.skip_line_end(start)?;
         self.push_token(kind, start);
         Ok(())
     }

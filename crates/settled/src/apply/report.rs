@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use settled_tracker::apply::{Applied, ApplyEvent, Conflict, Versions};
 use settled_tracker::{ObjectId, Outcome};
 
-use crate::cli::live::{ApplyArgs, DryRun, WaitOutput};
+use crate::cli::args::{DryRun, WaitOutput};
+use crate::cli::live::ApplyArgs;
 use crate::error::CommandError;
 use crate::names::{Names, kubectl_name};
 use crate::output;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
 use crate::cli::Cli;
-use crate::cli::live::ClusterArgs;
+use crate::cli::args::ClusterArgs;
 
 /// The arguments before the cursor that decide about values.
 #[derive(Debug, Default)]

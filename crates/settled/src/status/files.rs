@@ -9,7 +9,7 @@ use super::rows::Evaluator;
 use super::writer::Writer;
 use crate::arguments;
 use crate::cli::StatusArgs;
-use crate::cli::live::SelectArgs;
+use crate::cli::args::SelectArgs;
 use crate::error::CommandError;
 use crate::inputs::{self, Inputs};
 use crate::output::Stopped;

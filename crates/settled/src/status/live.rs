@@ -15,7 +15,7 @@ use super::report::Report;
 use super::rows::{Evaluator, Mark, Rows};
 use super::writer::{Writer, width};
 use crate::arguments;
-use crate::cli::live::{ClusterArgs, EvaluationArgs, TargetArgs};
+use crate::cli::args::{ClusterArgs, EvaluationArgs, TargetArgs};
 use crate::cli::{StatusArgs, StatusOutput};
 use crate::cluster;
 use crate::error::CommandError;

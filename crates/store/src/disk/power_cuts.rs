@@ -11,11 +11,11 @@ use crate::entry::Write;
 use crate::key::Key;
 use crate::key::Resource;
 use crate::key::Scope;
-use crate::mvcc::At;
 use crate::mvcc::Mvcc;
+use crate::options::Options;
 use crate::simulated::Dice;
 use crate::simulated::SimulatedDisk;
-use crate::store::Options;
+use crate::snapshot::At;
 use crate::store::Store;
 
 /// Number of simulated disks, each with several power cuts; the environment can increase it.
@@ -98,7 +98,7 @@ struct Life<'a> {
 
 impl Life<'_> {
     /// Possible states at the next start, the last of which is the acknowledged one; `None` after a clean shutdown.
-    fn run(&mut self, found: &mut Vec<Contents>, given_out: &mut Revision) -> Option<()> {
+    fn run(&mut self, found: &mut Vec<Contents>, assigned: &mut Revision) -> Option<()> {
         let (mut disk, mut mvcc) = match open(self.files, self.durability) {
             Ok(opened) => opened,
             Err(error) => {
@@ -120,7 +120,7 @@ impl Life<'_> {
                 }
             }
             Durability::None => {
-                assert!(contents.last >= *given_out, "{}: {contents:?} after {given_out}", self.seed);
+                assert!(contents.last >= *assigned, "{}: {contents:?} after {assigned}", self.seed);
                 let same = found.iter().any(|known| known.objects == contents.objects);
                 assert!(same, "{}: {contents:?} is none of {found:?}", self.seed);
             }
@@ -131,13 +131,13 @@ impl Life<'_> {
                 0 => disk.flush(),
                 1 => disk.shrink(),
                 2 | 3 => disk.copy(300 + self.dice.next() % 9_000),
-                _ => self.write(&mut disk, &mut mvcc, found, given_out),
+                _ => self.write(&mut disk, &mut mvcc, found, assigned),
             };
             if done.is_err() {
                 if !self.files.has_power() {
                     return Some(());
                 }
-                give_up(&mut disk.compaction, &*disk.files);
+                cancel_compaction(&mut disk.compaction, &*disk.files);
                 if disk.recover().is_err() {
                     return Some(());
                 }
@@ -151,7 +151,7 @@ impl Life<'_> {
         disk: &mut Disk,
         mvcc: &mut Mvcc,
         found: &mut Vec<Contents>,
-        given_out: &mut Revision,
+        assigned: &mut Revision,
     ) -> Result<(), BackendError> {
         let prepared = mvcc.prepare(writes(self.dice), 0);
         let batch = prepared.batch();
@@ -170,7 +170,7 @@ impl Life<'_> {
         };
         match disk.append(&batch) {
             Ok(()) => {
-                *given_out = batch.mark.last;
+                *assigned = batch.mark.last;
                 apply(mvcc, prepared, found);
                 Ok(())
             }
@@ -197,7 +197,7 @@ fn disk_of(seed: u64, durability: Durability) {
     let mut dice = Dice(seed);
     let mut files = SimulatedDisk::default();
     let mut found = vec![Contents::default()];
-    let mut given_out = Revision(0);
+    let mut assigned = Revision(0);
     for number in 0..LIVES {
         if dice.one_in(4) {
             files.failing_syncs(12, dice.next());
@@ -209,7 +209,7 @@ fn disk_of(seed: u64, durability: Durability) {
             files.power_for(Some(1 + dice.next() % most));
         }
         let seed = format!("seed {seed} {durability:?} life {number}");
-        let ended = Life { seed, files: &files, durability, dice: &mut dice }.run(&mut found, &mut given_out);
+        let ended = Life { seed, files: &files, durability, dice: &mut dice }.run(&mut found, &mut assigned);
         match ended {
             None if durability == Durability::None => found = found.split_off(found.len() - 1),
             _ => {}
@@ -227,7 +227,7 @@ fn disk_of(seed: u64, durability: Durability) {
         durability,
         dice: &mut dice,
     }
-    .run(&mut found, &mut given_out);
+    .run(&mut found, &mut assigned);
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn a_new_name_is_synced_before_the_next_acknowledgement() {
         } else {
             files.failing_syncs(2, step);
             let _any = disk.copy(u64::MAX);
-            give_up(&mut disk.compaction, &*disk.files);
+            cancel_compaction(&mut disk.compaction, &*disk.files);
             files.failing_syncs(usize::MAX, 0);
         }
         let prepared = mvcc.prepare([Write::put(key(7), *b"1")], 0);

@@ -7,10 +7,10 @@ use crate::error::WriteError;
 use crate::key::Key;
 use crate::key::Resource;
 use crate::key::Scope;
-use crate::mvcc::At;
 use crate::mvcc::Mvcc;
+use crate::options::Options;
 use crate::simulated::SimulatedDisk;
-use crate::store::Options;
+use crate::snapshot::At;
 use crate::store::Store;
 
 /// The disk becomes full at each byte of a few transactions: acknowledged writes are kept, others are complete or
@@ -74,9 +74,9 @@ fn full(durability: Durability, value: usize, space: u64) -> usize {
 /// Writes during a compaction: after each step a crash loses nothing.
 #[test]
 fn a_compaction_is_never_noticed() {
-    let folder =
+    let directory =
         |name: &str| std::env::temp_dir().join(format!("settled-store-{name}-{}", std::process::id()));
-    let (directory, image) = (folder("compaction"), folder("compaction-image"));
+    let (directory, image) = (directory("compaction"), directory("compaction-image"));
     let mut limits = Options::default().limits;
     limits.history_events = 20;
     let mut mvcc = Mvcc::new(limits.clone());
@@ -193,7 +193,7 @@ fn an_idle_log_is_sealed_for_good() {
     disk.flush().unwrap();
     let error = opened(&files.power_cut(None), disk.end - 8).unwrap_err();
     assert!(
-        error.to_string().contains(&format!("it was stored up to byte {}, revision 5", disk.end)),
+        error.to_string().contains(&format!("it was synced up to byte {}, revision 5", disk.end)),
         "{error}"
     );
 }

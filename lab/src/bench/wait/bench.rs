@@ -129,12 +129,12 @@ impl Bench {
 
     /// A chart with these objects.
     pub(super) fn chart(&self, objects: &[Bytes]) -> Outcome<PathBuf> {
-        let folder = self.place.folder.join(format!("chart-{}", self.namespaces));
-        fs::create_dir_all(folder.join("templates"))?;
-        fs::write(folder.join("Chart.yaml"), "apiVersion: v2\nname: waited\nversion: 0.1.0\n")?;
+        let directory = self.place.directory.join(format!("chart-{}", self.namespaces));
+        fs::create_dir_all(directory.join("templates"))?;
+        fs::write(directory.join("Chart.yaml"), "apiVersion: v2\nname: waited\nversion: 0.1.0\n")?;
         let text: Vec<String> = objects.iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect();
-        fs::write(folder.join(OBJECTS), text.join("\n---\n"))?;
-        Ok(folder)
+        fs::write(directory.join(OBJECTS), text.join("\n---\n"))?;
+        Ok(directory)
     }
 
     /// Starts a tool on objects that are not ready; returns when they exist, and the tool has had time to read all of
@@ -151,7 +151,7 @@ impl Bench {
         let chart = self.chart(&objects)?;
         let wait = Wait { kind, namespace: &namespace, by, count, limit, chart: &chart, more };
         let command = command(tool, &self.place, &wait)?;
-        let log = self.place.folder.join(format!("{namespace}-{}.log", setting.prefix));
+        let log = self.place.directory.join(format!("{namespace}-{}.log", setting.prefix));
         let waiter = if tool == Tool::Helm {
             let selector = label.map_or_else(String::new, |label| format!("&labelSelector={label}"));
             let watched = format!("{path}?watch=true{selector}");

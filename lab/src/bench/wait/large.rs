@@ -136,7 +136,7 @@ impl Bench {
         names: &[String],
     ) -> Outcome<()> {
         const COMMAND: &str = "settled wait pods --all";
-        let log = self.place.folder.join(format!("{namespace}-all.log"));
+        let log = self.place.directory.join(format!("{namespace}-all.log"));
         let start = Instant::now();
         let mut waiter = Waiter::start(self.wait_for_all(namespace, LIMIT, &[])?, log, true)?;
         let so_far = |waiter: &Waiter| -> Outcome<Used> {
@@ -165,7 +165,7 @@ impl Bench {
     }
 
     fn wait_for_all(&self, namespace: &str, limit: Duration, more: &[&str]) -> Outcome<Command> {
-        let chart = &self.place.folder;
+        let chart = &self.place.directory;
         let wait = Wait { kind: Waited::Pods, namespace, by: By::All, count: 0, limit, chart, more };
         command(Tool::Settled, &self.place, &wait)
     }

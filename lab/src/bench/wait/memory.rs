@@ -138,7 +138,7 @@ impl Bench {
         command.arg(&namespace);
         self.place.environment(&mut command);
         let start = Instant::now();
-        let log = self.place.folder.join(format!("{namespace}-{name}.log"));
+        let log = self.place.directory.join(format!("{namespace}-{name}.log"));
         let mut waiter = Waiter::start(command, log, true)?;
         let synced = loop {
             if waiter.said().contains("synced ") {

@@ -123,7 +123,7 @@ impl Flags {
                 || flags.rounds.is_some()
                 || flags.tools.len() < Tool::ALL.len())
         {
-            return Err("--write-docs goes with whole parts: no --server, --smoke, --rounds, --rivals".into());
+            return Err("--write-docs cannot be combined with --server, --smoke, --rounds or --rivals".into());
         }
         if flags.parts.is_empty() {
             flags.parts = PARTS.to_vec();

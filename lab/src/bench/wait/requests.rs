@@ -15,7 +15,7 @@ impl Bench {
     /// Requests of each tool, counted by a proxy.
     pub(super) fn requests(&mut self) -> Outcome<Vec<Bar>> {
         let plan = self.plan;
-        let proxy = Proxy::start(&self.runtime, &self.server.url, &self.server.ca, &self.place.folder)?;
+        let proxy = Proxy::start(&self.runtime, &self.server.url, &self.server.ca, &self.place.directory)?;
         let straight = fs::read_to_string(&self.place.kubeconfig)?;
         self.page.line("### What is asked of the server");
         self.page.line(&format!(

@@ -5,14 +5,13 @@ use settled_apimachinery::labels::LabelSelector;
 use settled_apimachinery::unstructured::{field, given, integer, string};
 
 use crate::kinds::apps::workload::{
-    Counts, set_empty_selector_and_replicas, validate_always_restarted, validate_counts,
+    Counts, set_empty_selector_and_replicas, validate_counts, validate_replicated_template,
     validate_selector_fits, validate_selector_update,
 };
 use crate::kinds::behavior::{Behavior, StatusUpdatePreserves};
 use crate::kinds::check::{
     Check, int_or_percent, join, validate_at_most_100_percent, validate_positive_int_or_percent,
 };
-use crate::kinds::core::pod::spec::validate_pod_template_spec;
 use crate::kinds::printers::{Read as _, Row, cells, layout_container_cells};
 use crate::kinds::strategy::Strategy;
 
@@ -39,8 +38,7 @@ fn validate_deployment(check: &mut Check, new: &Value) {
     let spec = field(new, "spec");
     check.not_negative("spec", spec, "replicas");
     if validate_selector_fits(check, spec, "Deployment", "empty selector is invalid for deployment") {
-        validate_pod_template_spec(check, field(spec, "template"), "spec.template");
-        validate_always_restarted(check, spec, "ReplicaSet");
+        validate_replicated_template(check, spec, "ReplicaSet");
     }
     let strategy = field(spec, "strategy");
     match string(strategy, "type") {

@@ -4,13 +4,12 @@ use serde_json::Value;
 use settled_apimachinery::unstructured::field;
 
 use crate::kinds::apps::workload::{
-    REPLICA_COUNTS, set_empty_selector_and_replicas, validate_always_restarted, validate_counts,
-    validate_selector_fits, validate_selector_update,
+    REPLICA_COUNTS, replica_cells, set_empty_selector_and_replicas, validate_counts,
+    validate_replicated_template, validate_selector_fits, validate_selector_update,
 };
 use crate::kinds::behavior::Behavior;
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::spec::validate_pod_template_spec;
-use crate::kinds::printers::{Read as _, Row, cells, format_label_selector, layout_container_cells};
+use crate::kinds::printers::{Read as _, Row, format_label_selector};
 use crate::kinds::strategy::Strategy;
 
 pub(crate) static STRATEGY: Strategy = Strategy {
@@ -31,21 +30,11 @@ fn validate_replica_set(check: &mut Check, new: &Value) {
     check.not_negative("spec", spec, "replicas");
     check.not_negative("spec", spec, "minReadySeconds");
     if validate_selector_fits(check, spec, "ReplicaSet", "empty selector is invalid for deployment") {
-        validate_pod_template_spec(check, field(spec, "template"), "spec.template");
-        validate_always_restarted(check, spec, "ReplicaSet");
+        validate_replicated_template(check, spec, "ReplicaSet");
     }
 }
 
 fn print_replica_set(row: Row<'_>) -> Vec<Value> {
-    let [names, images] = layout_container_cells(row.list("/spec/template/spec/containers"));
-    cells![
-        row.name(),
-        row.int("/spec/replicas"),
-        row.int("/status/replicas"),
-        row.int("/status/readyReplicas"),
-        row.age(),
-        names,
-        images,
-        format_label_selector(row.at("/spec/selector")),
-    ]
+    let selector = format_label_selector(row.at("/spec/selector"));
+    replica_cells(row, selector)
 }

@@ -1,15 +1,16 @@
-//! What workloads have in common: selectors that fit their templates, and the counts of Pods in their status.
+//! Shared parts of workloads: validation of selectors, Pod templates and status counts, and table cells.
 
 use serde_json::Value;
 use settled_apimachinery::unstructured::{field, given, integer, string};
 
 use crate::kinds::check::{Check, matches, selects_all, validate_label_selector};
-use crate::kinds::core::pod::spec::template_labels;
+use crate::kinds::core::pod::spec::{template_labels, validate_pod_template_spec};
 use crate::kinds::fields::{Fields, set_absent};
+use crate::kinds::printers::{Read as _, Row, cells, layout_container_cells};
 use crate::metadata::shown;
 
-/// The selector has to be there, to be narrow, and to fit the template.
-/// False where upstream looks no further.
+/// Validates that the selector exists, is not empty, and matches the template. Returns false if upstream skips further
+/// validation.
 pub(crate) fn validate_selector_fits(check: &mut Check, spec: &Value, kind: &str, empty: &str) -> bool {
     let chosen = field(spec, "selector");
     let daemon = kind == "DaemonSet";
@@ -27,10 +28,7 @@ pub(crate) fn validate_selector_fits(check: &mut Check, spec: &Value, kind: &str
     let all = chosen.is_object() && selects_all(chosen);
     if valid {
         if !all && !matches(chosen, template_labels(spec)) {
-            let labels = template_labels(spec)
-                .map_or_else(|| "null".to_owned(), |labels| shown(&labels.clone().into()));
-            let detail = "`selector` does not match template `labels`";
-            check.invalid_shown("spec.template.metadata.labels", &labels, detail);
+            report_template_labels(check, spec);
         }
     } else if !daemon {
         check.invalid(
@@ -45,7 +43,21 @@ pub(crate) fn validate_selector_fits(check: &mut Check, spec: &Value, kind: &str
     valid
 }
 
-/// Pods of these are always restarted, and have no deadline.
+/// Reports template labels that the selector does not match.
+pub(crate) fn report_template_labels(check: &mut Check, spec: &Value) {
+    let labels =
+        template_labels(spec).map_or_else(|| "null".to_owned(), |labels| shown(&labels.clone().into()));
+    let detail = "`selector` does not match template `labels`";
+    check.invalid_shown("spec.template.metadata.labels", &labels, detail);
+}
+
+/// `ValidatePodTemplateSpecForReplicaSet` and `ValidatePodTemplateSpecForRC`, without the labels.
+pub(crate) fn validate_replicated_template(check: &mut Check, spec: &Value, kind: &str) {
+    validate_pod_template_spec(check, field(spec, "template"), "spec.template");
+    validate_always_restarted(check, spec, kind);
+}
+
+/// Validates that Pods are always restarted, and have no deadline.
 pub(crate) fn validate_always_restarted(check: &mut Check, spec: &Value, kind: &str) {
     let pod = field(field(spec, "template"), "spec");
     let policy = string(pod, "restartPolicy");
@@ -66,15 +78,15 @@ pub(crate) fn validate_selector_update(check: &mut Check, new: &Value, old: &Val
     );
 }
 
-/// The numbers in the status of a kind that counts Pods.
+/// Pod counts in the status of a workload.
 pub(crate) struct Counts {
-    /// They are not negative.
+    /// Fields that must not be negative.
     pub(crate) numbers: &'static [&'static str],
-    /// They are at most `replicas`.
+    /// Fields that must not exceed `replicas`.
     pub(crate) bounded: &'static [&'static str],
-    /// What messages call the bound of `availableReplicas`.
+    /// Name of the bound of `availableReplicas` in messages.
     pub(crate) ready: &'static str,
-    /// Whether `collisionCount` never goes down.
+    /// Whether `collisionCount` must not decrease.
     pub(crate) checks_collisions: bool,
 }
 
@@ -93,7 +105,7 @@ pub(crate) const REPLICA_COUNTS: Counts = Counts {
     checks_collisions: false,
 };
 
-/// What is wrong with the counts of a new status.
+/// Validates the counts of a new status.
 pub(crate) fn validate_counts(check: &mut Check, counts: &Counts, new: &Value, old: &Value) {
     let status = field(new, "status");
     for name in counts.numbers {
@@ -117,24 +129,39 @@ pub(crate) fn validate_counts(check: &mut Check, counts: &Counts, new: &Value, o
     }
 }
 
-/// What the empty object of a workload has: selector and replicas as nothing.
+/// Zero values of a workload: null selector and zero replicas.
 pub(crate) fn set_empty_selector_and_replicas(object: &mut Fields) {
     if let Some(spec) = set_empty_selector(object) {
         spec.insert("replicas".to_owned(), 0.into());
     }
 }
 
-/// The selector of the empty object of a workload is there as nothing.
+/// Zero value of a workload: null selector.
 pub(crate) fn set_empty_selector(object: &mut Fields) -> Option<&mut Fields> {
     let spec = object.get_mut("spec").and_then(Value::as_object_mut)?;
     spec.insert("selector".to_owned(), Value::Null);
     Some(spec)
 }
 
-/// The labels of the template go to the object's, if it has none.
+/// Copies the labels of the template to the object, if it has none.
 pub(crate) fn set_template_labels(object: &mut Fields) {
     let labels = object.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
     if let Some(labels @ Value::Object(_)) = labels {
         set_absent(object, "metadata.labels", &labels);
     }
+}
+
+/// Table cells of ReplicaSets and ReplicationControllers.
+pub(crate) fn replica_cells(row: Row<'_>, selector: String) -> Vec<Value> {
+    let [names, images] = layout_container_cells(row.list("/spec/template/spec/containers"));
+    cells![
+        row.name(),
+        row.int("/spec/replicas"),
+        row.int("/status/replicas"),
+        row.int("/status/readyReplicas"),
+        row.age(),
+        names,
+        images,
+        selector,
+    ]
 }

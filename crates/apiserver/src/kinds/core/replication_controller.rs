@@ -4,16 +4,16 @@ use serde_json::Value;
 use settled_apimachinery::unstructured::{field, given};
 
 use crate::kinds::apps::workload::{
-    REPLICA_COUNTS, set_template_labels, validate_always_restarted, validate_counts,
+    REPLICA_COUNTS, replica_cells, report_template_labels, set_template_labels, validate_counts,
+    validate_replicated_template,
 };
 use crate::kinds::behavior::{Behavior, Dependents};
 use crate::kinds::check::Check;
-use crate::kinds::core::pod::spec::{template_labels, validate_pod_template_spec};
+use crate::kinds::core::pod::spec::template_labels;
 use crate::kinds::fields::{Fields, set_absent};
-use crate::kinds::printers::{Read as _, Row, cells, format_labels, layout_container_cells};
+use crate::kinds::printers::{Read as _, Row, format_labels};
 use crate::kinds::quota::Quota;
 use crate::kinds::strategy::Strategy;
-use crate::metadata::shown;
 use crate::selector::{FieldSelectors, Source};
 
 pub(crate) static STRATEGY: Strategy = Strategy {
@@ -26,7 +26,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-/// Labels and selector are those of the template (`SetDefaults_ReplicationController`).
+/// `SetDefaults_ReplicationController`: copies labels and selector from the template.
 pub(crate) fn set_labels_and_selector(object: &mut Fields) {
     set_template_labels(object);
     let labels = object.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
@@ -43,37 +43,22 @@ fn validate_replication_controller(check: &mut Check, new: &Value) {
         check.required("spec.selector", "");
     }
     check.not_negative("spec", spec, "replicas");
-    let Some(pods) = given(spec, "template") else {
+    if given(spec, "template").is_none() {
         check.required("spec.template", "");
         return;
-    };
+    }
     let labels = template_labels(spec);
     let fits = chosen
         .into_iter()
         .flatten()
         .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value));
     if !fits {
-        let labels = labels.map_or_else(|| "null".to_owned(), |labels| shown(&labels.clone().into()));
-        check.invalid_shown(
-            "spec.template.metadata.labels",
-            &labels,
-            "`selector` does not match template `labels`",
-        );
+        report_template_labels(check, spec);
     }
-    validate_pod_template_spec(check, pods, "spec.template");
-    validate_always_restarted(check, spec, "ReplicationController");
+    validate_replicated_template(check, spec, "ReplicationController");
 }
 
 fn print_replication_controller(row: Row<'_>) -> Vec<Value> {
-    let [names, images] = layout_container_cells(row.list("/spec/template/spec/containers"));
-    cells![
-        row.name(),
-        row.int("/spec/replicas"),
-        row.int("/status/replicas"),
-        row.int("/status/readyReplicas"),
-        row.age(),
-        names,
-        images,
-        format_labels(row.at("/spec/selector")),
-    ]
+    let selector = format_labels(row.at("/spec/selector"));
+    replica_cells(row, selector)
 }
