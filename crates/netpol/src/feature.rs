@@ -103,6 +103,20 @@ features! {
     KindClusterNetworkPolicy "kind.ClusterNetworkPolicy" "the kind ClusterNetworkPolicy"
 }
 
+impl Feature {
+    /// Whether it is a kind of policies, which each policy of the kind asks for.
+    #[must_use]
+    pub const fn is_kind(self) -> bool {
+        matches!(
+            self,
+            Self::KindNetworkPolicy
+                | Self::KindAdminNetworkPolicy
+                | Self::KindBaselineAdminNetworkPolicy
+                | Self::KindClusterNetworkPolicy
+        )
+    }
+}
+
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

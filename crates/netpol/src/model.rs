@@ -287,7 +287,7 @@ impl fmt::Display for Protocol {
 }
 
 /// Ports of a destination.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PortNumbers {
     /// Every port of the protocol.
     Any,

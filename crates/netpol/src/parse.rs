@@ -58,6 +58,8 @@ pub struct Parsed {
     pub id: PolicyId,
     /// `metadata.generation`, as far as there is one.
     pub generation: Option<i64>,
+    /// Whether the object comes from an API server, which gave it a UID: it was validated there.
+    pub is_stored: bool,
     /// The valid rest; None if nobody can say which pods it is for.
     pub policy: Option<Policy>,
     /// Problems in the order of the fields.
@@ -147,8 +149,8 @@ pub fn parse_policy(object: &Value, default_namespace: &str) -> Result<Parsed, P
     read::only(map, &["apiVersion", "kind", "metadata", "spec", "status"], &nil, &mut problems);
     let metadata = metadata(kind, map, default_namespace, &mut problems);
     let policy = spec(&metadata, map, &mut problems);
-    let Metadata { id, generation, .. } = metadata;
-    Ok(Parsed { id, generation, policy, problems: problems.finish() })
+    let Metadata { id, generation, uid } = metadata;
+    Ok(Parsed { id, generation, is_stored: uid.is_some(), policy, problems: problems.finish() })
 }
 
 struct Metadata {

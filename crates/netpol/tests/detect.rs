@@ -88,7 +88,7 @@ fn variants_are_one_provider_and_two_providers_are_two() {
     let linux = workload("DaemonSet", "kube-system", "red", "red/red:v1.2", &[]);
     let windows = workload("DaemonSet", "kube-system", "red-win", "red/red:v1.1", &[]);
     let blue = workload("Deployment", "blue", "blue", "blue:1", &[]);
-    let detection = detect(&profiles(), &inventory(vec![windows.clone(), linux.clone()]));
+    let detection = detect(&profiles(), &inventory(vec![windows, linux.clone()]));
     assert_eq!(names(&detection), ["red@v1.2/linux", "red@v1.1/windows"]);
     assert!(detection.is_unique());
     let detection = detect(&profiles(), &inventory(vec![linux, blue]));

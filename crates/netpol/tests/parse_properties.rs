@@ -1,9 +1,17 @@
 //! Properties of parsing: arbitrary input is read without panic, and what is invalid takes nothing valid with it.
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use settled_apimachinery::conditions::validate_conditions;
+use settled_apimachinery::field::Path;
+use settled_netpol::conditions::{ConditionStatus, conditions};
+use settled_netpol::findings::findings;
 use settled_netpol::model::{Peers, Ports};
-use settled_netpol::parse::parse_policy;
+use settled_netpol::parse::{Parsed, parse_policy};
+use settled_netpol::profile::Profiles;
+use settled_netpol::verdict::Evaluator;
 
 /// Names of fields that parsers look for, and others.
 fn field() -> impl Strategy<Value = String> {
@@ -121,6 +129,50 @@ proptest! {
         prop_assert!(parsed.policy.is_some() || parsed.is_invalid());
     }
 
+}
+
+/// The embedded profiles, read once.
+static PROFILES: LazyLock<Profiles> = LazyLock::new(|| Profiles::embedded().0);
+
+proptest! {
+    // Each case is evaluated for all providers.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Exactly one of the conditions is True, or Accepted is Unknown, and the API server takes them.
+    #[test]
+    fn verdicts_of_arbitrary_policies_are_valid_conditions(specs in prop::collection::vec((value(), 0..4_usize), 1..4)) {
+        let objects: Vec<Parsed> = specs
+            .iter()
+            .map(|(spec, kind)| {
+                let (api, kind) = KINDS[*kind];
+                let object = json!({"apiVersion": api, "kind": kind, "metadata": {"name": "default", "uid": "u"}, "spec": spec});
+                parse_policy(&object, "d").unwrap()
+            })
+            .collect();
+        for profile in PROFILES.iter() {
+            let version = profile.versions.through.to_string();
+            let reference = format!("{}@{version}", profile.name).parse().unwrap();
+            let provider = PROFILES.provider(&reference).unwrap();
+            let evaluator = Evaluator::new(&provider, &objects, None);
+            for parsed in &objects {
+                let conditions = conditions(&evaluator.check(parsed), Some(&profile.domain));
+                let values: Vec<Value> =
+                    conditions.iter().map(|condition| condition.to_value("2026-01-01T00:00:00Z")).collect();
+                let mut errors = Vec::new();
+                validate_conditions(&values.into(), &Path::Nil.child("conditions"), &mut errors);
+                prop_assert_eq!(errors, []);
+                let holding = conditions.iter().filter(|condition| condition.status == ConditionStatus::True).count();
+                let is_unknown = conditions[0].status == ConditionStatus::Unknown;
+                prop_assert_eq!(holding, usize::from(!is_unknown));
+            }
+        }
+        for policy in objects.iter().filter_map(|parsed| parsed.policy.as_ref()) {
+            prop_assert!(findings(policy, None).list.len() <= 1000);
+        }
+    }
+}
+
+proptest! {
     #[test]
     fn arbitrary_objects_are_read_without_panic(object in value()) {
         drop(parse_policy(&object, "d"));

@@ -60,16 +60,22 @@ pub enum Lost {
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     list: Vec<Problem>,
+    /// How many are not listed, whether one of them is an error, and the most that is lost because of one.
     more: usize,
+    has_more_errors: bool,
+    more_lost: Option<Lost>,
 }
 
 impl Problems {
     /// Records what the API server refuses.
     pub(super) fn error(&mut self, lost: Lost, error: &field::Error) {
-        if self.is_full() {
+        if self.list.len() >= MAX_PROBLEMS {
+            self.more += 1;
+            self.has_more_errors = true;
+            self.more_lost = self.more_lost.max(Some(lost));
             return;
         }
-        self.push(Problem {
+        self.list.push(Problem {
             place: Place(error.field.as_str().into()),
             message: shorten(error.message()),
             severity: Severity::Error,
@@ -79,25 +85,16 @@ impl Problems {
 
     /// Records what the API server takes.
     pub(super) fn warning(&mut self, place: impl Into<String>, message: impl Into<String>) {
-        if self.is_full() {
+        if self.list.len() >= MAX_PROBLEMS {
+            self.more += 1;
             return;
         }
-        self.push(Problem {
+        self.list.push(Problem {
             place: Place(place.into().into()),
             message: shorten(message.into()),
             severity: Severity::Warning,
             lost: Lost::Nothing,
         });
-    }
-
-    fn is_full(&mut self) -> bool {
-        let is_full = self.list.len() >= MAX_PROBLEMS;
-        self.more += usize::from(is_full);
-        is_full
-    }
-
-    fn push(&mut self, problem: Problem) {
-        self.list.push(problem);
     }
 
     /// The problems in the order in which they were found; the last one counts those that were too many.
@@ -106,8 +103,8 @@ impl Problems {
             self.list.push(Problem {
                 place: Place("spec".into()),
                 message: format!("{} more problems are not listed", self.more),
-                severity: Severity::Error,
-                lost: Lost::Nothing,
+                severity: if self.has_more_errors { Severity::Error } else { Severity::Warning },
+                lost: self.more_lost.unwrap_or(Lost::Nothing),
             });
         }
         self.list

@@ -241,7 +241,7 @@ pub enum Detect {
         namespaces: Vec<String>,
         /// Its names; empty for any.
         names: Vec<String>,
-        /// A part of the image's name: `cilium/cilium`.
+        /// The end of an image's repository, at a `/`: `cilium/cilium`.
         image: Option<String>,
         /// Where the version is.
         version: VersionFrom,

@@ -106,7 +106,7 @@ pub enum UnknownVersion {
 }
 
 /// Circumstances in which a feature is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Circumstances {
     /// The direction, where it has one.
     pub direction: Option<Direction>,

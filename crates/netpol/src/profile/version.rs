@@ -61,12 +61,6 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// The parts, as `1.16.2`.
-    #[must_use]
-    pub fn numbers(&self) -> String {
-        self.parts.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
-    }
-
     /// Compares with a bound, by the bound's parts alone: 1.16.2 is equal to 1.16. None if this has fewer parts, and they decide.
     fn compare(&self, bound: &Self) -> Option<Ordering> {
         for (index, limit) in bound.parts.iter().enumerate() {
