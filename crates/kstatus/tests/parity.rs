@@ -92,3 +92,24 @@ fn answers_as_upstream_did() {
     assert!(differences.is_empty(), "{} of {compared} differ:\n{shown}", differences.len());
     assert_eq!(compared, 100_000);
 }
+
+/// Upstream has no rule for NetworkPolicies: the conditions that the profile `settled` reads mean nothing to it.
+#[test]
+fn upstream_has_no_rule_for_network_policies() {
+    let options = Options { profile: Profile::Kstatus, ..Options::new(NOW.parse().unwrap()) };
+    let conditions = [
+        json!([]),
+        json!([{"type": "Accepted", "status": "False", "reason": "FeatureNotSupported", "observedGeneration": 2}]),
+        json!([{"type": "Failure", "status": "True", "reason": "FeatureNotSupported", "observedGeneration": 2}]),
+        json!([{"type": "PartialFailure", "status": "True", "reason": "FeatureNotSupported", "observedGeneration": 2}]),
+        json!([{"type": "cilium.io/Accepted", "status": "True", "reason": "Applied", "observedGeneration": 1}]),
+    ];
+    for conditions in conditions {
+        let policy = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "a", "generation": 2},
+            "status": {"conditions": conditions},
+        });
+        let wanted = json!({"status": "Current", "message": "Resource is current", "conditions": []});
+        assert_eq!(answer(&compute_value(&policy, &options)), wanted, "{conditions}");
+    }
+}

@@ -179,12 +179,19 @@ impl<'o, 'a> Context<'o, 'a> {
     /// The verdict where a condition speaks of an older generation.
     pub(super) fn lag(&self, condition: &Condition<'_>) -> Option<Verdict> {
         let (latest, observed) = (self.generation?, condition.observed_generation?);
-        (observed < latest).then(|| {
-            not_observed(text!(
-                "condition {} was observed at generation {observed}, the latest is {latest}",
-                condition.type_text()
-            ))
-        })
+        (observed < latest).then(|| observed_at(condition, observed, latest))
+    }
+
+    /// Whether a condition was observed at another generation than the latest, be it older or newer.
+    pub(super) fn is_of_other_generation(&self, condition: &Condition<'_>) -> bool {
+        let both = self.generation.zip(condition.observed_generation);
+        both.is_some_and(|(latest, observed)| latest != observed)
+    }
+
+    /// The verdict on such a condition.
+    pub(super) fn other_generation(&self, condition: &Condition<'_>) -> Option<Verdict> {
+        let (latest, observed) = (self.generation?, condition.observed_generation?);
+        (observed != latest).then(|| observed_at(condition, observed, latest))
     }
 
     /// InProgress where a controller that always sets `status.observedGeneration` has not set it yet. Objects
@@ -199,6 +206,11 @@ impl<'o, 'a> Context<'o, 'a> {
             )
         })
     }
+}
+
+fn observed_at(condition: &Condition<'_>, observed: i64, latest: i64) -> Verdict {
+    let type_ = condition.type_text();
+    not_observed(text!("condition {type_} was observed at generation {observed}, the latest is {latest}"))
 }
 
 /// The verdict on an object whose latest generation the controller has not seen.
@@ -306,6 +318,10 @@ impl<'o> Condition<'o> {
             Some(message) if !message.is_empty() => message.into_owned(),
             _ => fallback(),
         }
+    }
+
+    pub(super) fn has_message(&self) -> bool {
+        self.message().is_some_and(|message| message.kind() == Kind::String && !message.is(""))
     }
 
     /// The condition's message, or "condition X is False" and the reason.

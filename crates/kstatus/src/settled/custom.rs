@@ -133,7 +133,7 @@ fn meaning(condition: &Condition<'_>) -> Option<Says> {
 }
 
 /// A refusal that says itself that it is none yet.
-fn is_pending(condition: &Condition<'_>) -> bool {
+pub(super) fn is_pending(condition: &Condition<'_>) -> bool {
     ["Pending", "Unknown", "Waiting", "InProgress", "Progressing"]
         .iter()
         .any(|word| condition.is_reason(word))

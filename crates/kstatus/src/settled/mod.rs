@@ -57,6 +57,7 @@ fn rule(group: &[u8], kind: &[u8]) -> Option<Rule> {
             b"DaemonSet" => workloads::daemon_set,
             b"StatefulSet" if group == b"apps" => workloads::stateful_set,
             b"Ingress" if group == b"extensions" => network::ingress,
+            b"NetworkPolicy" if group == b"extensions" => network::network_policy,
             _ => return None,
         },
         b"batch" => match kind {
@@ -73,7 +74,11 @@ fn rule(group: &[u8], kind: &[u8]) -> Option<Rule> {
         },
         b"policy" if kind == b"PodDisruptionBudget" => scaling::pod_disruption_budget,
         b"autoscaling" if kind == b"HorizontalPodAutoscaler" => scaling::horizontal_pod_autoscaler,
-        b"networking.k8s.io" if kind == b"Ingress" => network::ingress,
+        b"networking.k8s.io" => match kind {
+            b"Ingress" => network::ingress,
+            b"NetworkPolicy" => network::network_policy,
+            _ => return None,
+        },
         b"gateway.networking.k8s.io" if kind == b"Gateway" => network::gateway,
         b"discovery.k8s.io" if kind == b"EndpointSlice" => network::endpoint_slice,
         b"storage.k8s.io" if kind == b"VolumeAttachment" => storage::volume_attachment,

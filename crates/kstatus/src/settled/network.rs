@@ -1,12 +1,13 @@
-//! Rules for network resources: Service, Ingress, Gateway, EndpointSlice.
+//! Rules for network resources: Service, Ingress, Gateway, EndpointSlice, NetworkPolicy.
 
-use super::context::{Condition, Context, current, in_progress, recoverable};
-use super::member;
+use super::context::{Condition, Context, Truth, current, in_progress, recoverable};
+use super::custom::is_pending;
+use super::{member, statusless};
 use crate::fields::Field;
 use crate::node::{Kind, Node};
 use crate::reason;
 use crate::text::text;
-use crate::verdict::{FailureClass, Verdict};
+use crate::verdict::{FailureClass, Text, Verdict};
 
 /// The first address in `status.loadBalancer.ingress`.
 fn load_balancer_address(context: &Context<'_, '_>) -> Option<String> {
@@ -105,4 +106,84 @@ pub(super) fn endpoint_slice(context: &Context<'_, '_>) -> Verdict {
             .failure(FailureClass::Network, false);
     }
     current("EndpointsReady", text!("Ready endpoints: {ready}/{all}"))
+}
+
+/// What the conditions of KEP-2943 report of the latest generation, from any provider.
+#[derive(Default)]
+struct Acceptance<'o> {
+    failure: Option<Condition<'o>>,
+    partial_failure: Option<Condition<'o>>,
+    rejected: Option<Condition<'o>>,
+    pending: Option<Condition<'o>>,
+    accepted: Option<Condition<'o>>,
+    /// Whether there is any, such as `Failure` with the status False.
+    is_reported: bool,
+    other_generation: Option<Condition<'o>>,
+}
+
+/// The conditions `Accepted`, `PartialFailure` and `Failure` of a NetworkPolicy (KEP-2943). Of several providers, each prefixes the
+/// types with its domain, and the worst report decides. Most clusters have nobody who writes them: then there is nothing to wait for.
+pub(super) fn network_policy(context: &Context<'_, '_>) -> Verdict {
+    let mut found = Acceptance::default();
+    for condition in context.conditions().iter() {
+        let type_ = condition.type_text();
+        let word = type_.rsplit('/').next().unwrap_or_default();
+        if !matches!(word, "Accepted" | "PartialFailure" | "Failure") {
+            continue;
+        }
+        if context.is_of_other_generation(&condition) {
+            found.other_generation.get_or_insert(condition);
+            continue;
+        }
+        found.is_reported = true;
+        let slot = match (word, condition.truth) {
+            ("Failure", Truth::True) => &mut found.failure,
+            ("PartialFailure", Truth::True) => &mut found.partial_failure,
+            ("Accepted", Truth::True) => &mut found.accepted,
+            ("Accepted", Truth::False) if !is_pending(&condition) => &mut found.rejected,
+            ("Accepted", _) => &mut found.pending,
+            _ => continue,
+        };
+        slot.get_or_insert(condition);
+    }
+    let class = FailureClass::Configuration;
+    if let Some(failure) = found.failure {
+        return recoverable(class, failure.reason_or("Failure"), reported(&failure));
+    }
+    if let Some(partial) = found.partial_failure {
+        // The reason of the condition is also that of a whole failure, so it is a part of the message.
+        let message = match partial.reason_or("") {
+            reason if !reason.is_empty() && partial.has_message() => {
+                text!("{reason}: {}", reported(&partial))
+            }
+            _ => reported(&partial).into_owned(),
+        };
+        return recoverable(class, "PartialFailure", message);
+    }
+    if let Some(rejected) = found.rejected {
+        return recoverable(class, rejected.reason_or("NotAccepted"), reported(&rejected));
+    }
+    if let Some(pending) = found.pending {
+        return in_progress(pending.reason_or("Pending"), reported(&pending));
+    }
+    if let Some(accepted) = found.accepted {
+        return current("Accepted", reported(&accepted));
+    }
+    if let Some(verdict) = found.other_generation.and_then(|condition| context.other_generation(&condition)) {
+        return verdict;
+    }
+    match found.is_reported {
+        true => in_progress("Pending", "waiting for the network policy provider to accept the policy"),
+        false => statusless::verdict(context),
+    }
+}
+
+/// A condition's message, with the provider where its type names one.
+fn reported(condition: &Condition<'_>) -> Text {
+    match condition.type_text().rsplit_once('/') {
+        Some((provider, _)) if condition.has_message() => {
+            text!("{provider}: {}", condition.describe()).into()
+        }
+        _ => condition.describe().into(),
+    }
 }
