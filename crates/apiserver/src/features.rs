@@ -19,6 +19,8 @@ pub type FeatureGates = feature_gates::FeatureGates<Feature>;
 pub enum Feature {
     /// Long responses are gzipped.
     ApiResponseCompression,
+    /// The status of NetworkPolicies can be written (KEP-2943).
+    NetworkPolicyStatus,
     /// A watch can begin with the state.
     WatchList,
 }
@@ -31,6 +33,13 @@ impl feature_gates::Feature for Feature {
             default: true,
             locked: false,
             about: "answers of more than 128 KiB are gzipped for clients that take it",
+        },
+        FeatureGate {
+            name: "NetworkPolicyStatus",
+            stage: "BETA",
+            default: true,
+            locked: false,
+            about: "conditions in the status of NetworkPolicies can be written, not only cleared (networkpolicies/status)",
         },
         FeatureGate {
             name: "WatchList",
@@ -56,6 +65,7 @@ mod tests {
             FeatureGates::TABLE[Feature::ApiResponseCompression as usize].name,
             "APIResponseCompression"
         );
+        assert_eq!(FeatureGates::TABLE[Feature::NetworkPolicyStatus as usize].name, "NetworkPolicyStatus");
         assert_eq!(FeatureGates::TABLE[Feature::WatchList as usize].name, "WatchList");
         assert!(FeatureGates::TABLE.is_sorted_by_key(|gate| gate.name));
     }

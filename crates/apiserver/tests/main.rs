@@ -8,6 +8,7 @@ mod controllers;
 mod conversion;
 mod embedding;
 mod hostile;
+mod network_policy_status;
 mod openapi;
 mod own_objects;
 mod protobuf;

@@ -52,7 +52,7 @@ fn varint(mut value: usize, into: &mut Vec<u8>) {
     into.push(value as u8);
 }
 
-fn field(number: usize, content: &[u8]) -> Vec<u8> {
+pub(crate) fn field(number: usize, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     varint(number << 3 | 2, &mut out);
     varint(content.len(), &mut out);
@@ -60,7 +60,7 @@ fn field(number: usize, content: &[u8]) -> Vec<u8> {
     out
 }
 
-fn body(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+pub(crate) fn body(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     [b"k8s\0".to_vec(), field(1, &type_meta), field(2, message)].concat()
 }

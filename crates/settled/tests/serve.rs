@@ -395,7 +395,7 @@ fn what_hinders_it_is_said_with_what_helps() {
     assert_eq!(code, Some(2));
     assert_eq!(
         errors,
-        "error: --feature-gates: unrecognized feature gate: Nonsense; known are APIResponseCompression, WatchList\n"
+        "error: --feature-gates: unrecognized feature gate: Nonsense; known are APIResponseCompression, NetworkPolicyStatus, WatchList\n"
     );
     let (code, errors) = refused(&["--controllers", "dust"]);
     assert_eq!(code, Some(2));

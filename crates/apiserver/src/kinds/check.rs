@@ -26,6 +26,12 @@ impl Check {
         }
     }
 
+    /// As [`Check::push`], of causes that something else found.
+    pub(crate) fn extend(&mut self, causes: impl IntoIterator<Item = Cause>) {
+        let room = MAX_CAUSES.saturating_sub(self.causes.len());
+        self.causes.extend(causes.into_iter().take(room));
+    }
+
     pub(crate) fn required(&mut self, field: impl Into<String>, detail: &str) {
         self.push("FieldValueRequired", field, with("Required value".into(), detail));
     }

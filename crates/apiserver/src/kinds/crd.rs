@@ -14,7 +14,7 @@ use crate::kinds::conversion::Conversion;
 use crate::kinds::custom::{CrdSchema, Custom};
 use crate::kinds::definition::Definition;
 use crate::kinds::model::Model;
-use crate::kinds::names::{Names, Subresource, api_version, stored_as, version_rank};
+use crate::kinds::names::{Names, PART_VERBS, Subresource, api_version, stored_as, version_rank};
 use crate::kinds::scale_paths::ScalePaths;
 use crate::kinds::table::Columns;
 use crate::selector::SelectableFields;
@@ -23,7 +23,6 @@ pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
 /// All verbs: custom resources have no other.
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// Where definitions are in the store.
 pub(crate) fn resource() -> Result<Resource, ApiError> {
@@ -49,12 +48,7 @@ fn subresources(
 ) -> Vec<Subresource> {
     let mut subresources = Vec::new();
     if version.subresources.is_some_and(|subresources| subresources.status) {
-        subresources.push(Subresource {
-            name: "status".to_owned(),
-            kind: kind.to_owned(),
-            group_version: None,
-            verbs: PART_VERBS.to_vec(),
-        });
+        subresources.push(Subresource::status(kind));
     }
     if has_scale {
         subresources.push(Subresource {

@@ -96,6 +96,7 @@ impl Definition {
             short_names: owned(row.short_names),
             categories: owned(row.categories),
         };
+        let strategy = strategies::find(row.group, row.kind);
         let subresources = row
             .subresources
             .iter()
@@ -106,9 +107,9 @@ impl Definition {
                     .then(|| (sub.group.to_owned(), sub.version.to_owned())),
                 verbs: sub.verbs.to_vec(),
             })
+            .chain(strategy.adds_status_subresource.then(|| Subresource::status(row.kind)))
             .collect();
         let scale = row.has_subresource("scale").then(ScalePaths::builtin);
-        let strategy = strategies::find(row.group, row.kind);
         Ok(Self::new(
             names,
             stored_as(row.group, row.plural)?,

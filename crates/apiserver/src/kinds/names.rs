@@ -7,6 +7,9 @@ pub(crate) const SIGNING_REQUESTS_GROUP: &str = "certificates.k8s.io";
 /// The resource of CertificateSigningRequests.
 pub(crate) const SIGNING_REQUESTS: &str = "certificatesigningrequests";
 
+/// What can be done with a subresource that is a part of its object.
+pub(crate) const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
+
 /// A part of a resource that is read or written on its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Subresource {
@@ -16,6 +19,18 @@ pub(crate) struct Subresource {
     /// The group and version of that kind, if they aren't the resource's own.
     pub(crate) group_version: Option<(String, String)>,
     pub(crate) verbs: Vec<&'static str>,
+}
+
+impl Subresource {
+    /// The subresource `status` of a kind.
+    pub(crate) fn status(kind: &str) -> Self {
+        Self {
+            name: Part::Status.subresource().to_owned(),
+            kind: kind.to_owned(),
+            group_version: None,
+            verbs: PART_VERBS.to_vec(),
+        }
+    }
 }
 
 /// Which part of an object a write is about.

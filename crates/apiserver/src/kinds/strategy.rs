@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::error::Cause;
+use crate::features::FeatureGates;
 use crate::kinds::behavior::Behavior;
 use crate::kinds::check::Check;
 use crate::kinds::fields::Fields;
@@ -30,6 +31,8 @@ pub(crate) struct Strategy {
     /// A text that every use of the kind is answered with.
     pub(crate) deprecation: Option<&'static str>,
     pub(crate) field_selectors: FieldSelectors,
+    /// Whether this server has the subresource `status`, though Kubernetes 1.36 has not. Its fields are in `data/additions.yaml`.
+    pub(crate) adds_status_subresource: bool,
 
     /// Defaults that neither the schema nor `defaults.yaml` has.
     pub(crate) set_defaults: fn(&mut Value),
@@ -40,7 +43,7 @@ pub(crate) struct Strategy {
     pub(crate) prepare_for_create: fn(&mut Value, &Requester<'_>),
     /// `PrepareForUpdate` of the strategies of the resource and its subresources: new and old object, after the steps that all
     /// kinds share.
-    pub(crate) prepare_for_update: fn(&mut Value, &Value, Part, Timestamp),
+    pub(crate) prepare_for_update: fn(&mut Value, &Value, &UpdateContext<'_>),
     /// `Canonicalize`, after the object was found valid.
     pub(crate) canonicalize: fn(&mut Value),
     /// The fields that a write to a part never owns (`GetResetFields`), if they are not those of other kinds.
@@ -87,10 +90,11 @@ impl Strategy {
         name_rule: NameRule::Subdomain,
         deprecation: None,
         field_selectors: FieldSelectors::NONE,
+        adds_status_subresource: false,
         set_defaults: |_| {},
         set_empty_values: |_| {},
         prepare_for_create: |_, _| {},
-        prepare_for_update: |_, _, _, _| {},
+        prepare_for_update: |_, _, _| {},
         canonicalize: |_| {},
         reset_fields: None,
         validate: |_, _| {},
@@ -141,6 +145,15 @@ pub(crate) struct Requester<'a> {
     pub(crate) uid: &'a str,
     pub(crate) groups: &'a [String],
     pub(crate) extra: &'a BTreeMap<String, Vec<String>>,
+}
+
+/// What an update is prepared with, besides the objects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UpdateContext<'a> {
+    /// The part of the object that is updated.
+    pub(crate) part: Part,
+    pub(crate) now: Timestamp,
+    pub(crate) gates: &'a FeatureGates,
 }
 
 /// What is to be done with an object that is deleted.

@@ -1,14 +1,13 @@
 //! Preparation of creates and updates: the steps that all kinds share, then the kind's own (`BeforeCreate` and `BeforeUpdate` of
 //! `pkg/registry/rest` upstream).
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::auth::User;
 use crate::kinds::behavior::only_status;
 use crate::kinds::definition::Definition;
 use crate::kinds::names::Part;
-use crate::kinds::strategy::Requester;
+use crate::kinds::strategy::{Requester, UpdateContext};
 use crate::object::{self, metadata_mut};
 
 /// Before an object is created: the status is not the client's to say, and the count of changes begins.
@@ -30,11 +29,11 @@ pub(crate) fn prepare_for_create(definition: &Definition, object: &mut Value, us
 /// Before an object is changed: each part of a request may touch its own part of the object only.
 pub(crate) fn prepare_for_update(
     definition: &Definition,
-    part: Part,
     new: &mut Value,
     old: &Value,
-    now: Timestamp,
+    context: &UpdateContext<'_>,
 ) {
+    let part = context.part;
     let strategy = definition.model.strategy();
     let behavior = &strategy.behavior;
     let generation = object::metadata(old).and_then(|metadata| metadata.get("generation")).cloned();
@@ -53,7 +52,7 @@ pub(crate) fn prepare_for_update(
         // The kind that has such a subresource knows what it is about.
         Part::Finalize | Part::Ephemeral | Part::Resize | Part::Approval => {}
     }
-    (strategy.prepare_for_update)(new, old, part, now);
+    (strategy.prepare_for_update)(new, old, context);
     // Never the client's to say.
     let metadata = metadata_mut(new);
     match &generation {
@@ -83,3 +82,7 @@ fn same_but_metadata(a: &Value, b: &Value, skip_status: bool) -> bool {
     let members = a.as_object().into_iter().flatten().filter(counts);
     relevant(a) == relevant(b) && members.into_iter().all(|(name, value)| b.get(name) == Some(value))
 }
+
+#[cfg(test)]
+#[path = "prepare_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ use crate::budget::check_budget;
 use crate::error::{ApiError, write_failed};
 use crate::kinds::definition::Definition;
 use crate::kinds::names::{Names, Part};
+use crate::kinds::strategy::UpdateContext;
 use crate::kinds::validation;
 use crate::metadata;
 use crate::object::{self, finalizers, is_terminating, meta, metadata_mut};
@@ -65,7 +66,8 @@ pub(crate) async fn update(
         }
         object::set_resource_version(&mut new, current);
         admission::mutate(state, target, part, &mut new, Some(&old)).await?;
-        prepare_for_update(definition, part, &mut new, &old, call.now);
+        let context = UpdateContext { part, now: call.now, gates: &state.lifecycle.gates };
+        prepare_for_update(definition, &mut new, &old, &context);
         let _until_stored = match part {
             Part::Main => state.claims.allocate(&state.store, target, &mut new, Some(&old))?,
             _ => None,

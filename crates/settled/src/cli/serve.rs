@@ -34,6 +34,7 @@ Pods are stored but not run. SIGTERM or Ctrl-C stops the server.
 
 Feature gates (default true):
   APIResponseCompression  compress responses of more than 128 KiB with gzip
+  NetworkPolicyStatus     allow writing the status of NetworkPolicies
   WatchList               support sendInitialEvents of watches
 
 Exit codes:

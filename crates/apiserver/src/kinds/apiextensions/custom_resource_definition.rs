@@ -29,8 +29,8 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     },
     set_defaults: settled_schema::default_definition,
     prepare_for_create: |crd, _requester| remember_stored_version(crd),
-    prepare_for_update: |new, _old, part, _now| {
-        if part == Part::Main {
+    prepare_for_update: |new, _old, context| {
+        if context.part == Part::Main {
             remember_stored_version(new);
         }
     },

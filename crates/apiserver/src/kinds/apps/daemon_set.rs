@@ -1,6 +1,5 @@
 //! DaemonSets.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_apimachinery::unstructured::{field, string};
 
@@ -14,11 +13,10 @@ use crate::kinds::check::{
 };
 use crate::kinds::core::pod::spec::validate_pod_template_spec;
 use crate::kinds::fields::Fields;
-use crate::kinds::names::Part;
 use crate::kinds::printers::{
     Read as _, Row, cells, format_label_selector, format_labels, layout_container_cells,
 };
-use crate::kinds::strategy::Strategy;
+use crate::kinds::strategy::{Strategy, UpdateContext};
 
 pub(crate) static STRATEGY: Strategy = Strategy {
     behavior: Behavior { generation: true, ..Behavior::BUILTIN },
@@ -61,7 +59,7 @@ fn count_templates(object: &mut Value, change: impl FnOnce(i64) -> i64) {
     }
 }
 
-fn prepare_for_update(new: &mut Value, old: &Value, _part: Part, _now: Timestamp) {
+fn prepare_for_update(new: &mut Value, old: &Value, _context: &UpdateContext<'_>) {
     let template = |object: &Value| object.pointer("/spec/template").cloned();
     let changed = i64::from(template(new) != template(old));
     let mut before = 0;

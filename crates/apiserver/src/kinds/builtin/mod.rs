@@ -1,9 +1,10 @@
 //! Built-in kinds as data: names, schemas, defaults. What data can't say of a kind is in its file, see `kinds::strategies`.
 //!
-//! Everything but [`defaults.yaml`](../../../data/defaults.yaml) is written by `cargo xtask
-//! generate builtins` from what Kubernetes publishes; `data/README.md` says which version and how to take the next one.
+//! Everything but [`defaults.yaml`](../../../data/defaults.yaml) and [`additions.yaml`](../../../data/additions.yaml) is written by
+//! `cargo xtask generate builtins` from what Kubernetes publishes; `data/README.md` says which version and how to take the next one.
 //! Nothing is unpacked before it is asked for: the table of kinds is constant data.
 
+mod additions;
 mod convert;
 mod decode;
 mod defaults;

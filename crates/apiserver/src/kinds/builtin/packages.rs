@@ -1,4 +1,4 @@
-//! Packed data: schemas for each Go package, their descriptions apart, and the bootstrap policy.
+//! Packed data: schemas for each Go package with this server's additions, their descriptions apart, and the bootstrap policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use flate2::read::DeflateDecoder;
 use serde_json::{Map, Value};
 
-use super::{BuiltinKind, KINDS};
+use super::{BuiltinKind, KINDS, additions};
 
 /// A Go package's schemas and their descriptions, both as deflated JSON: an object by component name.
 struct Package {
@@ -61,6 +61,18 @@ fn object(packed: &[u8]) -> Map<String, Value> {
     }
 }
 
+/// The schemas of a package without this server's additions.
+#[cfg(test)]
+pub(super) fn packed_schemas(package: &str) -> Map<String, Value> {
+    PACKAGES.iter().find(|row| row.name == package).map(|row| object(row.schemas)).unwrap_or_default()
+}
+
+/// The descriptions of a package without this server's additions.
+#[cfg(test)]
+pub(super) fn packed_descriptions(package: &str) -> Map<String, Value> {
+    PACKAGES.iter().find(|row| row.name == package).map(|row| object(row.descriptions)).unwrap_or_default()
+}
+
 fn index_of(component: &str) -> Option<usize> {
     let (package, _) = component.rsplit_once('.')?;
     PACKAGES.binary_search_by(|row| row.name.cmp(package)).ok()
@@ -71,6 +83,7 @@ fn unpacked(component: &str) -> Option<&'static Unpacked> {
     let (package, slot) = (PACKAGES.get(index)?, UNPACKED.get(index)?);
     Some(slot.get_or_init(|| {
         let mut schemas = object(package.schemas);
+        additions::add_schemas(&mut schemas, package.name);
         let mut absent = BTreeMap::new();
         let mut types = BTreeMap::new();
         let mut numbers = BTreeMap::new();
@@ -231,7 +244,11 @@ fn described(names: BTreeSet<&'static str>) -> Map<String, Value> {
     for name in names {
         let (Some(index), Some(schema)) = (index_of(name), component(name)) else { continue };
         let Some(package) = PACKAGES.get(index) else { continue };
-        let words = words_of.entry(index).or_insert_with(|| object(package.descriptions));
+        let words = words_of.entry(index).or_insert_with(|| {
+            let mut words = object(package.descriptions);
+            additions::add_descriptions(&mut words, package.name);
+            words
+        });
         let mut schema = schema.clone();
         if let Some(words) = words.remove(name) {
             describe(&mut schema, words);
@@ -243,7 +260,7 @@ fn described(names: BTreeSet<&'static str>) -> Map<String, Value> {
 
 /// All that is packed: it changes when a document of a built-in kind may.
 pub(crate) fn packed() -> impl Iterator<Item = &'static [u8]> {
-    PACKAGES.iter().flat_map(|package| [package.schemas, package.descriptions])
+    PACKAGES.iter().flat_map(|package| [package.schemas, package.descriptions]).chain([additions::TEXT])
 }
 
 /// Puts descriptions into a schema: both are trees of the same form.

@@ -19,7 +19,7 @@ use crate::kinds::certificates::signature;
 use crate::kinds::check::{Check, Form, join};
 use crate::kinds::names::Part;
 use crate::kinds::printers::{NONE, Read as _, Row, cells};
-use crate::kinds::strategy::{Requester, Strategy};
+use crate::kinds::strategy::{Requester, Strategy, UpdateContext};
 use crate::metadata::NameRule;
 use crate::object::{self, member_mut, text};
 use crate::pem;
@@ -68,15 +68,15 @@ fn prepare_for_create(request: &mut Value, requester: &Requester<'_>) {
     }
 }
 
-fn prepare_for_update(new: &mut Value, old: &Value, part: Part, now: Timestamp) {
-    match part {
+fn prepare_for_update(new: &mut Value, old: &Value, context: &UpdateContext<'_>) {
+    match context.part {
         Part::Status => {
             preserve_conditions(new, old, APPROVED);
             preserve_conditions(new, old, DENIED);
-            populate_timestamps(new, old, now);
+            populate_timestamps(new, old, context.now);
         }
         Part::Approval => {
-            populate_timestamps(new, old, now);
+            populate_timestamps(new, old, context.now);
             let mut status = old.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
             match new.pointer(CONDITIONS) {
                 Some(conditions) => status.insert("conditions".to_owned(), conditions.clone()),

@@ -10,7 +10,7 @@ use crate::kinds::check::Check;
 use crate::kinds::fields::Fields;
 use crate::kinds::names::Part;
 use crate::kinds::printers::{Read as _, Row, cells};
-use crate::kinds::strategy::{DeleteStep, Requester, Strategy};
+use crate::kinds::strategy::{DeleteStep, Requester, Strategy, UpdateContext};
 use crate::metadata::NameRule;
 use crate::object::{self, finalizers, is_terminating, member_mut, metadata_mut, set_deletion};
 use crate::selector::{FieldSelectors, Source};
@@ -62,8 +62,8 @@ fn prepare_for_create(namespace: &mut Value, _requester: &Requester<'_>) {
     }
 }
 
-fn prepare_for_update(new: &mut Value, old: &Value, part: Part, _now: Timestamp) {
-    match part {
+fn prepare_for_update(new: &mut Value, old: &Value, context: &UpdateContext<'_>) {
+    match context.part {
         Part::Finalize => {
             let finalizers = new.pointer("/spec/finalizers").cloned();
             let metadata = new.get("metadata").cloned();

@@ -1,6 +1,5 @@
 //! PersistentVolumes.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use settled_apimachinery::unstructured::{entries, field, given, items, string};
 
@@ -11,7 +10,7 @@ use crate::kinds::core::persistent_volume_claim::{
 };
 use crate::kinds::names::Part;
 use crate::kinds::printers::{Read as _, Row, UNSET, cells};
-use crate::kinds::strategy::{Requester, Strategy};
+use crate::kinds::strategy::{Requester, Strategy, UpdateContext};
 use crate::object::{self, member_mut};
 
 pub(crate) static STRATEGY: Strategy = Strategy {
@@ -33,15 +32,15 @@ fn prepare_for_create(volume: &mut Value, _requester: &Requester<'_>) {
 }
 
 /// Notes when the phase has changed, unless the client says when.
-fn prepare_for_update(volume: &mut Value, old: &Value, part: Part, now: Timestamp) {
-    if part != Part::Status {
+fn prepare_for_update(volume: &mut Value, old: &Value, context: &UpdateContext<'_>) {
+    if context.part != Part::Status {
         return;
     }
     let status = |object: &Value, name: &str| object.pointer(&format!("/status/{name}")).cloned();
     let time = |object: &Value| status(object, "lastPhaseTransitionTime").filter(|time| !time.is_null());
     let noted = match (status(volume, "phase") == status(old, "phase"), time(volume)) {
         (true, None) => time(old),
-        (false, given) if given.is_none() || given == time(old) => Some(object::time(now)),
+        (false, given) if given.is_none() || given == time(old) => Some(object::time(context.now)),
         _ => return,
     };
     if let Some(noted) = noted {

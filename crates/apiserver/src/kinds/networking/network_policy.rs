@@ -1,24 +1,59 @@
-//! NetworkPolicies.
+//! NetworkPolicies, with the status that Kubernetes had from 1.24 to 1.27 (KEP-2943).
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use settled_apimachinery::conditions::validate_conditions;
+use settled_apimachinery::field::Path;
 use settled_apimachinery::unstructured::{field, given, integer, items, string};
 use settled_apimachinery::{net, validation};
 
+use crate::error::Cause;
+use crate::features::Feature;
 use crate::kinds::behavior::Behavior;
 use crate::kinds::check::{Check, join, validate_label_selector};
 use crate::kinds::core::pod::containers::validate_port_num_or_name;
+use crate::kinds::names::Part;
 use crate::kinds::printers::{Read as _, Row, cells, format_label_selector};
-use crate::kinds::strategy::Strategy;
+use crate::kinds::strategy::{Strategy, UpdateContext};
 
 pub(crate) static STRATEGY: Strategy = Strategy {
     behavior: Behavior { generation: true, ..Behavior::BUILTIN },
+    adds_status_subresource: true,
+    prepare_for_update,
     validate: |check, policy| validate_network_policy(check, policy, None),
     validate_update: Some(|check, new, old| validate_network_policy(check, new, Some(old))),
+    validate_status_update: |check, policy, _old| validate_status(check, policy),
     print: Some(print_network_policy),
     ..Strategy::DEFAULT
 };
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// Without the feature gate, a status is kept or cleared, never written: what was stored with the gate can still be removed.
+///
+/// A create never takes a status, and an update of the rest never changes it, with the gate or without. Without it, upstream took the
+/// status of both unvalidated where none was stored.
+fn prepare_for_update(new: &mut Value, old: &Value, context: &UpdateContext<'_>) {
+    if context.part != Part::Status || context.gates.has(Feature::NetworkPolicyStatus) {
+        return;
+    }
+    let kept = given(old, "status").filter(|_| has_conditions(new));
+    let status = kept.cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    if let Some(policy) = new.as_object_mut() {
+        policy.insert("status".to_owned(), status);
+    }
+}
+
+fn has_conditions(policy: &Value) -> bool {
+    !items(field(policy, "status"), "conditions").is_empty()
+}
+
+/// `ValidateNetworkPolicyStatusUpdate`.
+fn validate_status(check: &mut Check, policy: &Value) {
+    let mut errors = Vec::new();
+    let conditions = field(field(policy, "status"), "conditions");
+    validate_conditions(conditions, &Path::Nil.child("status").child("conditions"), &mut errors);
+    check.extend(errors.iter().map(Cause::from));
+}
 
 fn validate_network_policy(check: &mut Check, new: &Value, old: Option<&Value>) {
     const RULES: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
@@ -136,6 +171,6 @@ fn validate_ip_block(check: &mut Check, block: &Value, at: &str, known: &[&str])
 
 fn print_network_policy(row: Row<'_>) -> Vec<Value> {
     // Not a pointer upstream: absent is the same as empty.
-    let empty = Value::Object(serde_json::Map::new());
+    let empty = Value::Object(Map::new());
     cells![row.name(), format_label_selector(Some(row.at("/spec/podSelector").unwrap_or(&empty))), row.age()]
 }

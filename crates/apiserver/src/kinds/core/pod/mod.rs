@@ -9,7 +9,6 @@ pub(crate) mod subresources;
 mod validation;
 mod volumes;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::behavior::{Behavior, StatusUpdatePreserves};
@@ -17,7 +16,7 @@ use crate::kinds::core::pod::subresources::{quality_of_service, update_part};
 use crate::kinds::core::pod::validation::{validate_pod, validate_pod_update, validate_subresource_update};
 use crate::kinds::names::Part;
 use crate::kinds::quota::Quota;
-use crate::kinds::strategy::{Requester, Strategy};
+use crate::kinds::strategy::{Requester, Strategy, UpdateContext};
 use crate::object::member_mut;
 use crate::selector::{FieldSelectors, Source};
 
@@ -58,13 +57,13 @@ fn prepare_for_create(pod: &mut Value, _requester: &Requester<'_>) {
     }
 }
 
-fn prepare_for_update(new: &mut Value, old: &Value, part: Part, _now: Timestamp) {
-    match part {
+fn prepare_for_update(new: &mut Value, old: &Value, context: &UpdateContext<'_>) {
+    match context.part {
         Part::Status => {
             pair_addresses(new);
             keep_status(new, old);
         }
-        Part::Ephemeral | Part::Resize => update_part(part, new, old),
+        part @ (Part::Ephemeral | Part::Resize) => update_part(part, new, old),
         _ => {}
     }
 }
