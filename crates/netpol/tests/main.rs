@@ -10,6 +10,7 @@ mod parse;
 mod parse_properties;
 mod profile;
 mod profiles;
+mod profiles_verdict;
 mod reach;
 mod read_cluster;
 mod support;
