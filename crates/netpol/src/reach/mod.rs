@@ -39,6 +39,7 @@ mod carry_out;
 pub(crate) mod classes;
 mod compare;
 mod connection;
+mod deviations;
 pub(crate) mod matching;
 mod matrix;
 mod outcome;

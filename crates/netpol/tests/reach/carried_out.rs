@@ -2,13 +2,16 @@
 
 use settled_netpol::cluster::Cluster;
 use settled_netpol::feature::Feature;
+use settled_netpol::index::ClusterIndex;
 use settled_netpol::model::{Place, Policy, Protocol};
-use settled_netpol::profile::{CarriedOut, Direction};
+use settled_netpol::parse::parse_policy;
+use settled_netpol::profile::{CarriedOut, Direction, Profiles};
 use settled_netpol::reach::{
     Ask, Comparison, Deviation, Endpoint, Evaluator, Instead, Outcome, Question, View, compare,
 };
+use settled_netpol::verdict;
 
-use super::{cluster, policies};
+use super::{cluster, policies, yaml};
 
 use Outcome::{Allowed, Denied, Unknown};
 
@@ -367,4 +370,33 @@ fn addresses_of_nodes_that_were_not_read_are_unknown_for_blocks_alone() {
     }];
     assert_eq!(ask(&cluster, &policies, &deviations, ("x/a", "10.9.9.9", 80)).carried_out.outcome, Unknown);
     assert_eq!(ask(&cluster, &policies, &deviations, ("x/a", "w/a", 80)).carried_out.outcome, Allowed);
+}
+
+/// The first founding story: the developer with `endPort`, from the profile to the connection.
+#[test]
+fn from_a_profile_to_a_connection() {
+    let cluster = cluster(false);
+    let (profiles, errors) = Profiles::embedded();
+    assert!(errors.is_empty(), "{errors:?}");
+    let object = yaml(
+        "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: range, namespace: x}, spec: {podSelector: {}, \
+         ingress: [{ports: [{port: 30000, endPort: 32767}]}]}}",
+    );
+    let parsed = [parse_policy(&object, "x").unwrap()];
+    let policies: Vec<Policy> = parsed.iter().filter_map(|parsed| parsed.policy.clone()).collect();
+    let index = ClusterIndex::new(&cluster);
+    let outcome = |provider: &str| {
+        let provider = profiles.provider(&provider.parse().unwrap()).unwrap();
+        let evaluator = verdict::Evaluator::new(&provider, &parsed, Some(&index));
+        let deviations = Deviation::of_verdict(&evaluator.check(&parsed[0]));
+        let comparison = ask(&cluster, &policies, &deviations, ("w/a", "x/a", 30001));
+        assert_eq!(comparison.written.outcome, Allowed);
+        let because = comparison.because.iter().map(|deviation| deviation.feature).collect::<Vec<_>>();
+        (comparison.carried_out.outcome, because)
+    };
+    assert_eq!(outcome("cilium@1.15"), (Denied, vec![Some(Feature::PortEnd)]));
+    assert_eq!(outcome("cilium@1.17"), (Allowed, Vec::new()));
+    let (unknown, because) = outcome("cilium@99");
+    assert_eq!(unknown, Unknown);
+    assert!(!because.is_empty());
 }
