@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::edits;
-use crate::scenario::{Reference, Scenario};
+use crate::kinds::{self, Kinds};
+use crate::scenario::{Edit, Reference, Scenario};
 use crate::start::Start;
 use crate::world::World;
 
@@ -44,6 +45,8 @@ pub enum ExploreError {
 pub(crate) struct Base {
     server: Server,
     pub(crate) cluster: Cluster,
+    /// Kinds of the scenario's edits.
+    kinds: Arc<Kinds>,
     begin: Timestamp,
 }
 
@@ -73,9 +76,8 @@ impl Base {
             tokio::time::sleep(SETTLE).await;
             let pristine = server.revision();
             for object in &scenario.objects {
-                edits::create(&server, object).await.map_err(|message| ExploreError::Object {
-                    object: Reference::to(object).to_string(),
-                    message,
+                edits::create(&server, &Kinds::new(), object).await.map_err(|message| {
+                    ExploreError::Object { object: Reference::to(object).to_string(), message }
                 })?;
                 if object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition") {
                     tokio::time::sleep(SETTLE).await;
@@ -86,14 +88,19 @@ impl Base {
             for change in server.changes_after(pristine).unwrap_or_default() {
                 cluster.apply(change);
             }
-            Ok(Self { server, cluster, begin: clock() })
+            let mut kinds = Kinds::new();
+            for object in scenario.edits.iter().filter_map(Edit::object) {
+                kinds::learn(&server, &mut kinds, &object).await;
+            }
+            Ok(Self { server, cluster, kinds: Arc::new(kinds), begin: clock() })
         })
     }
 
     /// A server of its own for a run. In a runtime.
     pub(crate) fn start(&self, seed: u64) -> Result<Start, StartError> {
         let (server, clock) = fork(&self.server, None, self.begin, seed)?;
-        Ok(Start { server, clock, cluster: self.cluster.clone(), edits_done: 0 })
+        let (cluster, kinds) = (self.cluster.clone(), self.kinds.clone());
+        Ok(Start { server, clock, cluster, kinds, edits_done: 0 })
     }
 }
 

@@ -32,14 +32,20 @@ impl ObjectKey {
         }
     }
 
-    /// Is it of a kind whose writes are no decisions? Leases are renewed all the time, Events only report, reviews are not stored.
+    /// Is it a Lease?
+    pub(crate) fn is_lease(&self) -> bool {
+        (self.group.as_str(), self.resource.as_str()) == ("coordination.k8s.io", "leases")
+    }
+
+    /// Is it of a kind whose writes are auxiliary? Leases are renewed all the time, Events only report.
+    pub(crate) fn is_auxiliary(&self) -> bool {
+        self.is_lease()
+            || matches!((self.group.as_str(), self.resource.as_str()), ("" | "events.k8s.io", "events"))
+    }
+
+    /// Is it of a kind whose writes are no decisions? Beside auxiliary ones, these are reviews, which are not stored.
     pub(crate) fn is_exempt(&self) -> bool {
-        matches!(
-            (self.group.as_str(), self.resource.as_str()),
-            ("coordination.k8s.io", "leases")
-                | ("" | "events.k8s.io", "events")
-                | ("authorization.k8s.io" | "authentication.k8s.io", _)
-        )
+        self.is_auxiliary() || matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
     }
 }
 

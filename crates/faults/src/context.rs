@@ -86,8 +86,8 @@ impl<W: World> External<W> {
         control.observe(crate::control::Writer::Other(Actor::Server));
         let write = control.begin_write(true);
         proxy::before(control, &write).await;
-        control.check_lease(write.index, action);
-        control.note(Actor::Controller(self.start), Some(write.index), || format!("external: {action}"));
+        control.check_lease(write.place, action);
+        control.note(Actor::Controller(self.start), Some(write.place), || format!("external: {action}"));
         let (result, _) = control.change_world(true, change);
         proxy::after(control, &write).await.map_err(CallFailed)?;
         Ok(result)

@@ -1,6 +1,6 @@
 //! Control of a run: what the client, the external system and the runner share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -13,15 +13,20 @@ use tokio::time::Instant;
 use crate::checks::fencing::{self, Takeover};
 use crate::checks::{self, Check, Delivered, Violation};
 use crate::cluster::{Cluster, ObjectKey, uid};
+use crate::kinds::Kinds;
 use crate::options::Options;
 use crate::scenario::Scenario;
-use crate::schedule::{Fault, Schedule};
+use crate::schedule::{Fault, Place, Schedule};
 use crate::start::Start;
 use crate::trace::{Actor, TraceLine};
 use crate::world::World;
 
 /// Of how many violations of a run notes are kept.
 const MOST_VIOLATIONS: usize = 16;
+/// Number of writes of Leases and Events after each other write at which faults are injected.
+const MOST_AUXILIARY: usize = 8;
+/// Number of remembered revisions, and so of writes by which lists can be stale.
+const MOST_REVISIONS: usize = 16;
 
 /// What a run shares.
 pub(crate) struct Control<W: World> {
@@ -30,6 +35,7 @@ pub(crate) struct Control<W: World> {
     pub(crate) schedule: Schedule,
     pub(crate) options: Options,
     pub(crate) clock: settled_apiserver::Clock,
+    pub(crate) kinds: Arc<Kinds>,
     begin: Instant,
     /// Rings when the controller has crashed, or must be stopped.
     pub(crate) crashed: Notify,
@@ -42,6 +48,12 @@ pub(crate) struct Inner<W> {
     starts: u32,
     /// How many writes the controller has sent, calls of the external system among them.
     pub(crate) writes: usize,
+    /// Number of writes of Leases and Events since then.
+    auxiliary: usize,
+    /// Writes of Leases and Events at which faults are injected, in order.
+    pub(crate) auxiliary_places: Vec<Place>,
+    /// The write before the last of them, and whether a Lease was renewed since that write.
+    recorded_auxiliary: (usize, bool),
     /// How many requests it has sent since the last edit.
     requests: usize,
     /// How many of its writes have changed something, and when the last one did.
@@ -58,6 +70,8 @@ pub(crate) struct Inner<W> {
     pub(crate) cluster: Cluster,
     /// The revision up to which the cluster is known.
     seen: u64,
+    /// Revision at the start of the run, then those of writes other than of Leases and Events; the last ones.
+    revisions: VecDeque<u64>,
     pub(crate) watches: Watches,
     pub(crate) delivered: Delivered,
     /// What other clients wrote that must survive: the UID of the object, and the value of the annotation.
@@ -67,16 +81,83 @@ pub(crate) struct Inner<W> {
     trace: Option<Vec<TraceLine>>,
 }
 
-/// What befalls watches.
+/// Faults of watches and lists.
 #[derive(Default)]
 pub(crate) struct Watches {
-    /// They lag by so many events until then.
-    pub(crate) lag: Option<(usize, Instant)>,
+    /// Stale watches.
+    lags: Vec<Lag>,
+    /// Stale cache of the API server.
+    pub(crate) past: Option<Past>,
+    /// Watched resources by number: group and plural name.
+    resources: Vec<(String, String)>,
+    /// Whether the controller has sent a list that accepts any version.
+    pub(crate) cached_lists: bool,
     /// Those that were open before the first time end at the second one.
     pub(crate) expiry: Option<(Instant, Instant)>,
     /// How many times events have been made to come twice.
     pub(crate) duplicates: usize,
     pub(crate) wakers: Vec<Waker>,
+}
+
+/// Stale watches.
+struct Lag {
+    /// Number of the resource; all if none.
+    watch: Option<usize>,
+    events: usize,
+    until: Instant,
+}
+
+/// Stale cache of the API server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Past {
+    /// Revision of the cache.
+    pub(crate) revision: u64,
+    /// When the cache is up to date again; none before the controller is started.
+    pub(crate) until: Option<Instant>,
+}
+
+impl Watches {
+    /// Delays watches.
+    fn lag(&mut self, lag: Lag) {
+        self.lags.retain(|other| other.watch != lag.watch);
+        self.lags.push(lag);
+    }
+
+    /// Until when a watch with so many undelivered events delivers none.
+    pub(crate) fn held_until(&self, watch: usize, events: usize, now: Instant) -> Option<Instant> {
+        let held = self.lags.iter().filter(|lag| {
+            lag.watch.is_none_or(|lagging| lagging == watch) && now < lag.until && events <= lag.events
+        });
+        held.map(|lag| lag.until).max()
+    }
+
+    /// Revision of the stale cache of the API server, and when it is up to date again.
+    pub(crate) fn past(&self, now: Instant) -> Option<(u64, Instant)> {
+        let past = self.past?;
+        past.until.filter(|until| now < *until).map(|until| (past.revision, until))
+    }
+
+    /// Number of a watched resource.
+    pub(crate) fn number(&mut self, group: &str, resource: &str) -> usize {
+        let known = self.resources.iter().position(|known| (&*known.0, &*known.1) == (group, resource));
+        known.map_or_else(
+            || {
+                self.resources.push((group.to_owned(), resource.to_owned()));
+                self.resources.len()
+            },
+            |index| index + 1,
+        )
+    }
+
+    /// Number of watched resources.
+    pub(crate) fn numbers(&self) -> usize {
+        self.resources.len()
+    }
+
+    fn name(&self, watch: usize) -> &str {
+        let known = watch.checked_sub(1).and_then(|index| self.resources.get(index));
+        known.map_or("a resource that is not watched", |(_, resource)| resource)
+    }
 }
 
 /// Whose write it was.
@@ -89,7 +170,7 @@ pub(crate) enum Writer<'a> {
 
 /// What befalls a write.
 pub(crate) struct Write {
-    pub(crate) index: usize,
+    pub(crate) place: Place,
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -107,12 +188,15 @@ impl<W: World> Control<W> {
         options: Options,
         trace: bool,
     ) -> Arc<Self> {
-        let Start { server, clock, cluster, edits_done } = start;
+        let Start { server, clock, cluster, kinds, edits_done } = start;
         let now = Instant::now();
         let inner = Inner {
             alive: 0,
             starts: 0,
             writes: 0,
+            auxiliary: 0,
+            auxiliary_places: Vec::new(),
+            recorded_auxiliary: (0, false),
             requests: 0,
             changes: 0,
             phase_changes: 0,
@@ -123,6 +207,7 @@ impl<W: World> Control<W> {
             world: scenario.world.clone(),
             cluster,
             seen: server.revision(),
+            revisions: VecDeque::from([server.revision()]),
             watches: Watches::default(),
             delivered: Delivered::default(),
             touched: BTreeMap::new(),
@@ -137,6 +222,7 @@ impl<W: World> Control<W> {
             schedule,
             options,
             clock,
+            kinds,
             begin: now,
             crashed: Notify::new(),
             inner,
@@ -156,7 +242,7 @@ impl<W: World> Control<W> {
     }
 
     /// Notes what happens, if anybody wants to read it.
-    pub(crate) fn note(&self, actor: Actor, write: Option<usize>, text: impl FnOnce() -> String) {
+    pub(crate) fn note(&self, actor: Actor, write: Option<Place>, text: impl FnOnce() -> String) {
         let at = self.elapsed();
         if let Some(trace) = &mut self.inner().trace {
             trace.push(TraceLine { at, actor, write, text: text() });
@@ -178,8 +264,15 @@ impl<W: World> Control<W> {
         inner.alive = inner.starts;
         inner.delivered.clear();
         let start = inner.starts;
+        let end = Instant::now() + self.options.fault_window;
+        // Only for the start after the crash: the cache does not become stale again later.
+        let past = inner.watches.past.as_mut().filter(|past| past.until.is_none());
+        let behind = past.map(|past| past.until = Some(end)).is_some();
         drop(inner);
         self.note(Actor::Controller(start), None, || "starts".to_owned());
+        if behind {
+            self.note(Actor::Fault, None, || "the cache of the API server is behind".to_owned());
+        }
         start
     }
 
@@ -189,7 +282,7 @@ impl<W: World> Control<W> {
     }
 
     /// The controller crashes. What calls this must wait forever afterwards.
-    pub(crate) fn crash(&self, write: Option<usize>) {
+    pub(crate) fn crash(&self, write: Option<Place>) {
         let start = std::mem::take(&mut self.inner().alive);
         self.note(Actor::Controller(start), write, || "crashes".to_owned());
         self.crashed.notify_one();
@@ -225,20 +318,28 @@ impl<W: World> Control<W> {
     pub(crate) fn begin_write(&self, call: bool) -> Write {
         let mut inner = self.inner();
         inner.writes += 1;
-        let index = inner.writes;
+        inner.auxiliary = 0;
+        let place = Place::of_write(inner.writes);
         let faults: Vec<Fault> =
-            self.schedule.at(index).filter(|fault| !call || fault.befalls_calls()).collect();
+            self.schedule.at(place).filter(|fault| !call || fault.befalls_calls()).collect();
         let now = Instant::now();
-        let end = now + self.options.fault_window;
+        let until = now + self.options.fault_window;
+        let number = |number: &u32| usize::try_from(*number).unwrap_or(usize::MAX);
         let mut notes = Vec::new();
         for fault in &faults {
             match fault {
                 Fault::Stale(events) => {
-                    inner.watches.lag = Some((usize::try_from(*events).unwrap_or(usize::MAX), end));
+                    inner.watches.lag(Lag { watch: None, events: number(events), until });
                     notes.push(format!("from here on, watches lag by {events} events"));
                 }
+                Fault::StaleWatch { watch, events } => {
+                    let watch = number(watch);
+                    inner.watches.lag(Lag { watch: Some(watch), events: number(events), until });
+                    let resource = inner.watches.name(watch);
+                    notes.push(format!("from here on, watches of {resource} lag by {events} events"));
+                }
                 Fault::Expired => {
-                    inner.watches.expiry = Some((now, end));
+                    inner.watches.expiry = Some((now, until));
                     notes
                         .push("from here on, nothing comes through the watches until they expire".to_owned());
                 }
@@ -252,10 +353,44 @@ impl<W: World> Control<W> {
         let wakers = std::mem::take(&mut inner.watches.wakers);
         drop(inner);
         for note in notes {
-            self.note(Actor::Fault, Some(index), || note);
+            self.note(Actor::Fault, Some(place), || note);
         }
         wakers.into_iter().for_each(Waker::wake);
-        Write { index, faults }
+        Write { place, faults }
+    }
+
+    /// Counts a write of a Lease or an Event.
+    pub(crate) fn begin_auxiliary(&self) -> Write {
+        let mut inner = self.inner();
+        inner.auxiliary += 1;
+        let place = Place { write: inner.writes, auxiliary: inner.auxiliary };
+        Write { place, faults: self.schedule.at(place).filter(|fault| fault.befalls_auxiliary()).collect() }
+    }
+
+    /// Records a write of a Lease or an Event. Returns whether faults are injected there: not at renewals of a Lease after the
+    /// first one since the last other write, nor after [`MOST_AUXILIARY`] writes.
+    pub(crate) fn record_auxiliary(&self, place: Place, renews: bool) -> bool {
+        let mut inner = self.inner();
+        let (recorded, renewed) = &mut inner.recorded_auxiliary;
+        if *recorded == place.write && *renewed && renews {
+            return false;
+        }
+        (*recorded, *renewed) = (place.write, renews || (*recorded == place.write && *renewed));
+        let since = inner.auxiliary_places.iter().rev().take_while(|known| known.write == place.write);
+        let is_recorded = since.count() < MOST_AUXILIARY;
+        if is_recorded {
+            inner.auxiliary_places.push(place);
+        }
+        is_recorded
+    }
+
+    /// Makes the cache of the API server stale by so many writes, from the next start of the controller.
+    pub(crate) fn fall_behind(&self, writes: u32) {
+        let mut inner = self.inner();
+        let writes = usize::try_from(writes).unwrap_or(usize::MAX);
+        let index = inner.revisions.len().saturating_sub(writes.saturating_add(1));
+        let revision = inner.revisions.get(index).copied().unwrap_or_default();
+        inner.watches.past = Some(Past { revision, until: None });
     }
 
     /// Takes in what was written since the last time, and checks each write.
@@ -273,6 +408,7 @@ impl<W: World> Control<W> {
     }
 
     fn take_in(&self, inner: &mut Inner<W>, change: Change, writer: Writer<'_>) {
+        let revision = change.revision;
         let (key, old, new) = inner.cluster.apply(change);
         let actor = match writer {
             Writer::Controller(target) if is_target(&key, target) => Actor::Controller(inner.starts),
@@ -290,6 +426,10 @@ impl<W: World> Control<W> {
             inner.trace.iter_mut().for_each(|trace| trace.push(line.clone()));
         }
         if !key.is_exempt() {
+            if inner.revisions.len() >= MOST_REVISIONS {
+                inner.revisions.pop_front();
+            }
+            inner.revisions.push_back(revision);
             inner.changed_at = Instant::now();
             if is_own {
                 inner.changes += 1;
@@ -327,7 +467,7 @@ impl<W: World> Control<W> {
     }
 
     /// The controller is about to write: does another instance hold its Lease?
-    pub(crate) fn check_lease(&self, write: usize, what: &str) {
+    pub(crate) fn check_lease(&self, write: Place, what: &str) {
         let mut inner = self.inner();
         let Some(takeover) = &inner.takeover else { return };
         if let Some(late) = takeover.is_ignored(self.options.lease_grace) {

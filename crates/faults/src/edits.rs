@@ -9,8 +9,10 @@ use settled_apiserver::Server;
 
 use crate::cluster::{ObjectKey, text, uid};
 use crate::control::{Control, Writer};
+use crate::kinds::{Kinds, locate};
 use crate::request::{self, Target};
 use crate::scenario::{Edit, Reference};
+use crate::schedule::Place;
 use crate::trace::Actor;
 use crate::world::World;
 
@@ -21,33 +23,13 @@ const JSON: &str = "application/json";
 const RETRY: Duration = Duration::from_secs(1);
 const MOST_RETRIES: usize = 60;
 
-/// Where objects of a kind are.
-pub(crate) async fn locate(server: &Server, object: &Reference) -> Option<(ObjectKey, String)> {
-    let (group, version) = object.api_version.rsplit_once('/').unwrap_or(("", &object.api_version));
-    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-    let (_, list) = request::send(server, Method::GET, &root, JSON, None).await;
-    let resources = list.get("resources").and_then(Value::as_array)?;
-    let found = resources.iter().find(|resource| {
-        resource.get("kind").is_some_and(|kind| *kind == object.kind)
-            && !text(resource, "/name").contains('/')
-    })?;
-    let namespaced = found.get("namespaced").and_then(Value::as_bool).unwrap_or_default();
-    let key = ObjectKey {
-        group: group.to_owned(),
-        resource: text(found, "/name").to_owned(),
-        namespace: if namespaced { object.namespace.clone() } else { String::new() },
-        name: object.name.clone(),
-    };
-    Some((key, version.to_owned()))
-}
-
 /// Creates an object.
 ///
 /// # Errors
 /// Why the server refuses it.
-pub(crate) async fn create(server: &Server, object: &Value) -> Result<(), String> {
+pub(crate) async fn create(server: &Server, kinds: &Kinds, object: &Value) -> Result<(), String> {
     let reference = Reference::to(object);
-    let Some((key, version)) = locate(server, &reference).await else {
+    let Some((key, version)) = locate(server, kinds, &reference).await else {
         return Err(format!("the server has no kind {} of {}", reference.kind, reference.api_version));
     };
     let collection = ObjectKey { name: String::new(), ..key };
@@ -90,7 +72,7 @@ async fn create_later<W: World>(control: Arc<Control<W>>, object: Value) {
     for _ in 0..MOST_RETRIES {
         tokio::time::sleep(RETRY).await;
         control.observe(Writer::Other(Actor::Server));
-        if create(&control.server, &object).await.is_ok() {
+        if create(&control.server, &control.kinds, &object).await.is_ok() {
             control.note(Actor::User, None, || format!("create {}", Reference::to(&object)));
             control.observe(Writer::Other(Actor::User));
             return;
@@ -99,16 +81,16 @@ async fn create_later<W: World>(control: Arc<Control<W>>, object: Value) {
 }
 
 async fn perform<W: World>(control: &Control<W>, edit: &Edit<W>) -> Result<(), String> {
-    let server = &control.server;
+    let (server, kinds) = (&control.server, &*control.kinds);
     let missing = |object: &Reference| format!("the server has no kind {}", object.kind);
     match edit {
-        Edit::Create(object) => create(server, object).await,
+        Edit::Create(object) => create(server, kinds, object).await,
         Edit::Patch { object, subresource, patch } => {
-            let (key, version) = locate(server, object).await.ok_or_else(|| missing(object))?;
+            let (key, version) = locate(server, kinds, object).await.ok_or_else(|| missing(object))?;
             result(request::patch(server, &request::path(&key, &version, subresource), patch).await)
         }
         Edit::Delete(object) => {
-            let (key, version) = locate(server, object).await.ok_or_else(|| missing(object))?;
+            let (key, version) = locate(server, kinds, object).await.ok_or_else(|| missing(object))?;
             let path = request::path(&key, &version, "");
             result(request::send(server, Method::DELETE, &path, JSON, None).await)
         }
@@ -120,7 +102,7 @@ async fn perform<W: World>(control: &Control<W>, edit: &Edit<W>) -> Result<(), S
 }
 
 /// Another client writes the object that a write of the controller is about. What it writes must survive.
-pub(crate) async fn touch<W: World>(control: &Control<W>, target: &Target, write: usize) {
+pub(crate) async fn touch<W: World>(control: &Control<W>, target: &Target, write: Place) {
     if target.object.name.is_empty() {
         return;
     }

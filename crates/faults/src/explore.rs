@@ -15,7 +15,7 @@ use crate::outcome::Outcome;
 use crate::report::{Failure, Report};
 use crate::run::{Run, Setting};
 use crate::scenario::Scenario;
-use crate::schedule::{Edits, Fault, Injection, Schedule};
+use crate::schedule::{Edits, Fault, Injection, Place, Schedule};
 use crate::world::World;
 
 /// Runs a controller with a scenario under every fault at every write, and under pairs of them.
@@ -131,8 +131,8 @@ where
 {
     let options = setting.options;
     let edits = setting.scenario.edits.len();
-    let singles: Vec<Schedule> =
-        collapsed(edits).chain(faults_from(1, golden.writes, &options.faults).map(single)).collect();
+    let faults = injectable(&options.faults, golden);
+    let singles: Vec<Schedule> = collapsed(edits).chain(faults_of(golden, &faults).map(single)).collect();
     report.possible += singles.len();
     let singles = share(singles, options.schedules, options.seed);
     let runs = setting.run_all(&singles, &golden.outcomes)?;
@@ -143,10 +143,9 @@ where
         // What fails alone fails in company.
         if run.violations.is_empty() && options.pairs {
             let first = schedule.injections.first();
-            let from = first.map_or(1, |injection| injection.write);
-            let seconds = faults_from(from, run.writes, &options.faults);
+            let seconds = faults_of(run, &faults);
             let after = seconds.filter(|second| first.is_none_or(|first| second > first));
-            pairs.extend(after.map(|second| schedule.clone().and(second.write, second.fault)));
+            pairs.extend(after.map(|second| schedule.clone().with(second)));
         }
     }
     report.possible += pairs.len();
@@ -160,12 +159,38 @@ where
 }
 
 fn single(injection: Injection) -> Schedule {
-    Schedule::single(injection.write, injection.fault)
+    Schedule::default().with(injection)
 }
 
-/// All faults at all writes from one up to another.
-fn faults_from(first: usize, last: usize, faults: &[Fault]) -> impl Iterator<Item = Injection> {
-    (first..=last).flat_map(move |write| faults.iter().map(move |fault| Injection { write, fault: *fault }))
+/// The faults that can affect a controller, according to its run without faults.
+fn injectable(faults: &[Fault], golden: &Run) -> Vec<Fault> {
+    let watches = u32::try_from(golden.watches).unwrap_or(u32::MAX);
+    let mut injectable = Vec::new();
+    for fault in faults {
+        match *fault {
+            // Same as `Stale`.
+            Fault::StaleWatch { .. } if watches < 2 => {}
+            Fault::StaleWatch { watch: 0, events } => {
+                injectable.extend((1..=watches).map(|watch| Fault::StaleWatch { watch, events }));
+            }
+            Fault::StaleWatch { watch, .. } if watch > watches => {}
+            // Consistent lists are never stale.
+            Fault::StaleList(_) if !golden.cached_lists => {}
+            fault => injectable.push(fault),
+        }
+    }
+    injectable
+}
+
+/// All faults at all writes of a run, in order.
+fn faults_of(run: &Run, faults: &[Fault]) -> impl Iterator<Item = Injection> {
+    let mut places: Vec<Place> = (1..=run.writes).map(Place::of_write).collect();
+    places.extend(&run.auxiliary);
+    places.sort_unstable();
+    places.into_iter().flat_map(move |place| {
+        let befalls = move |fault: &&Fault| place.auxiliary == 0 || fault.befalls_auxiliary();
+        faults.iter().filter(befalls).map(move |fault| Injection { place, fault: *fault })
+    })
 }
 
 /// All ways in which some of the edits come at once.
@@ -293,8 +318,37 @@ mod tests {
     }
 
     #[test]
+    fn faults_are_those_that_make_a_difference() {
+        let run = Run {
+            writes: 2,
+            auxiliary: vec![Place { write: 0, auxiliary: 1 }, Place { write: 1, auxiliary: 2 }],
+            watches: 2,
+            cached_lists: true,
+            ..Run::default()
+        };
+        let faults =
+            [Fault::StaleList(1), Fault::StaleWatch { watch: 0, events: 1 }, Fault::CrashBefore, Fault::Edit];
+        let text = |run: &Run| {
+            let faults = injectable(&faults, run);
+            faults_of(run, &faults).map(|fault| fault.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            text(&run),
+            "crash-before@0.1 \
+             stale-list(1)@1 stale-watch(1,1)@1 stale-watch(2,1)@1 crash-before@1 edit@1 \
+             crash-before@1.2 \
+             stale-list(1)@2 stale-watch(1,1)@2 stale-watch(2,1)@2 crash-before@2 edit@2"
+        );
+        let plain = Run { writes: 1, watches: 1, ..Run::default() };
+        assert_eq!(text(&plain), "crash-before@1 edit@1");
+    }
+
+    #[test]
     fn a_share_is_the_same_for_a_seed() {
-        let all: Vec<Schedule> = faults_from(1, 20, &Fault::ALL).map(single).collect();
+        let run = Run { writes: 20, ..Run::default() };
+        let faults = injectable(&Fault::ALL, &run);
+        let all: Vec<Schedule> = faults_of(&run, &faults).map(single).collect();
+        // Without cached lists, and with one watch: the ten faults that befall all controllers.
         assert_eq!(all.len(), 200);
         let some = share(all.clone(), 50, 7);
         assert_eq!(some.len(), 50);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::checks::fencing::{OTHER, Takeover, is_lease};
+use crate::checks::fencing::{OTHER, Takeover};
 use crate::cluster::{ObjectKey, text};
 use crate::control::{Control, Writer};
 use crate::edits::perform_next;
@@ -27,7 +27,7 @@ pub(crate) async fn take<W: World>(control: &Arc<Control<W>>) {
         inner
             .cluster
             .objects()
-            .filter(|(key, lease)| is_lease(key) && held(lease))
+            .filter(|(key, lease)| key.is_lease() && held(lease))
             .map(|(key, _)| key.clone())
             .collect()
     };

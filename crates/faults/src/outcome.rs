@@ -49,7 +49,9 @@ impl Names {
         if let Some(name) = self.wholes.get(text) {
             return Some(name.clone());
         }
-        if text.parse::<jiff::Timestamp>().is_ok() {
+        let may_be_time =
+            text.starts_with(|first: char| first.is_ascii_digit() || "+-\u{2212}".contains(first));
+        if may_be_time && text.parse::<jiff::Timestamp>().is_ok() {
             return Some("<time>".to_owned());
         }
         let mut replaced: Option<String> = None;
@@ -68,21 +70,19 @@ impl Outcome {
         let names = Names::of(cluster, effects);
         let mut objects = BTreeMap::new();
         for (key, object) in cluster.objects().filter(|(key, _)| !key.is_exempt()) {
-            let mut plain = (**object).clone();
+            let mut plain = copy(object);
             for pointer in ignored {
                 remove(&mut plain, pointer);
             }
-            let own = generation(object);
-            clean(&mut plain, &names, own);
-            if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
-                METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
-                if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-                    annotations.remove(TOUCHED);
-                    if annotations.is_empty() {
-                        metadata.remove("annotations");
-                    }
+            if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut)
+                && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+            {
+                annotations.remove(TOUCHED);
+                if annotations.is_empty() {
+                    metadata.remove("annotations");
                 }
             }
+            clean(&mut plain, &names, generation(object));
             let key = key.to_string();
             let mut name = names.replace(&key).unwrap_or(key);
             // Generated names: as many as there are.
@@ -118,6 +118,20 @@ impl Outcome {
             format!("outside of the cluster, {effect} is there, and would not be without faults")
         })
     }
+}
+
+/// A copy without the fields of `metadata` that differ between runs: most of an object is its managedFields.
+fn copy(object: &Value) -> Value {
+    let Value::Object(members) = object else { return object.clone() };
+    let copied = members.iter().map(|(name, value)| match (name.as_str(), value) {
+        ("metadata", Value::Object(metadata)) => {
+            let kept = metadata.iter().filter(|(field, _)| !METADATA.contains(&field.as_str()));
+            let kept = kept.map(|(field, value)| (field.clone(), value.clone()));
+            (name.clone(), Value::Object(kept.collect()))
+        }
+        _ => (name.clone(), value.clone()),
+    });
+    Value::Object(copied.collect())
 }
 
 fn remove(object: &mut Value, pointer: &str) {

@@ -1,5 +1,6 @@
 //! Proxy: the controller's `kube::Client`. It calls the server in the process and injects what the schedule has for each request.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{Future, pending};
 use std::io;
@@ -13,13 +14,15 @@ use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt as _, Full};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::cluster::ObjectKey;
+use crate::cluster::{ObjectKey, text};
 use crate::control::{Control, Write, Writer};
 use crate::edits;
 use crate::lease;
-use crate::request::Target;
+use crate::request::{Query, Target};
 use crate::schedule::Fault;
+use crate::stale;
 use crate::trace::Actor;
 use crate::watch::{Metadata, Object, WatchBody};
 use crate::world::World;
@@ -104,9 +107,14 @@ impl<W: World> Call<W> {
         let request = Request::from_parts(head, Full::new(body));
         match target {
             Some(target) if is_write && !target.object.is_exempt() => self.write(request, &target).await,
-            Some(target) if is_write => {
+            Some(target) if is_write && target.object.is_auxiliary() => {
+                self.write_auxiliary(request, &target).await
+            }
+            target if is_write => {
                 let (head, body) = self.forward(request).await.into_parts();
-                self.control.observe(Writer::Controller(&target.object));
+                if let Some(target) = target {
+                    self.control.observe(Writer::Controller(&target.object));
+                }
                 let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
                 Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))))
             }
@@ -130,17 +138,65 @@ impl<W: World> Call<W> {
         request: Request<Full<Bytes>>,
         target: Option<Target>,
     ) -> io::Result<Response<ProxyBody<W>>> {
-        let query = request.uri().query().unwrap_or_default();
-        let is_watch = query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1" | "watch"));
-        let (head, body) = self.forward(request).await.into_parts();
-        if is_watch && head.status == StatusCode::OK {
-            let resource = target.map(|target| target.object.resource).unwrap_or_default();
-            let body = WatchBody::new(body, self.control.clone(), self.start, resource);
-            return Ok(Response::from_parts(head, ProxyBody::Watch(Box::new(body))));
+        let Some(target) = target else { return self.get(request).await };
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let mut past = None;
+        if query.accepts_any_version && target.object.name.is_empty() {
+            let mut inner = self.control.inner();
+            inner.watches.cached_lists = true;
+            past = inner.watches.past(Instant::now()).map(|(revision, _)| revision);
         }
+        match (past, query.watch) {
+            (None, false) => self.get(request).await,
+            (None, true) => self.watch(request, &target, VecDeque::new()).await,
+            (Some(revision), false) => {
+                let stale = self.get(stale::list(request.clone(), revision)?).await?;
+                if stale.status() == StatusCode::GONE {
+                    // The server has no longer what a stale cache would have.
+                    return self.get(request).await;
+                }
+                self.control.note(Actor::Fault, None, || {
+                    format!("the list of {} is of revision {revision}", target.object.resource)
+                });
+                Ok(stale)
+            }
+            (Some(revision), true) => {
+                let (list, watch) = stale::streaming_list(request.clone(), revision)?;
+                let (head, body) = self.forward(list).await.into_parts();
+                let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+                if head.status != StatusCode::OK {
+                    return self.watch(request, &target, VecDeque::new()).await;
+                }
+                self.control.note(Actor::Fault, None, || {
+                    format!("the watch of {} begins with revision {revision}", target.object.resource)
+                });
+                self.watch(watch, &target, stale::initial_events(&body)).await
+            }
+        }
+    }
+
+    /// Reads what is there at once.
+    async fn get(&self, request: Request<Full<Bytes>>) -> io::Result<Response<ProxyBody<W>>> {
+        let (head, body) = self.forward(request).await.into_parts();
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
         self.deliver(&body);
         Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))))
+    }
+
+    /// Watches. `first`: the lines that come before those of the server.
+    async fn watch(
+        &self,
+        request: Request<Full<Bytes>>,
+        target: &Target,
+        first: VecDeque<Bytes>,
+    ) -> io::Result<Response<ProxyBody<W>>> {
+        let (head, body) = self.forward(request).await.into_parts();
+        if head.status != StatusCode::OK {
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            return Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))));
+        }
+        let body = WatchBody::new(body, self.control.clone(), self.start, &target.object, first);
+        Ok(Response::from_parts(head, ProxyBody::Watch(Box::new(body))))
     }
 
     fn deliver(&self, body: &[u8]) {
@@ -163,9 +219,9 @@ impl<W: World> Call<W> {
         let write = control.begin_write(false);
         let what = format!("{} {}", request.method(), request.uri().path());
         before(control, &write).await;
-        control.check_lease(write.index, &what);
+        control.check_lease(write.place, &what);
         if write.has(Fault::Conflict) {
-            edits::touch(control, target, write.index).await;
+            edits::touch(control, target, write.place).await;
             self.note(&write, || format!("{what}: 409 (injected)"));
             return Ok(conflict(target));
         }
@@ -179,8 +235,37 @@ impl<W: World> Call<W> {
         Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))))
     }
 
+    /// Writes a Lease or an Event.
+    async fn write_auxiliary(
+        &self,
+        request: Request<Full<Bytes>>,
+        target: &Target,
+    ) -> io::Result<Response<ProxyBody<W>>> {
+        let control = &self.control;
+        let write = control.begin_auxiliary();
+        let what = format!("{} {}", request.method(), request.uri().path());
+        // A write of a Lease that neither creates nor deletes it, nor changes the holder, is a renewal.
+        let may_renew =
+            target.object.is_lease() && !matches!(*request.method(), Method::POST | Method::DELETE);
+        let holder = || {
+            let inner = control.inner();
+            inner.cluster.get(&target.object).map(|lease| text(lease, "/spec/holderIdentity").to_owned())
+        };
+        let before_it = may_renew.then(holder);
+        before(control, &write).await;
+        let (head, body) = self.forward(request).await.into_parts();
+        control.observe(Writer::Controller(&target.object));
+        let renews = before_it.is_some_and(|before_it| before_it == holder());
+        if control.record_auxiliary(write.place, renews) || !write.faults.is_empty() {
+            self.note(&write, || format!("{what}: {}", head.status.as_u16()));
+        }
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        after(control, &write).await?;
+        Ok(Response::from_parts(head, ProxyBody::Whole(Full::new(body))))
+    }
+
     fn note(&self, write: &Write, text: impl FnOnce() -> String) {
-        self.control.note(Actor::Controller(self.start), Some(write.index), text);
+        self.control.note(Actor::Controller(self.start), Some(write.place), text);
     }
 }
 
@@ -193,19 +278,24 @@ pub(crate) async fn before<W: World>(control: &Arc<Control<W>>, write: &Write) {
         lease::take(control).await;
     }
     if write.has(Fault::CrashBefore) {
-        control.crash(Some(write.index));
+        control.crash(Some(write.place));
         pending::<()>().await;
     }
 }
 
 /// What befalls a write after it was performed.
 pub(crate) async fn after<W: World>(control: &Control<W>, write: &Write) -> io::Result<()> {
-    if write.has(Fault::CrashAfter) {
-        control.crash(Some(write.index));
+    for fault in &write.faults {
+        match fault {
+            Fault::StaleList(writes) => control.fall_behind(*writes),
+            Fault::CrashAfter => {}
+            _ => continue,
+        }
+        control.crash(Some(write.place));
         pending::<()>().await;
     }
     if write.has(Fault::LostResponse) {
-        control.note(Actor::Fault, Some(write.index), || "the response is lost".to_owned());
+        control.note(Actor::Fault, Some(write.place), || "the response is lost".to_owned());
         return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset before the response"));
     }
     Ok(())

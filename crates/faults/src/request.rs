@@ -46,6 +46,29 @@ impl Target {
     }
 }
 
+/// What a read asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query {
+    pub(crate) watch: bool,
+    /// It begins with the objects as any cache has them: `resourceVersion=0`, and with a watch `sendInitialEvents=true`.
+    pub(crate) accepts_any_version: bool,
+}
+
+impl Query {
+    pub(crate) fn parse(query: &str) -> Self {
+        let (mut watch, mut zero, mut initial) = (false, false, false);
+        for pair in query.split('&') {
+            match pair {
+                "watch=true" | "watch=1" | "watch" => watch = true,
+                "resourceVersion=0" => zero = true,
+                "sendInitialEvents=true" | "sendInitialEvents=1" => initial = true,
+                _ => {}
+            }
+        }
+        Self { watch, accepts_any_version: zero && (initial || !watch) }
+    }
+}
+
 /// The path of an object, or of all of its resource if it has no name.
 pub(crate) fn path(object: &ObjectKey, version: &str, subresource: &str) -> String {
     let ObjectKey { group, resource, namespace, name } = object;
@@ -95,6 +118,21 @@ pub(crate) async fn patch(server: &Server, path: &str, patch: &Value) -> (Status
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_that_accept_any_version_are_known() {
+        for (query, watch, accepts_any_version) in [
+            ("", false, false),
+            ("limit=500", false, false),
+            ("limit=500&resourceVersion=0&resourceVersionMatch=NotOlderThan", false, true),
+            ("resourceVersion=10", false, false),
+            ("watch=true&resourceVersion=0", true, false),
+            ("watch=true&sendInitialEvents=true&resourceVersion=0", true, true),
+            ("watch=true&sendInitialEvents=true", true, false),
+        ] {
+            assert_eq!(Query::parse(query), Query { watch, accepts_any_version }, "{query}");
+        }
+    }
 
     #[test]
     fn paths_are_read_as_they_are_written() {

@@ -111,7 +111,8 @@ impl<W: World> Origin<W> {
         }
         // Users repeat what they had no answer to.
         let made = self.control.inner().edited.iter().filter(|answered| **answered <= revision).count();
-        Ok(Start { server: fork, clock, cluster, edits_done: self.edits_done + made })
+        let (kinds, edits_done) = (self.control.kinds.clone(), self.edits_done + made);
+        Ok(Start { server: fork, clock, cluster, kinds, edits_done })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::edits::{self, TOUCHED};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
-use crate::schedule::{Edits, Schedule};
+use crate::schedule::{Edits, Place, Schedule};
 use crate::start::Start;
 use crate::trace::{Actor, TraceLine};
 use crate::world::World;
@@ -33,6 +33,12 @@ pub(crate) struct Run {
     pub(crate) outcomes: Vec<Option<Outcome>>,
     /// How many writes the controller sent, before the extra round at the end.
     pub(crate) writes: usize,
+    /// Writes of Leases and Events at which faults are injected, in order.
+    pub(crate) auxiliary: Vec<Place>,
+    /// Number of watched resources.
+    pub(crate) watches: usize,
+    /// Whether it sent lists that accept any version.
+    pub(crate) cached_lists: bool,
     pub(crate) violations: Vec<Violation>,
     pub(crate) trace: Vec<TraceLine>,
 }
@@ -77,12 +83,20 @@ where
             Runner { control: control.clone(), controller: self.controller, running: None, expected };
         let outcomes = runner.run().await;
         drop(runner);
-        let (writes, violations) = {
-            let mut inner = control.inner();
-            (inner.writes, std::mem::take(&mut inner.violations))
-        };
         let trace = control.take_trace();
-        (control, Run { outcomes, writes, violations, trace })
+        let run = {
+            let mut inner = control.inner();
+            Run {
+                outcomes,
+                writes: inner.writes,
+                auxiliary: std::mem::take(&mut inner.auxiliary_places),
+                watches: inner.watches.numbers(),
+                cached_lists: inner.watches.cached_lists,
+                violations: std::mem::take(&mut inner.violations),
+                trace,
+            }
+        };
+        (control, run)
     }
 }
 
@@ -272,9 +286,9 @@ where
 
     /// Once at rest, a new start finds nothing to do.
     async fn extra_round(&mut self) {
-        let (writes, changes) = {
+        let (writes, auxiliary, changes) = {
             let inner = self.control.inner();
-            (inner.writes, inner.changes)
+            (inner.writes, inner.auxiliary_places.len(), inner.changes)
         };
         self.stop("is started again, for a round with nothing to do");
         self.start();
@@ -286,7 +300,9 @@ where
                 self.control.violate(Violation::new(Check::Quiescence, message));
             }
         }
-        self.control.inner().writes = writes;
+        let mut inner = self.control.inner();
+        inner.writes = writes;
+        inner.auxiliary_places.truncate(auxiliary);
     }
 }
 

@@ -65,6 +65,17 @@ pub(crate) enum Edit<W> {
     World { name: String, change: Mutation<W> },
 }
 
+impl<W> Edit<W> {
+    /// The object that it is about, if it is in the cluster.
+    pub(crate) fn object(&self) -> Option<Reference> {
+        match self {
+            Self::Create(object) => Some(Reference::to(object)),
+            Self::Patch { object, .. } | Self::Delete(object) => Some(object.clone()),
+            Self::World { .. } => None,
+        }
+    }
+}
+
 impl<W> fmt::Display for Edit<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

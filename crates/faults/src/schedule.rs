@@ -17,6 +17,18 @@ pub enum Fault {
     Conflict,
     /// From the write on, all watches lag behind by so many events, for [`Options::fault_window`](crate::Options::fault_window).
     Stale(u32),
+    /// As [`Fault::Stale`], for the watches of one resource only: its objects are staler than those of other resources.
+    StaleWatch {
+        /// Number of the resource, in the order in which the controller first watches them, from 1. In
+        /// [`Options::faults`](crate::Options::faults), 0 stands for each of them in turn.
+        watch: u32,
+        /// Number of undelivered events.
+        events: u32,
+    },
+    /// As [`Fault::CrashAfter`], with a restart on an API server whose cache is stale by so many writes ("time travel"). For
+    /// [`Options::fault_window`](crate::Options::fault_window), lists that accept any version (`resourceVersion=0`) return the
+    /// objects of that time, and watches deliver nothing newer. Lists without a resourceVersion are consistent, as in Kubernetes.
+    StaleList(u32),
     /// After the write, the next event of each watch comes twice.
     Duplicate,
     /// From the write on, nothing comes through the watches that are open; after
@@ -31,14 +43,18 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Those of a controller, with watches that lag by one and by three events.
-    pub const ALL: [Self; 10] = [
+    /// Those of a controller, with watches and lists that lag by one and by three events.
+    pub const ALL: [Self; 14] = [
         Self::CrashBefore,
         Self::CrashAfter,
         Self::LostResponse,
         Self::Conflict,
         Self::Stale(1),
         Self::Stale(3),
+        Self::StaleWatch { watch: 0, events: 1 },
+        Self::StaleWatch { watch: 0, events: 3 },
+        Self::StaleList(1),
+        Self::StaleList(3),
         Self::Duplicate,
         Self::Expired,
         Self::LostLease,
@@ -52,6 +68,8 @@ impl Fault {
             Self::LostResponse => "lost-response",
             Self::Conflict => "conflict",
             Self::Stale(_) => "stale",
+            Self::StaleWatch { .. } => "stale-watch",
+            Self::StaleList(_) => "stale-list",
             Self::Duplicate => "duplicate",
             Self::Expired => "expired",
             Self::LostLease => "lost-lease",
@@ -64,12 +82,31 @@ impl Fault {
     pub(crate) const fn befalls_calls(self) -> bool {
         !matches!(self, Self::Conflict)
     }
+
+    /// Can it happen at a write of a Lease or an Event?
+    pub(crate) const fn befalls_auxiliary(self) -> bool {
+        matches!(self, Self::CrashBefore | Self::CrashAfter)
+    }
+
+    /// The next simpler fault.
+    const fn simpler(self) -> Option<Self> {
+        match self {
+            Self::Stale(events) if events > 1 => Some(Self::Stale(events - 1)),
+            Self::StaleWatch { watch, events } if events > 1 => {
+                Some(Self::StaleWatch { watch, events: events - 1 })
+            }
+            Self::StaleList(events) if events > 1 => Some(Self::StaleList(events - 1)),
+            Self::StaleList(_) => Some(Self::CrashAfter),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stale(events) => write!(f, "stale({events})"),
+            Self::Stale(events) | Self::StaleList(events) => write!(f, "{}({events})", self.name()),
+            Self::StaleWatch { watch, events } => write!(f, "{}({watch},{events})", self.name()),
             other => f.write_str(other.name()),
         }
     }
@@ -80,26 +117,74 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, ScheduleError> {
         let unknown = || ScheduleError(text.to_owned());
-        if let Some(events) = text.strip_prefix("stale(").and_then(|rest| rest.strip_suffix(')')) {
-            return events.parse().map(Self::Stale).map_err(|_| unknown());
+        if let Some((name, numbers)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+            let number = |text: &str| text.parse::<u32>().map_err(|_| unknown());
+            return match (name, numbers.split_once(',')) {
+                ("stale", None) => Ok(Self::Stale(number(numbers)?)),
+                ("stale-list", None) => Ok(Self::StaleList(number(numbers)?)),
+                ("stale-watch", Some((watch, events))) => match number(watch)? {
+                    // It stands for several faults.
+                    0 => Err(unknown()),
+                    watch => Ok(Self::StaleWatch { watch, events: number(events)? }),
+                },
+                _ => Err(unknown()),
+            };
         }
-        let plain = |fault: &Self| !matches!(fault, Self::Stale(_)) && fault.name() == text;
+        let has_numbers =
+            |fault: &Self| matches!(fault, Self::Stale(_) | Self::StaleWatch { .. } | Self::StaleList(_));
+        let plain = |fault: &Self| !has_numbers(fault) && fault.name() == text;
         Self::ALL.into_iter().chain([Self::Restart]).find(plain).ok_or_else(unknown)
     }
 }
 
-/// A fault at a write. Writes are counted from 1, calls of the external system among them.
+/// A write of a run. Its text is `3`, or `3.2` for the second write of a Lease or an Event after write 3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Number of the write, from 1, including calls of the external system; 0 before the first one.
+    pub write: usize,
+    /// Number of the write of a Lease or an Event since then, from 1; 0 for the write itself.
+    pub auxiliary: usize,
+}
+
+impl Place {
+    /// A write that is neither of a Lease nor of an Event.
+    #[must_use]
+    pub const fn of_write(write: usize) -> Self {
+        Self { write, auxiliary: 0 }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.write)?;
+        if self.auxiliary > 0 { write!(f, ".{}", self.auxiliary) } else { Ok(()) }
+    }
+}
+
+impl FromStr for Place {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        let number = |text: &str| text.parse::<usize>().map_err(|_| ScheduleError(text.to_owned()));
+        match text.split_once('.') {
+            None => Ok(Self::of_write(number(text)?)),
+            Some((write, auxiliary)) => Ok(Self { write: number(write)?, auxiliary: number(auxiliary)? }),
+        }
+    }
+}
+
+/// A fault at a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Injection {
     /// Which write.
-    pub write: usize,
+    pub place: Place,
     /// What happens to it.
     pub fault: Fault,
 }
 
 impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.fault, self.write)
+        write!(f, "{}@{}", self.fault, self.place)
     }
 }
 
@@ -192,13 +277,19 @@ impl Schedule {
     /// One fault at one write.
     #[must_use]
     pub fn single(write: usize, fault: Fault) -> Self {
-        Self { edits: Edits::Apart, injections: vec![Injection { write, fault }] }
+        Self::default().and(write, fault)
     }
 
     /// With another fault.
     #[must_use]
-    pub fn and(mut self, write: usize, fault: Fault) -> Self {
-        self.injections.push(Injection { write, fault });
+    pub fn and(self, write: usize, fault: Fault) -> Self {
+        self.with(Injection { place: Place::of_write(write), fault })
+    }
+
+    /// With another fault, at a write of any sort.
+    #[must_use]
+    pub fn with(mut self, injection: Injection) -> Self {
+        self.injections.push(injection);
         self.injections.sort();
         self
     }
@@ -210,10 +301,10 @@ impl Schedule {
     }
 
     /// What happens at a write.
-    pub(crate) fn at(&self, write: usize) -> impl Iterator<Item = Fault> {
+    pub(crate) fn at(&self, place: Place) -> impl Iterator<Item = Fault> {
         self.injections
             .iter()
-            .filter(move |injection| injection.write == write)
+            .filter(move |injection| injection.place == place)
             .map(|injection| injection.fault)
     }
 
@@ -229,12 +320,10 @@ impl Schedule {
             simpler.push(without);
         }
         for (index, injection) in self.injections.iter().enumerate() {
-            if let Fault::Stale(events) = injection.fault
-                && events > 1
-            {
+            if let Some(fault) = injection.fault.simpler() {
                 let mut less = self.clone();
                 if let Some(injection) = less.injections.get_mut(index) {
-                    injection.fault = Fault::Stale(events - 1);
+                    injection.fault = fault;
                 }
                 simpler.push(less);
             }
@@ -262,9 +351,8 @@ impl FromStr for Schedule {
                 schedule.edits = edits.parse()?;
                 continue;
             }
-            let unknown = || ScheduleError(word.to_owned());
-            let (fault, write) = word.rsplit_once('@').ok_or_else(unknown)?;
-            schedule = schedule.and(write.parse().map_err(|_| unknown())?, fault.parse()?);
+            let (fault, write) = word.rsplit_once('@').ok_or_else(|| ScheduleError(word.to_owned()))?;
+            schedule = schedule.with(Injection { place: write.parse()?, fault: fault.parse()? });
         }
         Ok(schedule)
     }
@@ -283,10 +371,22 @@ mod tests {
             "edits=together(1-3) conflict@2",
             "edits=unobserved(2-3)",
             "restart@12",
+            "crash-before@0.1 crash-after@3.2 conflict@4",
+            "stale-watch(2,1)@3 stale-list(3)@4",
         ] {
             assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
         }
-        for text in ["crash", "crash-before@x", "stale(x)@1", "edits=never", "edits=together(1)"] {
+        for text in [
+            "crash",
+            "crash-before@x",
+            "crash-before@1.x",
+            "stale(x)@1",
+            "stale-watch(1)@1",
+            "stale-watch(0,1)@1",
+            "stale-list@1",
+            "edits=never",
+            "edits=together(1)",
+        ] {
             assert!(text.parse::<Schedule>().is_err(), "{text}");
         }
     }
@@ -304,5 +404,12 @@ mod tests {
                 "edits=together(1-2) crash-after@1 stale(1)@3",
             ]
         );
+        let simpler = |text: &str| {
+            let schedules = text.parse::<Schedule>().unwrap().simpler();
+            schedules.iter().map(Schedule::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(simpler("stale-watch(2,3)@1"), ["", "stale-watch(2,2)@1"]);
+        assert_eq!(simpler("stale-list(2)@1"), ["", "stale-list(1)@1"]);
+        assert_eq!(simpler("stale-list(1)@1"), ["", "crash-after@1"]);
     }
 }

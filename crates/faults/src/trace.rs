@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::schedule::Place;
+
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
@@ -35,8 +37,8 @@ impl fmt::Display for Actor {
 pub(crate) struct TraceLine {
     pub(crate) at: Duration,
     pub(crate) actor: Actor,
-    /// The number of the write, if it has one.
-    pub(crate) write: Option<usize>,
+    /// Which write, if it is one.
+    pub(crate) write: Option<Place>,
     pub(crate) text: String,
 }
 

@@ -13,6 +13,7 @@ use http_body::{Body as _, Frame};
 use serde::Deserialize;
 use tokio::time::{Instant, Sleep};
 
+use crate::cluster::ObjectKey;
 use crate::control::Control;
 use crate::trace::Actor;
 use crate::world::World;
@@ -59,7 +60,11 @@ pub(crate) struct WatchBody<W: World> {
     control: Arc<Control<W>>,
     start: u32,
     resource: String,
+    /// Number of the resource.
+    number: usize,
     opened: Instant,
+    /// Lines that precede those of the server.
+    first: VecDeque<Bytes>,
     /// The beginning of a line.
     partial: BytesMut,
     held: VecDeque<Bytes>,
@@ -83,15 +88,21 @@ impl<W: World> WatchBody<W> {
         body: settled_apiserver::Body,
         control: Arc<Control<W>>,
         start: u32,
-        resource: String,
+        object: &ObjectKey,
+        first: VecDeque<Bytes>,
     ) -> Self {
-        let duplicates = control.inner().watches.duplicates;
+        let (number, duplicates) = {
+            let watches = &mut control.inner().watches;
+            (watches.number(&object.group, &object.resource), watches.duplicates)
+        };
         Self {
             body,
             control,
             start,
-            resource,
+            resource: object.resource.clone(),
+            number,
             opened: Instant::now(),
+            first,
             partial: BytesMut::new(),
             held: VecDeque::new(),
             duplicates,
@@ -106,11 +117,19 @@ impl<W: World> WatchBody<W> {
         loop {
             match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    let Ok(data) = frame.into_data() else { continue };
-                    self.partial.extend_from_slice(&data);
-                    while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
-                        self.held.push_back(self.partial.split_to(end + 1).freeze());
+                    let Ok(mut data) = frame.into_data() else { continue };
+                    // Most frames are whole lines, which are not copied.
+                    while let Some(end) = data.iter().position(|byte| *byte == b'\n') {
+                        let rest = data.split_to(end + 1);
+                        let line = if self.partial.is_empty() {
+                            rest
+                        } else {
+                            self.partial.extend_from_slice(&rest);
+                            self.partial.split().freeze()
+                        };
+                        self.held.push_back(line);
                     }
+                    self.partial.extend_from_slice(&data);
                 }
                 Poll::Ready(_) => return true,
                 Poll::Pending => return false,
@@ -129,10 +148,10 @@ impl<W: World> WatchBody<W> {
         {
             return if now >= end { Step::Expire } else { Step::WaitUntil(end) };
         }
-        match inner.watches.lag {
-            Some((events, end)) if now < end && self.held.len() <= events => Step::WaitUntil(end),
-            _ => Step::Pass,
-        }
+        // A server with a stale cache has nothing newer.
+        let behind = inner.watches.past(now).map(|(_, end)| end);
+        let lagging = inner.watches.held_until(self.number, self.held.len(), now);
+        behind.max(lagging).map_or(Step::Pass, Step::WaitUntil)
     }
 
     /// Hands a line to the controller.
@@ -182,6 +201,10 @@ impl<W: World> http_body::Body for WatchBody<W> {
         }
         if !this.control.is_alive(this.start) {
             return Poll::Pending;
+        }
+        if let Some(line) = this.first.pop_front() {
+            this.deliver(&line, false);
+            return Poll::Ready(Some(Ok(Frame::data(line))));
         }
         let over = this.read(context);
         loop {

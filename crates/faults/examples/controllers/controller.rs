@@ -85,17 +85,44 @@ pub fn resource() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Site"))
 }
 
+/// Which objects the controller begins with.
+#[allow(dead_code, reason = "the program explores the first, tests all of them")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    /// Those that there are: kube's default.
+    Consistent,
+    /// Those that the API server's cache has, which may be behind.
+    Cached,
+    /// The same, as a stream.
+    CachedStream,
+    /// The same; what is done outside of the cluster is done for what is there.
+    CachedAndConfirmed,
+}
+
 struct Shared {
     client: Client,
     cloud: External<Cloud>,
     now: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+    lists: Lists,
 }
 
 /// Runs until it is dropped.
 pub async fn run(context: Context<Cloud>) {
+    run_with(Lists::Consistent, context).await;
+}
+
+/// The same with other lists.
+pub async fn run_with(lists: Lists, context: Context<Cloud>) {
     let client = context.client();
-    let shared = Shared { client: client.clone(), cloud: context.external(), now: context.clock() };
-    let config = watcher::Config::default();
+    let shared = Shared { client: client.clone(), cloud: context.external(), now: context.clock(), lists };
+    let config = match lists {
+        Lists::Consistent => watcher::Config::default(),
+        // With pages, kube asks for consistent lists whatever the semantic is.
+        Lists::Cached | Lists::CachedAndConfirmed => {
+            watcher::Config { page_size: None, ..watcher::Config::default().any_semantic() }
+        }
+        Lists::CachedStream => watcher::Config::default().streaming_lists(),
+    };
     Controller::new_with(
         Api::<DynamicObject>::all_with(client.clone(), &resource()),
         config.clone(),
@@ -133,6 +160,13 @@ async fn reconcile(site: Arc<DynamicObject>, shared: Arc<Shared>) -> Result<Acti
         sites.patch(&name, &PatchParams::default(), &patch).await?;
         // The next event has it.
         return Ok(Action::await_change());
+    }
+    if shared.lists == Lists::CachedAndConfirmed {
+        let Some(present) = sites.get_opt(&name).await? else { return Ok(Action::await_change()) };
+        if present.resource_version() != version {
+            // The watch has not caught up.
+            return Ok(Action::requeue(Duration::from_secs(1)));
+        }
     }
     let host = site.data.pointer("/spec/host").and_then(Value::as_str).unwrap_or_default().to_owned();
     let address = shared.cloud.call("ensure balancer", |cloud| cloud.ensure(&key, &host)).await?;

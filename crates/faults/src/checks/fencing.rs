@@ -29,13 +29,9 @@ impl Takeover {
     }
 }
 
-pub(crate) fn is_lease(key: &ObjectKey) -> bool {
-    (key.group.as_str(), key.resource.as_str()) == ("coordination.k8s.io", "leases")
-}
-
 /// What is wrong with a write of the controller to a Lease that another instance holds.
 pub(crate) fn check(takeover: Option<&Takeover>, key: &ObjectKey, new: Option<&Value>) -> Option<String> {
-    let held = takeover.is_some_and(|takeover| Instant::now() < takeover.until) && is_lease(key);
+    let held = takeover.is_some_and(|takeover| Instant::now() < takeover.until) && key.is_lease();
     let holder = new.map(|lease| text(lease, "/spec/holderIdentity"));
     (held && holder != Some(OTHER)).then(|| format!("{key} was taken back before it expired"))
 }
