@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{DynamicObject, PartialObjectMeta};
+use kube::api::{DynamicObject, PartialObjectMeta, PatchParams};
 use kube::core::{ApiResource, Expression};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use settled_apiserver::auth::User;
+use settled_apiserver::{Config, Server};
 use settled_controller::cache::{Cache, CacheStatus, Changes};
 use settled_controller::predicate::{self, EventKind};
-use settled_controller::{ObjectKey, Projection};
+use settled_controller::{ObjectKey, OwnWrites, Projection};
 
 use crate::filter::Write::{self, Create, Delete, Patch};
 use crate::filter::setup;
@@ -277,4 +278,74 @@ async fn an_object_is_read_live_as_the_cache_reads_it() {
         let read = cache.get_live(&key(name)).await.unwrap();
         assert_eq!(read.as_deref(), expected.as_ref(), "{name}");
     }
+}
+
+/// A write by a manager that carries the resourceVersion; the object before and after it.
+async fn guarded(api: &Api<ConfigMap>, name: &str, manager: &str, data: Value) -> (ConfigMap, ConfigMap) {
+    let before = api.get(name).await.unwrap();
+    let patch = json!({"metadata": {"resourceVersion": before.resource_version()}, "data": data});
+    let manager = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+    let after = api.patch(name, &manager, &kube::api::Patch::Merge(patch)).await.unwrap();
+    (before, after)
+}
+
+/// All within one second of the server, where the times of managers say little.
+#[tokio::test]
+async fn own_writes_are_not_reported_and_those_of_others_are() {
+    let mut config = Config::default();
+    let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    config.clock = Some(Arc::new(move || now));
+    let server = Server::start(config).await.unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    make(&api, ["a", "b", "c"].map(|name| Create(name, json!({"v": "1"})))).await;
+    let own = OwnWrites::new();
+    let gates = [Gate::new(server.client()), Gate::new(server.client())];
+    let by_manager = predicate::own_write("me");
+    let either = predicate::own_write_in(&own).or(by_manager.clone());
+    let caches = [(&gates[0], by_manager), (&gates[1], either)].map(|(gate, own_write)| {
+        Cache::<Small>::of::<ConfigMap>(gate.client())
+            .objects(predicate::field("data.v").exists())
+            .events(own_write.not())
+            .start()
+    });
+    let [mut by_manager, mut either] = caches.each_ref().map(Cache::changes);
+    for changes in [&mut by_manager, &mut either] {
+        assert_eq!(changes_until(changes, "c").await.len(), 3);
+    }
+    for cache in &caches {
+        cache.wait_until_ready().await.unwrap();
+    }
+    let v = |v: &str| json!({"v": v});
+
+    // Two own writes: the second one changes no time.
+    gates.iter().for_each(Gate::hold);
+    for value in ["2", "3"] {
+        let (before, after) = guarded(&api, "a", "me", v(value)).await;
+        own.wrote(&before, &after);
+    }
+    guarded(&api, "c", "other", v("2")).await;
+    gates.iter().for_each(Gate::release);
+    assert_eq!(changes_until(&mut by_manager, "c").await, ["update a 2>3", "update c 1>2"]);
+    assert_eq!(changes_until(&mut either, "c").await, ["update c 1>2"]);
+
+    guarded(&api, "b", "other", json!({"v": "2", "w": "theirs"})).await;
+    for changes in [&mut by_manager, &mut either] {
+        assert_eq!(changes_until(changes, "b").await, ["update b 1>2"]);
+    }
+    // What a relist shows as one change of b: a write of another manager, whose entry and time stay as they are, and an own one.
+    for gate in &gates {
+        gate.hold();
+        gate.cut();
+        gate.expire();
+    }
+    for (name, manager, value) in [("a", "me", "4"), ("b", "other", "3"), ("b", "me", "4")] {
+        let (before, after) = guarded(&api, name, manager, v(value)).await;
+        if manager == "me" {
+            own.wrote(&before, &after);
+        }
+    }
+    gates.iter().for_each(Gate::release);
+    assert_eq!(changes_until(&mut by_manager, "b").await, ["update a 3>4", "update b 2>4"]);
+    assert_eq!(changes_until(&mut either, "b").await, ["update b 2>4"]);
+    assert_eq!(caches[1].get(key("a")).unwrap().v(), "4");
 }

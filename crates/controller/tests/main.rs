@@ -21,6 +21,7 @@ mod intercept;
 mod kube_examples;
 mod leader;
 mod load_balancer;
+mod many_objects;
 mod pod_resize;
 mod predicates;
 mod queue;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use settled_controller::predicate::{self, EventKind, Predicate};
-use settled_controller::{ObjectView, Projection};
+use settled_controller::{ObjectView, OwnWrites, Projection};
 
 fn pod() -> Value {
     json!({
@@ -137,6 +137,37 @@ fn an_update_is_reported() {
         let reported: Vec<&str> = reported.map(|(name, _)| *name).collect();
         assert_eq!(reported, expected, "{changes:?}");
     }
+}
+
+/// Within one second, where the times of managers say nothing.
+#[test]
+fn own_writes_are_known_by_resource_version() {
+    let own = OwnWrites::new();
+    // Another one wrote 12 after it.
+    own.record("u1", "10", "11");
+    own.record("u1", "12", "13");
+    own.record("u1", "13", "14");
+    let predicate = predicate::own_write_in(&own);
+    let version = |version: &str| changed(&[("/metadata/resourceVersion", json!(version))]);
+    for (from, to, expected) in [
+        ("10", "11", true),
+        ("11", "12", false),
+        ("12", "13", true),
+        // A relist, over two own writes; over one of somebody else's as well.
+        ("12", "14", true),
+        ("11", "14", false),
+        ("10", "14", false),
+    ] {
+        let (old, new) = (version(from), version(to));
+        assert_eq!(evaluate(&predicate, EventKind::Update, Some(&old), &new), expected, "{from} to {to}");
+        assert!(!evaluate(&predicate::own_write("me"), EventKind::Update, Some(&old), &new));
+    }
+    // Without an old one, and of another object, there is nothing to tell it by.
+    assert!(!evaluate(&predicate, EventKind::Create, None, &version("11")));
+    let other = |version: &str| {
+        changed(&[("/metadata/resourceVersion", json!(version)), ("/metadata/uid", json!("u2"))])
+    };
+    assert!(!evaluate(&predicate, EventKind::Update, Some(&other("10")), &other("11")));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Changes of a cache for readers, merged per object while a reader is slow.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -77,14 +77,18 @@ impl<T> Change<T> {
 pub(super) struct Queue<T>(Mutex<Pending<T>>);
 
 struct Pending<T> {
-    changes: HashMap<ObjectKey, Change<T>>,
-    order: VecDeque<ObjectKey>,
+    /// Changes with their position in the order.
+    changes: HashMap<ObjectKey, (u64, Change<T>)>,
+    /// Keys by position. Not a queue: objects that are created and deleted unread are removed from the middle.
+    order: BTreeMap<u64, ObjectKey>,
+    /// The last position.
+    last: u64,
     reader: Option<Waker>,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self(Mutex::new(Pending { changes: HashMap::new(), order: VecDeque::new(), reader: None }))
+        Self(Mutex::new(Pending { changes: HashMap::new(), order: BTreeMap::new(), last: 0, reader: None }))
     }
 }
 
@@ -98,12 +102,14 @@ impl<T> Queue<T> {
         let key = change.key.clone();
         match pending.changes.remove(&key) {
             None => {
-                pending.order.push_back(key.clone());
-                pending.changes.insert(key, change);
+                pending.last += 1;
+                let place = pending.last;
+                pending.order.insert(place, key.clone());
+                pending.changes.insert(key, (place, change));
             }
-            Some(before) => match before.merge(change) {
-                Some(merged) => drop(pending.changes.insert(key, merged)),
-                None => pending.order.retain(|other| *other != key),
+            Some((place, before)) => match before.merge(change) {
+                Some(merged) => drop(pending.changes.insert(key, (place, merged))),
+                None => drop(pending.order.remove(&place)),
             },
         }
         let reader = pending.reader.take();
@@ -138,8 +144,8 @@ impl<T> Stream for Changes<T> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Change<T>>> {
         let mut pending = self.queue.lock();
-        let next = pending.order.pop_front();
-        if let Some(change) = next.and_then(|key| pending.changes.remove(&key)) {
+        let next = pending.order.pop_first();
+        if let Some((_, change)) = next.and_then(|(_, key)| pending.changes.remove(&key)) {
             return Poll::Ready(Some(change));
         }
         pending.reader = Some(context.waker().clone());
@@ -154,8 +160,12 @@ mod tests {
     use super::*;
 
     fn change(kind: EventKind, old: Option<u8>, new: Option<u8>) -> Change<u8> {
+        change_of("a", kind, old, new)
+    }
+
+    fn change_of(name: &str, kind: EventKind, old: Option<u8>, new: Option<u8>) -> Change<u8> {
         let resource_version = ResourceVersion::new("1");
-        let key = ObjectKey::new("n", "a");
+        let key = ObjectKey::new("n", name);
         Change { kind, key, old: old.map(Arc::new), new: new.map(Arc::new), resource_version }
     }
 
@@ -185,5 +195,25 @@ mod tests {
             assert!(reader.next().now_or_never().is_none());
             assert_eq!(reader.pending(), 0);
         }
+    }
+
+    /// A linear search for each object would take minutes.
+    #[test]
+    fn unread_creations_and_deletions_of_many_objects_cancel_out() {
+        let queue = Arc::new(Queue::default());
+        let names: Vec<String> = (0..100_000).map(|index| index.to_string()).collect();
+        for name in &names {
+            queue.push(change_of(name, EventKind::Create, None, Some(1)));
+        }
+        for name in names[1..].iter().rev() {
+            queue.push(change_of(name, EventKind::Delete, Some(1), None));
+        }
+        let pending = queue.lock();
+        assert_eq!((pending.order.len(), pending.changes.len()), (1, 1));
+        drop(pending);
+        let mut reader = Changes::new(queue, Arc::new(()));
+        let read = reader.next().now_or_never().flatten().unwrap();
+        assert_eq!((&*read.key.name, read.kind), ("0", EventKind::Create));
+        assert!(reader.next().now_or_never().is_none());
     }
 }

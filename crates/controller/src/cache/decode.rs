@@ -154,8 +154,11 @@ impl<T: DeserializeOwned + Send + Sync> Decoder<T> {
         }
         let Some(entry) = store.get(&namespace, &name) else { return };
         let kind = if old.is_some() { EventKind::Update } else { EventKind::Create };
+        // A relist may show several missed writes as one change.
+        let is_consecutive = !self.syncing.load(Ordering::Relaxed);
         let accepted = rules.events.as_ref().zip(entry.facts.as_ref()).is_none_or(|(events, new)| {
-            events.accepts(&Event { kind, old: old.as_ref().and_then(|old| old.facts.as_ref()), new })
+            let old = old.as_ref().and_then(|old| old.facts.as_ref());
+            events.accepts(&Event { kind, old, new, is_consecutive })
         });
         if !accepted {
             return count(&shared.counters.suppressed);

@@ -82,7 +82,9 @@ impl Tracker {
         let old = self.matching.get(&key);
         let kind = if old.is_some() { EventKind::Update } else { EventKind::Create };
         let unknown = old.is_none() && !absent && event == EventType::Modified;
-        let accepted = unknown || filter.events.accepts(&Event { kind, old, new: &new });
+        // A watch delivers every version.
+        let accepted =
+            unknown || filter.events.accepts(&Event { kind, old, new: &new, is_consecutive: true });
         let reported = if old.is_some() || unknown { EventType::Modified } else { EventType::Added };
         self.matching.insert(key, new);
         accepted.then_some(reported)

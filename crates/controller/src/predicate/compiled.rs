@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{ChangeTest, EventKind, Expression, Facts, Predicate, facts};
 use crate::object::ObjectView;
+use crate::own_writes::OwnWrites;
 
 /// An event with the facts of its objects.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,8 @@ pub(crate) struct Event<'e> {
     /// Facts of the old version; `None` if it is unknown or did not exist.
     pub(crate) old: Option<&'e Facts>,
     pub(crate) new: &'e Facts,
+    /// No version between the two was missed.
+    pub(crate) is_consecutive: bool,
 }
 
 /// A compiled predicate.
@@ -39,6 +42,8 @@ enum Step {
     Object(usize),
     /// Index of the first compared fact.
     Change(ChangeKind, usize),
+    /// Index of the version among the facts.
+    OwnWriteIn(OwnWrites, usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,12 +100,12 @@ fn compile(expression: &Expression, next: &mut usize) -> Step {
         Expression::Change(test) => {
             let value = *next;
             *next += facts::width(test);
-            let kind = match test {
-                ChangeTest::Differs(_) | ChangeTest::Computed(_) => ChangeKind::Differs,
-                ChangeTest::DeletionRequested => ChangeKind::DeletionRequested,
-                ChangeTest::OwnWrite(_) => ChangeKind::OwnWrite,
-            };
-            Step::Change(kind, value)
+            match test {
+                ChangeTest::Differs(_) | ChangeTest::Computed(_) => Step::Change(ChangeKind::Differs, value),
+                ChangeTest::DeletionRequested => Step::Change(ChangeKind::DeletionRequested, value),
+                ChangeTest::OwnWrite(_) => Step::Change(ChangeKind::OwnWrite, value),
+                ChangeTest::OwnWriteIn(own_writes) => Step::OwnWriteIn(own_writes.clone(), value),
+            }
         }
     }
 }
@@ -136,9 +141,15 @@ fn holds(step: &Step, event: &Event<'_>) -> bool {
                     let requested = |facts: &Facts| facts.values.get(*index) == Some(&1);
                     requested(event.new) && !old.is_some_and(requested)
                 }
-                (ChangeKind::OwnWrite, Some(old)) => differs(old, *index) && !differs(old, index + 1),
+                (ChangeKind::OwnWrite, Some(old)) => {
+                    event.is_consecutive && differs(old, *index) && !differs(old, index + 1)
+                }
                 (ChangeKind::OwnWrite, None) => false,
             }
+        }
+        Step::OwnWriteIn(own_writes, index) => {
+            let old = event.old.and_then(|old| old.values.get(*index));
+            old.zip(event.new.values.get(*index)).is_some_and(|(old, new)| own_writes.lead(*old, *new))
         }
     }
 }
@@ -153,7 +164,7 @@ fn matches(expression: &Expression, object: &ObjectView<'_>) -> bool {
         Expression::Object(test) => test.holds(object),
         Expression::Change(ChangeTest::Differs(_) | ChangeTest::Computed(_)) => true,
         Expression::Change(ChangeTest::DeletionRequested) => object.is_deleting(),
-        Expression::Change(ChangeTest::OwnWrite(_)) => false,
+        Expression::Change(ChangeTest::OwnWrite(_) | ChangeTest::OwnWriteIn(_)) => false,
     }
 }
 

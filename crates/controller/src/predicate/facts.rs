@@ -44,6 +44,9 @@ pub(crate) fn push(values: &mut Vec<u64>, test: &ChangeTest, object: &ObjectView
             values.push(hasher.finish());
         }
         ChangeTest::DeletionRequested => values.push(u64::from(object.is_deleting())),
+        ChangeTest::OwnWriteIn(own_writes) => {
+            values.push(own_writes.version(&object.uid(), &object.resource_version()));
+        }
         ChangeTest::OwnWrite(manager) => {
             let (mut own, mut others) = (state.build_hasher(), state.build_hasher());
             let fields = object.field(&"metadata.managedFields".into());

@@ -27,6 +27,7 @@
 //! | [`field_changed`] | yes | the value at a path differs | absent, `null` and empty are equal |
 //! | [`changed_by`] | yes | the result of a function differs | |
 //! | [`deletion_requested`] | if it is set | `deletionTimestamp` was not set before, and is now | |
+//! | [`own_write_in`] | no | only recorded own writes lead from the old resourceVersion to the new one | see its limits |
 //! | [`own_write`] | no | the only field manager that has written since is this one | see its limits |
 //!
 //! Two rules hold for all predicates: a deletion is never dropped, and an object with a new UID is another object,
@@ -47,6 +48,7 @@ pub(crate) use compiled::{Compiled, Event};
 pub(crate) use facts::Facts;
 
 use crate::object::{FieldPath, ObjectView};
+use crate::own_writes::OwnWrites;
 
 /// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +118,8 @@ pub(crate) enum ChangeTest {
     DeletionRequested,
     /// Only this field manager has written.
     OwnWrite(Box<str>),
+    /// Only these writes were made.
+    OwnWriteIn(OwnWrites),
 }
 
 impl fmt::Debug for ObjectTest {
@@ -137,6 +141,7 @@ impl fmt::Debug for ChangeTest {
             Self::Computed(_) => formatter.write_str("Computed"),
             Self::DeletionRequested => formatter.write_str("DeletionRequested"),
             Self::OwnWrite(manager) => write!(formatter, "OwnWrite({manager})"),
+            Self::OwnWriteIn(_) => formatter.write_str("OwnWriteIn"),
         }
     }
 }
@@ -199,7 +204,7 @@ impl Predicate {
         let compiled = Compiled::new(self);
         let old = old.map(|old| compiled.facts(old));
         let new = compiled.facts(new);
-        compiled.accepts(&Event { kind, old: old.as_ref(), new: &new })
+        compiled.accepts(&Event { kind, old: old.as_ref(), new: &new, is_consecutive: true })
     }
 
     /// Evaluates a single object.
@@ -336,10 +341,23 @@ pub fn deletion_requested() -> Predicate {
 /// changed, and of no entry of others.
 ///
 /// True only for updates that show it. The server truncates these times to seconds: of two writes of a manager within a
-/// second, the second one cannot be recognized. Writes of other managers are never mistaken for own ones.
+/// second, the second one cannot be recognized. False for what a cache finds changed after a relist, where several
+/// writes may have been missed. Writes of other managers are never mistaken for own ones. [`own_write_in`] compares
+/// resourceVersions and has no such limits.
 #[must_use]
 pub fn own_write(manager: &str) -> Predicate {
     Predicate::new(Expression::Change(ChangeTest::OwnWrite(manager.into())))
+}
+
+/// The change consists of recorded writes only: they lead from the old resourceVersion to the new one. Independent of
+/// times and of the name of the field manager, also over several writes.
+///
+/// True only for updates. Not recognized are writes without a resourceVersion, and watch events that arrive before the
+/// response to the write; `own_write_in(&own).or(own_write("shop-controller"))` recognizes these by field manager.
+/// Writes of other clients are never mistaken for own ones.
+#[must_use]
+pub fn own_write_in(own_writes: &OwnWrites) -> Predicate {
+    Predicate::new(Expression::Change(ChangeTest::OwnWriteIn(own_writes.clone())))
 }
 
 /// A field of an object, for comparisons: see [`field`].
@@ -407,7 +425,7 @@ impl ChangeTest {
         match self {
             Self::Differs(path) => path.is_metadata(),
             Self::Computed(_) => false,
-            Self::DeletionRequested | Self::OwnWrite(_) => true,
+            Self::DeletionRequested | Self::OwnWrite(_) | Self::OwnWriteIn(_) => true,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Memory of a writer: a bounded number of objects and of fields per object.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -20,7 +20,10 @@ struct Written {
     /// Hashes of the desired status, and of the resulting one.
     desired: u64,
     stored: u64,
-    /// Hashes of path and value of each desired field, sorted.
+    /// The resulting resourceVersion.
+    version: String,
+    /// Hashes of path and value of each desired field that was stored, sorted. Fields that the server drops or changes
+    /// are not overwritten by anybody.
     fields: Vec<u64>,
     /// Number of overwrites by others, and time of the last one.
     overwritten: u32,
@@ -35,6 +38,13 @@ pub(super) struct Memory {
     objects: HashMap<String, Written>,
     capacity: usize,
     uses: u64,
+}
+
+/// A status, and the resourceVersion of the object that has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Versioned<'a> {
+    pub(super) status: &'a Value,
+    pub(super) version: &'a str,
 }
 
 /// Fields overwritten by others.
@@ -63,26 +73,35 @@ impl Memory {
     }
 
     /// Records a write. `observed` is the status before it, which was current, since the write was guarded. Returns the
-    /// fields that others had changed since the previous write and this one restores.
+    /// fields that others had changed since the previous write and this one restores: none if the resourceVersion is
+    /// still that of the previous write.
     pub(super) fn record(
         &mut self,
         uid: &str,
         desired: &Value,
-        observed: &Value,
-        stored: &Value,
+        observed: Versioned<'_>,
+        stored: Versioned<'_>,
         now: Timestamp,
     ) -> Option<Overwritten> {
         self.uses += 1;
+        let hashes =
+            |status: &Value| -> HashSet<u64> { leaves(status).iter().map(|leaf| leaf.hash).collect() };
         let desired_fields = leaves(desired);
-        let mut fields: Vec<u64> = desired_fields.iter().take(MAX_FIELDS).map(|leaf| leaf.hash).collect();
+        let stored_fields = hashes(stored.status);
+        let kept = desired_fields.iter().map(|leaf| leaf.hash).filter(|hash| stored_fields.contains(hash));
+        let mut fields: Vec<u64> = kept.take(MAX_FIELDS).collect();
         fields.sort_unstable();
 
         let (mut lost, mut rounds, mut overwritten_at) = (Vec::new(), 0, Timestamp::MIN);
         if let Some(before) = self.objects.get(uid) {
-            let observed_fields: Vec<u64> = leaves(observed).into_iter().map(|leaf| leaf.hash).collect();
-            let is_lost =
-                |hash: &u64| before.fields.binary_search(hash).is_ok() && !observed_fields.contains(hash);
-            lost.extend(desired_fields.into_iter().filter(|leaf| is_lost(&leaf.hash)).map(|leaf| leaf.path));
+            if before.version != observed.version {
+                let observed_fields = hashes(observed.status);
+                let is_lost =
+                    |hash: &u64| before.fields.binary_search(hash).is_ok() && !observed_fields.contains(hash);
+                lost.extend(
+                    desired_fields.into_iter().filter(|leaf| is_lost(&leaf.hash)).map(|leaf| leaf.path),
+                );
+            }
             overwritten_at = before.overwritten_at;
             if now.duration_since(overwritten_at) <= FIGHT_WINDOW {
                 rounds = before.overwritten;
@@ -94,7 +113,8 @@ impl Memory {
         }
         let written = Written {
             desired: hash_of(desired),
-            stored: hash_of(stored),
+            stored: hash_of(stored.status),
+            version: stored.version.to_owned(),
             fields,
             overwritten: rounds,
             overwritten_at,
@@ -139,26 +159,66 @@ mod tests {
         Some(Overwritten { fields: fields.iter().map(|&field| field.to_owned()).collect(), rounds })
     }
 
+    /// Records a write with the status and resourceVersion before and after it.
+    fn record(
+        memory: &mut Memory,
+        uid: &str,
+        desired: &Value,
+        observed: (&Value, &str),
+        stored: (&Value, &str),
+        minute: i64,
+    ) -> Option<Overwritten> {
+        let versioned = |(status, version)| Versioned { status, version };
+        memory.record(uid, desired, versioned(observed), versioned(stored), at(minute))
+    }
+
     #[test]
     fn what_is_set_back_was_overwritten() {
         let mut memory = Memory::new(8);
+        let mut write = |uid: &str, desired: &Value, observed: &Value, minute: i64| {
+            let (before, after) = (format!("{minute}1"), format!("{minute}2"));
+            record(&mut memory, uid, desired, (observed, &before), (desired, &after), minute)
+        };
         let (ours, theirs) =
             (json!({"address": "10.0.0.1", "replicas": 1}), json!({"address": "10.0.0.2", "replicas": 1}));
-        assert_eq!(memory.record("u", &ours, &json!({}), &ours, at(0)), None);
+        assert_eq!(write("u", &ours, &json!({}), 0), None);
         // Changes by the writer alone are not a fight.
         let more = json!({"address": "10.0.0.1", "replicas": 2});
-        assert_eq!(memory.record("u", &more, &ours, &more, at(1)), None);
+        assert_eq!(write("u", &more, &ours, 1), None);
         // A, B, A.
-        assert_eq!(memory.record("u", &ours, &theirs, &ours, at(2)), overwritten(&["address"], 1));
-        assert_eq!(memory.record("u", &ours, &theirs, &ours, at(3)), overwritten(&["address"], 2));
+        assert_eq!(write("u", &ours, &theirs, 2), overwritten(&["address"], 1));
+        assert_eq!(write("u", &ours, &theirs, 3), overwritten(&["address"], 2));
         // A restored field is detected even if another one changes at the same time.
-        assert_eq!(memory.record("u", &more, &theirs, &more, at(4)), overwritten(&["address"], 3));
+        assert_eq!(write("u", &more, &theirs, 4), overwritten(&["address"], 3));
         // A writer that gives in is not in a fight.
-        assert_eq!(memory.record("u", &theirs, &theirs, &theirs, at(5)), None);
+        assert_eq!(write("u", &theirs, &theirs, 5), None);
         // The window is over.
-        assert_eq!(memory.record("u", &theirs, &ours, &theirs, at(15)), overwritten(&["address"], 1));
+        assert_eq!(write("u", &theirs, &ours, 15), overwritten(&["address"], 1));
         // Another object.
-        assert_eq!(memory.record("v", &ours, &theirs, &ours, at(15)), None);
+        assert_eq!(write("v", &ours, &theirs, 15), None);
+    }
+
+    #[test]
+    fn nobody_overwrites_where_the_resource_version_is_that_of_the_own_write() {
+        let mut memory = Memory::new(8);
+        let (one, other) = (json!({"address": "10.0.0.1"}), json!({"address": "10.0.0.2"}));
+        assert_eq!(record(&mut memory, "u", &one, (&json!({}), "1"), (&one, "2"), 0), None);
+        // A difference without a write.
+        assert_eq!(record(&mut memory, "u", &one, (&other, "2"), (&one, "3"), 1), None);
+        assert_eq!(
+            record(&mut memory, "u", &one, (&other, "4"), (&one, "5"), 2),
+            overwritten(&["address"], 1)
+        );
+    }
+
+    #[test]
+    fn what_the_server_drops_nobody_overwrites() {
+        let mut memory = Memory::new(8);
+        let desired = |replicas: u32| json!({"replicas": replicas, "dropped": "x"});
+        let stored = |replicas: u32| json!({"replicas": replicas});
+        assert_eq!(record(&mut memory, "u", &desired(1), (&json!({}), "1"), (&stored(1), "2"), 0), None);
+        // Another client has written another part of the object since.
+        assert_eq!(record(&mut memory, "u", &desired(2), (&stored(1), "3"), (&stored(2), "4"), 1), None);
     }
 
     #[test]
@@ -166,7 +226,7 @@ mod tests {
         let mut memory = Memory::new(8);
         let (desired, stored) = (json!({"a": 1, "dropped": 2}), json!({"a": 1}));
         assert!(!memory.is_written("u", &desired, &stored));
-        memory.record("u", &desired, &json!({}), &stored, at(0));
+        record(&mut memory, "u", &desired, (&json!({}), "1"), (&stored, "2"), 0);
         assert!(memory.is_written("u", &desired, &stored));
         assert!(!memory.is_written("u", &desired, &json!({"a": 2})));
         assert!(!memory.is_written("u", &json!({"a": 3}), &stored));
@@ -182,7 +242,8 @@ mod tests {
         let many: serde_json::Map<String, Value> =
             (0..300).map(|index| (index.to_string(), json!(index))).collect();
         for index in 0..100 {
-            memory.record(&index.to_string(), &Value::Object(many.clone()), &status, &status, at(0));
+            let desired = Value::Object(many.clone());
+            record(&mut memory, &index.to_string(), &desired, (&status, "1"), (&desired, "2"), 0);
             assert!(memory.objects.len() <= 20);
             assert!(memory.objects.contains_key(&index.to_string()));
         }

@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use super::compare::{contains, leaves, merge_patch, settle, without_nulls};
 use super::error::{Answer, BoxError, ObjectName, WriteError, WriteFailure, classify, names_object};
-use super::memory::Memory;
+use super::memory::{Memory, Versioned};
 use super::ownership::{is_applied, other_managers};
 use crate::Clock;
+use crate::own_writes::OwnWrites;
 
 /// Default number of remembered objects.
 const MEMORY: usize = 4096;
@@ -133,6 +134,7 @@ pub struct StatusWriter<K: Resource> {
     /// JSON pointers in the status to fields that are written only together with other changes.
     ignored: Vec<String>,
     on_fight: Option<OnFight>,
+    own_writes: Option<OwnWrites>,
     memory: Arc<Mutex<Memory>>,
     counters: Arc<Counters>,
 }
@@ -148,6 +150,7 @@ impl<K: Resource> Clone for StatusWriter<K> {
             clock: self.clock.clone(),
             ignored: self.ignored.clone(),
             on_fight: self.on_fight.clone(),
+            own_writes: self.own_writes.clone(),
             memory: self.memory.clone(),
             counters: self.counters.clone(),
         }
@@ -188,6 +191,7 @@ impl<K: Resource> StatusWriter<K> {
             clock: Clock::default(),
             ignored: Vec::new(),
             on_fight: None,
+            own_writes: None,
             memory: Arc::new(Mutex::new(Memory::new(MEMORY))),
             counters: Arc::default(),
         }
@@ -240,6 +244,12 @@ impl<K: Resource> StatusWriter<K> {
     #[must_use]
     pub fn on_fight(self, callback: impl Fn(&Fight) + Send + Sync + 'static) -> Self {
         Self { on_fight: Some(Arc::new(callback)), ..self }
+    }
+
+    /// Records writes, for the predicate [`own_write_in`](crate::predicate::own_write_in).
+    #[must_use]
+    pub fn own_writes(self, own_writes: &OwnWrites) -> Self {
+        Self { own_writes: Some(own_writes.clone()), ..self }
     }
 
     /// Counters of the writer and its clones.
@@ -384,7 +394,17 @@ where
             },
         };
         let resource_version = written.meta().resource_version.clone().unwrap_or_default();
-        self.remember_write(object, &observed, &desired, &status_of(&written)?);
+        let stored = status_of(&written)?;
+        let before = Versioned { status: &observed, version: guard.resource_version };
+        self.remember_write(
+            object,
+            &desired,
+            before,
+            Versioned { status: &stored, version: &resource_version },
+        );
+        if let Some(own_writes) = &self.own_writes {
+            own_writes.record(guard.uid, guard.resource_version, &resource_version);
+        }
         if resource_version == guard.resource_version {
             // The result is equal to the observed status.
             return Ok(Attempt::Done(Outcome::Unchanged));
@@ -480,12 +500,12 @@ where
         format!("{}/status", K::plural(&self.kind))
     }
 
-    fn remember_write(&self, object: &K, observed: &Value, desired: &Value, stored: &Value) {
+    fn remember_write(&self, object: &K, desired: &Value, observed: Versioned<'_>, stored: Versioned<'_>) {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
-        let dropped: Vec<String> = if contains(stored, desired) {
+        let dropped: Vec<String> = if contains(stored.status, desired) {
             Vec::new()
         } else {
-            let stored = leaves(stored);
+            let stored = leaves(stored.status);
             leaves(desired).into_iter().filter(|leaf| !stored.contains(leaf)).map(|leaf| leaf.path).collect()
         };
         if !dropped.is_empty() {
