@@ -105,8 +105,7 @@ pub(super) async fn run(state: Arc<State>) {
 /// Takes the finalizer off what nobody uses. True: somebody does.
 async fn let_go(state: &State, key: &Key) -> Result<bool, ApiError> {
     let catalog = state.catalog();
-    let definition =
-        catalog.preferred().into_iter().find(|definition| definition.resource == *key.resource());
+    let definition = catalog.preferred().iter().find(|definition| definition.resource == *key.resource());
     let Some((definition, finalizer)) = definition.and_then(|found| Some((found, finalizer(found)?))) else {
         return Ok(false);
     };

@@ -128,7 +128,7 @@ impl Feed {
         let catalog = self.catalog.borrow_and_update().clone();
         let wanted: Vec<Resource> = catalog
             .preferred()
-            .into_iter()
+            .iter()
             .filter(|definition| is_stored(definition) && (self.wanted)(definition))
             .map(|definition| definition.resource.clone())
             .collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use settled_store::{Key, Resource, Scope};
+use settled_store::{Entry, Key, Resource, Scope};
 use tokio::task::JoinSet;
 
 use super::feed::{Feed, News};
@@ -62,6 +62,12 @@ enum Found {
     Gone,
     Unknown,
     Invalid,
+}
+
+/// Has an object owners, or is it being deleted? Without any of these words in it, it is of no interest, and is not parsed.
+fn matters(entry: &Entry) -> bool {
+    let has = |word: &str| memchr::memmem::find(entry.value(), word.as_bytes()).is_some();
+    has("\"ownerReferences\"") || has("\"deletionTimestamp\"")
 }
 
 /// The kind of an owner.
@@ -196,7 +202,7 @@ impl Collector {
         match news {
             News::Event(event) => self.learn_event(event),
             News::Snapshot(snapshot) => {
-                for entry in snapshot.iter(&Scope::All) {
+                for entry in snapshot.iter(&Scope::All).filter(|entry| matters(entry)) {
                     let meta = Meta::of(entry);
                     if !meta.owner_references.is_empty() || meta.is_terminating() {
                         self.graph.put(entry.key(), &meta);
@@ -211,7 +217,7 @@ impl Collector {
                 let catalog = self.state.catalog();
                 self.definitions = catalog
                     .preferred()
-                    .into_iter()
+                    .iter()
                     .map(|definition| (definition.resource.clone(), definition.clone()))
                     .collect();
                 let served = &self.definitions;
@@ -233,19 +239,11 @@ impl Collector {
     }
 
     fn learn_event(&mut self, event: &settled_store::Event) {
-        /// Without any of these words, an object is of no interest, and wasn't before.
-        fn matters(entry: Option<&Arc<settled_store::Entry>>) -> bool {
-            entry.is_some_and(|entry| {
-                ["\"ownerReferences\"", "\"deletionTimestamp\""]
-                    .iter()
-                    .any(|word| memchr::memmem::find(entry.value(), word.as_bytes()).is_some())
-            })
-        }
         let key = event.key();
         match event.entry() {
             Some(entry) => {
                 // A new object of an old name: the one before is gone.
-                if matters(Some(entry)) || matters(event.previous()) {
+                if matters(entry) || event.previous().is_some_and(|before| matters(before)) {
                     self.graph.put(key, &Meta::of(entry));
                 }
             }

@@ -231,7 +231,7 @@ async fn delete_content(state: &Arc<State>, name: &str) -> Left {
     let catalog = state.catalog();
     let (pods, others): (Vec<_>, Vec<_>) = catalog
         .preferred()
-        .into_iter()
+        .iter()
         .filter(|definition| definition.namespaced && is_stored(definition))
         .partition(|definition| definition.is("", "pods"));
     let mut left = Left::default();

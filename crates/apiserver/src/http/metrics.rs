@@ -331,7 +331,7 @@ fn store(text: &mut Text, state: &State) {
     let catalog = state.catalog();
     let counts: Vec<(&str, &str, usize)> = catalog
         .preferred()
-        .into_iter()
+        .iter()
         .filter(|definition| definition.verbs.contains(&"list"))
         .filter_map(|definition| {
             let snapshot = state.store.snapshot(&definition.resource, At::Latest).ok()?;

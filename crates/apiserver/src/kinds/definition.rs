@@ -291,10 +291,13 @@ impl fmt::Debug for Definition {
 pub(crate) struct Catalog {
     /// By group, version and plural name.
     definitions: BTreeMap<String, BTreeMap<String, BTreeMap<String, Arc<Definition>>>>,
+    /// Each resource in its preferred version, once somebody asks for that.
+    preferred: OnceLock<Box<[Arc<Definition>]>>,
 }
 
 impl Catalog {
     pub(crate) fn insert(&mut self, definition: Arc<Definition>) {
+        self.preferred.take();
         self.definitions
             .entry(definition.names.group.clone())
             .or_default()
@@ -315,6 +318,7 @@ impl Catalog {
 
     /// Takes all versions of a resource away.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+        self.preferred.take();
         if let Some(versions) = self.definitions.get_mut(group) {
             for resources in versions.values_mut() {
                 resources.remove(plural);
@@ -359,16 +363,17 @@ impl Catalog {
     }
 
     /// Each resource once, in its preferred version.
-    pub(crate) fn preferred(&self) -> Vec<&Arc<Definition>> {
-        let mut seen = std::collections::BTreeSet::new();
-        let mut found = Vec::new();
-        for group in self.definitions.keys() {
-            for version in self.versions(group) {
-                found.extend(
-                    self.resources(group, version).filter(|definition| seen.insert(&definition.resource)),
-                );
+    pub(crate) fn preferred(&self) -> &[Arc<Definition>] {
+        self.preferred.get_or_init(|| {
+            let mut seen = std::collections::BTreeSet::new();
+            let mut found = Vec::new();
+            for group in self.definitions.keys() {
+                for version in self.versions(group) {
+                    let resources = self.resources(group, version);
+                    found.extend(resources.filter(|definition| seen.insert(&definition.resource)).cloned());
+                }
             }
-        }
-        found
+            found.into()
+        })
     }
 }
