@@ -2,14 +2,14 @@
 //!
 //! In-place resize of Pods works so: the kubelet reports what it has allocated, resizes the containers, and then reports their resources.
 
-use super::Decided;
+use super::Undecided;
 use crate::decision::{Allocation, Answer, Decision, IdempotencyKey, Permit};
 
 /// Where a request stands.
 #[derive(Debug)]
 pub enum State<T> {
     /// There is no answer to this generation that stands.
-    Undecided(Undecided),
+    Undecided(Undecided<T, Granted<T>>),
     /// It is accepted in status; the effect may be there or not.
     Accepted(Accepted<T>),
     /// It is accepted, and the final status is written.
@@ -18,46 +18,27 @@ pub enum State<T> {
     Refused,
 }
 
-/// The state of the request of this generation: by the accepted answer, and by the value that the final status shows.
+/// The state of the request of this generation: by the accepted answer, and by the value that the final status shows; none as long as
+/// status shows the effect as unfinished.
 pub fn resume<T: Clone + PartialEq>(
     key: IdempotencyKey,
     generation: i64,
     accepted: &Allocation<T>,
     shown: Option<&T>,
 ) -> State<T> {
-    match accepted.current(generation) {
-        Some(value) if shown == Some(value) => State::Final,
-        Some(value) => {
-            State::Accepted(Accepted { permit: Permit::new(key, generation), value: value.clone() })
-        }
-        None if accepted.is_answered(generation) => State::Refused,
-        None => State::Undecided(Undecided { key, generation }),
-    }
-}
-
-/// A request without an answer.
-#[derive(Debug)]
-pub struct Undecided {
-    key: IdempotencyKey,
-    generation: i64,
-}
-
-impl Undecided {
-    /// Decides the request.
-    pub fn decide<T>(self, decision: Decision<T>) -> Decided<Granted<T>, T> {
-        let key = self.key;
-        super::decided(decision.at(self.generation), |value, generation| Granted { key, generation, value })
+    let granted = |permit, value| Granted(Accepted { permit, value });
+    match super::resume(key, generation, accepted, granted, |permit, value| Accepted { permit, value }) {
+        super::State::Acknowledged(accepted) if shown == Some(accepted.value()) => State::Final,
+        super::State::Acknowledged(accepted) => State::Accepted(accepted),
+        super::State::Undecided(request) => State::Undecided(request),
+        super::State::Refused => State::Refused,
     }
 }
 
 /// Granted, and not written yet.
 #[derive(Debug)]
 #[must_use = "the answer has to be written"]
-pub struct Granted<T> {
-    key: IdempotencyKey,
-    generation: i64,
-    value: T,
-}
+pub struct Granted<T>(Accepted<T>);
 
 impl<T: Clone> Granted<T> {
     /// Writes into status that the request is accepted.
@@ -68,8 +49,9 @@ impl<T: Clone> Granted<T> {
     where
         F: Future<Output = Result<(), E>>,
     {
-        write(Decision::Granted(self.value.clone()).at(self.generation)).await?;
-        Ok(Accepted { permit: Permit::new(self.key, self.generation), value: self.value })
+        let Self(accepted) = self;
+        write(Decision::Granted(accepted.value.clone()).at(accepted.permit.generation())).await?;
+        Ok(accepted)
     }
 }
 

@@ -26,54 +26,27 @@
 //! # }
 //! ```
 
-use super::Decided;
 use crate::decision::{Allocation, Answer, Decision, IdempotencyKey, Permit};
 
 /// Where a request stands.
-#[derive(Debug)]
-pub enum State<T> {
-    /// There is no answer to this generation that stands.
-    Undecided(Undecided),
-    /// It is granted in status. The effect has to be there; it is driven from the recorded value, not decided again.
-    Acknowledged(Acknowledged<T>),
-    /// It is refused in status.
-    Refused,
-}
+pub type State<T> = super::State<T, Granted<T>, Acknowledged<T>>;
 
 /// The state of the request of this generation, by what status has.
 pub fn resume<T: Clone>(key: IdempotencyKey, generation: i64, recorded: &Allocation<T>) -> State<T> {
-    match recorded.current(generation) {
-        Some(value) => {
-            State::Acknowledged(Acknowledged { permit: Permit::new(key, generation), value: value.clone() })
-        }
-        None if recorded.is_answered(generation) => State::Refused,
-        None => State::Undecided(Undecided { key, generation }),
-    }
-}
-
-/// A request without an answer.
-#[derive(Debug)]
-pub struct Undecided {
-    key: IdempotencyKey,
-    generation: i64,
-}
-
-impl Undecided {
-    /// Decides the request.
-    pub fn decide<T>(self, decision: Decision<T>) -> Decided<Granted<T>, T> {
-        let key = self.key;
-        super::decided(decision.at(self.generation), |value, generation| Granted { key, generation, value })
-    }
+    let acknowledged = |permit, value| Acknowledged { permit, value };
+    super::resume(
+        key,
+        generation,
+        recorded,
+        |permit, value| Granted(Acknowledged { permit, value }),
+        acknowledged,
+    )
 }
 
 /// Granted, and not written yet.
 #[derive(Debug)]
 #[must_use = "the answer has to be written"]
-pub struct Granted<T> {
-    key: IdempotencyKey,
-    generation: i64,
-    value: T,
-}
+pub struct Granted<T>(Acknowledged<T>);
 
 impl<T: Clone> Granted<T> {
     /// Writes the answer into status.
@@ -84,8 +57,9 @@ impl<T: Clone> Granted<T> {
     where
         F: Future<Output = Result<(), E>>,
     {
-        write(Decision::Granted(self.value.clone()).at(self.generation)).await?;
-        Ok(Acknowledged { permit: Permit::new(self.key, self.generation), value: self.value })
+        let Self(acknowledged) = self;
+        write(Decision::Granted(acknowledged.value.clone()).at(acknowledged.permit.generation())).await?;
+        Ok(acknowledged)
     }
 }
 

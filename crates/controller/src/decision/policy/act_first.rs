@@ -9,47 +9,15 @@
 //! # }
 //! ```
 
-use super::Decided;
 use crate::decision::{Allocation, Answer, Decision, IdempotencyKey, Permit};
 
-/// Where a request stands.
-#[derive(Debug)]
-pub enum State<T> {
-    /// There is no answer to this generation that stands. An effect of an attempt before may be there: it is found by its key.
-    Undecided(Undecided),
-    /// It is granted in status. The effect was there; it is brought about again if it is lost.
-    Acknowledged(Granted<T>),
-    /// It is refused in status.
-    Refused,
-}
+/// Where a request stands. What is granted in status is brought about again if it is lost.
+pub type State<T> = super::State<T, Granted<T>, Granted<T>>;
 
 /// The state of the request of this generation, by what status has.
 pub fn resume<T: Clone>(key: IdempotencyKey, generation: i64, recorded: &Allocation<T>) -> State<T> {
-    match recorded.current(generation) {
-        Some(value) => {
-            State::Acknowledged(Granted { permit: Permit::new(key, generation), value: value.clone() })
-        }
-        None if recorded.is_answered(generation) => State::Refused,
-        None => State::Undecided(Undecided { key, generation }),
-    }
-}
-
-/// A request without an answer.
-#[derive(Debug)]
-pub struct Undecided {
-    key: IdempotencyKey,
-    generation: i64,
-}
-
-impl Undecided {
-    /// Decides the request.
-    pub fn decide<T>(self, decision: Decision<T>) -> Decided<Granted<T>, T> {
-        let key = self.key;
-        super::decided(decision.at(self.generation), |value, generation| Granted {
-            permit: Permit::new(key, generation),
-            value,
-        })
-    }
+    let granted = |permit, value| Granted { permit, value };
+    super::resume(key, generation, recorded, granted, granted)
 }
 
 /// Granted: the effect is permitted, and has to be there before the answer is written.

@@ -31,7 +31,54 @@ pub mod finalizer_first;
 pub mod name_lock;
 pub mod write_ahead;
 
-use super::{Answer, Decision};
+use super::{Allocation, Answer, Decision, IdempotencyKey, Permit};
+
+/// Where a request stands, and the step of its policy that comes next.
+#[derive(Debug)]
+pub enum State<T, G, A> {
+    /// There is no answer to this generation that stands. An effect of an attempt before may be there: it is found by its key.
+    Undecided(Undecided<T, G>),
+    /// It is granted in status. The effect is driven from the recorded value, not decided again: it may be missing, or lost.
+    Acknowledged(A),
+    /// It is refused in status.
+    Refused,
+}
+
+/// The state of the request of this generation, by what status has.
+fn resume<T: Clone, G, A>(
+    key: IdempotencyKey,
+    generation: i64,
+    recorded: &Allocation<T>,
+    grant: fn(Permit, T) -> G,
+    acknowledged: fn(Permit, T) -> A,
+) -> State<T, G, A> {
+    let permit = Permit::new(key, generation);
+    match recorded.current(generation) {
+        Some(value) => State::Acknowledged(acknowledged(permit, value.clone())),
+        None if recorded.is_answered(generation) => State::Refused,
+        None => State::Undecided(Undecided { permit, grant }),
+    }
+}
+
+/// A request without an answer; a grant leads to `G`.
+#[derive(Debug)]
+pub struct Undecided<T, G> {
+    permit: Permit,
+    grant: fn(Permit, T) -> G,
+}
+
+impl<T, G> Undecided<T, G> {
+    /// Decides the request.
+    pub fn decide(self, decision: Decision<T>) -> Decided<G, T> {
+        match decision {
+            Decision::Granted(value) => Decided::Granted((self.grant)(self.permit, value)),
+            denied => {
+                let answer = denied.at(self.permit.generation());
+                Decided::Denied(Denied { answer, permit: self.permit })
+            }
+        }
+    }
+}
 
 /// A decision, as a step of a policy: granted with the next state, or denied.
 #[derive(Debug)]
@@ -45,32 +92,27 @@ pub enum Decided<G, T> {
 
 /// A denial that is not written yet.
 #[derive(Debug)]
-pub struct Denied<T>(Answer<T>);
+pub struct Denied<T> {
+    answer: Answer<T>,
+    permit: Permit,
+}
 
 impl<T> Denied<T> {
     /// The answer.
     #[must_use]
     pub fn answer(&self) -> &Answer<T> {
-        &self.0
+        &self.answer
     }
 
-    /// Writes the denial into status, with its reason and generation.
+    /// Writes the denial into status, with its reason and generation, and returns the permit to release what status does not show any more.
     ///
     /// # Errors
     /// `write` failed.
-    pub async fn acknowledge<F, E>(self, write: impl FnOnce(Answer<T>) -> F) -> Result<(), E>
+    pub async fn acknowledge<F, E>(self, write: impl FnOnce(Answer<T>) -> F) -> Result<Permit, E>
     where
         F: Future<Output = Result<(), E>>,
     {
-        write(self.0).await
-    }
-}
-
-fn decided<G, T>(answer: Answer<T>, granted: impl FnOnce(T, i64) -> G) -> Decided<G, T> {
-    let generation = answer.generation;
-    match answer.decision {
-        Decision::Granted(value) => Decided::Granted(granted(value, generation)),
-        Decision::Deferred(denial) => Decided::Denied(Denied(Decision::Deferred(denial).at(generation))),
-        Decision::Refused(denial) => Decided::Denied(Denied(Decision::Refused(denial).at(generation))),
+        write(self.answer).await?;
+        Ok(self.permit)
     }
 }
