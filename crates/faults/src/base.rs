@@ -76,8 +76,15 @@ impl Base {
             tokio::time::sleep(SETTLE).await;
             let pristine = server.revision();
             for object in &scenario.objects {
-                edits::create(&server, &Kinds::new(), object).await.map_err(|message| {
-                    ExploreError::Object { object: Reference::to(object).to_string(), message }
+                let kinds = Kinds::new();
+                let created = edits::create(&server, &kinds, object).await;
+                let stored = match created {
+                    Ok(()) => edits::write_status(&server, &kinds, object).await,
+                    refused => refused,
+                };
+                stored.map_err(|message| ExploreError::Object {
+                    object: Reference::to(object).to_string(),
+                    message,
                 })?;
                 if object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition") {
                     tokio::time::sleep(SETTLE).await;

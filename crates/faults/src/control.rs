@@ -460,6 +460,8 @@ impl<W: World> Control<W> {
             if own {
                 inner.changes += 1;
                 inner.phase_changes += 1;
+                let found = checks::of_call(&self.scenario, &before, &inner.cluster, &inner.world);
+                found.into_iter().for_each(|violation| inner.violate(violation));
             }
             inner.check_state(&self.scenario);
         }

@@ -37,6 +37,18 @@ pub(crate) async fn create(server: &Server, kinds: &Kinds, object: &Value) -> Re
     result(request::send(server, Method::POST, &path, JSON, Some(object)).await)
 }
 
+/// Writes the status of an object of the scenario, if it has one.
+///
+/// # Errors
+/// Why the server refuses it.
+pub(crate) async fn write_status(server: &Server, kinds: &Kinds, object: &Value) -> Result<(), String> {
+    let reference = Reference::to(object);
+    let Some(status) = object.get("status") else { return Ok(()) };
+    let Some((key, version)) = locate(server, kinds, &reference).await else { return Ok(()) };
+    let patch = json!({"status": status});
+    result(request::patch(server, &request::path(&key, &version, "status"), &patch).await)
+}
+
 fn result((status, body): (StatusCode, Value)) -> Result<(), String> {
     if status.is_success() { Ok(()) } else { Err(format!("{} {}", status.as_u16(), text(&body, "/message"))) }
 }

@@ -77,6 +77,13 @@ impl Options {
         self
     }
 
+    /// Without this fault.
+    #[must_use]
+    pub fn without(mut self, fault: Fault) -> Self {
+        self.faults.retain(|other| *other != fault);
+        self
+    }
+
     /// With single faults only.
     #[must_use]
     pub const fn without_pairs(mut self) -> Self {

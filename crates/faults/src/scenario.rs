@@ -13,6 +13,7 @@ use crate::world::World;
 pub(crate) type Invariant<W> = Arc<dyn Fn(&View<'_, W>) -> Result<(), String> + Send + Sync>;
 pub(crate) type Promise<W> = Arc<dyn Fn(&Value, &View<'_, W>) -> Result<(), String> + Send + Sync>;
 pub(crate) type Claims = Arc<dyn Fn(&Value) -> Vec<String> + Send + Sync>;
+pub(crate) type Order<W> = Arc<dyn Fn(&W, &View<'_, W>) -> Result<(), String> + Send + Sync>;
 type Mutation<W> = Arc<dyn Fn(&mut W) + Send + Sync>;
 
 /// Which object an edit is about.
@@ -122,6 +123,7 @@ pub struct Scenario<W: World = ()> {
     pub(crate) promises: Vec<Promise<W>>,
     pub(crate) claims: Option<Claims>,
     pub(crate) grants: Option<Claims>,
+    pub(crate) orders: Vec<(String, Order<W>)>,
     pub(crate) invariants: Vec<(String, Invariant<W>)>,
     pub(crate) goals: Vec<(String, Invariant<W>)>,
     pub(crate) ignored: Vec<String>,
@@ -150,13 +152,14 @@ impl<W: World> Scenario<W> {
             promises: Vec::new(),
             claims: None,
             grants: None,
+            orders: Vec::new(),
             invariants: Vec::new(),
             goals: Vec::new(),
             ignored: Vec::new(),
         }
     }
 
-    /// Creates an object before the controller starts. CRDs come before their objects.
+    /// Creates an object, with the status that it has, before the controller starts. CRDs come before their objects.
     #[must_use]
     pub fn object(mut self, object: Value) -> Self {
         self.objects.push(object);
@@ -180,9 +183,22 @@ impl<W: World> Scenario<W> {
 
     /// An edit: a JSON merge patch of the status, as another controller writes it.
     #[must_use]
-    pub fn patch_status(mut self, api_version: &str, kind: &str, name: &str, patch: Value) -> Self {
+    pub fn patch_status(self, api_version: &str, kind: &str, name: &str, patch: Value) -> Self {
+        self.patch_subresource(api_version, kind, name, "status", patch)
+    }
+
+    /// An edit: a JSON merge patch of a subresource, such as `resize`.
+    #[must_use]
+    pub fn patch_subresource(
+        mut self,
+        api_version: &str,
+        kind: &str,
+        name: &str,
+        subresource: &str,
+        patch: Value,
+    ) -> Self {
         let object = Reference::new(api_version, kind, name);
-        self.edits.push(Edit::Patch { object, subresource: "status".to_owned(), patch });
+        self.edits.push(Edit::Patch { object, subresource: subresource.to_owned(), patch });
         self
     }
 
@@ -242,6 +258,18 @@ impl<W: World> Scenario<W> {
     #[must_use]
     pub fn grants(mut self, grants: impl Fn(&Value) -> Vec<String> + Send + Sync + 'static) -> Self {
         self.grants = Some(Arc::new(grants));
+        self
+    }
+
+    /// Invariant of each call of the controller that changes the external system, with the state before it: checks the order of writes,
+    /// such as an effect after the status that permits it.
+    #[must_use]
+    pub fn order(
+        mut self,
+        name: &str,
+        holds: impl Fn(&W, &View<'_, W>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.orders.push((name.to_owned(), Arc::new(holds)));
         self
     }
 

@@ -297,6 +297,18 @@ fn deleted() -> Scenario<Cloud> {
     base().delete("example.com/v1", "Site", "default/shop")
 }
 
+/// The same, where whoever makes a balancer must have asked for its removal.
+fn ordered() -> Scenario<Cloud> {
+    base().order("a finalizer comes before a balancer", |before, view| {
+        let made = view.world().balancers.iter().filter(|(number, _)| !before.balancers.contains_key(number));
+        made.map(|(_, (owner, _))| owner).try_for_each(|owner| {
+            let site = view.objects("Site").find(|site| site["metadata"]["uid"] == **owner);
+            let finalizers = site.and_then(|site| site.pointer("/metadata/finalizers"));
+            finalizers.map(drop).ok_or_else(|| format!("{owner} has none"))
+        })
+    })
+}
+
 /// A bug, where it shows, under which faults, and the checks that find it.
 type Row = (Bug, fn() -> Scenario<Cloud>, &'static [Fault], &'static [Check]);
 
@@ -304,10 +316,12 @@ type Row = (Bug, fn() -> Scenario<Cloud>, &'static [Fault], &'static [Check]);
 fn each_bug_is_found_by_its_check() {
     // The faults are those that show the bug; the edits come together in any case.
     let all: &[Fault] = &Fault::ALL;
-    let table: [Row; 13] = [
+    let table: [Row; 15] = [
         (Bug::None, scenario, all, &[]),
         (Bug::StatusFirst, scenario, all, &[Check::FalseClaim]),
         (Bug::NoKey, scenario, &[Fault::CrashAfter], &[Check::DoubleGrant]),
+        (Bug::None, ordered, all, &[]),
+        (Bug::LateFinalizer, ordered, &[], &[Check::Order]),
         (Bug::LateFinalizer, deleted, &[Fault::Edit], &[Check::Leak]),
         (Bug::HotLoop, scenario, all, &[Check::Quiescence]),
         (Bug::LatestGeneration, scenario, &[Fault::Edit], &[Check::FalseClaim]),

@@ -26,6 +26,8 @@ pub enum Check {
     LevelBased,
     /// Status never claims what does not exist.
     FalseClaim,
+    /// Effects follow the writes that permit them.
+    Order,
     /// Nothing is granted twice.
     DoubleGrant,
     /// Nothing outside of the cluster outlives the object that it was made for.
@@ -54,6 +56,7 @@ impl fmt::Display for Check {
             Self::Convergence => "convergence",
             Self::LevelBased => "level-based",
             Self::FalseClaim => "false claim",
+            Self::Order => "order",
             Self::DoubleGrant => "double grant",
             Self::Leak => "leak",
             Self::Quiescence => "quiescence",
@@ -101,6 +104,21 @@ pub(crate) fn of_write(
     let times =
         conditions::check(old, new, now).map(|message| Violation::new(Check::TransitionTime, message));
     generation.into_iter().chain(times)
+}
+
+/// Violations by a change of the external system.
+pub(crate) fn of_call<W: World>(
+    scenario: &Scenario<W>,
+    before: &W,
+    cluster: &Cluster,
+    world: &W,
+) -> Vec<Violation> {
+    let view = View { cluster, world };
+    let found = scenario.orders.iter().filter_map(|(name, holds)| {
+        let message = holds(before, &view).err()?;
+        Some(Violation::new(Check::Order, format!("{name}: {message}")))
+    });
+    found.collect()
 }
 
 /// What is wrong with the state after a write.
