@@ -22,6 +22,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::admission::is_denied;
+
 /// Applies objects as one field manager.
 #[derive(Debug)]
 pub struct Applier {
@@ -86,6 +88,14 @@ pub enum ApplyError {
         /// Its name.
         name: String,
         /// The fields and their managers, in the server's words.
+        message: String,
+    },
+    /// A quota, a limit range, or another admission plugin, webhook or policy denied it.
+    #[error("cannot apply {name}: denied by admission: {message}")]
+    Denied {
+        /// Its name.
+        name: String,
+        /// Why, in the server's words.
         message: String,
     },
     /// The request failed.
@@ -247,6 +257,9 @@ fn refused(name: &str, error: kube::Error) -> ApplyError {
     match error {
         kube::Error::Api(status) if status.code == 409 => {
             ApplyError::Conflict { name, message: status.message.clone() }
+        }
+        kube::Error::Api(status) if is_denied(&status) => {
+            ApplyError::Denied { name, message: status.message.clone() }
         }
         source => ApplyError::Request { name, source: Box::new(source) },
     }

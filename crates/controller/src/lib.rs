@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod admission;
 pub mod apply;
 pub mod cache;
 mod clock;

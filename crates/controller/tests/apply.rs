@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Pod, ResourceQuota};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use settled_apiserver::{Config, Server};
 use settled_controller::Clock;
 use settled_controller::apply::{Applied, Applier, ApplyCounts, ApplyError};
 
-use crate::harness::{api, object};
+use crate::harness::{api, object, wait};
 
 /// A server whose time passes when a test sleeps.
 async fn server() -> Server {
@@ -58,6 +58,43 @@ async fn an_apply_that_changes_nothing_is_no_request() {
     }
     assert_eq!(applier.counts(), ApplyCounts { writes: 0, dry_runs: 1, unchanged: 3 });
     assert_eq!(read(&client).await.resource_version(), live.resource_version());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_and_a_limit_deny_with_their_own_words() {
+    let server = server().await;
+    let client = server.client();
+    let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": {"count/configmaps": "0"}}});
+    let quotas = api::<ResourceQuota>(&client);
+    quotas.create(&PostParams::default(), &object(quota)).await.unwrap();
+    let counted = |wanted: &'static str| {
+        move |quota: &ResourceQuota| {
+            let hard = quota.status.as_ref().and_then(|status| status.hard.as_ref());
+            hard.is_some_and(|hard| hard["count/configmaps"].0 == wanted)
+        }
+    };
+    wait(quotas.clone(), "few", counted("0")).await;
+    let (maps, applier) = (api::<ConfigMap>(&client), Applier::new("kit"));
+    let denied = applier.apply(&maps, &map(json!({"a": "1"})), None).await.unwrap_err();
+    assert!(matches!(denied, ApplyError::Denied { .. }), "{denied:?}");
+    let text = denied.to_string();
+    let wanted = "cannot apply a: denied by admission: configmaps \"a\" is forbidden: exceeded quota: few";
+    assert!(text.starts_with(wanted), "{text}");
+
+    let more = json!({"spec": {"hard": {"count/configmaps": "9"}}});
+    quotas.patch("few", &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
+    wait(quotas, "few", counted("9")).await;
+    let applied = applier.apply(&maps, &map(json!({"a": "1"})), None).await.unwrap();
+    assert!(matches!(applied, Applied::Created(_)), "{applied:?}");
+
+    let limits = json!([{"type": "Container", "max": {"cpu": "1"}}]);
+    let range = object(json!({"metadata": {"name": "small"}, "spec": {"limits": limits}}));
+    api::<LimitRange>(&client).create(&PostParams::default(), &range).await.unwrap();
+    let container = json!({"name": "app", "image": "app", "resources": {"limits": {"cpu": "2"}}});
+    let pod: Pod = object(json!({"metadata": {"name": "large"}, "spec": {"containers": [container]}}));
+    let denied = applier.apply(&api::<Pod>(&client), &pod, None).await.unwrap_err();
+    assert!(matches!(denied, ApplyError::Denied { .. }), "{denied:?}");
+    assert!(denied.to_string().contains("maximum cpu usage per Container is 1, but limit is 2"), "{denied}");
 }
 
 #[tokio::test(start_paused = true)]

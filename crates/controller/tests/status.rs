@@ -13,12 +13,12 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use settled_apiserver::Server;
 use settled_apiserver::auth::User;
-use settled_controller::Clock;
 use settled_controller::conditions::Conditions;
 use settled_controller::events::Recorder;
 use settled_controller::metrics::Metrics;
 use settled_controller::status::{Counts, Fight, Outcome, StatusWriter, WriteError, WriteFailure, WriteMode};
 use settled_controller::write_metrics::WriteMetrics;
+use settled_controller::{Clock, Fence, Freshness};
 
 use crate::bucket::{
     Bucket, BucketCondition, BucketReason, BucketStatus, CRD, at, buckets, condition, create, definition,
@@ -97,6 +97,21 @@ async fn what_is_there_already_is_not_written() {
         changed.status.unwrap(),
         BucketStatus { instance: Some("test".to_owned()), ..status(1, "prod") }
     );
+}
+
+#[tokio::test]
+async fn a_fence_knows_what_was_written() {
+    let client = server().await.client();
+    let observed = create(&client, "a").await;
+    let fence = Fence::new();
+    let writer = writer(&client).fence(fence.clone());
+    assert_eq!(fence.freshness(&observed), Freshness::Current);
+    assert!(matches!(
+        write(&writer, &observed, json!({"instance": "prod"})).await.unwrap(),
+        Outcome::Written { .. }
+    ));
+    assert_eq!(fence.freshness(&observed), Freshness::Stale);
+    assert_eq!(fence.freshness(&read(&client).await), Freshness::Current);
 }
 
 #[tokio::test]
@@ -342,6 +357,29 @@ async fn a_status_that_the_schema_refuses_names_the_fields() {
 }
 
 #[tokio::test]
+async fn a_status_that_a_validation_rule_refuses_names_the_field_and_the_rule() {
+    let server = Server::in_memory().await.unwrap();
+    let mut definition = definition();
+    let rule = json!({"rule": "!has(self.instance) || self.instance != 'reserved'", "message": "reserved is not for use"});
+    let schema = definition.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+    let status = schema.properties.as_mut().unwrap().get_mut("status").unwrap();
+    status.x_kubernetes_validations = Some(vec![serde_json::from_value(rule).unwrap()]);
+    install(&server.client(), &definition).await;
+    let client = server.client();
+    let bucket = create(&client, "a").await;
+
+    let error = write(&writer(&client), &bucket, json!({"instance": "reserved"})).await.unwrap_err();
+    let WriteFailure::Invalid { fields, .. } = &error.cause else { panic!("{error:?}") };
+    assert_eq!(*fields, ["status"]);
+    let text = error.to_string();
+    assert!(text.contains("rejected by validation: ") && text.contains("reserved is not for use"), "{text}");
+    assert!(!error.is_transient());
+    assert_eq!(read(&client).await, bucket);
+    let allowed = write(&writer(&client), &bucket, json!({"instance": "prod"})).await.unwrap();
+    assert!(matches!(allowed, Outcome::Written { .. }));
+}
+
+#[tokio::test]
 async fn a_status_over_the_size_limit_says_so() {
     let client = server().await.client();
     let bucket = create(&client, "a").await;
@@ -371,6 +409,7 @@ async fn a_failing_server_is_for_the_callers_backoff() {
         // Nothing is tried again behind the caller's back.
         assert_eq!(requests.take().len(), 1, "{code}");
     }
+    // Simulated: of admission, only webhooks, policies and NodeRestriction deny a status, and this server has none of them.
     let webhook = "admission webhook \"w.example.com\" denied the request: no";
     let (client, _) = intercept(server.client(), move |_| {
         Box::pin(async move { Some(failure(403, "Forbidden", webhook)) })

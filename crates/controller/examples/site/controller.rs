@@ -72,6 +72,8 @@ async fn reconcile(site: Arc<Site>, context: Arc<Context>) -> Result<Action, Err
     match published {
         // Reported: only a change of the Site, or of the ConfigMap, helps.
         Err(ApplyError::Conflict { .. }) | Ok(()) => Ok(Action::await_change()),
+        // Reported: it may pass when others delete something, which wakes nobody here.
+        Err(ApplyError::Denied { .. }) => Ok(Action::requeue(Duration::from_secs(30))),
         Err(error) => Err(error.into()),
     }
 }
@@ -131,6 +133,9 @@ fn status_of(
         Err(ApplyError::Conflict { message, .. }) => {
             conditions.set(SiteCondition::Published, false, SiteReason::Conflict, message);
             conditions.stalled(SiteReason::Conflict, "another manager owns the page");
+        }
+        Err(ApplyError::Denied { message, .. }) => {
+            conditions.set(SiteCondition::Published, false, SiteReason::Denied, message);
         }
         // Nothing was found out: the condition is Unknown, and the reconcile is tried again.
         Err(_) => {}

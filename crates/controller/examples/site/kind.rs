@@ -23,6 +23,8 @@ pub enum SiteReason {
     EmptyPage,
     /// Another manager owns a field of the ConfigMap.
     Conflict,
+    /// A quota or a policy denies the ConfigMap.
+    Denied,
 }
 
 /// A web page.

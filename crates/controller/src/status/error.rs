@@ -7,6 +7,8 @@ use std::time::Duration;
 use kube::core::Status;
 use kube::core::response::StatusCause;
 
+use crate::admission::is_denied;
+
 /// Error type of closures that decide a status.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -56,7 +58,7 @@ pub enum WriteFailure {
         /// The API server's response.
         source: kube::Error,
     },
-    /// Denied by an admission webhook or policy.
+    /// Denied by an admission webhook, policy or plugin.
     #[error("denied by admission: {}", status_message(.source))]
     Denied {
         /// The API server's response.
@@ -165,7 +167,7 @@ impl WriteError {
                 "add {{apiGroups: [{group:?}], resources: [{resource:?}], verbs: [{verb:?}]}} to the rules of the controller's role"
             ),
             WriteFailure::Denied { .. } => {
-                "exempt the controller's service account from the named webhook or policy, or meet its requirements".to_owned()
+                "exempt the controller's service account from the named webhook, policy or plugin, or meet its requirements".to_owned()
             }
             WriteFailure::NoStatusSubresource { .. } => {
                 format!("add `subresources: {{status: {{}}}}` to each version of the CRD {resource}.{group}")
@@ -267,15 +269,6 @@ fn is_owned(cause: &StatusCause) -> bool {
     cause.reason == "FieldManagerConflict"
 }
 
-/// Webhooks and policies choose their own code and reason, so only the text identifies them.
-fn is_denied(status: &Status) -> bool {
-    let is_webhook =
-        status.message.contains("admission webhook") && status.message.contains("denied the request");
-    let is_policy =
-        status.message.contains("ValidatingAdmissionPolicy") && status.message.contains("denied request");
-    is_webhook || is_policy
-}
-
 /// 413 of the API server; errors of etcd and its client are returned as 500.
 fn is_too_large(status: &Status) -> bool {
     status.code == 413
@@ -320,7 +313,7 @@ mod tests {
             (u16, &'static str, &'static [(&'static str, &'static str)], &'static str, bool, &'static str);
         let webhook = "admission webhook \"w.example.com\" denied the request: no";
         let policy = "buckets.example.com \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
-        let cases: [Case; 11] = [
+        let cases: [Case; 12] = [
             (
                 403,
                 "User \"x\" cannot patch resource",
@@ -334,6 +327,14 @@ mod tests {
                 webhook,
                 &[],
                 "denied by admission: admission webhook \"w.example.com\" denied the request: no",
+                false,
+                "exempt",
+            ),
+            (
+                403,
+                "pods \"a\" is forbidden: node \"n1\" can only update pod status for pods with spec.nodeName set to itself",
+                &[],
+                "denied by admission: pods \"a\" is forbidden: node \"n1\"",
                 false,
                 "exempt",
             ),

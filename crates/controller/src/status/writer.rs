@@ -18,6 +18,7 @@ use super::error::{Answer, BoxError, ObjectName, WriteError, WriteFailure, class
 use super::memory::{Memory, Versioned};
 use super::ownership::{is_applied, other_managers};
 use crate::Clock;
+use crate::fence::Fence;
 use crate::own_writes::OwnWrites;
 
 /// Default number of remembered objects.
@@ -135,6 +136,7 @@ pub struct StatusWriter<K: Resource> {
     ignored: Vec<String>,
     on_fight: Option<OnFight>,
     own_writes: Option<OwnWrites>,
+    fence: Option<Fence>,
     memory: Arc<Mutex<Memory>>,
     counters: Arc<Counters>,
 }
@@ -151,6 +153,7 @@ impl<K: Resource> Clone for StatusWriter<K> {
             ignored: self.ignored.clone(),
             on_fight: self.on_fight.clone(),
             own_writes: self.own_writes.clone(),
+            fence: self.fence.clone(),
             memory: self.memory.clone(),
             counters: self.counters.clone(),
         }
@@ -192,6 +195,7 @@ impl<K: Resource> StatusWriter<K> {
             ignored: Vec::new(),
             on_fight: None,
             own_writes: None,
+            fence: None,
             memory: Arc::new(Mutex::new(Memory::new(MEMORY))),
             counters: Arc::default(),
         }
@@ -250,6 +254,12 @@ impl<K: Resource> StatusWriter<K> {
     #[must_use]
     pub fn own_writes(self, own_writes: &OwnWrites) -> Self {
         Self { own_writes: Some(own_writes.clone()), ..self }
+    }
+
+    /// Records each write in a fence, for reads that must not be older.
+    #[must_use]
+    pub fn fence(self, fence: Fence) -> Self {
+        Self { fence: Some(fence), ..self }
     }
 
     /// Counters of the writer and its clones.
@@ -393,6 +403,9 @@ where
                 Answer::Failure(failure) => return Err(failure),
             },
         };
+        if let Some(fence) = &self.fence {
+            fence.wrote(&written);
+        }
         let resource_version = written.meta().resource_version.clone().unwrap_or_default();
         let stored = status_of(&written)?;
         let before = Versioned { status: &observed, version: guard.resource_version };
