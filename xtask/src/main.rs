@@ -51,7 +51,8 @@ tasks
       --show                      print the output of each tool
       --write-docs                only write the table of differences into docs/comparison.md
   clients [SUITE[/SCRIPT]…]   client scripts on `settled serve` with their recorded output on kube-apiserver:
-                              kubectl, helm, control-plane (kube-controller-manager, kube-scheduler, kwok), restart
+                              kubectl, controllers (examples of settled-controller), helm,
+                              control-plane (kube-controller-manager, kube-scheduler, kwok), restart
     --record                    run kube-apiserver only, and record the output
     --real                      compare kube-apiserver with its recordings
     --meant                     show intended differences, too
@@ -72,8 +73,8 @@ tasks
     hostile                     maximally expensive requests, and endless bodies
     --quick                     the size that CI runs
   faults controllers [SCHEDULES [SEED]]
-                              every fault at every write of the example controller and of the built-in controllers, and pairs of faults:
-                              at most SCHEDULES (10,000) of each
+                              every fault at every write of the example controllers and of the built-in controllers, and pairs of faults:
+                              at most SCHEDULES (10,000) of each scenario
   bench rules                 evaluation of a compiled rule, startup time of the pack, and the same rules in Lua
     --smoke                     few short rounds, without bars
   bench verdict               time from bytes to verdict, and Go's decoder
@@ -119,21 +120,9 @@ fn main() -> ExitCode {
             Ok(0)
         }
         ["ci"] => code(Command::new("bash").arg(root().join(".ci/run"))),
-        ["faults", "controllers", ref numbers @ ..] => code(
-            Command::new("cargo")
-                .args([
-                    "run",
-                    "--release",
-                    "--quiet",
-                    "--package",
-                    "settled-faults",
-                    "--example",
-                    "controllers",
-                    "--",
-                ])
-                .args(numbers)
-                .current_dir(root()),
-        ),
+        ["faults", "controllers", ref numbers @ ..] => {
+            worst(&[("settled-faults", "controllers"), ("settled-controller", "faults")], numbers)
+        }
         ["structure"] => holds(&[&structure::run, &|| code_map::run(false)]),
         ["structure", "--write-docs"] => holds(&[&|| code_map::run(true)]),
         _ => lab(&words),
@@ -145,6 +134,17 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Runs examples with the same arguments, all of them; the highest exit code.
+fn worst(examples: &[(&str, &str)], arguments: &[&str]) -> Outcome<u8> {
+    let run = |(package, example): &(&str, &str)| {
+        let mut command = Command::new("cargo");
+        command.args(["run", "--release", "--quiet", "--package", package, "--example", example, "--"]);
+        code(command.args(arguments).current_dir(root()))
+    };
+    let codes: Vec<u8> = examples.iter().map(run).collect::<Outcome<_>>()?;
+    Ok(codes.into_iter().max().unwrap_or_default())
 }
 
 /// 0 if all checks hold, else 1; each of them reports what does not.

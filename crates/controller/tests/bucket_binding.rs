@@ -3,21 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use http::Request;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use kube::{Api, Client, CustomResourceExt as _, ResourceExt as _};
 use serde_json::json;
 use settled_apiserver::Server;
 use settled_apiserver::auth::User;
 use settled_controller::Clock;
 use settled_controller::decision::{Permit, Trusted};
+use tokio::sync::watch;
 
-use crate::harness::{Running, api, object, server, wait, wait_gone};
+use crate::gate::Gate;
+use crate::harness::{Running, api, client_with_role, object, server, wait, wait_gone};
 
 #[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
-#[path = "../examples/bucket/controller.rs"]
-mod controller;
+#[path = "../examples/bucket/scenario.rs"]
+pub(crate) mod scenario;
 
-use controller::{BOUND, Bucket, BucketInstance, ObjectStore, bound_to};
+use scenario::controller::{self, BOUND, Bucket, BucketInstance, ObjectStore, bound_to};
 
 /// Who may use what.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +39,9 @@ impl ObjectStore for Store {
     }
 }
 
-fn start(client: &Client, store: &Store) -> Running {
-    let (client, store) = (client.clone(), store.clone());
+async fn start(server: &Server, store: &Store) -> Running {
+    let client = client_with_role(server, include_str!("../examples/bucket/rbac.yaml")).await;
+    let store = store.clone();
     Running::start(|stop| async move { controller::run(client, store, Clock::system(), stop).await })
 }
 
@@ -71,8 +76,8 @@ fn answer(bucket: &Bucket) -> Option<(&str, &str)> {
 
 #[tokio::test]
 async fn an_allowed_instance_is_confirmed_and_another_one_refused() {
-    let (_server, client, store) = cluster().await;
-    let running = start(&client, &store);
+    let (server, client, store) = cluster().await;
+    let running = start(&server, &store).await;
     create(&client, "mine", "artifacts-prod").await;
     let mine = wait(api(&client), "mine", |bucket| answer(bucket).is_some()).await;
     assert_eq!(answer(&mine), Some(("True", "Granted")));
@@ -91,8 +96,8 @@ async fn an_allowed_instance_is_confirmed_and_another_one_refused() {
 
 #[tokio::test]
 async fn an_instance_that_is_allowed_later_is_bound_then_and_a_forbidden_one_is_taken_away() {
-    let (_server, client, store) = cluster().await;
-    let running = start(&client, &store);
+    let (server, client, store) = cluster().await;
+    let running = start(&server, &store).await;
     create(&client, "mine", "artifacts-prod").await;
     wait(api::<Bucket>(&client), "mine", |bucket| bound_to(bucket).is_some()).await;
 
@@ -108,6 +113,98 @@ async fn an_instance_that_is_allowed_later_is_bound_then_and_a_forbidden_one_is_
     running.stop().await;
     let key = format!("bucket-{}", mine.uid().unwrap());
     assert_eq!(*store.0.lock().unwrap(), BTreeMap::from([(key, "artifacts-prod".to_owned())]));
+}
+
+/// A client whose requests go through the gate if their paths have this part.
+fn through(gate: &Gate, client: &Client, part: &'static str) -> Client {
+    let (gated, direct) = (gate.client(), client.clone());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let is_gated = request.uri().path().contains(part);
+        let client = if is_gated { gated.clone() } else { direct.clone() };
+        async move { client.send(request).await }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_was_deleted_while_its_watch_was_expired_is_noticed_later() {
+    let (_server, client, store) = cluster().await;
+    let gate = Gate::new(client.clone());
+    let (mixed, object_store) = (through(&gate, &client, "/bucketinstances"), store.clone());
+    let running =
+        Running::start(
+            |stop| async move { controller::run(mixed, object_store, Clock::system(), stop).await },
+        );
+    create(&client, "mine", "artifacts-prod").await;
+    wait(api::<Bucket>(&client), "mine", |bucket| bound_to(bucket).is_some()).await;
+
+    gate.hold();
+    let instances: Api<BucketInstance> = Api::all(client.clone());
+    instances.delete("artifacts-prod", &DeleteParams::default()).await.unwrap();
+    gate.expire();
+    gate.cut();
+    gate.release();
+    let mine = wait(api(&client), "mine", |bucket| bound_to(bucket).is_none()).await;
+    assert_eq!(answer(&mine), Some(("False", "NotAllowed")));
+    running.stop().await;
+    assert!(store.0.lock().unwrap().is_empty());
+}
+
+/// Counts what it is asked for, and notes access that the status does not show.
+#[derive(Clone)]
+struct Careful {
+    buckets: Api<Bucket>,
+    allowed: watch::Sender<usize>,
+    revoked: watch::Sender<usize>,
+    early: Arc<Mutex<Vec<String>>>,
+}
+
+impl ObjectStore for Careful {
+    async fn allow(&self, _: &Permit, instance: &str) -> Result<(), controller::Error> {
+        let bucket = self.buckets.get("mine").await?;
+        if bound_to(&bucket).is_none_or(|bound| bound != instance) {
+            self.early.lock().unwrap().push(format!("{instance}: {:?}", bucket.status));
+        }
+        self.allowed.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    async fn revoke(&self, _: &Permit) -> Result<(), controller::Error> {
+        self.revoked.send_modify(|count| *count += 1);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_denial_that_the_cache_has_not_seen_is_not_passed_over() {
+    let (_server, client, _) = cluster().await;
+    let gate = Gate::new(client.clone());
+    let mixed = through(&gate, &client, "/buckets");
+    let store = Careful {
+        buckets: api(&client),
+        allowed: watch::Sender::new(0),
+        revoked: watch::Sender::new(0),
+        early: Arc::default(),
+    };
+    let (mut allowed, mut revoked) = (store.allowed.subscribe(), store.revoked.subscribe());
+    let careful = store.clone();
+    let running =
+        Running::start(|stop| async move { controller::run(mixed, careful, Clock::system(), stop).await });
+    create(&client, "mine", "artifacts-prod").await;
+    // Once with the answer, and once when the cache has it.
+    allowed.wait_for(|count| *count >= 2).await.unwrap();
+    gate.hold();
+
+    let instances: Api<BucketInstance> = Api::all(client.clone());
+    let permit = |namespaces: &[&str]| Patch::Merge(json!({"spec": {"allowedNamespaces": namespaces}}));
+    instances.patch("artifacts-prod", &PatchParams::default(), &permit(&[])).await.unwrap();
+    revoked.wait_for(|count| *count >= 1).await.unwrap();
+    let before = *allowed.borrow();
+    instances.patch("artifacts-prod", &PatchParams::default(), &permit(&["default"])).await.unwrap();
+    allowed.wait_for(|count| *count > before).await.unwrap();
+    assert_eq!(*store.early.lock().unwrap(), [""; 0]);
+    gate.release();
+    running.stop().await;
 }
 
 #[tokio::test]

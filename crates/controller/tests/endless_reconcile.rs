@@ -20,10 +20,10 @@ use tokio::time::{sleep, timeout};
 use crate::bucket::at;
 
 #[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
-#[path = "../examples/endless_reconcile/controller.rs"]
-mod controller;
+#[path = "../examples/endless_reconcile/scenario.rs"]
+pub(crate) mod scenario;
 
-use controller::{Context, MANAGER, Reporting, Website, WebsiteSpec, run};
+use scenario::controller::{Context, MANAGER, Reporting, Website, WebsiteSpec, run};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

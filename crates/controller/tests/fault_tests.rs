@@ -1,48 +1,41 @@
-//! The example controllers under faults, as docs/controller.md shows it.
+//! The examples under a share of the faults. `cargo xtask faults controllers` explores all of them.
 
-use serde_json::{Value, json};
-use settled_controller::Clock;
-use settled_controller::faults::{Context, Options, Scenario, explore};
-use settled_controller::health::Health;
-use settled_controller::metrics::Metrics;
-use settled_controller::run::{Runtime, Shutdown};
+use settled_controller::faults::{Check, Options, Report};
 
-use crate::site::{controller, kind};
+use crate::endless_reconcile::scenario::controller::Reporting;
+use crate::{bucket_binding, endless_reconcile, load_balancer, pod_resize, site};
 
-/// The controller of Sites, as it starts in a new process.
-async fn start(context: Context) {
-    let clock = context.clock();
-    let (_never, shutdown) = Shutdown::new();
-    let runtime = Runtime {
-        client: context.client(),
-        clock: Clock::new(move || clock()),
-        metrics: Metrics::new(),
-        health: Health::new(),
-        shutdown,
-        token: None,
-    };
-    controller::run(runtime).await;
-}
-
-fn site(page: &str) -> Value {
-    let metadata = json!({"name": "shop", "namespace": "default"});
-    json!({"apiVersion": "example.com/v1", "kind": "Site", "metadata": metadata, "spec": {"page": page}})
+fn assert_clean(reports: &[Report]) {
+    for report in reports {
+        assert!(report.is_clean(), "{report}");
+    }
 }
 
 #[test]
 fn no_fault_makes_a_site_lie() {
-    let scenario = Scenario::new("site")
-        .object(serde_json::to_value(kind::definition()).unwrap())
-        .object(site("Hello"))
-        .patch("example.com/v1", "Site", "default/shop", json!({"spec": {"page": "Good day"}}))
-        .patch("example.com/v1", "Site", "default/shop", json!({"spec": {"page": ""}}))
-        .patch("example.com/v1", "Site", "default/shop", json!({"spec": {"page": "Back"}}))
-        .delete("example.com/v1", "Site", "default/shop")
-        .ready_means(|site, view| {
-            let map = view.get("ConfigMap", "default", "shop");
-            let stored = map.and_then(|map| map.pointer("/data/index.html"));
-            if stored == site.pointer("/spec/page") { Ok(()) } else { Err(format!("the page is {stored:?}")) }
-        });
-    let report = explore(start, &scenario, &Options::share(150)).unwrap();
-    assert!(report.failures.is_empty(), "{report}");
+    assert_clean(&site::scenario::explore_all(&Options::share(150)).unwrap());
+}
+
+#[test]
+fn no_fault_makes_a_load_balancer_lie() {
+    assert_clean(&load_balancer::scenario::explore_all(&Options::share(30)).unwrap());
+}
+
+#[test]
+fn no_fault_makes_a_resize_lie() {
+    assert_clean(&pod_resize::scenario::explore_all(&Options::share(30)).unwrap());
+}
+
+#[test]
+fn no_fault_makes_a_bucket_lie() {
+    assert_clean(&bucket_binding::scenario::explore_all(&Options::share(40)).unwrap());
+}
+
+#[test]
+fn a_website_comes_to_rest_with_the_kit_and_only_with_it() {
+    let options = Options::share(40);
+    assert_clean(&endless_reconcile::scenario::explore_all(&options).unwrap());
+    let naive = endless_reconcile::scenario::explore_variant(Reporting::Naive, &options).unwrap();
+    let checks: Vec<Check> = naive.failures.iter().map(|failure| failure.violation.check).collect();
+    assert!(checks.contains(&Check::Quiescence), "{naive}");
 }

@@ -5,14 +5,17 @@ use std::fmt::Debug;
 use futures::FutureExt as _;
 use futures::future::Map;
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use settled_apiserver::Server;
+use settled_apiserver::auth::User;
 use tokio::sync::oneshot;
 
 /// A server with these kinds.
@@ -24,6 +27,29 @@ pub(crate) async fn server(crds: &[CustomResourceDefinition]) -> Server {
         await_condition(api.clone(), &crd.name_any(), is_crd_established()).await.unwrap();
     }
     server
+}
+
+/// A client with the role that an example ships in its `rbac.yaml`, and no other right.
+pub(crate) async fn client_with_role(server: &Server, yaml: &str) -> Client {
+    let mut json = Vec::new();
+    settled_manifest::yaml_to_json(yaml.as_bytes(), &mut json).unwrap();
+    let list: Value = serde_json::from_slice(&json).unwrap();
+    let admin = server.client();
+    let manager = PatchParams::apply("test");
+    for item in list["items"].as_array().unwrap() {
+        let (name, apply) = (item["metadata"]["name"].as_str().unwrap(), Patch::Apply(item));
+        let applied = match item["kind"].as_str().unwrap() {
+            "ServiceAccount" => api::<ServiceAccount>(&admin).patch(name, &manager, &apply).await.map(drop),
+            "ClusterRole" => {
+                Api::<ClusterRole>::all(admin.clone()).patch(name, &manager, &apply).await.map(drop)
+            }
+            _ => Api::<ClusterRoleBinding>::all(admin.clone()).patch(name, &manager, &apply).await.map(drop),
+        };
+        applied.unwrap();
+    }
+    let name = list["items"][0]["metadata"]["name"].as_str().unwrap();
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"];
+    server.client_as(&User::new(format!("system:serviceaccount:default:{name}"), groups))
 }
 
 /// Is done when the controller has to stop.

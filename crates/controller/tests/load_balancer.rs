@@ -10,26 +10,30 @@ use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use serde_json::json;
+use settled_apiserver::Server;
 use settled_controller::Clock;
 use settled_controller::decision::RepairScan;
 use settled_controller::decision::pool::AddressRange;
+use tokio::sync::Notify;
 
-use crate::harness::{Running, api, object, server, wait, wait_gone};
+use crate::harness::{Running, api, client_with_role, object, server, wait, wait_gone};
+use crate::intercept::{failure, intercept};
 
-#[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
-#[path = "../examples/load_balancer/controller.rs"]
-mod controller;
 #[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
 #[path = "../examples/load_balancer/memory.rs"]
 mod memory;
+#[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
+#[path = "../examples/load_balancer/scenario.rs"]
+pub(crate) mod scenario;
 
-use controller::{CONDITION, FINALIZER, published};
 use memory::Network;
+use scenario::controller::{self, CONDITION, FINALIZER, published};
 
 /// Three addresses.
-fn start(client: &Client, network: &Network) -> Running {
+async fn start(server: &Server, network: &Network) -> Running {
     let pool = AddressRange::new(address("192.0.2.1"), address("192.0.2.3")).unwrap();
-    let (client, network) = (client.clone(), network.clone());
+    let role = include_str!("../examples/load_balancer/rbac.yaml");
+    let (client, network) = (client_with_role(server, role).await, network.clone());
     Running::start(|stop| {
         controller::run(client, network, pool, Clock::system(), watcher::Config::default(), stop)
     })
@@ -61,7 +65,7 @@ fn answer(service: &Service) -> Option<(&str, &str)> {
 async fn an_address_is_chosen_announced_and_withdrawn() {
     let server = server(&[]).await;
     let (client, network) = (server.client(), Network::default());
-    let running = start(&client, &network);
+    let running = start(&server, &network).await;
     create(&client, "web", None).await;
 
     let service = wait(api(&client), "web", |service| answer(service).is_some()).await;
@@ -80,7 +84,7 @@ async fn an_address_is_chosen_announced_and_withdrawn() {
 async fn a_requested_address_is_granted_deferred_or_refused_never_passed_over_in_silence() {
     let server = server(&[]).await;
     let (client, network) = (server.client(), Network::default());
-    let running = start(&client, &network);
+    let running = start(&server, &network).await;
 
     create(&client, "first", Some("192.0.2.2")).await;
     let first = wait(api(&client), "first", |service| answer(service).is_some()).await;
@@ -105,7 +109,7 @@ async fn a_requested_address_is_granted_deferred_or_refused_never_passed_over_in
 async fn a_new_address_is_announced_before_the_old_one_is_withdrawn() {
     let server = server(&[]).await;
     let (client, network) = (server.client(), Network::default());
-    let running = start(&client, &network);
+    let running = start(&server, &network).await;
     create(&client, "web", Some("192.0.2.1")).await;
     wait(api::<Service>(&client), "web", |service| published(service).is_some()).await;
 
@@ -124,13 +128,13 @@ async fn a_new_address_is_announced_before_the_old_one_is_withdrawn() {
 async fn after_a_crash_nothing_is_granted_twice() {
     let server = server(&[]).await;
     let (client, network) = (server.client(), Network::default());
-    let running = start(&client, &network);
+    let running = start(&server, &network).await;
     create(&client, "a", None).await;
     let before = wait(api(&client), "a", |service| published(service).is_some()).await;
     running.kill().await;
 
     create(&client, "b", None).await;
-    let running = start(&client, &network);
+    let running = start(&server, &network).await;
     let other = wait(api(&client), "b", |service| published(service).is_some()).await;
     assert_ne!(published(&before), published(&other));
     let same = api::<Service>(&client).get("a").await.unwrap();
@@ -140,10 +144,51 @@ async fn after_a_crash_nothing_is_granted_twice() {
 }
 
 #[tokio::test]
+async fn an_address_that_was_announced_before_a_crash_is_in_use() {
+    let server = server(&[]).await;
+    let (client, network) = (server.client(), Network::default());
+    let running = start(&server, &network).await;
+    create(&client, "first", Some("192.0.2.1")).await;
+    wait(api::<Service>(&client), "first", |service| published(service).is_some()).await;
+    running.stop().await;
+
+    // The second address is announced, and its answer is never stored.
+    request(&client, "first", "192.0.2.2").await;
+    let announced = Arc::new(Notify::new());
+    let notify = Arc::clone(&announced);
+    let (failing, _) = intercept(client.clone(), move |request| {
+        let is_status = request.starts_with("PATCH") && request.ends_with("/first/status");
+        if is_status {
+            notify.notify_one();
+        }
+        Box::pin(async move { is_status.then(|| failure(500, "InternalError", "not now")) })
+    });
+    let pool = AddressRange::new(address("192.0.2.1"), address("192.0.2.3")).unwrap();
+    let run = |client, labels: &str| {
+        let (config, network, pool) =
+            (watcher::Config::default().labels(labels), network.clone(), pool.clone());
+        Running::start(|stop| controller::run(client, network, pool, Clock::system(), config, stop))
+    };
+    let running = run(failing, "");
+    announced.notified().await;
+    running.kill().await;
+    assert_eq!(network.addresses(), [address("192.0.2.1"), address("192.0.2.2")]);
+
+    // The next controller takes up another Service first.
+    let running = run(client.clone(), "first=no");
+    create(&client, "second", Some("192.0.2.2")).await;
+    let label = json!({"metadata": {"labels": {"first": "no"}}});
+    api::<Service>(&client).patch("second", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    let second = wait(api(&client), "second", |service| answer(service).is_some()).await;
+    assert_eq!((answer(&second), published(&second)), (Some(("Unknown", "InUse")), None));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_service_that_is_no_load_balancer_any_more_gives_its_address_back() {
     let server = server(&[]).await;
     let (client, network) = (server.client(), Network::default());
-    let running = start(&client, &network);
+    let running = start(&server, &network).await;
     create(&client, "web", None).await;
     wait(api::<Service>(&client), "web", |service| published(service).is_some()).await;
 
@@ -162,7 +207,7 @@ async fn a_service_that_is_no_load_balancer_any_more_gives_its_address_back() {
 async fn an_address_whose_service_lost_its_finalizer_is_withdrawn_after_a_grace_period() {
     let server = server(&[]).await;
     let (client, network) = (server.client(), Network::default());
-    let running = start(&client, &network);
+    let running = start(&server, &network).await;
     create(&client, "web", None).await;
     wait(api::<Service>(&client), "web", |service| published(service).is_some()).await;
     // Nobody watches while the user removes the finalizer and the Service.

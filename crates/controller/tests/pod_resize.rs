@@ -10,13 +10,13 @@ use settled_apiserver::Server;
 use settled_controller::Clock;
 use settled_controller::decision::Permit;
 
-use crate::harness::{Running, api, object, server, wait};
+use crate::harness::{Running, api, client_with_role, object, server, wait};
 
 #[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
-#[path = "../examples/pod_resize/controller.rs"]
-mod controller;
+#[path = "../examples/pod_resize/scenario.rs"]
+pub(crate) mod scenario;
 
-use controller::{Cpu, IN_PROGRESS, PENDING, Runtime};
+use scenario::controller::{self, Cpu, IN_PROGRESS, PENDING, Runtime};
 
 /// Counts how often it resized which Pod, to how much in all.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +30,9 @@ impl Runtime for Containers {
 }
 
 /// The agent of a node with two processors.
-fn start(client: &Client, containers: &Containers) -> Running {
-    let (client, containers) = (client.clone(), containers.clone());
+async fn start(server: &Server, containers: &Containers) -> Running {
+    let client = client_with_role(server, include_str!("../examples/pod_resize/rbac.yaml")).await;
+    let containers = containers.clone();
     Running::start(|stop| async move {
         controller::run(client, containers, "n1", 2000, Clock::system(), stop).await;
     })
@@ -81,8 +82,8 @@ async fn cluster() -> (Server, Client, Containers) {
 
 #[tokio::test]
 async fn a_request_is_accepted_carried_out_and_reported() {
-    let (_server, client, containers) = cluster().await;
-    let running = start(&client, &containers);
+    let (server, client, containers) = cluster().await;
+    let running = start(&server, &containers).await;
     create(&client, "a", "500m").await;
     let pod = settled_at(&client, "a", "500m").await;
 
@@ -97,8 +98,8 @@ async fn a_request_is_accepted_carried_out_and_reported() {
 
 #[tokio::test]
 async fn what_never_fits_is_infeasible_and_what_does_not_fit_now_is_deferred() {
-    let (_server, client, containers) = cluster().await;
-    let running = start(&client, &containers);
+    let (server, client, containers) = cluster().await;
+    let running = start(&server, &containers).await;
     create(&client, "a", "1500m").await;
     settled_at(&client, "a", "1500m").await;
     create(&client, "b", "400m").await;
@@ -130,7 +131,7 @@ async fn what_never_fits_is_infeasible_and_what_does_not_fit_now_is_deferred() {
 
 #[tokio::test]
 async fn a_crash_after_the_acceptance_carries_out_what_was_accepted() {
-    let (_server, client, containers) = cluster().await;
+    let (server, client, containers) = cluster().await;
     create(&client, "a", "500m").await;
     // Accepted by an agent that is gone.
     let pod = api::<Pod>(&client).get("a").await.unwrap();
@@ -140,7 +141,7 @@ async fn a_crash_after_the_acceptance_carries_out_what_was_accepted() {
     let patch = json!({"status": {"observedGeneration": pod.metadata.generation, "conditions": [condition], "containerStatuses": [status]}});
     api::<Pod>(&client).patch_status("a", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 
-    let running = start(&client, &containers);
+    let running = start(&server, &containers).await;
     settled_at(&client, "a", "500m").await;
     running.stop().await;
     assert_eq!(containers.0.lock().unwrap().len(), 1);

@@ -12,13 +12,11 @@ use settled_controller::run::{Runtime, Shutdown};
 use crate::harness::{api, server, wait};
 
 #[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
-#[path = "../examples/site/controller.rs"]
-pub(crate) mod controller;
-#[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
-#[path = "../examples/site/kind.rs"]
-pub(crate) mod kind;
+#[path = "../examples/site/scenario.rs"]
+pub(crate) mod scenario;
 
-use kind::Site;
+use scenario::controller;
+use scenario::kind::{self, Site};
 
 /// Status and reason of a condition at the present generation.
 fn condition<'s>(site: &'s Site, name: &str) -> Option<(&'s str, &'s str)> {

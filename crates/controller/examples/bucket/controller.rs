@@ -19,7 +19,7 @@ use settled_controller::conditions::{ConditionType, Conditions, InvalidCondition
 use settled_controller::decision::policy::{Decided, ack_first, finalizer_first};
 use settled_controller::decision::{Allocation, Answer, Decision, Denial, IdempotencyKey, Permit};
 use settled_controller::status::{StatusWriter, WriteError};
-use settled_controller::{Clock, finalizer};
+use settled_controller::{Clock, Fence, Freshness, finalizer};
 
 /// Keeps a Bucket until its access is revoked.
 pub const FINALIZER: &str = "storage.example.com/access";
@@ -27,6 +27,8 @@ pub const FINALIZER: &str = "storage.example.com/access";
 pub const BOUND: &str = "Bound";
 /// The controller's name as field manager.
 const MANAGER: &str = "bucket-controller";
+/// How often a bound Bucket is checked. kube-rs does not report which instances were deleted while their watch was expired.
+const RESYNC: Duration = Duration::from_secs(300);
 
 /// What a Bucket reports.
 #[derive(ConditionType)]
@@ -100,6 +102,7 @@ pub enum Error {
 pub struct Context<S> {
     client: Client,
     status: StatusWriter<Bucket>,
+    fence: Fence,
     store: S,
     clock: Clock,
 }
@@ -111,8 +114,10 @@ pub async fn run<S: ObjectStore>(
     clock: Clock,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let status = StatusWriter::new(client.clone(), MANAGER).attempts(1).clock(clock.clone());
-    let context = Context { client: client.clone(), status, store, clock };
+    let fence = Fence::new();
+    let status =
+        StatusWriter::new(client.clone(), MANAGER).attempts(1).clock(clock.clone()).fence(fence.clone());
+    let context = Context { client: client.clone(), status, fence, store, clock };
     let controller = Controller::new(Api::<Bucket>::all(client.clone()), watcher::Config::default());
     let buckets = controller.store();
     controller
@@ -136,7 +141,15 @@ pub async fn run<S: ObjectStore>(
 async fn reconcile<S: ObjectStore>(bucket: Arc<Bucket>, context: Arc<Context<S>>) -> Result<Action, Error> {
     let Some(key) = IdempotencyKey::of("bucket", bucket.as_ref()) else { return Ok(Action::await_change()) };
     let api: Api<Bucket> = Api::namespaced(context.client.clone(), &bucket.namespace().unwrap_or_default());
-    let protected = match finalizer_first::resume(key.clone(), bucket.as_ref(), FINALIZER) {
+    // The cache may be older than the last answer: what it shows as granted may be withdrawn.
+    let bucket = match context.fence.freshness(bucket.as_ref()) {
+        Freshness::Current => bucket,
+        Freshness::Stale | Freshness::Unknown => match api.get_opt(&bucket.name_any()).await? {
+            Some(newer) if newer.uid() == bucket.uid() => Arc::new(newer),
+            _ => return Ok(Action::await_change()),
+        },
+    };
+    let protected = match finalizer_first::resume(key, bucket.as_ref(), FINALIZER) {
         finalizer_first::State::Gone => return Ok(Action::await_change()),
         finalizer_first::State::Unprotected(unprotected) => {
             unprotected
@@ -166,7 +179,7 @@ async fn reconcile<S: ObjectStore>(bucket: Arc<Bucket>, context: Arc<Context<S>>
     match ack_first::resume(key, generation, &recorded) {
         ack_first::State::Acknowledged(acknowledged) => {
             acknowledged.act(async |permit, instance| context.store.allow(&permit, &instance).await).await?;
-            Ok(Action::await_change())
+            Ok(Action::requeue(RESYNC))
         }
         ack_first::State::Refused => Ok(Action::await_change()),
         ack_first::State::Undecided(request) => match request.decide(decision) {
@@ -176,19 +189,13 @@ async fn reconcile<S: ObjectStore>(bucket: Arc<Bucket>, context: Arc<Context<S>>
                 acknowledged
                     .act(async |permit, instance| context.store.allow(&permit, &instance).await)
                     .await?;
-                Ok(Action::await_change())
+                Ok(Action::requeue(RESYNC))
             }
             Decided::Denied(denied) => {
-                denied.acknowledge(async |answer| write_answer(&bucket, &context, &answer).await).await?;
+                let write = async |answer: Answer<String>| write_answer(&bucket, &context, &answer).await;
+                let permit = denied.acknowledge(write).await?;
                 // Status shows no instance any more: now the access goes.
-                let finalizer_first::State::Protected(protected) = finalizer_first::resume(
-                    IdempotencyKey::new("bucket", &bucket.uid().unwrap_or_default()),
-                    bucket.as_ref(),
-                    FINALIZER,
-                ) else {
-                    return Ok(Action::await_change());
-                };
-                context.store.revoke(&protected.permit()).await?;
+                context.store.revoke(&permit).await?;
                 Ok(Action::await_change())
             }
         },

@@ -76,8 +76,8 @@ pub struct Context<A> {
     announcer: A,
     pool: AddressRange,
     clock: Clock,
-    /// The grants: read from the server once, and then kept here. Nobody else allocates from this pool.
-    grants: Mutex<Option<Grants<String, IpAddr>>>,
+    /// The grants: read once, then kept here, and read again after a failure. Nobody else allocates from this pool.
+    grants: Mutex<Option<Grants<IdempotencyKey, IpAddr>>>,
 }
 
 impl<A> Context<A> {
@@ -108,6 +108,7 @@ pub async fn run<A: Announcer>(
         loop {
             interval.tick().await;
             if let Err(error) = repair(&context, &mut scan).await {
+                *context.grants.lock().await = None;
                 tracing::warn!(%error, "failed to look for orphaned addresses");
             }
         }
@@ -134,13 +135,25 @@ pub async fn repair<A: Announcer>(
             context.announcer.withdraw(&permit, *address).await?;
         }
         if let Some(grants) = context.grants.lock().await.as_mut() {
-            grants.retain(|uid| IdempotencyKey::new("lb", uid) != *permit.key());
+            grants.release(permit.key());
         }
     }
     Ok(())
 }
 
 async fn reconcile<A: Announcer>(service: Arc<Service>, context: Arc<Context<A>>) -> Result<Action, Error> {
+    let result = answer_request(service, Arc::clone(&context)).await;
+    if result.is_err() {
+        // What has failed may have been carried out all the same.
+        *context.grants.lock().await = None;
+    }
+    result
+}
+
+async fn answer_request<A: Announcer>(
+    service: Arc<Service>,
+    context: Arc<Context<A>>,
+) -> Result<Action, Error> {
     let Some(key) = IdempotencyKey::of("lb", service.as_ref()) else { return Ok(Action::await_change()) };
     let namespace = service.namespace().unwrap_or_default();
     let api: Api<Service> = Api::namespaced(context.client.clone(), &namespace);
@@ -158,12 +171,8 @@ async fn reconcile<A: Announcer>(service: Arc<Service>, context: Arc<Context<A>>
             return Ok(Action::await_change());
         }
         finalizer_first::State::Protected(protected) if wants_address => protected,
+        // The type was changed.
         finalizer_first::State::Protected(protected) => {
-            // The type was changed: what the old one held is released, and status no longer shows it.
-            if published(&service).is_some() || answer(&service).is_some() {
-                write_status(&service, &context, &[], None).await?;
-                return Ok(Action::await_change());
-            }
             return release(&api, &service, &context, protected.abandon()).await;
         }
         finalizer_first::State::Releasing(releasing) => {
@@ -178,7 +187,7 @@ async fn reconcile<A: Announcer>(service: Arc<Service>, context: Arc<Context<A>>
     else {
         return Ok(Action::await_change());
     };
-    match request.decide(decide(&service, &context).await?) {
+    match request.decide(decide(&service, key, &context).await?) {
         Decided::Granted(granted) => {
             let address = *granted.value();
             let permit = granted
@@ -186,15 +195,7 @@ async fn reconcile<A: Announcer>(service: Arc<Service>, context: Arc<Context<A>>
                 .await?
                 .acknowledge(async |answer| acknowledge(&service, &context, &[address], &answer).await)
                 .await?;
-            // The new address is announced and in status: the one before is not needed any more.
-            for (holder, replaced) in context.announcer.announced().await? {
-                if holder == key && replaced != address {
-                    context.announcer.withdraw(&permit, replaced).await?;
-                    if let Some(grants) = context.grants.lock().await.as_mut() {
-                        grants.release_replaced(&service.uid().unwrap_or_default(), &replaced);
-                    }
-                }
-            }
+            withdraw_replaced(&context, &permit, Some(address)).await?;
             Ok(Action::await_change())
         }
         Decided::Denied(denied) => {
@@ -206,14 +207,38 @@ async fn reconcile<A: Announcer>(service: Arc<Service>, context: Arc<Context<A>>
                 _ => Action::await_change(),
             };
             // An address that was granted before stays: its clients use it.
-            let held: Vec<IpAddr> = published(&service).into_iter().collect();
-            denied.acknowledge(async |answer| acknowledge(&service, &context, &held, &answer).await).await?;
+            let held = published(&service);
+            let shown: Vec<IpAddr> = held.into_iter().collect();
+            let write = async |answer: Answer<IpAddr>| acknowledge(&service, &context, &shown, &answer).await;
+            let permit = denied.acknowledge(write).await?;
+            withdraw_replaced(&context, &permit, held).await?;
             Ok(retry)
         }
     }
 }
 
-async fn decide<A: Announcer>(service: &Service, context: &Context<A>) -> Result<Decision<IpAddr>, Error> {
+/// Withdraws what a Service has beside the address that its status shows: the one before, and those of attempts that failed.
+async fn withdraw_replaced<A: Announcer>(
+    context: &Context<A>,
+    permit: &Permit,
+    shown: Option<IpAddr>,
+) -> Result<(), Error> {
+    for (holder, address) in context.announcer.announced().await? {
+        if holder == *permit.key() && Some(address) != shown {
+            context.announcer.withdraw(permit, address).await?;
+            if let Some(grants) = context.grants.lock().await.as_mut() {
+                grants.release_replaced(&holder, &address);
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn decide<A: Announcer>(
+    service: &Service,
+    key: IdempotencyKey,
+    context: &Context<A>,
+) -> Result<Decision<IpAddr>, Error> {
     let requested = service
         .spec
         .as_ref()
@@ -231,23 +256,20 @@ async fn decide<A: Announcer>(service: &Service, context: &Context<A>) -> Result
         Some(grants) => grants,
         empty => empty.insert(read_grants(context).await?),
     };
-    Ok(grants.allocate(&context.pool, service.uid().unwrap_or_default(), requested.as_ref()))
+    Ok(grants.allocate(&context.pool, key, requested.as_ref()))
 }
 
-/// The grants after a start: what the statuses show, and what is announced for an answer that was never stored.
-async fn read_grants<A: Announcer>(context: &Context<A>) -> Result<Grants<String, IpAddr>, Error> {
+/// The grants that there are: what is announced, for whomever, and what the statuses show.
+async fn read_grants<A: Announcer>(context: &Context<A>) -> Result<Grants<IdempotencyKey, IpAddr>, Error> {
     // Without a resourceVersion, a list is as new as the last write.
     let services = Api::<Service>::all(context.client.clone()).list(&ListParams::default()).await?;
     let mut services = services.items;
     services.sort_by_key(|service| (service.creation_timestamp(), service.uid()));
     let announced = context.announcer.announced().await?;
-    let of_service = |service: &Service| {
-        let uid = service.uid()?;
-        let key = IdempotencyKey::new("lb", &uid);
-        let announced = announced.iter().find(|(holder, _)| *holder == key).map(|(_, address)| *address);
-        Some((uid, published(service).or(announced)?))
-    };
-    let (grants, contradictions) = Grants::new(services.iter().filter_map(of_service));
+    // What status shows comes last: it is what a Service with two addresses goes on with.
+    let shown = |service: &Service| Some((IdempotencyKey::of("lb", service)?, published(service)?));
+    let (grants, contradictions) =
+        Grants::new(announced.into_iter().chain(services.iter().filter_map(shown)));
     for contradiction in contradictions {
         tracing::warn!(address = %contradiction.value, holder = %contradiction.keeps, "address granted twice");
     }
@@ -260,18 +282,23 @@ async fn release<A: Announcer>(
     context: &Context<A>,
     releasing: finalizer_first::Releasing,
 ) -> Result<Action, Error> {
+    // Another finalizer may keep the Service: nobody else gets an address that it shows.
+    if published(service).is_some() || answer(service).is_some() {
+        write_status(service, context, &[], None).await?;
+        return Ok(Action::await_change());
+    }
     let withdraw = async |permit: Permit| {
         for (holder, address) in context.announcer.announced().await? {
             if holder == *permit.key() {
                 context.announcer.withdraw(&permit, address).await?;
             }
         }
+        if let Some(grants) = context.grants.lock().await.as_mut() {
+            grants.release(permit.key());
+        }
         Ok::<_, Error>(())
     };
     let released = releasing.release(withdraw).await?;
-    if let Some(grants) = context.grants.lock().await.as_mut() {
-        grants.release(&service.uid().unwrap_or_default());
-    }
     released.unprotect(async || finalizer::remove(api, service, FINALIZER).await.map(drop)).await?;
     Ok(Action::await_change())
 }

@@ -64,8 +64,8 @@ pub struct Context<R> {
     /// The node's processor time, in thousandths.
     capacity: u64,
     clock: Clock,
-    /// What is allocated, by UID: read from the server once. It is changed before status is written, so that no other Pod gets it.
-    allocated: Mutex<Option<BTreeMap<String, Cpu>>>,
+    /// Held from a decision until its answer is stored: the statuses have all that is allocated.
+    deciding: Mutex<()>,
 }
 
 /// Runs until `stop`.
@@ -84,7 +84,7 @@ pub async fn run<R: Runtime>(
         node: node.to_owned(),
         capacity,
         clock,
-        allocated: Mutex::new(None),
+        deciding: Mutex::new(()),
     };
     let of_node = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
     Controller::new(Api::<Pod>::all(client), of_node)
@@ -96,26 +96,25 @@ pub async fn run<R: Runtime>(
 
 async fn reconcile<R: Runtime>(pod: Arc<Pod>, context: Arc<Context<R>>) -> Result<Action, Error> {
     let Some(key) = IdempotencyKey::of("resize", pod.as_ref()) else { return Ok(Action::await_change()) };
-    let uid = pod.uid().unwrap_or_default();
-    if pod.metadata.deletion_timestamp.is_some() || is_finished(&pod) {
-        if let Some(allocated) = context.allocated.lock().await.as_mut() {
-            allocated.remove(&uid);
-        }
+    if is_finished(&pod) {
+        write_finished(&pod, &context).await?;
         return Ok(Action::await_change());
     }
-    if !reports_all_containers(&pod) {
-        // The kubelet has not seen it yet.
+    if pod.metadata.deletion_timestamp.is_some() || !reports_all_containers(&pod) {
+        // The kubelet stops it, or has not seen it yet.
         return Ok(Action::await_change());
     }
     let generation = pod.metadata.generation.unwrap_or_default();
-    let actual = resources(&pod, actual_of);
+    // As long as status says that it is in progress, the final status is not written.
+    let actual = resources(&pod, actual_of).filter(|_| condition(&pod, IN_PROGRESS).is_none());
     match ack_act_final::resume(key, generation, &recorded(&pod), actual.as_ref()) {
         ack_act_final::State::Final => Ok(Action::await_change()),
         ack_act_final::State::Accepted(accepted) => carry_out(&pod, &context, accepted).await,
         // A refusal that stands: only another request, or another node, changes it.
         ack_act_final::State::Refused => Ok(Action::await_change()),
         ack_act_final::State::Undecided(request) => {
-            let decision = decide(&pod, &uid, &context).await?;
+            let _deciding = context.deciding.lock().await;
+            let decision = decide(&pod, &context).await?;
             match request.decide(decision) {
                 Decided::Granted(granted) => {
                     let accept = async |answer: Answer<Cpu>| write_answer(&pod, &context, &answer).await;
@@ -222,7 +221,7 @@ fn condition<'p>(pod: &'p Pod, name: &str) -> Option<&'p PodCondition> {
     pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == name)
 }
 
-async fn decide<R>(pod: &Pod, uid: &str, context: &Context<R>) -> Result<Decision<Cpu>, Error> {
+async fn decide<R>(pod: &Pod, context: &Context<R>) -> Result<Decision<Cpu>, Error> {
     let wanted = desired(pod);
     let total: u64 = wanted.values().sum();
     let capacity = context.capacity;
@@ -231,13 +230,10 @@ async fn decide<R>(pod: &Pod, uid: &str, context: &Context<R>) -> Result<Decisio
         return Ok(Decision::Refused(Denial::new("Infeasible", message)));
     }
     let pods = pods_of_node(context).await?;
-    let mut ledger = context.allocated.lock().await;
-    let ledger = ledger.get_or_insert_with(|| ledger_of(&pods));
-    // A Pod that was deleted at once is never reconciled again.
-    let running = |uid: &str| pods.iter().any(|pod| pod.uid().as_deref() == Some(uid) && !is_finished(pod));
-    ledger.retain(|uid, _| running(uid));
+    // One that is being deleted has its containers until it is gone.
+    let others = pods.iter().filter(|other| other.uid() != pod.uid() && !is_finished(other));
     let others: u64 =
-        ledger.iter().filter(|(other, _)| *other != uid).flat_map(|(_, cpu)| cpu.values()).sum();
+        others.filter_map(|other| resources(other, allocated_of)).flat_map(Cpu::into_values).sum();
     if others + total > capacity {
         let left = capacity.saturating_sub(others);
         let message = format!("the node has {left}m of cpu left, the Pod requests {total}m");
@@ -248,17 +244,12 @@ async fn decide<R>(pod: &Pod, uid: &str, context: &Context<R>) -> Result<Decisio
         let message = format!("{older} has waited for longer");
         return Ok(Decision::Deferred(Denial::new("Deferred", message)));
     }
-    ledger.insert(uid.to_owned(), wanted.clone());
     Ok(Decision::Granted(wanted))
 }
 
 async fn pods_of_node<R>(context: &Context<R>) -> Result<Vec<Pod>, Error> {
     let of_node = ListParams::default().fields(&format!("spec.nodeName={}", context.node));
     Ok(Api::<Pod>::all(context.client.clone()).list(&of_node).await?.items)
-}
-
-fn ledger_of(pods: &[Pod]) -> BTreeMap<String, Cpu> {
-    pods.iter().filter_map(|pod| Some((pod.uid()?, resources(pod, allocated_of)?))).collect()
 }
 
 /// A Pod whose request was deferred before this one's, and would fit.
@@ -269,7 +260,8 @@ fn older_waiting(pod: &Pod, pods: &[Pod], free: u64) -> Option<String> {
         Some(pending.last_transition_time.as_ref()?.0)
     };
     let own = since(pod)?;
-    let older = pods.iter().filter(|other| since(other).is_some_and(|other| other < own));
+    let waits = |other: &&Pod| other.metadata.deletion_timestamp.is_none() && !is_finished(other);
+    let older = pods.iter().filter(waits).filter(|other| since(other).is_some_and(|other| other < own));
     let fitting = older.filter(|other| desired(other).values().sum::<u64>() <= free);
     fitting.min_by_key(|other| since(other)).map(|other| other.name_any())
 }
@@ -289,8 +281,7 @@ async fn write_answer<R>(pod: &Pod, context: &Context<R>, answer: &Answer<Cpu>) 
             (PENDING, Some(denial.reason.clone()), Some(denial.message.clone()))
         }
     };
-    let previous = condition(pod, name).filter(|previous| previous.reason == reason);
-    let since = previous.and_then(|previous| previous.last_transition_time.clone());
+    let since = condition(pod, name).and_then(|previous| previous.last_transition_time.clone());
     status.conditions.get_or_insert_default().push(PodCondition {
         type_: name.to_owned(),
         status: "True".to_owned(),
@@ -312,6 +303,16 @@ async fn write_final<R>(pod: &Pod, context: &Context<R>, cpu: &Cpu) -> Result<()
         requests.insert("cpu".to_owned(), cpu);
     });
     status.conditions.get_or_insert_default().retain(|condition| condition.type_ != IN_PROGRESS);
+    context.status.write(pod, |_| Ok(status.clone())).await?;
+    Ok(())
+}
+
+/// What has ended waits for nothing.
+async fn write_finished<R>(pod: &Pod, context: &Context<R>) -> Result<(), Error> {
+    let mut status = pod.status.clone().unwrap_or_default();
+    let ours = |condition: &PodCondition| [PENDING, IN_PROGRESS].contains(&condition.type_.as_str());
+    status.conditions.iter_mut().for_each(|conditions| conditions.retain(|condition| !ours(condition)));
+    status.observed_generation = pod.metadata.generation;
     context.status.write(pod, |_| Ok(status.clone())).await?;
     Ok(())
 }
