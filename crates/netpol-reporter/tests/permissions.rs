@@ -15,7 +15,8 @@ use crate::harness::{
 pub(crate) async fn grant(client: &Client, config: &Config) {
     for value in permissions::objects(config, "default") {
         let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
+        let (group, version) =
+            text("/apiVersion").split_once('/').unwrap_or_else(|| ("", text("/apiVersion")));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("/kind")));
         let api: Api<DynamicObject> = match text("/metadata/namespace") {
             "" => Api::all_with(client.clone(), &resource),
