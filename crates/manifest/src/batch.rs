@@ -78,6 +78,15 @@ pub struct Scratch {
     item: Vec<u8>,
 }
 
+impl Scratch {
+    /// Memory of a reader that keeps where the values of YAML documents come from, for [`Batch::positions`].
+    pub fn with_places() -> Self {
+        let mut scratch = Self::default();
+        scratch.yaml.places = Some(Vec::new());
+        scratch
+    }
+}
+
 impl Batch {
     pub(crate) fn reset(&mut self, origin: Position, limits: Limits) {
         self.len = 0;
@@ -141,6 +150,7 @@ impl Batch {
                         start: document.start,
                         verbatim: true,
                         near,
+                        places: &[],
                     };
                     if *list {
                         reader.value(text, 0, header.as_deref(), 0);
@@ -193,7 +203,7 @@ impl Batch {
         scratch: &mut Scratch,
         mut each: impl FnMut(Item<'_>),
     ) {
-        let Origin { start, added, verbatim, near } = object.origin;
+        let Origin { start, added, verbatim, near, .. } = object.origin;
         if !verbatim {
             return each(Item::Object(*object));
         }
@@ -224,7 +234,9 @@ impl Batch {
             }));
         }
         let text = &scratch.json[..];
-        let mut reader = Expand { batch: self, item: &mut scratch.item, each, start, verbatim: false, near };
+        let places = scratch.yaml.places.as_deref().unwrap_or_default();
+        let mut reader =
+            Expand { batch: self, item: &mut scratch.item, each, start, verbatim: false, near, places };
         match text.first() {
             None | Some(b'n') => {}
             Some(b'{') if memmem::find(text, b"\"items\":").is_none() => reader.object(text, 0, None),
@@ -233,7 +245,7 @@ impl Batch {
     }
 
     /// Stream position of byte `offset` of `object.json`, for parse errors. For YAML, whose text differs, the start of
-    /// the document.
+    /// the document, unless the scratch was made by [`with_places`](Scratch::with_places).
     ///
     /// Counts lines from a position shortly before the object, which is cheap enough for errors.
     ///
@@ -255,8 +267,39 @@ impl Batch {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn position(&self, object: &Object<'_>, offset: usize) -> Position {
-        let Origin { start, added, verbatim, near } = object.origin;
-        self.position_from(near, if verbatim { start + offset.saturating_sub(added) } else { start })
+        self.position_from(object.origin.near, object.byte(offset))
+    }
+
+    /// As [`Batch::position`], of many bytes: the object is gone over once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use settled_manifest::{Batch, Item, Scratch, Splitter};
+    ///
+    /// let text = &b"# two\n- a: 1\n  b:\n    c: x\n"[..];
+    /// let batch = Splitter::new(text).next_batch(Batch::default())?.unwrap();
+    /// let mut places = Vec::new();
+    /// batch.objects(&mut Scratch::with_places(), |item| {
+    ///     let Item::Object(object) = item else { return };
+    ///     assert_eq!(object.json, br#"{"a":1,"b":{"c":"x"}}"#);
+    ///     places = batch.positions(&object, &[16, 5]).iter().map(ToString::to_string).collect();
+    /// });
+    /// assert_eq!(places, ["line 4, column 8", "line 2, column 6"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn positions(&self, object: &Object<'_>, offsets: &[usize]) -> Vec<Position> {
+        let mut near = object.origin.near;
+        let mut positions = vec![near.1; offsets.len()];
+        // Aliases and merges of YAML lead back and forth.
+        let mut bytes: Vec<(usize, &mut Position)> =
+            offsets.iter().map(|offset| object.byte(*offset)).zip(&mut positions).collect();
+        bytes.sort_unstable_by_key(|(byte, _)| *byte);
+        for (byte, position) in bytes {
+            near = (byte.clamp(near.0, self.len.max(near.0)), self.position_from(near, byte));
+            *position = near.1;
+        }
+        positions
     }
 
     /// Position of `at`, counted from an earlier position.
@@ -288,6 +331,26 @@ struct Expand<'a> {
     verbatim: bool,
     /// A known position shortly before.
     near: (usize, Position),
+    /// Where the text's nodes come from, if it is not the batch's own.
+    places: &'a [(usize, usize)],
+}
+
+/// The byte of a document from which the byte `offset` of its JSON comes.
+fn source(places: &[(usize, usize)], offset: usize) -> usize {
+    let after = places.partition_point(|(written, _)| *written <= offset);
+    after.checked_sub(1).and_then(|index| places.get(index)).map_or(0, |(_, at)| *at)
+}
+
+impl Object<'_> {
+    /// The byte of the batch from which the byte `offset` of `json` comes.
+    fn byte(&self, offset: usize) -> usize {
+        let Origin { start, added, verbatim, document, .. } = self.origin;
+        let offset = offset.saturating_sub(added);
+        match verbatim {
+            true => start + offset,
+            false => document.0 + source(self.places, document.1 + offset),
+        }
+    }
 }
 
 impl Expand<'_> {
@@ -340,16 +403,22 @@ impl Expand<'_> {
         self.item.clear();
         let added = header.map_or(0, |header| header.complete(text, self.item));
         let json = if added > 0 { &self.item[..] } else { text };
-        let start = if self.verbatim { self.start + offset } else { self.start };
+        let start = self.byte(offset);
         self.batch.approach(&mut self.near, start);
-        let origin = Origin { start, added, verbatim: self.verbatim, near: self.near };
-        (self.each)(Item::Object(Object { json, origin }));
+        let document = (self.start, offset);
+        let origin = Origin { start, added, verbatim: self.verbatim, document, near: self.near };
+        (self.each)(Item::Object(Object { json, origin, places: self.places }));
     }
 
     fn malformed(&mut self, message: &str, offset: usize) {
-        let at = if self.verbatim { self.start + offset } else { self.start };
+        let at = self.byte(offset);
         self.batch.approach(&mut self.near, at);
         let position = self.batch.position_from(self.near, at);
         (self.each)(Item::Malformed(Malformed { message: message.to_owned(), position }));
+    }
+
+    /// The byte of the batch from which a byte of the text comes.
+    fn byte(&self, offset: usize) -> usize {
+        self.start + if self.verbatim { offset } else { source(self.places, offset) }
     }
 }

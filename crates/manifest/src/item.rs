@@ -24,6 +24,8 @@ pub struct Object<'a> {
     /// YAML its transcoding.
     pub json: &'a [u8],
     pub(crate) origin: Origin,
+    /// Where the nodes of a YAML document come from, if its reader keeps that.
+    pub(crate) places: &'a [(usize, usize)],
 }
 
 /// Location of an object's text in its batch.
@@ -35,6 +37,8 @@ pub(crate) struct Origin {
     pub(crate) added: usize,
     /// `json` is the input's own text, so offsets in it are offsets in the batch.
     pub(crate) verbatim: bool,
+    /// Offset of the document in the batch, and of the object in the document's JSON.
+    pub(crate) document: (usize, usize),
     /// A known position shortly before, so that many errors do not count lines again.
     pub(crate) near: (usize, Position),
 }

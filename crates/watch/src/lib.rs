@@ -6,6 +6,7 @@ mod download;
 mod error;
 mod exchange;
 mod exec;
+mod list;
 mod metadata;
 mod names;
 mod poll;

@@ -29,9 +29,9 @@ pub use crate::scope::Scope;
 use crate::wire::{self, EventType, Lines};
 
 /// Servers send a bookmark each minute or so. Who says nothing for longer may be dead, however alive the connection looks.
-const SILENCE: Duration = Duration::from_secs(90);
+pub(crate) const SILENCE: Duration = Duration::from_secs(90);
 /// How many objects a page of a list has.
-const PAGE: usize = 500;
+pub(crate) const PAGE: usize = 500;
 /// The longest pause between two tries.
 pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
@@ -568,13 +568,13 @@ fn reason(ended: &Result<End, RequestError>) -> Cow<'static, str> {
     }
 }
 
-async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, RequestError> {
+pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, RequestError> {
     tokio::time::timeout(limit, future)
         .await
         .map_err(|_| RequestError::Transport("the answer does not end".to_owned().into()))
 }
 
-fn broken(error: impl Into<Box<dyn Error + Send + Sync>>) -> RequestError {
+pub(crate) fn broken(error: impl Into<Box<dyn Error + Send + Sync>>) -> RequestError {
     let error = error.into();
     let text = format!("the connection broke: {}", innermost(&*error));
     RequestError::Transport(ErrorMessage::new(text, error))

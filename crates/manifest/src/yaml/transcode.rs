@@ -98,6 +98,7 @@ impl Transcoder {
         self.anchors.clear();
         self.in_output.clear();
         self.kept.clear();
+        self.places.iter_mut().for_each(Vec::clear);
         let mut memory = mem::take(&mut self.parser);
         let mut parser = Parser::new(source, &mut memory);
         let mut run = Run { transcoder: self, out, limits, nodes: 0, aliased: 0, copied: 0 };
