@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 pub(crate) mod live;
+pub(crate) mod netpol;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
 
@@ -131,6 +132,7 @@ pub(crate) enum Command {
     Status(StatusArgs),
     Augment(AugmentArgs),
     Rules(RulesArgs),
+    Netpol(netpol::NetpolArgs),
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     #[cfg(feature = "serve")]

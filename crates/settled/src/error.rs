@@ -32,6 +32,10 @@ pub(crate) enum ErrorKind {
     Cluster,
     /// The request is invalid.
     Refused,
+    /// What is asked about is not known.
+    Unknown,
+    /// The cluster does not say what it is.
+    Undetected,
 }
 
 impl ErrorKind {
@@ -40,6 +44,8 @@ impl ErrorKind {
             Self::Usage | Self::Input | Self::Output => 2,
             Self::Cluster => 4,
             Self::Refused => 1,
+            Self::Unknown => 3,
+            Self::Undetected => 5,
         }
     }
 }
@@ -76,7 +82,7 @@ impl CommandError {
         Self::new(ErrorKind::Cluster, message)
     }
 
-    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None, details: Vec::new(), hints: Vec::new() }
     }
 
@@ -93,6 +99,10 @@ impl CommandError {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        self.kind.exit_code()
     }
 
     /// Tells the user and gives the exit code.

@@ -31,7 +31,7 @@ const LONG_ARGUMENTS: [&str; 17] = [
 const SHORT_ARGUMENTS: [&str; 1] = ["context"];
 
 /// What `-h` shows of commands for clusters, a line each: examples and this fit a screen.
-const SHORT_HELP: [(&str, &str); 27] = [
+const SHORT_HELP: [(&str, &str); 37] = [
     ("names", "TYPE/NAME..., TYPE NAME..., or TYPE with -l or --all"),
     ("targets", "TYPE/NAME..., TYPE NAME..., or TYPE"),
     ("files", "Objects in files, directories, URLs, or `-`"),
@@ -59,6 +59,16 @@ const SHORT_HELP: [(&str, &str); 27] = [
     ("full", "Show all dependents"),
     ("warnings", "Only events of type Warning"),
     ("quiet", "Print only errors"),
+    ("policy", "Name of the policy, or KIND/NAME"),
+    ("from", "Source of the connection"),
+    ("to", "Destination of the connection"),
+    ("port", "Port and protocol, such as 443 or 53/UDP"),
+    ("before", "File or directory with the policies before"),
+    ("after", "File or directory with the policies after"),
+    ("providers", "Provider and version, such as cilium@1.16"),
+    ("from_provider", "Provider that is replaced, such as calico@3.25"),
+    ("to_provider", "Provider that replaces it"),
+    ("profiles", "Profiles in addition to the built-in ones"),
 ];
 /// The output formats of commands for clusters.
 const OUTPUT: &str = "output";
@@ -138,10 +148,11 @@ mod tests {
     fn arguments_that_are_left_out_exist() {
         let mut command = Cli::command();
         command.build();
-        let ids: Vec<String> = command
-            .get_subcommands()
-            .flat_map(|command| command.get_arguments().map(|arg| arg.get_id().to_string()))
-            .collect();
+        fn ids_of(command: &Command) -> Vec<String> {
+            let own = command.get_arguments().map(|arg| arg.get_id().to_string());
+            own.chain(command.get_subcommands().flat_map(ids_of)).collect()
+        }
+        let ids = ids_of(&command);
         for id in LONG_ARGUMENTS.iter().chain(&SHORT_ARGUMENTS) {
             assert!(ids.iter().any(|known| known == id), "{id}");
         }

@@ -19,6 +19,7 @@ mod live;
 mod log;
 mod look;
 mod names;
+mod netpol;
 mod output;
 mod overview;
 mod patience;

@@ -1,6 +1,8 @@
 //! Standard output, for data.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -50,4 +52,27 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), CommandError> {
 pub(crate) fn print(text: &[u8]) -> Result<(), CommandError> {
     let mut out = stdout();
     Stopped::forgive(out.write_all(text).and_then(|()| out.flush()).map_err(Stopped::from))
+}
+
+/// The width of tables: as asked for, or the terminal's; none in pipes.
+pub(crate) fn width(asked: Option<usize>) -> Option<usize> {
+    const NARROWEST: usize = 20;
+    let width = match asked {
+        Some(width) => Some(width).filter(|width| *width > 0),
+        None if io::stdout().is_terminal() => {
+            Some(terminal_size::terminal_size_of(io::stdout()).map_or(80, |(width, _)| usize::from(width.0)))
+        }
+        None => None,
+    };
+    width.map(|width| width.max(NARROWEST))
+}
+
+/// Adds Markdown to the step summary of GitHub Actions, in the file that it names, if it does.
+pub(crate) fn append_step_summary(markdown: &str) -> Result<(), CommandError> {
+    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else {
+        return Ok(());
+    };
+    let file = File::options().create(true).append(true).open(&path);
+    file.and_then(|mut file| file.write_all(markdown.as_bytes()))
+        .map_err(|error| CommandError::output(format!("cannot write {}", Path::new(&path).display()), error))
 }

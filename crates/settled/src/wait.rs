@@ -222,7 +222,7 @@ impl End {
             WaitOutput::Junit => output::print(junit::document(&ending).as_bytes()),
             WaitOutput::Github => {
                 output::print(github::commands(&ending).as_bytes())?;
-                step_summary(&ending)
+                output::append_step_summary(&github::summary(&ending))
             }
         }
     }
@@ -238,18 +238,6 @@ fn explain(ending: &Ending<'_>) {
         stderr::print_line("");
     }
     stderr::print_line(text.trim_end());
-}
-
-/// Adds the step summary to the file that GitHub names, if it does.
-fn step_summary(ending: &Ending<'_>) -> Result<(), CommandError> {
-    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else {
-        return Ok(());
-    };
-    let mut file = File::options().create(true).append(true).open(&path);
-    let written = file.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()));
-    written
-        .and_then(|file| file.write_all(github::summary(ending).as_bytes()))
-        .map_err(|error| CommandError::output(format!("cannot write {}", Path::new(&path).display()), error))
 }
 
 /// The objects that are done, each as kubectl names it.

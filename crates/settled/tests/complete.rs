@@ -211,3 +211,18 @@ fn bash_completes() {
         assert_eq!(bash(&cluster, words), expected, "{words:?}");
     }
 }
+
+#[test]
+fn providers_and_features_are_known_without_a_cluster() {
+    for (words, expected) in [
+        ("netpol ma", "matrix :4"),
+        ("netpol check --provider cil", "cilium@1.20 :4"),
+        ("netpol check --provider cilium@", "cilium@1.8 cilium@1.20 :4"),
+        ("netpol check --from-provider=weav", "--from-provider=weave@2.9 :4"),
+        ("netpol matrix --feature port.e", "port.end :4"),
+        ("netpol profiles fla", "flannel :4"),
+        ("netpol check -o sa", "sarif :4"),
+    ] {
+        assert_eq!(complete(settled, words), expected, "{words}");
+    }
+}

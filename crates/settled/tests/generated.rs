@@ -35,6 +35,13 @@ fn manual_pages_are_there_for_all_commands() {
     settled-completions.1
     settled-events.1
     settled-man.1
+    settled-netpol-check.1
+    settled-netpol-diff.1
+    settled-netpol-explain.1
+    settled-netpol-matrix.1
+    settled-netpol-profiles.1
+    settled-netpol-reach.1
+    settled-netpol.1
     settled-rules-explain.1
     settled-rules-import.1
     settled-rules-list.1

@@ -23,6 +23,14 @@ fn help() {
         ("settled-rules-explain", "rules explain -h"),
         ("settled-rules-test", "rules test --help"),
         ("settled-rules-import", "rules import --help"),
+        ("settled-netpol", "netpol --help"),
+        ("settled-netpol-check", "netpol check --help"),
+        ("settled-netpol-check-short", "netpol check -h"),
+        ("settled-netpol-reach", "netpol reach --help"),
+        ("settled-netpol-diff", "netpol diff -h"),
+        ("settled-netpol-explain", "netpol explain -h"),
+        ("settled-netpol-matrix", "netpol matrix --help"),
+        ("settled-netpol-profiles", "netpol profiles --help"),
         ("settled-serve", "serve --help"),
         ("settled-store", "store --help"),
         ("settled-store-check", "store check --help"),
@@ -35,7 +43,7 @@ fn help() {
 
 #[test]
 fn short_help_fits_a_screen() {
-    for command in ["wait", "status", "apply", "why", "tree", "events"] {
+    for command in ["wait", "status", "apply", "why", "tree", "events", "netpol check", "netpol reach"] {
         let text = settled(&format!("{command} -h")).stdout();
         let lines = text.lines().count();
         assert!((15..=42).contains(&lines), "{command}: {lines} lines\n{text}");

@@ -14,6 +14,7 @@ mod inputs;
 mod kubectl;
 mod live;
 mod log;
+mod netpol;
 mod overview;
 mod proxy;
 mod reach;

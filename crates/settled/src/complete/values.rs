@@ -2,6 +2,8 @@
 
 use clap_complete::CompletionCandidate;
 use kstatus::FailureClass;
+use settled_netpol::feature::Feature;
+use settled_netpol::profile::Profiles;
 use settled_rules::RuleSet;
 use settled_tracker::release::ReleaseKind;
 
@@ -41,6 +43,17 @@ pub(super) fn of(command: &str, id: &str, hidden: bool) -> Option<Find> {
         (_, "user") => |line, current| plain(lookup::kubeconfig(line).users, "", current),
         (_, "releases") => releases,
         (_, "conditions") => conditions,
+        (_, "providers" | "from_provider" | "to_provider") => providers,
+        ("profiles", "name") => |_, current| {
+            let (profiles, _) = Profiles::embedded();
+            plain(profiles.iter().map(|profile| profile.name.clone()).collect(), "", current)
+        },
+        ("matrix", "features") => |_, current| {
+            plain(Feature::ALL.iter().map(|feature| feature.as_str().to_owned()).collect(), "", current)
+        },
+        ("explain", "policy") => {
+            |line, current| plain(lookup::names(line, &["networkpolicies"]), "", current)
+        }
         (_, "fail_fast") => |_, current| listed(current, &classes().chain(["all"]).collect::<Vec<_>>()),
         (_, "graces") => |_, current| {
             let all = classes().map(|class| format!("{class}="));
@@ -114,6 +127,18 @@ fn conditions(_: &Line, current: &str) -> Vec<CompletionCandidate> {
             current,
         ),
     }
+}
+
+/// Providers in the last version that their profile knows; of one that is named, also in the first.
+fn providers(_: &Line, current: &str) -> Vec<CompletionCandidate> {
+    let (profiles, _) = Profiles::embedded();
+    let all = profiles.iter().flat_map(|profile| {
+        let is_named = current.starts_with(&format!("{}@", profile.name));
+        let first = is_named.then_some(&profile.versions.from);
+        let versions = first.into_iter().chain([&profile.versions.through]);
+        versions.map(|version| format!("{}@{version}", profile.name)).collect::<Vec<_>>()
+    });
+    plain(all.collect(), "", current)
 }
 
 /// `GROUP/KIND` of all rules in the program.

@@ -13,9 +13,9 @@ use crate::style::{self, Palette};
 use crate::text;
 
 /// GitHub shows no more annotations of a step than these.
-const ANNOTATIONS_MAX: usize = 10;
+pub(crate) const ANNOTATIONS_MAX: usize = 10;
 /// A step summary may have 1 MiB.
-const SUMMARY_BYTES_MAX: usize = 1_000_000;
+pub(crate) const SUMMARY_BYTES_MAX: usize = 1_000_000;
 
 /// What goes to the log: the explanation, in which nothing is taken for a command, and a command per object that isn't done.
 pub(crate) fn commands(ending: &Ending<'_>) -> String {
@@ -108,17 +108,17 @@ fn explanation<'a>(ending: &'a Ending<'_>) -> Explain<'a> {
 }
 
 /// The text of a workflow command.
-fn data(text: &str) -> String {
+pub(crate) fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// A property of a workflow command.
-fn property(text: &str) -> String {
+pub(crate) fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// Text in a table's cell, in which nothing is markup.
-fn markdown(text: &str) -> String {
+pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text::clean(text).chars() {
         match char {

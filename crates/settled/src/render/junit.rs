@@ -118,12 +118,12 @@ fn case(
     ));
 }
 
-fn seconds(duration: Duration) -> String {
+pub(crate) fn seconds(duration: Duration) -> String {
     format!("{}.{:03}", duration.as_secs(), duration.subsec_millis())
 }
 
 /// Text for XML, in elements and attributes. The few characters that XML can't have were spelled out before, or are replaced.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
         match char {

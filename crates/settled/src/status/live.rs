@@ -13,14 +13,14 @@ use settled_tracker::{Outcome, State, Target, TargetReport, Tracker};
 
 use super::report::Report;
 use super::rows::{Evaluator, Mark, Rows};
-use super::writer::{Writer, width};
+use super::writer::Writer;
 use crate::arguments;
 use crate::cli::args::{ClusterArgs, EvaluationArgs, TargetArgs};
 use crate::cli::{StatusArgs, StatusOutput};
 use crate::cluster;
 use crate::error::CommandError;
 use crate::filter::Filter;
-use crate::output::Stopped;
+use crate::output::{self, Stopped};
 use crate::overview::{self, Overview};
 use crate::pipeline::{InputId, Syntax};
 use crate::render::{Form, Table};
@@ -234,7 +234,7 @@ impl View for StatusView<'_> {
         let is_first = self.changes.is_none();
         let changed = self.changes.get_or_insert_default().of(tracker.snapshot(usize::MAX).targets);
         let evaluator = if is_first { &self.evaluator } else { &self.later };
-        self.text(evaluator, &changed, tracker, width(self.args.width))
+        self.text(evaluator, &changed, tracker, output::width(self.args.width))
     }
 }
 

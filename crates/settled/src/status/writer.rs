@@ -1,6 +1,6 @@
 //! Status output: rows at once, or at the end where they are sorted or their columns are measured.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::Write as _;
 
 use super::report::Report;
 use super::rows::{Mark, Rows};
@@ -41,7 +41,7 @@ impl Writer {
             sorter: waits.then(|| Sorter::new(args.sort_memory)),
             measure: Measure::default(),
             wide: args.output == StatusOutput::Wide,
-            width: width(args.width),
+            width: output::width(args.width),
             head: Vec::new(),
             input: None,
             document: 0,
@@ -106,17 +106,4 @@ impl Writer {
         out.flush()?;
         Ok(shortened)
     }
-}
-
-/// The width of tables: as asked for, or the terminal's.
-pub(super) fn width(asked: Option<usize>) -> Option<usize> {
-    const NARROWEST: usize = 20;
-    let width = match asked {
-        Some(width) => Some(width).filter(|width| *width > 0),
-        None if io::stdout().is_terminal() => {
-            Some(terminal_size::terminal_size_of(io::stdout()).map_or(80, |(width, _)| usize::from(width.0)))
-        }
-        None => None,
-    };
-    width.map(|width| width.max(NARROWEST))
 }

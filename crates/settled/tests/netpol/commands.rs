@@ -1,0 +1,218 @@
+//! `netpol matrix`, `profiles`, `explain`, `reach` and `diff` with files, and mistakes in arguments.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::{MYEGRESS, PLAIN, errors, folder, json, netpol};
+use crate::support::{Folder, settled};
+
+#[test]
+fn the_matrix_has_all_features_and_providers() {
+    let (code, matrix) = json(netpol("matrix -o json"));
+    assert_eq!(code, 0);
+    let providers = matrix["providers"].as_array().unwrap();
+    let features = matrix["features"].as_array().unwrap();
+    assert!(providers.len() >= 13 && features.len() >= 40, "{} {}", providers.len(), features.len());
+    for line in features.iter().chain(matrix["limits"].as_array().unwrap()) {
+        assert_eq!(line["cells"].as_array().unwrap().len(), providers.len(), "{line}");
+    }
+    // Each variant is a column.
+    let names: Vec<&str> = providers.iter().map(|provider| provider["provider"].as_str().unwrap()).collect();
+    assert!(
+        names.iter().any(|name| name.starts_with("azure-npm@") && name.ends_with("/windows")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn the_matrix_is_limited_to_what_is_asked_about() {
+    let arguments = "matrix --provider cilium@1.15 --provider cilium@1.16 --feature port.end";
+    assert_snapshot!(netpol(arguments).transcript(), @"
+    exit code: 0
+    --- stdout ---
+    FEATURE   cilium@1.15  cilium@1.16
+    port.end  less         yes
+    ");
+    let text = netpol(&format!("{arguments} -o markdown")).stdout();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("| feature | cilium@1.15 | cilium@1.16 |").map(|line| line.replace('@', "\\@")).as_deref()
+    );
+    assert_eq!(lines.next(), Some("|---|---|---|"));
+    assert!(lines.next().unwrap().ends_with("`port.end` | less[^1] | yes |"), "{text}");
+    assert!(
+        text.contains("\n[^1]: ") && text.contains("Supported since 1.16.") && text.contains("<https://"),
+        "{text}"
+    );
+    let (code, text) = errors(netpol("matrix --feature port.ned"));
+    assert_eq!(code, 2);
+    assert!(text.starts_with("error: unknown feature `port.ned`; did you mean `port.end`?\n"), "{text}");
+    let (code, matrix) = json(netpol("matrix --provider cilium@99 --feature port.end -o json"));
+    assert_eq!((code, &matrix["features"][0]["cells"][0]["summary"]), (3, &json!("unknown")), "{matrix}");
+}
+
+#[test]
+fn profiles_are_listed_and_shown() {
+    let list = netpol("profiles").stdout();
+    assert!(list.starts_with("NAME "), "{list}");
+    for name in [
+        "antrea",
+        "aws-vpc-cni",
+        "azure-npm",
+        "calico",
+        "cilium",
+        "flannel",
+        "kube-router",
+        "ovn-kubernetes",
+        "weave",
+    ] {
+        assert!(list.contains(&format!("\n{name} ")), "{name}: {list}");
+    }
+    let one = netpol("profiles cilium").stdout();
+    for words in ["detected by DaemonSet cilium", "conditions  cilium.io/Accepted", "port.end", "enable-sctp"]
+    {
+        assert!(one.contains(words), "{words}: {one}");
+    }
+    let (_, value) = json(netpol("profiles -o json"));
+    assert!(value.as_array().unwrap().iter().all(|profile| profile["features"].as_u64().unwrap() > 0));
+    let (code, text) = errors(netpol("profiles celium"));
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains("known providers: "), "{text}");
+}
+
+#[test]
+fn policies_are_explained() {
+    let folder = folder();
+    let (code, value) = json(netpol("explain plain -f k8s -o json").dir(&folder));
+    assert_eq!((code, &value[0]["name"]), (0, &json!("plain")), "{value}");
+    let sentences = value[0]["sentences"].as_array().unwrap();
+    assert!(sentences.iter().any(|sentence| sentence["path"] == "spec.ingress[0]"), "{value}");
+    let (code, value) = json(
+        netpol("explain NetworkPolicy/myegress -n shop -f k8s --provider cilium@1.15 -o json").dir(&folder),
+    );
+    assert_eq!((code, &value[0]["providers"][0]["status"]), (1, &json!("PartialFailure")), "{value}");
+    for missing in
+        ["explain nobody -f k8s", "explain plain -n other -f k8s", "explain adminnetworkpolicy/plain -f k8s"]
+    {
+        let (code, text) = errors(netpol(missing).dir(&folder));
+        assert_eq!(code, 2, "{missing}: {text}");
+        assert!(text.starts_with("error: no policy "), "{text}");
+    }
+}
+
+const PODS: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0","namespace":"shop","labels":{"app":"web"}},"spec":{},"status":{"podIP":"10.0.0.1"}}
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"db-0","namespace":"shop","labels":{"app":"db"}},"spec":{},"status":{"podIP":"10.0.0.2"}}
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"other-0","namespace":"shop","labels":{"app":"other"}},"spec":{},"status":{"podIP":"10.0.0.3"}}
+{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}
+{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.1"}]}}
+"#;
+
+fn dump() -> Folder {
+    let folder = folder();
+    folder.write("k8s/pods.jsonl", PODS);
+    folder
+}
+
+#[test]
+fn connections_are_evaluated_from_files() {
+    let folder = dump();
+    let ask = |arguments: &str| json(netpol(&format!("reach -f k8s {arguments} -o json")).dir(&folder));
+    for (arguments, expected) in [
+        ("--from other-0 -n shop --to db-0 --port 5432", 1),
+        ("--from shop/db-0 --to shop/web-0 --port 80", 0),
+        ("--from shop/web-0 --to 192.0.2.7 --port 30000", 0),
+        ("--from shop/web-0 --to 192.0.2.7 --port 31000/tcp", 0),
+        ("--from shop/web-0 --to 192.0.2.7 --port 31000/udp", 1),
+        ("--from internet --to shop/db-0 --port 5432", 1),
+        // The first port of the range is all that is left of it.
+        ("--from shop/web-0 --to 192.0.2.7 --port 30000 --provider cilium@1.15", 0),
+        ("--from shop/web-0 --to 192.0.2.7 --port 31000 --provider cilium@1.15", 1),
+        ("--from shop/web-0 --to 192.0.2.7 --port 31000 --provider cilium@1.16", 0),
+        ("--from shop/web-0 --to 192.0.2.7 --port 31000 --provider cilium@99", 3),
+    ] {
+        let (code, answer) = ask(arguments);
+        assert_eq!(code, expected, "{arguments}: {answer}");
+    }
+    let (_, answer) = ask("--from shop/web-0 --to 192.0.2.7 --port 31000 --provider cilium@1.15");
+    let connection = &answer["answers"][0]["connections"][0];
+    assert_eq!(connection["asWritten"]["outcome"], "allowed", "{answer}");
+    assert_eq!(connection["asCarriedOut"]["outcome"], "denied", "{answer}");
+    assert_eq!(connection["because"][0]["feature"], "port.end", "{answer}");
+    let text = netpol("reach -f k8s --from shop/web-0 --to 192.0.2.7 --port 31000 --provider cilium@1.15")
+        .dir(&folder)
+        .stdout();
+    assert!(
+        text.contains("as written: allowed") && text.contains("as carried out by cilium@1.15: denied"),
+        "{text}"
+    );
+}
+
+#[test]
+fn ends_and_ports_that_make_no_sense_are_mistakes() {
+    let folder = dump();
+    for (arguments, words) in [
+        ("--from a/b/c --to shop/db-0", "--from: invalid endpoint"),
+        ("--from shop/web-0 --to shop/db-0 --port http", "--port http: expected a number"),
+        ("--from shop/web-0 --to shop/db-0 --port 0", "--port 0: expected a number"),
+        ("--from shop/web-0 --to shop/db-0 --port 80/icmp", "--port 80/icmp: expected a number"),
+        ("--from shop/nobody --to shop/db-0", "shop/nobody not found"),
+        ("--from service/shop/web --to shop/db-0", "service/shop/web"),
+    ] {
+        let (code, text) = errors(netpol(&format!("reach -f k8s {arguments}")).dir(&folder));
+        assert_eq!(code, 2, "{arguments}: {text}");
+        assert!(text.contains(words), "{arguments}: {text}");
+    }
+}
+
+#[test]
+fn differences_are_those_of_connectivity() {
+    let folder = Folder::new(&[
+        ("a/plain.yaml", PLAIN),
+        ("a/pods.jsonl", PODS),
+        ("b/plain.yaml", &PLAIN.replace("port: 5432", "port: 5433")),
+    ]);
+    let output = netpol("diff a b").dir(&folder).output();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(['+', '-'])).collect();
+    assert_eq!(
+        lines,
+        [
+            "- shop/web-0 -> shop/db-0 TCP 5432: allowed -> denied",
+            "+ shop/web-0 -> shop/db-0 TCP 5433: denied -> allowed",
+        ],
+        "{text}"
+    );
+    let (code, value) = json(netpol("diff a b -o json").dir(&folder));
+    assert_eq!((code, value["results"][0]["changes"].as_array().unwrap().len()), (1, 2), "{value}");
+    let (code, value) = json(netpol("diff a a -o json").dir(&folder));
+    assert_eq!((code, &value["results"][0]["changes"]), (0, &Value::Array(Vec::new())), "{value}");
+    // A provider for which it makes no difference.
+    folder.write("c/myegress.yaml", MYEGRESS);
+    folder.write("d/myegress.yaml", &MYEGRESS.replace("32000", "31000"));
+    folder.write("c/pods.jsonl", PODS);
+    assert_eq!(netpol("diff c d --provider cilium@1.16").dir(&folder).code(), 1);
+    assert_eq!(netpol("diff c d --provider cilium@1.15").dir(&folder).code(), 0);
+    // Nothing connects where nothing is.
+    let (code, text) = errors(netpol("diff b b").dir(&folder));
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("have no pods"), "{text}");
+}
+
+#[test]
+fn nonsense_is_a_clear_error() {
+    assert_snapshot!(settled("netpol").output().status.code().unwrap(), @"2");
+    let (code, text) = errors(netpol("chekc -f k8s"));
+    assert_eq!(code, 2);
+    assert!(text.contains("unrecognized subcommand 'chekc'") && text.contains("check"), "{text}");
+    let (code, text) = errors(netpol("check --provdier cilium@1.16"));
+    assert_eq!(code, 2);
+    assert!(text.contains("--provider"), "{text}");
+    let (code, text) = errors(netpol("diff a"));
+    assert_eq!(code, 2, "{text}");
+    let (code, _) = errors(netpol("diff"));
+    assert_eq!(code, 2);
+    let (code, _) = errors(netpol("diff a b -f c"));
+    assert_eq!(code, 2);
+}
