@@ -159,26 +159,10 @@ fn kept() -> Scenario<Containers> {
     resize(scenario, name, "500m").delete(POD.0, POD.1, name)
 }
 
-/// Three Pods want more than the node has. One that waits ends, and must not stand in the way.
-fn crowded() -> Scenario<Containers> {
-    let mut scenario = checked("pod-resize: a full node");
-    for (name, cpu) in [("a", "1"), ("b", "500m"), ("c", "400m")] {
-        scenario = scenario.object(pod(name, cpu));
-    }
-    scenario = resize(scenario, "default/b", "900m");
-    scenario = resize(scenario, "default/c", "800m");
-    let ended = json!({"status": {"phase": "Succeeded"}});
-    scenario = scenario.patch_status(POD.0, POD.1, "default/b", ended).delete(POD.0, POD.1, "default/a");
-    resize(scenario, "default/c", "2")
-}
-
-/// Explores all of it.
+/// Explores all of it. Several Pods that wait at once are no scenario: kube's scheduler hands them out in the order of a hash map, so that
+/// a schedule does not have the same writes each time.
 pub fn explore_all(options: &Options) -> Result<Vec<Report>, ExploreError> {
     // First come, first served, and a refused Pod keeps its last good size: the result depends on the order of edits.
     let in_order = options.clone().without(Fault::Edit);
-    let mut reports = vec![explore(start, &resized(), options)?];
-    for scenario in [kept(), crowded()] {
-        reports.push(explore(start, &scenario, &in_order)?);
-    }
-    Ok(reports)
+    Ok(vec![explore(start, &resized(), options)?, explore(start, &kept(), &in_order)?])
 }

@@ -174,6 +174,8 @@ pub(crate) enum NetpolCommand {
     Explain(Box<ExplainArgs>),
     Matrix(MatrixArgs),
     Profiles(ProfilesArgs),
+    #[cfg(feature = "report")]
+    Report(Box<ReportArgs>),
 }
 
 /// Check whether providers carry out policies as written
@@ -433,4 +435,65 @@ pub(crate) enum ProfilesOutput {
     Table,
     Json,
     Yaml,
+}
+
+#[cfg(feature = "report")]
+const REPORT_HELP_AFTER: &str = "\
+Examples:
+  settled netpol report --print-crd | kubectl apply -f -
+                                              the kind NetworkPolicyReport
+  settled netpol report --print-rbac -n settled-system | kubectl apply -f -
+                                              a ServiceAccount and its permissions
+  settled netpol report --listen 0.0.0.0:8080 --elect -n settled-system
+                                              in a Pod of this ServiceAccount
+  settled netpol report --provider cilium@1.16
+                                              without detection
+
+Conditions are written to the status of NetworkPolicies where the API server has
+that field, elsewhere to a NetworkPolicyReport of the same name. Specs are never
+written. --log-level info prints what happens.
+
+Exit codes:
+  0  stopped by SIGTERM or Ctrl-C
+  2  invalid arguments, or an invalid profile
+  3  a provider is not known
+  4  the cluster is unreachable, or the lease was lost";
+
+/// Write conditions of network policies into the cluster
+///
+/// A controller: detects the cluster's provider and its version, evaluates all NetworkPolicies, and writes the conditions Accepted, PartialFailure
+/// and Failure (KEP-2943) whenever a policy or the provider changes.
+#[cfg(feature = "report")]
+#[derive(Args, Debug)]
+#[command(after_help = REPORT_HELP_AFTER)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+
+    /// Write NetworkPolicyReports even if the API server has the field
+    #[arg(long)]
+    pub(crate) only_reports: bool,
+
+    /// Address for /livez, /readyz and /metrics, such as 0.0.0.0:8080
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    /// Write only while this process holds a Lease, for several replicas
+    #[arg(long)]
+    pub(crate) elect: bool,
+
+    /// Namespace of the ServiceAccount and of the Lease
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "settled-system")]
+    pub(crate) namespace: String,
+
+    /// Print the CustomResourceDefinition of NetworkPolicyReports
+    #[arg(long, conflicts_with = "print_rbac")]
+    pub(crate) print_crd: bool,
+
+    /// Print a ServiceAccount with the permissions that are needed
+    #[arg(long)]
+    pub(crate) print_rbac: bool,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
 }

@@ -15,6 +15,8 @@ mod profiles;
 mod providers;
 mod reach;
 mod render;
+#[cfg(feature = "report")]
+mod report;
 mod row;
 mod snapshot;
 
@@ -31,5 +33,7 @@ pub(crate) fn run(args: &NetpolArgs) -> Result<ExitCode, CommandError> {
         NetpolCommand::Explain(args) => explain::run(args),
         NetpolCommand::Matrix(args) => matrix::run(args),
         NetpolCommand::Profiles(args) => profiles::run(args),
+        #[cfg(feature = "report")]
+        NetpolCommand::Report(args) => report::run(args),
     }
 }

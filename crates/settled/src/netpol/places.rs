@@ -161,7 +161,8 @@ mod tests {
         assert_eq!(at(&all[0], "spec.podSelector.matchLabels[app]"), "line 7, column 24");
         // The nearest that is there.
         assert_eq!(at(&all[0], "spec.ingress[0].ports[0].protocol"), "line 10, column 7");
-        assert_eq!(at(&all[0], "status"), "line 1, column 1");
+        // The object begins after the comment.
+        assert_eq!(at(&all[0], "status"), "line 2, column 1");
         assert_eq!(at(&all[1], "spec.egress[0].to"), "line 14, column 17");
     }
 
