@@ -41,6 +41,7 @@ fn manual_pages_are_there_for_all_commands() {
     settled-netpol-matrix.1
     settled-netpol-profiles.1
     settled-netpol-reach.1
+    settled-netpol-report.1
     settled-netpol.1
     settled-rules-explain.1
     settled-rules-import.1
