@@ -2,7 +2,7 @@
 //!
 //! Each policy is a small state machine. `resume` finds the state from what is stored, so a reconcile after a crash goes on where the one
 //! before stopped; it decides nothing twice. Each step takes the state by value and returns the next one, and an effect needs the
-//! [`Permit`](super::Permit) of the right state: a wrong order does not compile.
+//! [`Permit`] of the right state: a wrong order does not compile.
 //!
 //! | policy | order | when |
 //! |---|---|---|
