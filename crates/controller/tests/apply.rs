@@ -1,24 +1,19 @@
 //! Server-side apply without churn: kubernetes#95460 and its successors.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Pod, ResourceQuota};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use settled_apiserver::{Config, Server};
-use settled_controller::Clock;
+use settled_apiserver::Server;
 use settled_controller::apply::{Applied, Applier, ApplyCounts, ApplyError};
 
-use crate::harness::{api, object, wait};
+use crate::harness::{api, object, server_in_virtual_time, wait};
 
 /// A server whose time passes when a test sleeps.
 async fn server() -> Server {
-    let clock = Clock::following_tokio("2026-01-01T00:00:00Z".parse().unwrap());
-    let mut config = Config::default();
-    config.clock = Some(Arc::new(move || clock.now()));
-    Server::start(config).await.unwrap()
+    server_in_virtual_time(&[]).await.0
 }
 
 fn map(data: Value) -> ConfigMap {

@@ -1,7 +1,5 @@
 //! The kind that the tests of conditions, status and events are about, and a server that has it.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -14,6 +12,8 @@ use serde_json::Value;
 use settled_apiserver::Server;
 use settled_controller::Clock;
 use settled_controller::conditions::{ConditionType, Reason, crd};
+
+use crate::harness;
 
 pub(crate) const CRD: &str = "buckets.example.com";
 
@@ -86,13 +86,7 @@ pub(crate) async fn server() -> Server {
 
 /// A server with the CRD whose time is tokio's, and that clock.
 pub(crate) async fn server_in_virtual_time() -> (Server, Clock) {
-    let clock = Clock::following_tokio(at(0));
-    let mut config = settled_apiserver::Config::default();
-    let time = clock.clone();
-    config.clock = Some(Arc::new(move || time.now()));
-    let server = Server::start(config).await.unwrap();
-    install(&server.client(), &definition()).await;
-    (server, clock)
+    harness::server_in_virtual_time(&[definition()]).await
 }
 
 pub(crate) fn buckets(client: &Client) -> Api<Bucket> {

@@ -15,7 +15,9 @@ use settled_controller::decision::{Permit, Trusted};
 use tokio::sync::watch;
 
 use crate::gate::Gate;
-use crate::harness::{Running, api, client_with_role, object, server, wait, wait_gone};
+use crate::harness::{
+    Running, api, client_with_role, object, server, server_in_virtual_time, wait, wait_gone,
+};
 
 #[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
 #[path = "../examples/bucket/scenario.rs"]
@@ -46,7 +48,10 @@ async fn start(server: &Server, store: &Store) -> Running {
 }
 
 async fn cluster() -> (Server, Client, Store) {
-    let server = server(&[Bucket::crd(), BucketInstance::crd()]).await;
+    with_an_instance(server(&[Bucket::crd(), BucketInstance::crd()]).await).await
+}
+
+async fn with_an_instance(server: Server) -> (Server, Client, Store) {
     let client = server.client();
     let instance =
         json!({"metadata": {"name": "artifacts-prod"}, "spec": {"allowedNamespaces": ["default"]}});
@@ -128,7 +133,8 @@ fn through(gate: &Gate, client: &Client, part: &'static str) -> Client {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_was_deleted_while_its_watch_was_expired_is_noticed_later() {
-    let (_server, client, store) = cluster().await;
+    let (server, _) = server_in_virtual_time(&[Bucket::crd(), BucketInstance::crd()]).await;
+    let (_server, client, store) = with_an_instance(server).await;
     let gate = Gate::new(client.clone());
     let (mixed, object_store) = (through(&gate, &client, "/bucketinstances"), store.clone());
     let running =

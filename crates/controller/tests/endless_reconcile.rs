@@ -1,13 +1,11 @@
 //! A controller that is woken by its own writes: without the kit it never becomes quiet, with it it does. In virtual time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, CustomResourceExt, ResourceExt};
 use serde_json::json;
 use settled_apiserver::Server;
@@ -18,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::bucket::at;
+use crate::harness::server_in_virtual_time;
 
 #[allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]
 #[path = "../examples/endless_reconcile/scenario.rs"]
@@ -29,14 +28,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// A server with a Website, in virtual time.
 async fn server() -> Server {
-    let clock = Clock::following_tokio(at(0));
-    let mut config = settled_apiserver::Config::default();
-    config.clock = Some(Arc::new(move || clock.now()));
-    let server = Server::start(config).await.unwrap();
+    let (server, _) = server_in_virtual_time(&[Website::crd()]).await;
     let client = server.client();
-    let crds = Api::all(client.clone());
-    crds.create(&PostParams::default(), &Website::crd()).await.unwrap();
-    await_condition(crds, "websites.example.com", conditions::is_crd_established()).await.unwrap();
     let website = Website::new("shop", WebsiteSpec { image: "registry.example.com/shop:1".to_owned() });
     websites(&client).create(&PostParams::default(), &website).await.unwrap();
     server

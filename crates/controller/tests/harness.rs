@@ -1,6 +1,7 @@
 //! What the tests of controllers share: a server for each, a controller that runs until it is stopped, conditions instead of sleeps.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::Map;
@@ -14,19 +15,36 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use settled_apiserver::Server;
 use settled_apiserver::auth::User;
+use settled_apiserver::{Config, Server};
+use settled_controller::Clock;
 use tokio::sync::oneshot;
 
 /// A server with these kinds.
 pub(crate) async fn server(crds: &[CustomResourceDefinition]) -> Server {
     let server = Server::in_memory().await.unwrap();
-    let api = Api::all(server.client());
+    install(&server.client(), crds).await;
+    server
+}
+
+/// A server with these kinds whose time is tokio's, and that clock. For tests with paused time: another server stores with a
+/// thread of its own, and for tokio nothing is under way then, so that time jumps to the timeout of the request.
+pub(crate) async fn server_in_virtual_time(crds: &[CustomResourceDefinition]) -> (Server, Clock) {
+    let clock = Clock::following_tokio("2026-01-01T00:00:00Z".parse().unwrap());
+    let mut config = Config::default();
+    let time = clock.clone();
+    config.clock = Some(Arc::new(move || time.now()));
+    let server = Server::start(config).await.unwrap();
+    install(&server.client(), crds).await;
+    (server, clock)
+}
+
+async fn install(client: &Client, crds: &[CustomResourceDefinition]) {
+    let api = Api::all(client.clone());
     for crd in crds {
         api.create(&PostParams::default(), crd).await.unwrap();
         await_condition(api.clone(), &crd.name_any(), is_crd_established()).await.unwrap();
     }
-    server
 }
 
 /// A client with the role that an example ships in its `rbac.yaml`, and no other right.

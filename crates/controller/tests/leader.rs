@@ -14,20 +14,17 @@ use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::client::Body;
 use serde_json::json;
+use settled_apiserver::Server;
 use settled_apiserver::auth::User;
-use settled_apiserver::{Config, Server};
 use settled_controller::Clock;
 use settled_controller::leader::{Election, ElectionError, NotLeading};
 use tokio::time::Instant;
 
-use crate::harness::{api, object};
+use crate::harness::{api, object, server_in_virtual_time};
 
 /// A server whose time is tokio's.
 async fn server() -> Server {
-    let clock = Clock::following_tokio("2026-01-01T00:00:00Z".parse().unwrap());
-    let mut config = Config::default();
-    config.clock = Some(Arc::new(move || clock.now()));
-    Server::start(config).await.unwrap()
+    server_in_virtual_time(&[]).await.0
 }
 
 fn election(identity: &str) -> Election {

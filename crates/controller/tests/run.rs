@@ -8,8 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
-use settled_apiserver::{Config, Server};
-use settled_controller::Clock;
+use settled_apiserver::Server;
 use settled_controller::health::{self, Health};
 use settled_controller::leader::Election;
 use settled_controller::metrics::Metrics;
@@ -18,14 +17,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::harness::{api, object};
+use crate::harness::{api, object, server_in_virtual_time};
 
 /// A server whose time is tokio's.
 async fn server() -> Server {
-    let clock = Clock::following_tokio("2026-01-01T00:00:00Z".parse().unwrap());
-    let mut config = Config::default();
-    config.clock = Some(Arc::new(move || clock.now()));
-    Server::start(config).await.unwrap()
+    server_in_virtual_time(&[]).await.0
 }
 
 async fn create(client: &Client, name: &str) {
