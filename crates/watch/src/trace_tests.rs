@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc::channel;
@@ -37,8 +38,12 @@ struct Seen {
     fields: BTreeMap<&'static str, String>,
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Seen>>>);
+/// The events of one thread: those of other tests are not looked at.
+#[derive(Clone)]
+struct Log {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    thread: ThreadId,
+}
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
@@ -53,7 +58,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        if !event.metadata().target().starts_with("settled_") {
+        if thread::current().id() != self.thread || !event.metadata().target().starts_with("settled_") {
             return;
         }
         let (mut fields, mut spans) = (Fields::default(), Vec::new());
@@ -63,14 +68,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
         }
         event.record(&mut fields);
         let level = event.metadata().level().to_string();
-        self.0.lock().unwrap().push(Seen { level, spans: spans.join(" "), fields: fields.0 });
+        self.seen.lock().unwrap().push(Seen { level, spans: spans.join(" "), fields: fields.0 });
     }
 }
 
 impl Log {
     /// The only event with this message in these spans, as `LEVEL field=value …` with the fields that are named.
     fn line(&self, spans: &str, message: &str, names: &[&str]) -> String {
-        let all = self.0.lock().unwrap();
+        let all = self.seen.lock().unwrap();
         let is_it = |seen: &&Seen| seen.spans == spans && seen.fields["message"] == message;
         let found: Vec<&Seen> = all.iter().filter(is_it).collect();
         let [seen] = found[..] else { panic!("{} of {message:?} in {spans:?}: {all:#?}", found.len()) };
@@ -92,7 +97,7 @@ impl Decode for Nothing {
 
 #[tokio::test]
 async fn a_watch_is_a_span_and_so_is_each_of_its_requests() {
-    let log = Log::default();
+    let log = Log { seen: Arc::default(), thread: thread::current().id() };
     // For all threads: with one of its own, a callsite that another test's thread meets first would be off for good.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(log.clone())).unwrap();
     let server = settled_apiserver::Server::in_memory().await.unwrap();
